@@ -1,0 +1,1 @@
+//! What a mark costs, measured in one run: see the benchmarks of this package.

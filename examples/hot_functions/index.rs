@@ -1,0 +1,133 @@
+//! Which words stand where.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::panic::resume_unwind;
+use std::thread::{self, Builder};
+
+use perfmark::perfmark;
+
+use crate::corpus::{File, explain, read_text};
+use crate::tokens::tokenize;
+
+/// A line: `file` counts from 0 in the corpus, `line` from 1.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+}
+
+#[derive(Default)]
+pub(crate) struct Index {
+    /// Text files indexed.
+    pub(crate) texts: usize,
+    pub(crate) lines: usize,
+    pub(crate) errors: Vec<String>,
+    /// The places of each term, ascending, a line once.
+    places: HashMap<String, Vec<Place>>,
+    /// How many terms each file has, 0 if it is not text, and all have.
+    lengths: Vec<usize>,
+    length: usize,
+}
+
+impl Index {
+    /// Each of two threads indexes about half the bytes.
+    pub(crate) fn build(files: &[File]) -> io::Result<Self> {
+        let numbered: Vec<(u32, &File)> = (0..).zip(files).collect();
+        let (left, right) = numbered.split_at(middle(files));
+        let [left, right] = thread::scope(|scope| {
+            let spawn = |half| Builder::new().spawn_scoped(scope, move || Self::of(half));
+            let threads = [spawn(left)?, spawn(right)?];
+            let halves = threads.map(|thread| thread.join().unwrap_or_else(|e| resume_unwind(e)));
+            Ok::<_, io::Error>(halves)
+        })?;
+        Ok(left.merge(right))
+    }
+
+    fn of(files: &[(u32, &File)]) -> Self {
+        let mut index = Self::default();
+        for &(number, file) in files {
+            let length = match read_text(&file.path) {
+                Ok(Some(text)) => index.add_file(number, &text),
+                Ok(None) => 0,
+                Err(error) => {
+                    index.note(file, &error);
+                    0
+                }
+            };
+            index.lengths.push(length);
+        }
+        index
+    }
+
+    /// Takes a file in, line by line; gives the number of its terms.
+    #[perfmark(cycles, instructions)]
+    fn add_file(&mut self, file: u32, text: &str) -> usize {
+        let mut length = 0;
+        let mut terms = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            tokenize(text, &mut terms);
+            length += terms.len();
+            self.lines += 1;
+            for term in terms.drain(..) {
+                let place = Place { file, line };
+                match self.places.get_mut(term.as_ref()) {
+                    Some(places) if places.last() == Some(&place) => {}
+                    Some(places) => places.push(place),
+                    None => {
+                        self.places.insert(term.into_owned(), vec![place]);
+                    }
+                }
+            }
+        }
+        self.texts += 1;
+        self.length += length;
+        length
+    }
+
+    /// Adds the index of the files that follow this one's.
+    #[perfmark(cycles, instructions)]
+    fn merge(mut self, next: Self) -> Self {
+        for (term, places) in next.places {
+            self.places.entry(term).or_default().extend(places);
+        }
+        self.lengths.extend(next.lengths);
+        self.errors.extend(next.errors);
+        self.length += next.length;
+        self.texts += next.texts;
+        self.lines += next.lines;
+        self
+    }
+
+    fn note(&mut self, file: &File, error: &io::Error) {
+        // Gone since its folder was listed: then it is not there to be searched.
+        if error.kind() != ErrorKind::NotFound {
+            self.errors.push(explain(&file.path, error));
+        }
+    }
+
+    pub(crate) fn terms(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn places(&self, term: &str) -> Option<&[Place]> {
+        self.places.get(term).map(Vec::as_slice)
+    }
+
+    /// A file's length, as a multiple of the mean.
+    pub(crate) fn relative_length(&self, file: u32) -> f64 {
+        let mean = self.length as f64 / self.texts as f64;
+        self.lengths[file as usize] as f64 / mean
+    }
+}
+
+/// How many of the files make up half the bytes.
+fn middle(files: &[File]) -> usize {
+    let half = files.iter().map(|file| file.size).sum::<u64>() / 2;
+    let mut sum = 0;
+    let before_half = |file: &&File| {
+        sum += file.size;
+        sum <= half
+    };
+    files.iter().take_while(before_half).count()
+}

@@ -1,0 +1,91 @@
+//! A small code search engine whose hot functions are marked.
+//!
+//! ```text
+//! cargo run --release --example hot_functions                         # this repository and its crates
+//! cargo run --release --example hot_functions -- src                  # the text files under src
+//! cargo run --release --example hot_functions -- --query "parse error" src
+//! ```
+//!
+//! It reads and indexes files on two threads, answers queries with the best places, and ends. Nothing in it starts
+//! perfmark or asks it for anything, yet a report follows with what each call of the marked functions cost. What to look
+//! for there:
+//!
+//! - marks inside marks: `add_file` calls `tokenize` for each line and `snippet` calls `read_text`, so that what a call
+//!   costs with and without them differs;
+//! - calls of every size: a `score` takes a hundred nanoseconds, the one `merge` milliseconds;
+//! - a mark that never ran: `phrase_line` serves `--exact` alone.
+
+mod corpus;
+mod crates;
+mod index;
+mod options;
+mod search;
+mod tokens;
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::process::ExitCode;
+
+use corpus::Corpus;
+use index::Index;
+use options::{HELP, Options};
+
+/// Results shown for one query.
+const SHOWN: usize = 3;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(status) => status,
+        // Whoever reads the output has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> io::Result<ExitCode> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let Some(options) = Options::parse(std::env::args_os().skip(1))? else {
+        out.write_all(HELP.as_bytes())?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+
+    let corpus = Corpus::gather(&options.roots())?;
+    let index = Index::build(&corpus.files)?;
+    let errors = [&corpus.errors[..], &index.errors].concat();
+    for error in &errors {
+        complain(error);
+    }
+    if index.texts == 0 {
+        return Err(io::Error::other("no text files found (--help tells what is skipped)"));
+    }
+
+    let (files, lines, terms) = (index.texts, index.lines, index.terms());
+    writeln!(out, "files: {files}, lines: {lines}, terms: {terms}")?;
+    let mut found = false;
+    for words in options.queries() {
+        let mut hits = search::search(&index, words);
+        if options.exact {
+            hits = search::only_exact(hits, &corpus.files, words);
+        }
+        found |= !hits.is_empty();
+        writeln!(out, "\n{words} (files: {})", hits.len())?;
+        for hit in hits.iter().take(SHOWN) {
+            writeln!(out, "  {}", search::snippet(hit, &corpus.files))?;
+        }
+    }
+    out.flush()?;
+
+    Ok(match (errors.is_empty(), found) {
+        (false, _) => ExitCode::from(2),
+        (true, false) => ExitCode::from(1),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Unlike `eprintln!`, does not panic when nobody reads stderr.
+fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "hot_functions: {message}");
+}

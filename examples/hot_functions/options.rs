@@ -1,0 +1,87 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::corpus::Root;
+use crate::crates;
+use crate::tokens::tokenize;
+
+pub(crate) const HELP: &str = "\
+Searches text files for words, and shows with perfmark what its hot functions cost.
+
+usage: hot_functions [--query WORDS]... [--exact] [PATH]...
+
+  PATH             a file or folder to search; without one, the repository this
+                   program was built from and the crates that cargo unpacked for it
+  --query WORDS    find files that have all these words, the best first;
+                   without one, a few queries fit for Rust code
+  --exact          only where the words stand on one line just as given
+  -h, --help       this text
+
+Skipped are binary files, files larger than 1 MiB, symbolic links, and folders
+named .git, target, or hot_functions (this program's own), unless given as PATH.
+
+exit status: 0 if a query was answered, 1 if none was, 2 after an error
+";
+
+const QUERIES: [&str; 5] = ["raw pointer", "parse error", "macro attribute", "thread local", "drop guard"];
+
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) exact: bool,
+    queries: Vec<String>,
+    paths: Vec<PathBuf>,
+}
+
+impl Options {
+    /// None if it is help that was asked for.
+    pub(crate) fn parse(mut args: impl Iterator<Item = OsString>) -> io::Result<Option<Self>> {
+        let mut options = Self::default();
+        while let Some(arg) = args.next() {
+            match arg.to_str() {
+                Some("-h" | "--help") => return Ok(None),
+                Some("--exact") => options.exact = true,
+                Some("--query") => options.queries.push(query(args.next())?),
+                Some("--") => options.paths.extend(args.by_ref().map(PathBuf::from)),
+                _ if arg.as_encoded_bytes().starts_with(b"-") => {
+                    let arg = arg.display();
+                    let message = format!("unknown option {arg} (--help lists them)");
+                    return Err(io::Error::other(message));
+                }
+                _ => options.paths.push(arg.into()),
+            }
+        }
+        Ok(Some(options))
+    }
+
+    pub(crate) fn queries(&self) -> Vec<&str> {
+        if self.queries.is_empty() {
+            return QUERIES.to_vec();
+        }
+        self.queries.iter().map(String::as_str).collect()
+    }
+
+    pub(crate) fn roots(&self) -> Vec<Root> {
+        if self.paths.is_empty() {
+            let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let repository = here.parent().unwrap_or(here);
+            let mut roots = crates::unpacked(repository);
+            roots.push(Root::named(repository.into(), PathBuf::new()));
+            return roots;
+        }
+        let root = |path: &PathBuf| Root::named(path.clone(), path.clone());
+        self.paths.iter().map(root).collect()
+    }
+}
+
+fn query(arg: Option<OsString>) -> io::Result<String> {
+    let words = arg.unwrap_or_default().to_string_lossy().into_owned();
+    let mut terms = Vec::new();
+    tokenize(&words, &mut terms);
+    if terms.is_empty() {
+        return Err(io::Error::other("--query needs at least one word"));
+    }
+    Ok(words)
+}

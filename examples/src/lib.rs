@@ -1,0 +1,1 @@
+//! Programs that show perfmark at work: see the examples of this package.

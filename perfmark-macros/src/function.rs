@@ -1,0 +1,84 @@
+//! The marked function, taken apart only as far as needed: its name, and where its body begins.
+//!
+//! A function's body is the last group of its tokens, so that nothing in between (generics, patterns, types) has to be understood; that
+//! keeps this crate's build small, and the user's code as it was written.
+
+use std::slice;
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use syn::Error;
+
+pub(crate) struct Function {
+    pub(crate) name: Ident,
+    /// Everything before the body.
+    pub(crate) head: TokenStream,
+    pub(crate) body: Group,
+}
+
+impl Function {
+    pub(crate) fn parse(item: TokenStream) -> syn::Result<Self> {
+        let mut tokens: Vec<TokenTree> = item.into_iter().collect();
+        let name = Self::name(&tokens)?;
+        match tokens.pop() {
+            Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => {
+                Ok(Self { name, head: tokens.into_iter().collect(), body })
+            }
+            _ => Err(Error::new(
+                name.span(),
+                "a function without a body makes no calls: put #[perfmark] on its implementations",
+            )),
+        }
+    }
+
+    /// Steps over attributes and qualifiers to `fn NAME`.
+    fn name(tokens: &[TokenTree]) -> syn::Result<Ident> {
+        let mut rest = tokens.iter();
+        while let Some(token) = rest.next() {
+            let TokenTree::Ident(word) = token else {
+                match token {
+                    // `#[attribute]`, the ABI's name, and what a macro_rules fragment wraps in an invisible group (`$vis`).
+                    TokenTree::Punct(hash) if hash.as_char() == '#' => _ = rest.next(),
+                    TokenTree::Literal(_) => {}
+                    TokenTree::Group(group) if group.delimiter() == Delimiter::None => {}
+                    _ => return Err(not_a_function(token.span())),
+                }
+                continue;
+            };
+            match word.to_string().as_str() {
+                "fn" => match rest.next() {
+                    Some(TokenTree::Ident(name)) => return Ok(name.clone()),
+                    _ => return Err(not_a_function(word.span())),
+                },
+                "pub" => {
+                    // `pub(crate)`
+                    let mut ahead = rest.clone();
+                    if matches!(ahead.next(), Some(TokenTree::Group(_))) {
+                        rest = ahead;
+                    }
+                }
+                "unsafe" | "safe" | "extern" | "default" => {}
+                "const" if is_function(&rest) => {
+                    let why = "a const fn cannot be marked: it may run in the compiler, where there is no counter";
+                    return Err(Error::new(word.span(), why));
+                }
+                "async" => {
+                    let why = "an async fn cannot be marked yet: its calls are spread over polls";
+                    return Err(Error::new(word.span(), why));
+                }
+                _ => return Err(not_a_function(word.span())),
+            }
+        }
+        Err(not_a_function(Span::call_site()))
+    }
+}
+
+/// Whether `fn` comes before anything that a constant would have.
+fn is_function(rest: &slice::Iter<'_, TokenTree>) -> bool {
+    rest.clone()
+        .take_while(|token| matches!(token, TokenTree::Ident(_) | TokenTree::Literal(_)))
+        .any(|token| matches!(token, TokenTree::Ident(word) if word == "fn"))
+}
+
+fn not_a_function(span: Span) -> Error {
+    Error::new(span, "#[perfmark] goes on a function or method with a body")
+}

@@ -1,0 +1,53 @@
+//! `mrs` of the event counters, the cycle counter and the virtual timer (Arm ARM, D13: PMEVCNTR<n>_EL0, PMCCNTR_EL0,
+//! CNTVCT_EL0).
+#![allow(unsafe_code, reason = "instructions")]
+
+use std::arch::asm;
+
+use super::{Native, Processor};
+
+/// The counter's number is part of the instruction, so there is a small reader for each: event counters 0 to 30, and the
+/// cycle counter at 31.
+macro_rules! readers {
+    ($($register:literal)*) => {
+        [$({
+            /// # Safety: as [`Processor::counter`].
+            unsafe fn read() -> u64 {
+                let value: u64;
+                // SAFETY: the caller vouches for the counter.
+                // Not `nomem`: the compiler must not move it across the loads of the lock.
+                unsafe { asm!(concat!("mrs {}, ", $register), out(reg) value, options(nostack, preserves_flags)) };
+                value
+            }
+            read as unsafe fn() -> u64
+        }),*]
+    };
+}
+
+#[rustfmt::skip]
+static READERS: [unsafe fn() -> u64; 32] = readers!(
+    "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0"
+    "pmevcntr4_el0" "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0"
+    "pmevcntr8_el0" "pmevcntr9_el0" "pmevcntr10_el0" "pmevcntr11_el0"
+    "pmevcntr12_el0" "pmevcntr13_el0" "pmevcntr14_el0" "pmevcntr15_el0"
+    "pmevcntr16_el0" "pmevcntr17_el0" "pmevcntr18_el0" "pmevcntr19_el0"
+    "pmevcntr20_el0" "pmevcntr21_el0" "pmevcntr22_el0" "pmevcntr23_el0"
+    "pmevcntr24_el0" "pmevcntr25_el0" "pmevcntr26_el0" "pmevcntr27_el0"
+    "pmevcntr28_el0" "pmevcntr29_el0" "pmevcntr30_el0" "pmccntr_el0"
+);
+
+impl Processor for Native {
+    #[inline]
+    unsafe fn counter(&self, n: u32) -> u64 {
+        // SAFETY: the caller vouches for `n`, which the mask keeps within the table.
+        unsafe { READERS[(n & 31) as usize]() }
+    }
+
+    #[inline]
+    fn ticks(&self) -> u64 {
+        let ticks: u64;
+        // SAFETY: Linux leaves the virtual timer to user space.
+        unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
+        ticks
+    }
+}

@@ -1,0 +1,36 @@
+//! The processor's instructions for reading a counter and the tick.
+
+/// Reads the hardware counters of the CPU that it runs on.
+///
+/// The page reader is generic over it, so that a test can put a script in the processor's place.
+pub(crate) trait Processor {
+    /// The raw bits of hardware counter `n`, of which the page's `pmc_width` lowest count.
+    ///
+    /// # Safety
+    ///
+    /// The page of an event opened on this thread gave `n`: the instruction is refused, by a fatal signal, for a counter that this
+    /// thread may not read.
+    #[allow(unsafe_code, reason = "the caller must vouch for the counter's number")]
+    unsafe fn counter(&self, n: u32) -> u64;
+
+    /// The tick counter that the page's time fields are in.
+    fn ticks(&self) -> u64;
+}
+
+/// The processor that this program runs on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Native;
+
+#[cfg_attr(all(target_arch = "x86_64", not(any(miri, perfmark_unsupported))), path = "x86_64.rs")]
+#[cfg_attr(
+    all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported))),
+    path = "aarch64.rs"
+)]
+#[cfg_attr(
+    not(any(
+        all(target_arch = "x86_64", not(any(miri, perfmark_unsupported))),
+        all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported))),
+    )),
+    path = "unsupported.rs"
+)]
+mod native;

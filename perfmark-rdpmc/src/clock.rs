@@ -1,0 +1,69 @@
+//! The processor's tick counter, and what a tick is in nanoseconds.
+
+use std::time::{Duration, Instant};
+
+use crate::arch::{Native, Processor as _};
+
+/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, elsewhere nanoseconds of the standard library's clock.
+///
+/// Not serialised: the processor may read it a few instructions early or late.
+#[inline]
+#[must_use]
+pub fn ticks() -> u64 {
+    Native.ticks()
+}
+
+/// Relates ticks to nanoseconds by the monotonic clock, over the time since it was started.
+///
+/// ```
+/// use perfmark_rdpmc::clock::{Clock, ticks};
+///
+/// let clock = Clock::start();
+/// let before = ticks();
+/// let elapsed = ticks() - before;
+/// println!("{} ns", elapsed as f64 * clock.nanoseconds_per_tick());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    ticks: u64,
+    instant: Instant,
+}
+
+impl Clock {
+    /// Notes tick and time now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { ticks: ticks(), instant: Instant::now() }
+    }
+
+    /// Time since [`start`](Self::start).
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.instant.elapsed()
+    }
+
+    /// Nanoseconds a tick, measured from the start until now; as exact as two readings of the monotonic clock (some 50 ns) over
+    /// that time. Called within the first 200 µs it waits for them to pass.
+    #[must_use]
+    pub fn nanoseconds_per_tick(&self) -> f64 {
+        const ENOUGH: Duration = Duration::from_micros(200);
+        loop {
+            let (now, elapsed) = (ticks(), self.elapsed());
+            if elapsed >= ENOUGH {
+                return elapsed.as_nanos() as f64 / now.wrapping_sub(self.ticks).max(1) as f64;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Whether the ticks of different CPUs agree, as far as the kernel says: on x86 it keeps `tsc` among its clock sources only while it
+/// finds it stable and synchronised.
+#[must_use]
+pub fn is_trusted() -> bool {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return true;
+    }
+    let sources = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource");
+    sources.map_or(true, |sources| sources.split_whitespace().any(|source| source == "tsc"))
+}

@@ -1,0 +1,107 @@
+//! What was tried, what the kernel answered, why here, and what to do.
+
+use std::fmt;
+
+/// Why an event could not be counted, or an event's name was not understood.
+///
+/// Its `Display` form is one line: the event, the system call and its error's name, the likely cause on this machine, and the
+/// remedy. [`reason`](Error::reason) leaves out the event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Repr>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Repr {
+    kind: Kind,
+    tried: String,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Unsupported,
+    Name,
+    Refused,
+    Os(i32),
+}
+
+impl Error {
+    pub(crate) fn unsupported(tried: impl Into<String>) -> Self {
+        let reason = "perfmark-rdpmc reads counters on Linux, x86-64 and arm64; this target is not supported";
+        Self::new(Kind::Unsupported, tried, reason)
+    }
+
+    pub(crate) fn name(tried: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(Kind::Name, tried, reason)
+    }
+
+    pub(crate) fn refused(tried: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, tried, reason)
+    }
+
+    pub(crate) fn os(errno: i32, call: &str, tried: impl Into<String>, why: &str) -> Self {
+        Self::new(Kind::Os(errno), tried, format!("{call} gave {}: {why}", errno_text(errno)))
+    }
+
+    fn new(kind: Kind, tried: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self(Box::new(Repr { kind, tried: tried.into(), reason: reason.into() }))
+    }
+
+    /// The kernel's answer, where it was asked.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self.0.kind {
+            Kind::Os(errno) => Some(errno),
+            _ => None,
+        }
+    }
+
+    /// The name of the kernel's answer, such as `ENOENT`.
+    #[must_use]
+    pub fn errno_name(&self) -> Option<&'static str> {
+        self.errno().and_then(errno_name)
+    }
+
+    /// The kernel's answer, its likely cause here and the remedy, without the event.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// Whether this build's target has no counters at all.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        self.0.kind == Kind::Unsupported
+    }
+
+    /// Whether the event's name was not understood.
+    #[must_use]
+    pub fn is_unknown_name(&self) -> bool {
+        self.0.kind == Kind::Name
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.tried, self.0.reason)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// `ENOENT`, or `errno 12345` for one without a name here.
+pub(crate) fn errno_text(errno: i32) -> String {
+    errno_name(errno).map_or_else(|| format!("errno {errno}"), str::to_owned)
+}
+
+/// Names of what `perf_event_open(2)`, `mmap(2)`, `read(2)` and a seccomp filter in front of them answer.
+fn errno_name(errno: i32) -> Option<&'static str> {
+    macro_rules! names {
+        ($($name:ident)*) => {
+            match errno {
+                $(libc::$name => Some(stringify!($name)),)*
+                _ => None,
+            }
+        };
+    }
+    names!(E2BIG EACCES EAGAIN EBADF EBUSY EFAULT EINTR EINVAL EIO EMFILE ENFILE ENODEV ENOENT ENOMEM ENOSPC ENOSYS EPERM ESRCH EOPNOTSUPP EOVERFLOW)
+}

@@ -1,0 +1,116 @@
+//! The real `rdpmc` on a machine whose kernel forbids it: the instruction raises SIGSEGV, and a handler answers from a model PMU.
+
+#![allow(unsafe_code, reason = "a signal handler that plays processor")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    reason = "register halves"
+)]
+
+use std::io::{self, Write as _};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::*;
+use crate::arch::Native;
+
+/// Serialises the tests that own the model.
+static TURN: Mutex<()> = Mutex::new(());
+/// The number that `rdpmc` was last asked for.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// What each read adds to the model's counter.
+const STEP: u64 = 10;
+/// A model PMU of one general counter (0) and one fixed counter (bit 30).
+static GENERAL: AtomicU64 = AtomicU64::new(0);
+static FIXED: AtomicU64 = AtomicU64::new(0);
+const WIDTH: u16 = 48;
+
+extern "C" fn play_processor(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    const RDPMC: [u8; 2] = [0x0f, 0x33];
+    // SAFETY: the kernel gives a live context.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let at = registers[libc::REG_RIP as usize];
+    // SAFETY: the instruction that trapped was fetched from there.
+    let instruction = unsafe { ptr::read_unaligned(ptr::with_exposed_provenance::<[u8; 2]>(at as usize)) };
+    let asked = registers[libc::REG_RCX as usize] as u32;
+    let counter = match (instruction, asked) {
+        (RDPMC, 0) => &GENERAL,
+        (RDPMC, 0x4000_0000) => &FIXED,
+        _ => {
+            // Not ours: the default action ends the test when the instruction is tried again.
+            // SAFETY: signal is async-signal-safe.
+            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+            return;
+        }
+    };
+    let value = counter.fetch_add(STEP, Relaxed) & ((1 << WIDTH) - 1);
+    ASKED.store(asked, Relaxed);
+    registers[libc::REG_RAX as usize] = (value & 0xffff_ffff) as i64;
+    registers[libc::REG_RDX as usize] = (value >> 32) as i64;
+    registers[libc::REG_RIP as usize] = at + 2;
+}
+
+/// Installs the model, or says why `rdpmc` would not trap here.
+fn model() -> Option<()> {
+    for pmu in ["cpu", "cpu_core"] {
+        let file = format!("/sys/bus/event_source/devices/{pmu}/rdpmc");
+        if std::fs::read_to_string(&file).is_ok_and(|text| text.trim() == "2") {
+            // Not by eprintln, which a passing test keeps to itself.
+            _ = writeln!(io::stderr(), "skipped: {file} is 2, so that rdpmc does not trap");
+            return None;
+        }
+    }
+    // SAFETY: a zeroed sigaction is a valid one, and the handler touches atomics and the context alone.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = play_processor as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut()), 0);
+    }
+    Some(())
+}
+
+fn page(index: u32, offset: i64) -> MmapPage {
+    let page = MmapPage::default();
+    page.index.store(index, Relaxed);
+    page.offset.store(offset, Relaxed);
+    page.pmc_width.store(WIDTH, Relaxed);
+    page.capabilities.store(CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC, Relaxed);
+    page
+}
+
+fn value(page: &MmapPage) -> u64 {
+    // SAFETY: the handler answers for counters 0 and 2^30, which are all that these pages name.
+    unsafe { read(page, &Native) }.expect("readable").value
+}
+
+#[test]
+fn the_real_instruction_reads_general_and_fixed_counters() {
+    let _turn = TURN.lock();
+    if model().is_none() {
+        return;
+    }
+    let (general, fixed) = (page(1, 1_000), page(0x4000_0001, -2_000));
+    GENERAL.store(0x1234_5678_9abc, Relaxed);
+    FIXED.store(5_000, Relaxed);
+    assert_eq!(value(&general), 0x1234_5678_9abc + 1_000, "both halves of the register");
+    assert_eq!(ASKED.load(Relaxed), 0);
+    assert_eq!(value(&general), 0x1234_5678_9abc + 1_000 + STEP);
+    assert_eq!(value(&fixed), 3_000);
+    assert_eq!(ASKED.load(Relaxed), 0x4000_0000);
+}
+
+#[test]
+fn the_real_instruction_counts_on_where_the_counter_wraps() {
+    let _turn = TURN.lock();
+    if model().is_none() {
+        return;
+    }
+    // As the kernel programs it: 15 events below zero, and what was counted before in the offset.
+    let page = page(1, 1_000 + 15);
+    GENERAL.store((1 << WIDTH) - 15, Relaxed);
+    let values: Vec<_> = (0..4).map(|_| value(&page)).collect();
+    assert_eq!(values, [1_000, 1_010, 1_020, 1_030]);
+}

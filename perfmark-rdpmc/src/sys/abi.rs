@@ -1,0 +1,92 @@
+//! What is shared with the kernel, laid out as in `include/uapi/linux/perf_event.h` (linux 6.12).
+
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
+
+pub(crate) const TYPE_HARDWARE: u32 = 0;
+pub(crate) const TYPE_SOFTWARE: u32 = 1;
+pub(crate) const TYPE_RAW: u32 = 4;
+
+pub(crate) const FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
+pub(crate) const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
+
+pub(crate) const FLAG_EXCLUDE_KERNEL: u64 = 1 << 5;
+pub(crate) const FLAG_EXCLUDE_HV: u64 = 1 << 6;
+
+/// `struct perf_event_attr` up to `config3` (`PERF_ATTR_SIZE_VER8`, linux 6.3). An older kernel takes it as long as the
+/// fields that it does not know are zero.
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub(crate) struct PerfEventAttr {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) wakeup_events: u32,
+    pub(crate) bp_type: u32,
+    pub(crate) config1: u64,
+    pub(crate) config2: u64,
+    pub(crate) branch_sample_type: u64,
+    pub(crate) sample_regs_user: u64,
+    pub(crate) sample_stack_user: u32,
+    pub(crate) clockid: i32,
+    pub(crate) sample_regs_intr: u64,
+    pub(crate) aux_watermark: u32,
+    pub(crate) sample_max_stack: u16,
+    pub(crate) reserved_2: u16,
+    pub(crate) aux_sample_size: u32,
+    pub(crate) aux_action: u32,
+    pub(crate) sig_data: u64,
+    pub(crate) config3: u64,
+}
+
+impl PerfEventAttr {
+    /// `PERF_ATTR_SIZE_VER8`.
+    pub(crate) const SIZE: u32 = 136;
+}
+
+const _: () = assert!(size_of::<PerfEventAttr>() == PerfEventAttr::SIZE as usize);
+
+/// The start of `struct perf_event_mmap_page`. The kernel writes it, from other CPUs too, so every field is an atomic.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct MmapPage {
+    pub(crate) version: AtomicU32,
+    pub(crate) compat_version: AtomicU32,
+    /// The seqlock: odd while the kernel writes, another value after.
+    pub(crate) lock: AtomicU32,
+    /// Hardware counter + 1; 0 means that only read(2) knows.
+    pub(crate) index: AtomicU32,
+    pub(crate) offset: AtomicI64,
+    pub(crate) time_enabled: AtomicU64,
+    pub(crate) time_running: AtomicU64,
+    pub(crate) capabilities: AtomicU64,
+    pub(crate) pmc_width: AtomicU16,
+    pub(crate) time_shift: AtomicU16,
+    pub(crate) time_mult: AtomicU32,
+    pub(crate) time_offset: AtomicU64,
+    pub(crate) time_zero: AtomicU64,
+    pub(crate) size: AtomicU32,
+    pub(crate) reserved_1: AtomicU32,
+    pub(crate) time_cycles: AtomicU64,
+    pub(crate) time_mask: AtomicU64,
+}
+
+const _: () = assert!(std::mem::offset_of!(MmapPage, time_mask) == 88);
+
+/// Set by kernels whose other capability bits mean what they say (3.12 and later).
+pub(crate) const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
+pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
+pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
+pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
+
+/// What read(2) gives for an event with both times in its read format.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct ReadFormat {
+    pub(crate) value: u64,
+    pub(crate) enabled: u64,
+    pub(crate) running: u64,
+}

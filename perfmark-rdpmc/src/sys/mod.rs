@@ -1,0 +1,25 @@
+//! The kernel's interface: structures, constants and system calls. The only place that knows the operating system.
+
+mod abi;
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(any(miri, perfmark_unsupported)),
+    ),
+    path = "linux.rs"
+)]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(any(miri, perfmark_unsupported)),
+    )),
+    path = "unsupported.rs"
+)]
+mod kernel;
+
+pub(crate) use abi::*;
+pub(crate) use kernel::{Descriptor, Mapping, SUPPORTED, open, read};

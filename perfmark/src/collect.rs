@@ -1,0 +1,145 @@
+//! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::{Event as Counted, clock};
+
+use crate::cells::{Figures, Totals};
+use crate::events::{Entry, EventId, What, events};
+use crate::exit;
+use crate::mark::{self, Mark};
+use crate::recorder;
+use crate::registry::{Merged, registry};
+use crate::snapshot::{self, Read, Snapshot, Unit, Values};
+
+pub(crate) fn snapshot() -> Snapshot {
+    exit::start();
+    let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
+    let clock = exit::clock();
+    // None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
+    let recorded = recorder::own_work(|| Ok((registry()?.merged(), events()?.all())));
+    let (merged, events) = match recorded {
+        Some(Ok(recorded)) => recorded,
+        Some(Err(error)) => {
+            let error: std::io::Error = error;
+            snapshot
+                .notes
+                .push(format!("nothing could be recorded: no memory that a fork wipes (linux 4.14 has it): {error}"));
+            Default::default()
+        }
+        None => {
+            snapshot
+                .notes
+                .push("taken by a signal handler while perfmark itself was at work: figures are missing".into());
+            Default::default()
+        }
+    };
+    let nanoseconds = clock.nanoseconds_per_tick();
+    snapshot.wall_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    snapshot.threads = merged.threads;
+    snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
+    snapshot.marks = mark::all().map(|mark| figures(mark, &merged, &events, nanoseconds)).collect();
+    snapshot.marks.sort_by(|one, two| (&one.file, one.line, &one.path).cmp(&(&two.file, two.line, &two.path)));
+    snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
+    if events.iter().any(|(_, entry)| entry.stands_in) {
+        snapshot.notes.push("marks that can have none of the events they ask for record time instead".into());
+    }
+    if !clock::is_trusted() {
+        snapshot
+            .notes
+            .push("the kernel does not trust this machine's tick counter: times may be off between CPUs".into());
+    }
+    snapshot
+}
+
+fn program() -> String {
+    let path = std::env::current_exe().ok().or_else(|| std::env::args_os().next().map(Into::into));
+    let name = path.as_deref().and_then(std::path::Path::file_name);
+    name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
+}
+
+fn name(what: What) -> String {
+    match what {
+        What::Time => "time".into(),
+        What::Counter(event) => event.to_string(),
+        What::Unknown(name) => name.into(),
+    }
+}
+
+fn event(entry: &Entry) -> snapshot::Event {
+    let unit = match entry.what {
+        What::Time => Unit::Ns,
+        What::Counter(event) if Counted::is_time(event) => Unit::Ns,
+        _ => Unit::Count,
+    };
+    let (read, reason) = match entry {
+        Entry { what: What::Time, .. } => (Read::Ticks, None),
+        Entry { user: 1.., .. } => (Read::User, None),
+        Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
+        Entry { why_refused, .. } => (Read::None, why_refused.clone()),
+    };
+    snapshot::Event { name: name(entry.what), unit, read, reason }
+}
+
+/// What only some of the threads had to do without.
+fn partly(entry: &Entry) -> Vec<String> {
+    let threads = |n: u64| if n == 1 { "1 thread".into() } else { format!("{n} threads") };
+    let name = name(entry.what);
+    let mut notes = Vec::new();
+    if let (1.., 1.., Some(why)) = (entry.user, entry.syscall, &entry.why_syscall) {
+        notes.push(format!("{name}: read by read(2) on {}: {why}", threads(entry.syscall)));
+    }
+    if let (1.., 1.., Some(why)) = (entry.user + entry.syscall, entry.refused, &entry.why_refused) {
+        notes.push(format!("{name}: not counted on {}: {why}", threads(entry.refused)));
+    }
+    notes
+}
+
+fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], nanoseconds: f64) -> snapshot::Mark {
+    let totals = merged.totals(mark);
+    let (interrupted, unrecorded) = (mark.interrupted.load(Relaxed), mark.unrecorded.load(Relaxed));
+    let calls = totals.calls + interrupted + unrecorded;
+    let values = totals.events.iter().filter_map(|(id, figures)| {
+        // An event that began to be recorded after the table was copied: the next snapshot has it.
+        let (_, entry) = events.iter().find(|(event, _)| event == id)?;
+        let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
+        Some(values(name(entry.what), figures, calls, &totals, scale))
+    });
+    snapshot::Mark {
+        name: mark.name.into(),
+        path: mark.full_path().into(),
+        file: mark.file.into(),
+        line: mark.line,
+        calls,
+        in_flight: totals.in_flight,
+        unwound: totals.unwound,
+        interrupted,
+        values: values.collect(),
+    }
+}
+
+/// `scale` turns ticks into nanoseconds.
+fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: Option<f64>) -> Values {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+    let unit = |value: u64| scale.map_or(value, |scale| (value as f64 * scale).round() as u64);
+    let frozen = &figures.values;
+    let quantile = |numerator, denominator| frozen.quantile(numerator, denominator).map(unit);
+    let sum = unit(frozen.sum);
+    Values {
+        event,
+        measured: frozen.count,
+        scaled: figures.scaled,
+        unmeasured: calls.saturating_sub(frozen.count + totals.unwound),
+        sum,
+        total: unit(figures.total),
+        self_sum: Some(unit(figures.own)),
+        min: frozen.min().map(unit),
+        max: frozen.max().map(unit),
+        mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),
+        p50: quantile(1, 2),
+        p90: quantile(9, 10),
+        p99: quantile(99, 100),
+        p999: quantile(999, 1000),
+        buckets: frozen.buckets().map(|(low, high, count)| (unit(low), unit(high), count)).collect(),
+    }
+}

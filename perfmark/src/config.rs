@@ -1,0 +1,201 @@
+//! The settings: environment variables, read once, before `main`.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::events::What;
+use crate::report::Format;
+
+/// What is recorded, how, and where the report goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) on: bool,
+    /// The set of a bare `#[perfmark]`.
+    pub(crate) events: Vec<What>,
+    pub(crate) output: Output,
+    pub(crate) format: Format,
+    pub(crate) read: ReadMode,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Stderr,
+    Stdout,
+    File(PathBuf),
+}
+
+/// How hardware counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadMode {
+    /// In whichever way is cheaper on this machine.
+    Auto,
+    /// In user space wherever the kernel allows it.
+    User,
+    /// By read(2).
+    Syscall,
+}
+
+/// The events of a bare `#[perfmark]`.
+const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            on: true,
+            events: DEFAULT_EVENTS.map(What::parse).to_vec(),
+            output: Output::Stderr,
+            format: Format::Table,
+            read: ReadMode::Auto,
+        }
+    }
+}
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+/// The settings in force: as the environment was at the start.
+pub(crate) fn config() -> &'static Config {
+    CONFIG.get_or_init(Config::default)
+}
+
+/// Reads the environment. Gives what is wrong with it, a sentence each; the default holds there.
+pub(crate) fn read_environment() -> Vec<String> {
+    let (config, wrong) = Config::parse(&|name| env::var_os(name));
+    // Lost only by a mark called from another static initialiser, which found the defaults first.
+    _ = CONFIG.set(config);
+    wrong
+}
+
+impl Config {
+    fn parse<V: AsRef<OsStr>>(variable: &dyn Fn(&str) -> Option<V>) -> (Self, Vec<String>) {
+        let (mut config, mut wrong) = (Self::default(), Vec::new());
+        let mut setting = |name: &str, set: &mut dyn FnMut(&OsStr) -> Result<(), String>| {
+            let Some(value) = variable(name) else { return };
+            let value = value.as_ref();
+            if value.is_empty() {
+                return;
+            }
+            if let Err(why) = set(value) {
+                wrong.push(format!("{name}={}: {why}", value.to_string_lossy()));
+            }
+        };
+        setting("PERFMARK", &mut |value| {
+            config.on = choice(value, &[("on", true), ("off", false)])?;
+            Ok(())
+        });
+        setting("PERFMARK_EVENTS", &mut |value| {
+            config.events = events(value)?;
+            Ok(())
+        });
+        setting("PERFMARK_OUTPUT", &mut |value| {
+            config.output = output(value)?;
+            Ok(())
+        });
+        setting("PERFMARK_FORMAT", &mut |value| {
+            config.format = Format::from_name(&value.to_string_lossy())?;
+            Ok(())
+        });
+        setting("PERFMARK_READ", &mut |value| {
+            let modes = [("auto", ReadMode::Auto), ("user", ReadMode::User), ("syscall", ReadMode::Syscall)];
+            config.read = choice(value, &modes)?;
+            Ok(())
+        });
+        (config, wrong)
+    }
+}
+
+/// The first of `choices` is the default.
+fn choice<T: Copy>(value: &OsStr, choices: &[(&str, T)]) -> Result<T, String> {
+    let chosen = choices.iter().find(|(name, _)| value == *name);
+    chosen.map(|&(_, choice)| choice).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        format!("there are {}; {} it is", names.join(", "), names.first().unwrap_or(&""))
+    })
+}
+
+fn events(value: &OsStr) -> Result<Vec<What>, String> {
+    let default = || format!("{} it is", DEFAULT_EVENTS.join(","));
+    let list = value.to_str().ok_or_else(|| format!("not UTF-8; {}", default()))?;
+    let mut events = Vec::new();
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let event = match name {
+            "time" => What::Time,
+            _ => What::Counter(name.parse().map_err(|error| format!("{error}, and time; {}", default()))?),
+        };
+        if !events.contains(&event) {
+            events.push(event);
+        }
+    }
+    if events.is_empty() { Err(format!("no event named; {}", default())) } else { Ok(events) }
+}
+
+fn output(value: &OsStr) -> Result<Output, String> {
+    if value == "-" {
+        return Ok(Output::Stdout);
+    }
+    // Made absolute now: the program may change its directory.
+    let path = std::path::absolute(value).map_err(|error| format!("{error}; stderr it is"))?;
+    if path.is_dir() {
+        return Err("it is a directory; name a file, or - for stdout; stderr it is".into());
+    }
+    match path.parent().filter(|folder| !folder.is_dir()).map(Path::display) {
+        Some(folder) => Err(format!("there is no directory {folder}; stderr it is")),
+        None => Ok(Output::File(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perfmark_rdpmc::{Hardware, Software};
+
+    fn parse(variables: &[(&str, &str)]) -> (Config, Vec<String>) {
+        Config::parse(&|name| {
+            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| OsStr::new(*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn an_empty_environment_and_empty_values_give_the_defaults() {
+        assert_eq!(parse(&[]), (Config::default(), vec![]));
+        let empty = ["PERFMARK", "PERFMARK_EVENTS", "PERFMARK_OUTPUT", "PERFMARK_FORMAT", "PERFMARK_READ"];
+        assert_eq!(parse(&empty.map(|name| (name, ""))), (Config::default(), vec![]));
+    }
+
+    #[test]
+    fn each_setting_takes_its_values() {
+        let (config, wrong) = parse(&[
+            ("PERFMARK", "off"),
+            ("PERFMARK_EVENTS", "page_faults, time,branch-misses,time"),
+            ("PERFMARK_OUTPUT", "/tmp/../report"),
+            ("PERFMARK_READ", "syscall"),
+        ]);
+        assert_eq!(wrong, [""; 0]);
+        assert!(!config.on);
+        let counters = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(What::Counter);
+        assert_eq!(config.events, [counters[0], What::Time, counters[1]]);
+        assert_eq!(config.output, Output::File("/tmp/../report".into()));
+        assert_eq!(config.read, ReadMode::Syscall);
+        assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_with_the_valid_ones_and_the_default_holds() {
+        for (name, value, told) in [
+            ("PERFMARK", "of", "there are on, off; on it is"),
+            ("PERFMARK_READ", "fast", "there are auto, user, syscall; auto it is"),
+            ("PERFMARK_FORMAT", "xml", "table"),
+            ("PERFMARK_EVENTS", "cycels", "cycles, instructions"),
+            ("PERFMARK_EVENTS", ",", "no event named"),
+            ("PERFMARK_OUTPUT", "/", "it is a directory"),
+            ("PERFMARK_OUTPUT", "/no/such/folder/report", "no directory /no/such/folder"),
+        ] {
+            let (config, wrong) = parse(&[(name, value)]);
+            assert_eq!(config, Config::default(), "{name}={value}");
+            assert_eq!(wrong.len(), 1, "{name}={value}");
+            assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
+            assert!(wrong[0].contains(told), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The events that marks asked for, and what became of each in this process.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use perfmark_rdpmc::Event;
+
+use crate::per_process::PerProcess;
+
+/// An event's place in the process's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EventId(usize);
+
+/// What is to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Ticks.
+    Time,
+    Counter(Event),
+    /// A name that is no event's.
+    Unknown(&'static str),
+}
+
+impl What {
+    pub(crate) fn parse(name: &'static str) -> Self {
+        match name {
+            "time" => Self::Time,
+            _ => name.parse().map_or(Self::Unknown(name), Self::Counter),
+        }
+    }
+}
+
+/// An event and what became of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) what: What,
+    /// Threads that read it in user space, by read(2), and not at all.
+    pub(crate) user: u64,
+    pub(crate) syscall: u64,
+    pub(crate) refused: u64,
+    /// The first reason told for reading it by read(2).
+    pub(crate) why_syscall: Option<String>,
+    /// The first reason told for not reading it.
+    pub(crate) why_refused: Option<String>,
+    /// Whether it is recorded for a mark that could have none of its events (`time` alone).
+    pub(crate) stands_in: bool,
+    /// Whether a user read is cheaper than read(2) here, once tried.
+    pub(crate) user_is_cheaper: Option<bool>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Events(Mutex<Vec<Entry>>);
+
+static EVENTS: PerProcess<Events> = PerProcess::new();
+
+/// The process's table.
+pub(crate) fn events() -> io::Result<&'static Events> {
+    EVENTS.get()
+}
+
+impl Events {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The event's place, given at the first asking.
+    pub(crate) fn id(&self, what: What) -> EventId {
+        let mut entries = self.lock();
+        let known = entries.iter().position(|entry| entry.what == what);
+        EventId(known.unwrap_or_else(|| {
+            entries.push(Entry {
+                what,
+                user: 0,
+                syscall: 0,
+                refused: 0,
+                why_syscall: None,
+                why_refused: None,
+                stands_in: false,
+                user_is_cheaper: None,
+            });
+            entries.len() - 1
+        }))
+    }
+
+    /// Looks at or changes an event's entry.
+    pub(crate) fn with<R>(&self, id: EventId, change: impl FnOnce(&mut Entry) -> R) -> R {
+        change(&mut self.lock()[id.0])
+    }
+
+    /// All of them, in the order of their places.
+    pub(crate) fn all(&self) -> Vec<(EventId, Entry)> {
+        self.lock().iter().cloned().enumerate().map(|(id, entry)| (EventId(id), entry)).collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! A histogram at rest: merged from many threads' cells, and asked for its quantiles.
+
+use std::collections::BTreeMap;
+
+use super::bucket;
+
+/// Counts by bucket, with totals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frozen {
+    /// By octave and place: the order of the values.
+    buckets: BTreeMap<(usize, usize), u64>,
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+    range: Option<(u64, u64)>,
+}
+
+impl Frozen {
+    pub(super) fn add_bucket(&mut self, octave: usize, place: usize, count: u64) {
+        if count > 0 {
+            *self.buckets.entry((octave, place)).or_default() += count;
+            self.count += count;
+        }
+    }
+
+    /// `min` above `max` means that there was no value yet.
+    pub(super) fn add_totals(&mut self, sum: u64, min: u64, max: u64) {
+        self.sum = self.sum.saturating_add(sum);
+        if min <= max {
+            let (low, high) = self.range.unwrap_or((min, max));
+            self.range = Some((low.min(min), high.max(max)));
+        }
+    }
+
+    pub(crate) fn min(&self) -> Option<u64> {
+        self.range.map(|(min, _)| min)
+    }
+
+    pub(crate) fn max(&self) -> Option<u64> {
+        self.range.map(|(_, max)| max)
+    }
+
+    /// The value that `numerator / denominator` of all values are at or below: the middle of its bucket, and so within 1/64 of it.
+    pub(crate) fn quantile(&self, numerator: u64, denominator: u64) -> Option<u64> {
+        let (min, max) = self.range?;
+        let rank = (u128::from(self.count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
+        let mut seen = 0_u128;
+        for (&(octave, place), &count) in &self.buckets {
+            seen += u128::from(count);
+            if seen >= rank {
+                let (low, high) = bucket::values(octave, place).into_inner();
+                return Some((low + (high - low) / 2).clamp(min, max));
+            }
+        }
+        Some(max)
+    }
+
+    /// Lowest value, highest value and count of each bucket that is not empty.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.buckets.iter().map(|(&(octave, place), &count)| {
+            let (low, high) = bucket::values(octave, place).into_inner();
+            (low, high, count)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cells;
+    use super::*;
+
+    fn frozen(values: &[u64]) -> Frozen {
+        let (cells, mut frozen) = (Cells::new(), Frozen::default());
+        values.iter().for_each(|&value| cells.add(value));
+        cells.add_to(&mut frozen);
+        frozen
+    }
+
+    /// Values of every size: an LCG's bits, shifted down by another draw.
+    fn values(seed: u64, count: usize) -> Vec<u64> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 33 << 32 | state.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+        };
+        (0..count).map(|_| next() >> (next() % 64)).collect()
+    }
+
+    #[test]
+    fn promise_7_quantiles_are_within_a_64th_and_totals_exact() {
+        for seed in 0..50 {
+            let mut values = values(seed, 1 + seed as usize * 20);
+            let frozen = frozen(&values);
+            values.sort_unstable();
+            assert_eq!(frozen.count, values.len() as u64);
+            assert_eq!(frozen.sum, values.iter().fold(0, |sum, &value| u64::saturating_add(sum, value)));
+            assert_eq!((frozen.min(), frozen.max()), (values.first().copied(), values.last().copied()));
+            for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
+                let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
+                let truth = values[usize::try_from(rank).expect("small") - 1];
+                let told = frozen.quantile(numerator, denominator).expect("not empty");
+                assert!(u128::from(told.abs_diff(truth)) * 64 <= u128::from(truth), "{told} for {truth}");
+            }
+        }
+    }
+
+    #[test]
+    fn merging_loses_nothing() {
+        let (one, two) = (values(1, 500), values(2, 700));
+        let mut merged = frozen(&one);
+        let cells = Cells::new();
+        two.iter().for_each(|&value| cells.add(value));
+        cells.add_to(&mut merged);
+        Cells::new().add_to(&mut merged);
+        assert_eq!(merged, frozen(&[one, two].concat()));
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_quantiles() {
+        let none = frozen(&[]);
+        assert_eq!((none.count, none.min(), none.max(), none.quantile(1, 2)), (0, None, None, None));
+    }
+
+    #[test]
+    fn sums_stop_at_the_end_of_the_range() {
+        assert_eq!(frozen(&[u64::MAX, u64::MAX, 1]).sum, u64::MAX);
+    }
+}

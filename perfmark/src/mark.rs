@@ -1,0 +1,104 @@
+//! A marked function: one static, known before `main`, or since its first call.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::{iter, ptr};
+
+/// One marked function. The attribute makes a static of it.
+#[derive(Debug)]
+pub struct Mark {
+    pub(crate) name: &'static str,
+    /// Tells the function's path, which only `type_name` knows.
+    pub(crate) path: fn() -> &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+    /// The events that it asks for; none means the default set.
+    pub(crate) events: &'static [&'static str],
+    /// From 1 on, given at the first call; 0 until then.
+    index: AtomicU32,
+    /// The mark called before this one, in the list of those called.
+    next: AtomicPtr<Self>,
+    /// Calls met while perfmark was at work on their thread: counted only.
+    pub(crate) interrupted: AtomicU64,
+    /// Calls on threads that have no recorder, or none any more: counted only.
+    pub(crate) unrecorded: AtomicU64,
+}
+
+/// What `inventory` collects.
+#[derive(Debug)]
+pub struct Registered(pub &'static Mark);
+
+inventory::collect!(Registered);
+
+/// The marks called so far, last first.
+static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
+static INDICES: AtomicU32 = AtomicU32::new(0);
+
+impl Mark {
+    /// Called by the attribute's expansion alone.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        path: fn() -> &'static str,
+        file: &'static str,
+        line: u32,
+        events: &'static [&'static str],
+    ) -> Self {
+        Self {
+            name,
+            path,
+            file,
+            line,
+            events,
+            index: AtomicU32::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            interrupted: AtomicU64::new(0),
+            unrecorded: AtomicU64::new(0),
+        }
+    }
+
+    /// The mark's place in every thread's table; 0 before its first call.
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        self.index.load(Relaxed)
+    }
+
+    /// Gives the mark its index and lists it as called, once.
+    ///
+    /// The list is threaded through the marks themselves, without a lock, so that a fork in the middle leaves it whole.
+    pub(crate) fn register(&'static self) -> u32 {
+        let fresh = INDICES.fetch_add(1, Relaxed) + 1;
+        if let Err(index) = self.index.compare_exchange(0, fresh, Relaxed, Relaxed) {
+            return index;
+        }
+        let this = ptr::from_ref(self).cast_mut();
+        let mut head = CALLED.load(Relaxed);
+        loop {
+            self.next.store(head, Relaxed);
+            match CALLED.compare_exchange_weak(head, this, Release, Relaxed) {
+                Ok(_) => return fresh,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// The full path of the marked function: the path of an item within it, without that item.
+    pub(crate) fn full_path(&self) -> &'static str {
+        let path = (self.path)();
+        path.rsplit_once("::").map_or(path, |(function, _)| function)
+    }
+}
+
+/// Every mark called so far.
+#[allow(unsafe_code, reason = "the list's pointers come from static references")]
+pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
+    // SAFETY: null, or a `&'static Mark` stored by `register`.
+    let deref = |mark: *mut Mark| unsafe { mark.as_ref::<'static>() };
+    iter::successors(deref(CALLED.load(Acquire)), move |mark| deref(mark.next.load(Relaxed)))
+}
+
+/// Every mark known: those called, and those that inventory collected.
+pub(crate) fn all() -> impl Iterator<Item = &'static Mark> {
+    let linked = inventory::iter::<Registered>.into_iter().map(|registered| registered.0);
+    called().chain(linked.filter(|mark| mark.index() == 0))
+}

@@ -1,0 +1,118 @@
+//! Memory that a fork wipes, and process-wide state that starts anew in a forked child.
+//!
+//! A child made by fork, or by a bare clone that runs no handlers, must not go on with its parent's recorders: their counters' pages are
+//! not mapped there, and their locks may be held by threads that do not exist there. `MADV_WIPEONFORK` (madvise(2), linux 4.14) gives
+//! the child zeroes instead.
+#![allow(unsafe_code, reason = "mmap, and a pointer that is published once")]
+
+use std::io;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use once_cell::sync::OnceCell;
+
+/// Maps zeroed memory, at least page-aligned, that reads as zeroes again in a forked child.
+#[cfg(target_os = "linux")]
+pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
+    const ACCESS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+    const KIND: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(ptr::null_mut(), length, ACCESS, KIND, -1, 0) };
+    let memory = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED);
+    let memory = memory.ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the mapping just made.
+    if unsafe { libc::madvise(start, length, libc::MADV_WIPEONFORK) } != 0 {
+        let error = io::Error::last_os_error();
+        // SAFETY: the same; nobody else knows it.
+        unsafe { unmap(memory, length) };
+        return Err(error);
+    }
+    Ok(memory)
+}
+
+/// Gives back what [`map`] gave.
+///
+/// # Safety
+///
+/// Nobody uses the memory any more.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
+    // SAFETY: the caller's word.
+    unsafe { libc::munmap(memory.as_ptr().cast(), length) };
+}
+
+/// Elsewhere: memory that a child inherits as it is.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: callers ask for more than nothing.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(length)?) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Gives back what [`map`] gave.
+///
+/// # Safety
+///
+/// Nobody uses the memory any more.
+#[cfg(not(target_os = "linux"))]
+pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
+    if let Ok(layout) = layout(length) {
+        // SAFETY: the caller's word, and the layout that it was made with.
+        unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn layout(length: usize) -> io::Result<std::alloc::Layout> {
+    std::alloc::Layout::from_size_align(length.max(1), 4096).map_err(|_| io::ErrorKind::OutOfMemory.into())
+}
+
+/// A value made at its first use in each process: a forked child makes its own.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T: 'static> {
+    /// A pointer to `T`, in memory that a fork wipes.
+    root: OnceCell<Root>,
+    value: PhantomData<AtomicPtr<T>>,
+}
+
+#[derive(Debug)]
+struct Root(NonNull<u8>);
+
+// SAFETY: it points to an atomic that lives for ever.
+unsafe impl Send for Root {}
+// SAFETY: the same.
+unsafe impl Sync for Root {}
+
+impl<T: Default + Send + Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self { root: OnceCell::new(), value: PhantomData }
+    }
+
+    /// The process's value.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel gives no memory that a fork wipes.
+    pub(crate) fn get(&'static self) -> io::Result<&'static T> {
+        let root = self.root.get_or_try_init(|| map(size_of::<AtomicPtr<T>>()).map(Root))?;
+        // SAFETY: mapped for ever, aligned, and zeroes are a null pointer.
+        let slot = unsafe { root.0.cast::<AtomicPtr<T>>().as_ref() };
+        // SAFETY: null, or a leaked box of this process.
+        if let Some(value) = unsafe { slot.load(Acquire).as_ref() } {
+            return Ok(value);
+        }
+        let fresh = Box::into_raw(Box::<T>::default());
+        match slot.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
+            // SAFETY: leaked here, for the life of the process.
+            Ok(_) => Ok(unsafe { &*fresh }),
+            Err(winner) => {
+                // SAFETY: `fresh` was not published; the winner was, by another thread.
+                unsafe {
+                    drop(Box::from_raw(fresh));
+                    Ok(&*winner)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The two ends of a marked call, and the thread's state behind them.
+//!
+//! A thread's recorder lies in memory of its own that a fork wipes: zeroes mean that it is not set up, so a forked child starts cold
+//! without being told. It is found through a thread-local without a destructor, which stays readable while later destructors run.
+#![allow(unsafe_code, reason = "raw pointers to state that outlives thread-locals")]
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
+use std::thread::panicking;
+
+use perfmark_rdpmc::Delta;
+
+use super::frames::{Frame, Frames, Span};
+use super::sources::{self, Slot};
+use super::thread_end;
+use crate::cells::{EventCells, MarkCells, ThreadCells};
+use crate::config::config;
+use crate::events::{What, events};
+use crate::histogram::advance;
+use crate::mark::Mark;
+use crate::registry::registry;
+use crate::{exit, per_process};
+
+/// What a guard holds: the serial number of its frame, 0 for none.
+pub(crate) type Token = u64;
+
+const NO_FRAME: Token = 0;
+
+/// What the thread is doing, as far as marks are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// The program's own work.
+    Program,
+    /// One end of a marked call: a mark met now is in a signal handler.
+    Probe,
+    /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's.
+    Own,
+    /// The thread's cells are folded; calls are only counted.
+    Ended,
+}
+
+struct Thread {
+    doing: Cell<Doing>,
+    recorder: Cell<*mut Recorder>,
+}
+
+thread_local! {
+    static THREAD: Thread =
+        const { Thread { doing: Cell::new(Doing::Program), recorder: Cell::new(ptr::null_mut()) } };
+}
+
+/// A thread's state. Zeroes are one not set up.
+struct Recorder {
+    /// Null while not set up.
+    books: *mut Books,
+    frames: Frames,
+}
+
+/// The part on the heap.
+struct Books {
+    /// This thread's cells by the mark's index; null where the mark was not called.
+    marks: Vec<*const MarkCells>,
+    slots: Vec<Slot>,
+    cells: Arc<ThreadCells>,
+}
+
+/// Begins a call.
+#[inline(never)]
+pub(crate) fn enter(mark: &'static Mark) -> Token {
+    THREAD.with(|thread| {
+        if thread.doing.get() != Doing::Program {
+            return met_at_work(thread, mark);
+        }
+        thread.doing.set(Doing::Probe);
+        compiler_fence(SeqCst);
+        // SAFETY: null, or this thread's live recorder, which nobody else uses while the thread is in a probe.
+        let recorder = unsafe { thread.recorder.get().as_mut() };
+        let token = match recorder.and_then(|recorder| recorder.known(mark)) {
+            Some((books, cells, frames)) => begin(books, cells, frames),
+            None => first_call(thread, mark),
+        };
+        compiler_fence(SeqCst);
+        thread.doing.set(Doing::Program);
+        token
+    })
+}
+
+/// Ends the call that `enter` gave the token for.
+#[inline(never)]
+pub(crate) fn leave(token: Token) {
+    THREAD.with(|thread| {
+        if thread.doing.get() != Doing::Program {
+            // A signal handler longjmps or ends a frame of the thread it interrupted: its own frame stays for the next one to notice.
+            return;
+        }
+        thread.doing.set(Doing::Probe);
+        compiler_fence(SeqCst);
+        // SAFETY: as in `enter`.
+        if let Some(recorder) = unsafe { thread.recorder.get().as_mut() } {
+            // SAFETY: null, or this recorder's live books.
+            if let Some(books) = unsafe { recorder.books.as_mut() }
+                && !end(books, &mut recorder.frames, token)
+            {
+                end_out_of_order(books, &mut recorder.frames, token);
+            }
+        }
+        compiler_fence(SeqCst);
+        thread.doing.set(Doing::Program);
+    });
+}
+
+/// Runs perfmark's own work on this thread: marks met in it (in an allocator) are no calls. None if this thread is at it already, so
+/// that a lock which it holds is not taken again.
+pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
+    THREAD.with(|thread| match thread.doing.get() {
+        Doing::Probe | Doing::Own => None,
+        before @ (Doing::Program | Doing::Ended) => {
+            thread.doing.set(Doing::Own);
+            let result = work();
+            thread.doing.set(before);
+            Some(result)
+        }
+    })
+}
+
+impl Recorder {
+    #[inline]
+    fn known(&mut self, mark: &Mark) -> Option<(&mut Books, &MarkCells, &mut Frames)> {
+        // SAFETY: null, or this recorder's live books.
+        let books = unsafe { self.books.as_mut() }?;
+        let cells = *books.marks.get(mark.index() as usize)?;
+        // SAFETY: null, or cells that live as long as the thread's.
+        let cells = unsafe { cells.as_ref() }?;
+        Some((books, cells, &mut self.frames))
+    }
+}
+
+/// Opens a frame; the counters are read last.
+#[inline]
+fn begin(books: &mut Books, cells: &MarkCells, frames: &mut Frames) -> Token {
+    advance(&cells.entered, 1);
+    let Some((serial, spans)) = frames.push(cells, panicking()) else {
+        // Deeper than the stack: counted, and unmeasured.
+        advance(&cells.finished, 1);
+        return NO_FRAME;
+    };
+    for (cells, span) in cells.events.iter().zip(&mut *spans) {
+        span.outer = std::mem::take(&mut books.slots[cells.slot].inside);
+    }
+    for (cells, span) in cells.events.iter().zip(spans) {
+        span.begin = books.slots[cells.slot].read();
+    }
+    serial
+}
+
+/// Closes the innermost frame if it is the token's; the counters are read first.
+#[inline]
+fn end(books: &mut Books, frames: &mut Frames, token: Token) -> bool {
+    let Some((frame, spans)) = frames.top(token) else { return false };
+    // SAFETY: a frame's cells live as long as the thread's.
+    let cells = unsafe { &*frame.cells };
+    for (cells, span) in cells.events.iter().zip(&mut *spans) {
+        span.end = books.slots[cells.slot].read();
+    }
+    let unwound = panicking() && !frame.panicking;
+    let outermost = cells.entered.load(Relaxed).wrapping_sub(cells.finished.load(Relaxed)) == 1;
+    for (cells, span) in cells.events.iter().zip(spans) {
+        account(cells, span, &mut books.slots[cells.slot], outermost, unwound);
+    }
+    if unwound {
+        advance(&cells.unwound, 1);
+    }
+    advance(&cells.finished, 1);
+    frames.pop();
+    true
+}
+
+/// Adds one event of a call to its cells, and to what the call around it has inside.
+#[inline]
+fn account(cells: &EventCells, span: &Span, slot: &mut Slot, outermost: bool, unwound: bool) {
+    let inside = slot.inside;
+    let value = match span.delta() {
+        Delta::Exact(value) => value,
+        Delta::Scaled { estimate, .. } => {
+            if !unwound {
+                advance(&cells.scaled, 1);
+            }
+            estimate
+        }
+        Delta::Unmeasured => {
+            slot.inside = span.outer.saturating_add(inside);
+            return;
+        }
+    };
+    slot.inside = span.outer.saturating_add(value);
+    if unwound {
+        return;
+    }
+    cells.values.add(value);
+    advance(&cells.own, value.saturating_sub(inside));
+    if outermost {
+        advance(&cells.total, value);
+    }
+}
+
+/// A guard whose frame is not the innermost: the ones above it were never ended. They are counted, and unmeasured; or its own frame is
+/// gone already, and there is nothing to do.
+#[cold]
+#[inline(never)]
+fn end_out_of_order(books: &mut Books, frames: &mut Frames, token: Token) {
+    if !frames.contains(token) {
+        return;
+    }
+    while !end(books, frames, token) {
+        let Some((frame, spans)) = frames.pop() else { return };
+        abandon(books, &frame, spans);
+    }
+}
+
+fn abandon(books: &mut Books, frame: &Frame, spans: &[Span]) {
+    // SAFETY: a frame's cells live as long as the thread's.
+    let cells = unsafe { &*frame.cells };
+    for (cells, span) in cells.events.iter().zip(spans) {
+        let slot = &mut books.slots[cells.slot];
+        slot.inside = slot.inside.saturating_add(span.outer);
+    }
+    advance(&cells.finished, 1);
+}
+
+#[cold]
+#[inline(never)]
+fn met_at_work(thread: &Thread, mark: &'static Mark) -> Token {
+    let count = match thread.doing.get() {
+        Doing::Probe => &mark.interrupted,
+        Doing::Ended => &mark.unrecorded,
+        Doing::Own | Doing::Program => return NO_FRAME,
+    };
+    if mark.index() == 0 {
+        mark.register();
+    }
+    count.fetch_add(1, Relaxed);
+    NO_FRAME
+}
+
+/// A thread's first call of a mark: sets up what is missing, then begins.
+#[cold]
+#[inline(never)]
+fn first_call(thread: &Thread, mark: &'static Mark) -> Token {
+    thread.doing.set(Doing::Own);
+    exit::start();
+    if mark.index() == 0 {
+        mark.register();
+    }
+    let prepared = if config().on { prepare(thread, mark) } else { return NO_FRAME };
+    thread.doing.set(Doing::Probe);
+    if let Ok(Some((books, cells, frames))) = prepared.map(|recorder| recorder.known(mark)) {
+        begin(books, cells, frames)
+    } else {
+        mark.unrecorded.fetch_add(1, Relaxed);
+        NO_FRAME
+    }
+}
+
+/// Makes the thread's recorder where there is none, and the mark's cells in it.
+fn prepare<'a>(thread: &Thread, mark: &'static Mark) -> io::Result<&'a mut Recorder> {
+    let (registry, events) = (registry()?, events()?);
+    let memory = match NonNull::new(thread.recorder.get()) {
+        Some(recorder) => recorder,
+        None => per_process::map(size_of::<Recorder>())?.cast(),
+    };
+    // SAFETY: this thread's own, mapped; zeroes are a recorder not set up.
+    let recorder: &mut Recorder = unsafe { &mut *memory.as_ptr() };
+    if recorder.books.is_null() {
+        let cells = Arc::new(ThreadCells::new());
+        registry.add(Arc::clone(&cells));
+        recorder.books = Box::into_raw(Box::new(Books { marks: Vec::new(), slots: Vec::new(), cells }));
+        thread.recorder.set(memory.as_ptr());
+        thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
+    }
+    // SAFETY: set above, or before.
+    let books = unsafe { &mut *recorder.books };
+    let wanted: Vec<What> = match mark.events {
+        [] => config().events.clone(),
+        names => names.iter().map(|name| What::parse(name)).collect(),
+    };
+    let slots = sources::slots_for(&wanted, &mut books.slots, events);
+    let cells = slots.into_iter().map(|(event, slot)| EventCells::new(event, slot)).collect();
+    let index = mark.index() as usize;
+    if books.marks.len() <= index {
+        books.marks.resize(index + 1, ptr::null());
+    }
+    books.marks[index] = books.cells.add(MarkCells::new(mark, cells));
+    Ok(recorder)
+}
+
+/// Folds the thread's cells, closes its counters, and gives its memory back.
+unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
+    let Some(memory) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+    THREAD.with(|thread| {
+        thread.doing.set(Doing::Own);
+        thread.recorder.set(ptr::null_mut());
+        // SAFETY: this thread's recorder, still mapped; after a fork it is not set up.
+        let books = unsafe { memory.as_ref() }.books;
+        if !books.is_null() {
+            // SAFETY: made by `prepare`.
+            let books = unsafe { Box::from_raw(books) };
+            if let Ok(registry) = registry() {
+                registry.retire(&books.cells);
+            }
+        }
+        // SAFETY: the thread-local no longer names it.
+        unsafe { per_process::unmap(memory.cast(), size_of::<Recorder>()) };
+        thread.doing.set(Doing::Ended);
+    });
+}

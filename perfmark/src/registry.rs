@@ -1,0 +1,89 @@
+//! Every thread's cells: those of threads that run, and one merged set of those that ended.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::cells::{ThreadCells, Totals};
+use crate::mark::{self, Mark};
+use crate::per_process::PerProcess;
+
+/// The figures of all marks, by the mark's index, and the number of threads that they come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Merged {
+    pub(crate) marks: BTreeMap<u32, Totals>,
+    pub(crate) threads: u64,
+}
+
+impl Merged {
+    fn add(&mut self, cells: &ThreadCells) {
+        self.threads += 1;
+        for cells in cells.iter() {
+            cells.add_to(self.marks.entry(cells.mark.index()).or_default());
+        }
+    }
+
+    /// The figures of one mark.
+    pub(crate) fn totals(&self, mark: &Mark) -> Totals {
+        self.marks.get(&mark.index()).cloned().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Registry(Mutex<Threads>);
+
+#[derive(Debug, Default)]
+struct Threads {
+    alive: Vec<Arc<ThreadCells>>,
+    retired: Merged,
+}
+
+static REGISTRY: PerProcess<Registry> = PerProcess::new();
+
+/// The process's registry.
+pub(crate) fn registry() -> io::Result<&'static Registry> {
+    REGISTRY.get()
+}
+
+impl Default for Registry {
+    /// Made at the process's first call; in a forked child the marks still hold the parent's counts.
+    fn default() -> Self {
+        for mark in mark::called() {
+            mark.interrupted.store(0, Relaxed);
+            mark.unrecorded.store(0, Relaxed);
+        }
+        Self(Mutex::default())
+    }
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a thread that begins to record.
+    pub(crate) fn add(&self, cells: Arc<ThreadCells>) {
+        self.lock().alive.push(cells);
+    }
+
+    /// Folds the cells of a thread that ends into the retired set. A call that it leaves open ends with it.
+    pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
+        let mut threads = self.lock();
+        for mark in cells.iter() {
+            mark.finished.store(mark.entered.load(Relaxed), Relaxed);
+        }
+        threads.retired.add(cells);
+        threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
+    }
+
+    /// Everything until now.
+    pub(crate) fn merged(&self) -> Merged {
+        let threads = self.lock();
+        let mut merged = threads.retired.clone();
+        for cells in &threads.alive {
+            merged.add(cells);
+        }
+        merged
+    }
+}

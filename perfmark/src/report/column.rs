@@ -1,0 +1,56 @@
+//! The table's columns: what each shows of a mark's event, and from which width of the report on.
+
+use super::quantity::{Quantity, missing, percent, real, whole};
+use crate::snapshot::{Unit, Values};
+
+/// What a row shows: one event of one mark.
+pub(super) struct Figures<'a> {
+    pub(super) calls: u64,
+    /// `None` where nothing was measured.
+    pub(super) values: Option<&'a Values>,
+    pub(super) unit: Unit,
+    /// What a share is a share of.
+    pub(super) whole: u128,
+}
+
+impl Figures<'_> {
+    fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
+        self.values.and_then(field).map_or_else(missing, |value| whole(value, self.unit))
+    }
+
+    fn part(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
+        self.values.and_then(field).map_or_else(missing, |value| percent(value, self.whole))
+    }
+
+    fn mean(&self) -> Quantity {
+        self.values.and_then(|values| values.mean).map_or_else(missing, |mean| real(mean, self.unit))
+    }
+}
+
+pub(super) struct Column {
+    pub(super) head: &'static str,
+    /// The narrowest report that has it.
+    from: usize,
+    pub(super) cell: fn(&Figures<'_>) -> Quantity,
+}
+
+impl Column {
+    pub(super) fn is_shown(&self, columns: usize) -> bool {
+        self.from <= columns
+    }
+}
+
+pub(super) const CALLS: Column = Column { head: "calls", from: 0, cell: |row| whole(row.calls, Unit::Count) };
+pub(super) const SELF: Column = Column { head: "self", from: 100, cell: |row| row.part(|values| values.self_sum) };
+pub(super) const COLUMNS: [Column; 10] = [
+    Column { head: "total", from: 0, cell: |row| row.of(|values| Some(values.total)) },
+    Column { head: "share", from: 0, cell: |row| row.part(|values| Some(values.total)) },
+    SELF,
+    Column { head: "mean", from: 0, cell: |row| row.mean() },
+    Column { head: "min", from: 140, cell: |row| row.of(|values| values.min) },
+    Column { head: "p50", from: 0, cell: |row| row.of(|values| values.p50) },
+    Column { head: "p90", from: 120, cell: |row| row.of(|values| values.p90) },
+    Column { head: "p99", from: 0, cell: |row| row.of(|values| values.p99) },
+    Column { head: "p99.9", from: 140, cell: |row| row.of(|values| values.p999) },
+    Column { head: "max", from: 0, cell: |row| row.of(|values| values.max) },
+];

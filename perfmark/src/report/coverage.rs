@@ -1,0 +1,97 @@
+//! Which of a mark's calls its figures leave out, in a sentence.
+
+use super::quantity::{exact, plural};
+use crate::snapshot::{Mark, Values};
+
+/// The sentence, or nothing where every call is in every figure.
+pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
+    let mut parts = by_event(mark, shown);
+    if shown.is_empty() && mark.calls > 0 {
+        parts.push("nothing measured: none of its events is available".to_owned());
+    }
+    for (number, what) in [
+        (mark.unwound, "ended by a panic, in no figure"),
+        (mark.interrupted, "met while perfmark was at work, in no figure"),
+        (mark.in_flight, "still running"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{} {what}", calls(number)));
+        }
+    }
+    if parts.is_empty() { None } else { Some(parts.join("; ")) }
+}
+
+/// To the last digit, so that the numbers add up.
+fn calls(number: u64) -> String {
+    format!("{} {}", exact(number), plural(number, "call"))
+}
+
+/// Events that lack the same calls are named together, and not at all if they are all that the mark shows.
+fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
+    let lacks = |values: &Values| (values.unmeasured, values.scaled);
+    let mut kinds: Vec<(u64, u64)> = Vec::new();
+    for values in shown {
+        if lacks(values) != (0, 0) && !kinds.contains(&lacks(values)) {
+            kinds.push(lacks(values));
+        }
+    }
+    let part = |&(unmeasured, scaled): &(u64, u64)| {
+        let of = format!("of {}", calls(mark.calls));
+        let text = match (unmeasured, scaled) {
+            (_, 0) => format!("{} {of} unmeasured", exact(unmeasured)),
+            (0, _) => format!("{} {of} scaled", exact(scaled)),
+            _ => format!("{} {of} unmeasured, {} scaled", exact(unmeasured), exact(scaled)),
+        };
+        let events: Vec<&str> =
+            shown.iter().filter(|values| lacks(values) == (unmeasured, scaled)).map(|values| &*values.event).collect();
+        if events.len() == shown.len() { text } else { format!("{}: {text}", events.join(", ")) }
+    };
+    kinds.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{mark, values};
+
+    fn lacking(event: &str, unmeasured: u64, scaled: u64) -> Values {
+        Values { scaled, unmeasured, ..values(event, 1, 1) }
+    }
+
+    fn told(mark: &Mark) -> Option<String> {
+        sentence(mark, &mark.values.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn nothing_is_said_when_every_call_is_in_every_figure() {
+        assert_eq!(told(&Mark { values: vec![values("cycles", 9, 9)], ..mark("m", 9) }), None);
+    }
+
+    #[test]
+    fn events_that_lack_the_same_calls_are_told_together() {
+        let mut mark = mark("m", 1204);
+        mark.values = vec![lacking("cycles", 12, 30), lacking("instructions", 12, 30)];
+        assert_eq!(told(&mark).as_deref(), Some("12 of 1,204 calls unmeasured, 30 scaled"));
+        mark.values.push(lacking("time", 0, 0));
+        assert_eq!(told(&mark).as_deref(), Some("cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled"));
+        mark.values.push(lacking("page-faults", 0, 1));
+        let both =
+            "cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; page-faults: 1 of 1,204 calls scaled";
+        assert_eq!(told(&mark).as_deref(), Some(both));
+    }
+
+    #[test]
+    fn a_mark_without_any_figure_says_so() {
+        assert_eq!(told(&mark("m", 9)).as_deref(), Some("nothing measured: none of its events is available"));
+        assert_eq!(told(&mark("m", 0)), None);
+    }
+
+    #[test]
+    fn calls_that_ended_otherwise_or_not_yet_are_told() {
+        let mut mark = Mark { unwound: 3, interrupted: 1, in_flight: 2, ..mark("m", 9) };
+        mark.values.push(values("cycles", 5, 5));
+        let all = "3 calls ended by a panic, in no figure; 1 call met while perfmark was at work, in no figure; \
+                   2 calls still running";
+        assert_eq!(told(&mark).as_deref(), Some(all));
+    }
+}

@@ -1,0 +1,154 @@
+//! What stands above and below the table: the run, how to read the figures, what is not in them.
+
+use super::quantity::{counted, exact, whole};
+use super::share::{Shares, is_called};
+use super::text::{clean, shorten, width, wrap};
+use crate::snapshot::{Event, Read, Snapshot, Unit};
+
+/// One line about the run.
+pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    let ran = whole(snapshot.wall_ns, Unit::Ns);
+    let threads = counted(snapshot.threads, "thread");
+    let run = format!(" · pid {} · ran {ran} · {threads}", snapshot.pid);
+    let lead = "perfmark · ";
+    let room = columns.saturating_sub(width(lead) + width(&run));
+    out.push_str(lead);
+    out.push_str(&shorten(&clean(&snapshot.program), room));
+    out.push_str(&run);
+    out.push('\n');
+}
+
+/// What the figures mean and how the rows are ordered.
+pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, has_self: bool, columns: usize) {
+    let Some(leading) = shares.leading() else { return };
+    let events = snapshot.events.iter().map(|event| event.name.as_str());
+    let nested: Vec<&str> = events.filter(|event| shares.whole(event).is_of_totals).collect();
+    let nested = match nested.as_slice() {
+        [] => String::new(),
+        nested => format!(" (for {}, of all totals: nested marks count again)", nested.join(", ")),
+    };
+    let own = if has_self { "; self: without them" } else { "" };
+    let has_counts = snapshot.events.iter().any(|event| event.unit == Unit::Count && event.read != Read::None);
+    let mode = if has_counts { " Counts are of user mode only." } else { "" };
+    let share = "share: of all that was measured in marks, a mark's marked callees included";
+    wrap(out, &format!("{share}{nested}{own}. Sorted by share of {leading}.{mode}"), 0, columns);
+}
+
+/// How each event was read, or why not: events with the same answer share a line.
+pub(super) fn events(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    for (read, how) in [
+        (Read::User, "read in user space"),
+        (Read::Syscall, "read by read(2)"),
+        (Read::Ticks, "read from the tick counter"),
+        (Read::None, "not available"),
+    ] {
+        let events: Vec<&Event> = snapshot.events.iter().filter(|event| event.read == read).collect();
+        let mut reasons: Vec<Option<&str>> = Vec::new();
+        for event in &events {
+            if !reasons.contains(&event.reason.as_deref()) {
+                reasons.push(event.reason.as_deref());
+            }
+        }
+        for reason in reasons {
+            let same = events.iter().filter(|event| event.reason.as_deref() == reason);
+            let names = same.map(|event| event.name.as_str()).collect::<Vec<_>>().join(", ");
+            let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
+            wrap(out, &format!("{how}: {names}{why}"), 0, columns);
+        }
+    }
+}
+
+/// Lines that the names of marks never called fill at the most, about.
+const NEVER_CALLED_LINES: usize = 5;
+
+/// The marks never called, by name; of very many only the first.
+pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
+    let marks = snapshot.marks.iter().zip(labels);
+    let never: Vec<&String> = marks.filter(|(mark, _)| !is_called(mark)).map(|(_, label)| label).collect();
+    let mut names = Vec::new();
+    let mut room = NEVER_CALLED_LINES * columns;
+    for label in &never {
+        let name = shorten(label, columns / 2);
+        match room.checked_sub(width(&name) + width(", ")) {
+            Some(left) => room = left,
+            None => break,
+        }
+        names.push(name);
+    }
+    let more = never.len() - names.len();
+    if more > 0 {
+        names.push(format!("and {} more", exact(more as u64)));
+    }
+    if !names.is_empty() {
+        wrap(out, &format!("never called: {}", names.join(", ")), 0, columns);
+    }
+}
+
+/// What else a reader must know.
+pub(super) fn notes(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    for note in &snapshot.notes {
+        wrap(out, &format!("note: {note}"), 0, columns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{event, mark, snapshot};
+
+    fn lines(write: impl FnOnce(&mut String)) -> String {
+        let mut out = String::new();
+        write(&mut out);
+        out
+    }
+
+    #[test]
+    fn events_with_the_same_answer_share_a_line() {
+        let mut events = [
+            event("cycles", Unit::Count, Read::None),
+            event("instructions", Unit::Count, Read::None),
+            event("cache-misses", Unit::Count, Read::None),
+            event("time", Unit::Ns, Read::Ticks),
+        ];
+        for (event, reason) in events.iter_mut().zip(["no PMU", "no PMU", "no such event"]) {
+            event.reason = Some(reason.to_owned());
+        }
+        let told = lines(|out| super::events(out, &snapshot(&events, &[]), 80));
+        let expected = "read from the tick counter: time\n\
+                        not available: cycles, instructions — no PMU\n\
+                        not available: cache-misses — no such event\n";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn marks_never_called_are_named_and_of_very_many_the_rest_is_counted() {
+        let told = |count: usize| {
+            let marks: Vec<_> = (0..count).map(|index| mark(&format!("never_{index}"), 0)).collect();
+            let labels: Vec<_> = marks.iter().map(|mark| mark.name.clone()).collect();
+            lines(|out| never_called(out, &snapshot(&[], &marks), &labels, 80))
+        };
+        assert_eq!(told(0), "");
+        assert_eq!(told(2), "never called: never_0, never_1\n");
+        let long = "n".repeat(999);
+        let told_long =
+            lines(|out| never_called(out, &snapshot(&[], &[mark(&long, 0)]), std::slice::from_ref(&long), 80));
+        assert!(told_long.starts_with("never called: nnn") && told_long.lines().count() == 1, "{told_long}");
+        let many = told(10_000);
+        assert!(many.lines().count() <= NEVER_CALLED_LINES + 1, "{many}");
+        let named = many.matches("never_").count();
+        assert!(named > 30, "{many}");
+        assert!(
+            many.replace("\n ", "").ends_with(&format!(", and {} more\n", exact((10_000 - named) as u64))),
+            "{many}"
+        );
+    }
+
+    #[test]
+    fn shares_of_totals_are_told_as_such() {
+        let mut one = mark("f", 1);
+        one.values = vec![crate::snapshot::Values { self_sum: None, ..crate::report::sample::values("time", 1, 9) }];
+        let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[one]);
+        let told = lines(|out| figures(out, &snapshot, &Shares::new(&snapshot), false, 200));
+        assert!(told.contains("(for time, of all totals: nested marks count again)"), "{told}");
+    }
+}

@@ -1,0 +1,309 @@
+//! Numbers for people: three significant digits and a unit.
+//!
+//! A value climbs a ladder of units until what it would show, rounded, is below the step's end. Rounding comes first:
+//! 999,499 ns are 999 µs, 999,500 ns are 1.00 ms and never 1000 µs.
+
+use crate::snapshot::Unit;
+use std::fmt;
+
+/// A number's digits and its unit, apart so that a column can align both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Quantity {
+    pub(super) number: String,
+    pub(super) unit: &'static str,
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.number)?;
+        if self.unit.is_empty() { Ok(()) } else { write!(f, " {}", self.unit) }
+    }
+}
+
+/// What stands where nothing was measured.
+pub(super) fn missing() -> Quantity {
+    Quantity { number: "–".to_owned(), unit: "" }
+}
+
+/// A whole number of occurrences or nanoseconds.
+pub(super) fn whole(value: u64, unit: Unit) -> Quantity {
+    climb(u128::from(value) * MICRO, unit)
+}
+
+/// A mean or a ratio; missing when it is no number.
+pub(super) fn real(value: f64, unit: Unit) -> Quantity {
+    if value.is_nan() || value < 0.0 {
+        return missing();
+    }
+    if value > 0.0 && value < 0.005 {
+        return Quantity { number: "<0.01".to_owned(), unit: ladder(unit)[0].name };
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and `as` saturates")]
+    let micro = (value * 1e6).round() as u128;
+    climb(micro.min(u128::from(u64::MAX) * MICRO), unit)
+}
+
+/// `part` of `all` in percent, to one decimal; missing when `all` is nothing.
+pub(super) fn percent(part: u64, all: u128) -> Quantity {
+    let part = u128::from(part);
+    let Some(tenths) = rounded(part * 1000, all) else { return missing() };
+    let number = if tenths == 0 && part > 0 { "<0.1".to_owned() } else { decimal(tenths, 1) };
+    Quantity { number, unit: "%" }
+}
+
+/// Every digit, in groups of three: `18,446,744`.
+pub(super) fn exact(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 call`, `4.21 M calls`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {}", whole(count, Unit::Count), plural(count, noun))
+}
+
+/// The noun for so many.
+pub(super) fn plural(count: u64, noun: &str) -> String {
+    format!("{noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Values are handled in millionths, so that means keep their decimals.
+const MICRO: u128 = 1_000_000;
+
+/// A unit of `size`, used for values that round to less than `end`; both in the ladder's first unit.
+struct Step {
+    name: &'static str,
+    size: u128,
+    end: u128,
+}
+
+const fn step(name: &'static str, size: u128, end: u128) -> Step {
+    Step { name, size, end }
+}
+
+const COUNTS: [Step; 7] = [
+    step("", 1, 10_000),
+    step("k", 1_000, 1_000_000),
+    step("M", 1_000_000, 1_000_000_000),
+    step("G", 1_000_000_000, 1_000_000_000_000),
+    step("T", 1_000_000_000_000, 1_000_000_000_000_000),
+    step("P", 1_000_000_000_000_000, 1_000_000_000_000_000_000),
+    step("E", 1_000_000_000_000_000_000, u128::MAX),
+];
+
+const SECOND: u128 = 1_000_000_000;
+const DAY: u128 = 86_400 * SECOND;
+
+const DURATIONS: [Step; 8] = [
+    step("ns", 1, 1_000),
+    step("µs", 1_000, 1_000_000),
+    step("ms", 1_000_000, SECOND),
+    step("s", SECOND, 60 * SECOND),
+    step("min", 60 * SECOND, 3_600 * SECOND),
+    step("h", 3_600 * SECOND, DAY),
+    step("d", DAY, 365 * DAY),
+    step("y", 365 * DAY, u128::MAX),
+];
+
+fn ladder(unit: Unit) -> &'static [Step] {
+    match unit {
+        Unit::Count => &COUNTS,
+        Unit::Ns => &DURATIONS,
+    }
+}
+
+fn climb(micro: u128, unit: Unit) -> Quantity {
+    let mut shown = missing();
+    for step in ladder(unit) {
+        let is_whole = step.size == 1 && micro.is_multiple_of(MICRO);
+        let (digits, decimals) = three_digits(micro, step.size * MICRO, is_whole);
+        shown = Quantity { number: decimal(digits, decimals), unit: step.name };
+        if digits * step.size < step.end.saturating_mul(10_u128.pow(decimals)) {
+            break;
+        }
+    }
+    shown
+}
+
+/// `value / size` as digits and how many of them are decimals: as many as leave three digits, or none.
+fn three_digits(value: u128, size: u128, is_whole: bool) -> (u128, u32) {
+    let most = if is_whole { 0 } else { 2 };
+    for decimals in (1..=most).rev() {
+        let digits = rounded(value * 10_u128.pow(decimals), size).unwrap_or(0);
+        if digits < 1000 {
+            return (digits, decimals);
+        }
+    }
+    (rounded(value, size).unwrap_or(0), 0)
+}
+
+fn rounded(value: u128, size: u128) -> Option<u128> {
+    (value + size / 2).checked_div(size)
+}
+
+fn decimal(digits: u128, decimals: u32) -> String {
+    let one = 10_u128.pow(decimals);
+    let whole = exact(u64::try_from(digits / one).unwrap_or(u64::MAX));
+    match decimals {
+        0 => whole,
+        _ => format!("{whole}.{:0places$}", digits % one, places = decimals as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(value: u64) -> String {
+        whole(value, Unit::Count).to_string()
+    }
+
+    fn time(value: u64) -> String {
+        whole(value, Unit::Ns).to_string()
+    }
+
+    #[test]
+    fn counts_are_whole_to_9999_and_then_three_digits_rounded_into_the_next_unit() {
+        for (value, text) in [
+            (0, "0"),
+            (7, "7"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (9_999, "9,999"),
+            (10_000, "10.0 k"),
+            (10_049, "10.0 k"),
+            (10_050, "10.1 k"),
+            (99_949, "99.9 k"),
+            (99_950, "100 k"),
+            (999_499, "999 k"),
+            (999_500, "1.00 M"),
+            (1_004_999, "1.00 M"),
+            (1_005_000, "1.01 M"),
+            (9_994_999, "9.99 M"),
+            (9_995_000, "10.0 M"),
+            (999_499_999, "999 M"),
+            (999_500_000, "1.00 G"),
+            (3_100_000_000, "3.10 G"),
+            (999_500_000_000, "1.00 T"),
+            (999_500_000_000_000, "1.00 P"),
+            (999_499_999_999_999_999, "999 P"),
+            (999_500_000_000_000_000, "1.00 E"),
+            (u64::MAX, "18.4 E"),
+        ] {
+            assert_eq!(count(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn durations_round_into_the_next_unit() {
+        for (value, text) in [
+            (0, "0 ns"),
+            (85, "85 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (3_100, "3.10 µs"),
+            (999_499, "999 µs"),
+            (999_500, "1.00 ms"),
+            (12_449_999, "12.4 ms"),
+            (12_450_000, "12.5 ms"),
+            (999_500_000, "1.00 s"),
+            (2_310_000_000, "2.31 s"),
+            (59_949_999_999, "59.9 s"),
+            (59_950_000_000, "1.00 min"),
+            (3_596_999_999_999, "59.9 min"),
+            (3_597_000_000_000, "1.00 h"),
+            (86_219_999_999_999, "23.9 h"),
+            (86_220_000_000_000, "1.00 d"),
+            (31_492_799_999_999_999, "364 d"),
+            (31_492_800_000_000_000, "1.00 y"),
+            (u64::MAX, "585 y"),
+        ] {
+            assert_eq!(time(value), text, "{value}");
+        }
+    }
+
+    /// The text's value, read back by floats, is within half of its last digit of the value.
+    #[test]
+    fn the_text_is_the_nearest_over_the_whole_range() {
+        let around = (0..64).flat_map(|bit| {
+            let power = 1_u64 << bit;
+            [power - 1, power, power + power / 3, power + power / 2 + 1, power + (power - 1)]
+        });
+        let tens = (0..20).flat_map(|ten| {
+            let power = 10_u64.pow(ten);
+            [power - 1, power, power.saturating_mul(2) - 1, power / 200 * 199, power / 2000 * 1999]
+        });
+        for value in around.chain(tens) {
+            for unit in [Unit::Count, Unit::Ns] {
+                let shown = whole(value, unit);
+                let step = ladder(unit).iter().find(|step| step.name == shown.unit).unwrap();
+                let decimals = shown.number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+                let read: f64 = shown.number.replace(',', "").parse().unwrap();
+                let size = step.size as f64;
+                let half = 0.5 * 0.1_f64.powi(i32::try_from(decimals).unwrap()) * size;
+                let off = (read * size - value as f64).abs();
+                assert!(off <= half * (1.0 + 1e-9), "{value} as {shown}");
+                assert!(shown.number.len() <= 5, "{value} as {shown}");
+                let digits = shown.number.bytes().filter(u8::is_ascii_digit).count();
+                assert!(digits == 3 || step.size == 1, "{value} as {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_keeps_three_digits_and_is_never_a_false_zero() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1e-12, "<0.01"),
+            (0.0049, "<0.01"),
+            (0.005, "0.01"),
+            (0.25, "0.25"),
+            (1.5, "1.50"),
+            (2.0, "2"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (847.25, "847"),
+            (999.5, "1,000"),
+            (9_999.4, "9,999"),
+            (9_999.5, "10.0 k"),
+            (1e300, "18.4 E"),
+            (f64::INFINITY, "18.4 E"),
+            (f64::NAN, "–"),
+            (-1.0, "–"),
+        ] {
+            assert_eq!(real(value, Unit::Count).to_string(), text, "{value}");
+        }
+        assert_eq!(real(0.001, Unit::Ns).to_string(), "<0.01 ns");
+        assert_eq!(real(999.6, Unit::Ns).to_string(), "1.00 µs");
+    }
+
+    #[test]
+    fn a_share_is_told_to_a_tenth_and_is_never_a_false_zero() {
+        for (part, all, text) in [
+            (0, 10, "0.0 %"),
+            (1, 1_000_000, "<0.1 %"),
+            (1, 3, "33.3 %"),
+            (2, 3, "66.7 %"),
+            (5, 5, "100.0 %"),
+            (u64::MAX, u128::from(u64::MAX) * 2, "50.0 %"),
+            (0, 0, "–"),
+        ] {
+            assert_eq!(percent(part, all).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn exact_numbers_are_grouped_by_three() {
+        assert_eq!(exact(0), "0");
+        assert_eq!(exact(1_204), "1,204");
+        assert_eq!(exact(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!([0, 1, 12_000].map(|calls| counted(calls, "call")).join(", "), "0 calls, 1 call, 12.0 k calls");
+    }
+}

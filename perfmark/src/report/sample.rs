@@ -1,0 +1,220 @@
+//! Snapshots for the tests.
+
+use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
+
+pub(super) fn event(name: &str, unit: Unit, read: Read) -> Event {
+    Event { name: name.to_owned(), unit, read, reason: None }
+}
+
+pub(super) fn mark(name: &str, calls: u64) -> Mark {
+    Mark {
+        name: name.to_owned(),
+        path: format!("wordcount::{name}"),
+        file: "src/main.rs".to_owned(),
+        line: 7,
+        calls,
+        in_flight: 0,
+        unwound: 0,
+        interrupted: 0,
+        values: Vec::new(),
+    }
+}
+
+/// Calls of about the same cost, no call of which had a marked one inside.
+pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
+    let mean = sum / measured.max(1);
+    let percent = |percent: u64| match measured {
+        0 => None,
+        1 => Some(sum),
+        _ => u64::try_from(u128::from(mean) * u128::from(percent) / 100).ok(),
+    };
+    Values {
+        event: event.to_owned(),
+        measured,
+        scaled: 0,
+        unmeasured: 0,
+        sum,
+        total: sum,
+        self_sum: (measured > 0).then_some(sum),
+        min: percent(50),
+        max: percent(4_000),
+        mean: (measured > 0).then(|| sum as f64 / measured as f64),
+        p50: percent(90),
+        p90: percent(120),
+        p99: percent(200),
+        p999: percent(900),
+        buckets: vec![(7_000, 7_039, 5), (9_000, 9_063, 1)],
+    }
+}
+
+pub(super) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
+    Snapshot {
+        schema: 1,
+        program: "wordcount".to_owned(),
+        pid: 4242,
+        threads: 4,
+        wall_ns: 2_314_000_000,
+        events: events.to_vec(),
+        marks: marks.to_vec(),
+        notes: Vec::new(),
+    }
+}
+
+fn nested(values: Values, self_sum: u64) -> Values {
+    Values { self_sum: Some(self_sum), ..values }
+}
+
+/// A program with three marks that were called, one inside the other, and two that were not.
+pub(super) fn typical() -> Snapshot {
+    let mut events = [
+        event("cycles", Unit::Count, Read::User),
+        event("instructions", Unit::Count, Read::User),
+        event("time", Unit::Ns, Read::Ticks),
+        event("page-faults", Unit::Count, Read::Syscall),
+        event("cache-misses", Unit::Count, Read::None),
+    ];
+    events[3].reason = Some("only the kernel counts it".to_owned());
+    events[4].reason = Some("perf_event_open said ENOENT: this PMU has no such event".to_owned());
+
+    let mut parse = mark("parse_line", 4_210_000);
+    parse.values = vec![
+        values("cycles", 4_210_000, 12_400_000_000),
+        values("instructions", 4_210_000, 30_900_000_000),
+        values("time", 4_210_000, 3_104_000_000),
+    ];
+    let mut run = mark("run", 1);
+    run.values = vec![
+        nested(values("cycles", 1, 18_100_000_000), 5_200_000_000),
+        nested(values("instructions", 1, 41_000_000_000), 9_600_000_000),
+        nested(values("time", 1, 4_530_000_000), 1_304_000_000),
+        values("page-faults", 1, 3_204),
+        values("cache-misses", 0, 0),
+    ];
+    let mut next = mark("next", 1_204);
+    next.path = "wordcount::lexer::next".to_owned();
+    next.unwound = 2;
+    next.values = vec![
+        Values { unmeasured: 12, scaled: 30, ..values("cycles", 1_190, 500_000_000) },
+        Values { unmeasured: 12, scaled: 30, ..values("instructions", 1_190, 500_400_000) },
+        values("time", 1_202, 122_000_000),
+    ];
+    let mut other = mark("next", 0);
+    other.path = "wordcount::Parser::next".to_owned();
+    snapshot(&events, &[parse, run, next, other, mark("usage", 0)])
+}
+
+/// Two marks with `time` alone, on a machine without a PMU.
+pub(super) fn time_only() -> Snapshot {
+    let mut events = [
+        event("cycles", Unit::Count, Read::None),
+        event("instructions", Unit::Count, Read::None),
+        event("time", Unit::Ns, Read::Ticks),
+    ];
+    for event in &mut events[..2] {
+        event.reason =
+            Some("perf_event_open said ENOENT: no PMU on this machine, as is usual in a virtual one".to_owned());
+    }
+    let mut marks = [mark("handle_request", 18_200), mark("decode", 72_800), mark("flush", 3)];
+    marks[0].values = vec![values("cycles", 0, 0), nested(values("time", 18_200, 5_210_000_000), 3_090_000_000)];
+    marks[1].values = vec![values("time", 72_800, 2_120_000_000)];
+    marks[2].values = vec![Values { unmeasured: 3, ..values("time", 0, 0) }];
+    marks[2].in_flight = 1;
+    Snapshot {
+        notes: vec!["nothing asked for can be counted here, so `time` was recorded".to_owned()],
+        ..snapshot(&events, &marks)
+    }
+}
+
+/// Snapshots that no program should give, and that must be rendered all the same.
+pub(super) fn nasty() -> Vec<Snapshot> {
+    let names = [
+        String::new(),
+        "n".repeat(500),
+        "解析器の次の要素を読む".repeat(9),
+        "two\nlines\tand \u{1b}[31m".to_owned(),
+        "👩\u{200d}👩\u{200d}👧❤\u{fe0f}".repeat(20),
+        "e\u{301}".repeat(300),
+        ":::<>>::".to_owned(),
+        "same".to_owned(),
+        "same".to_owned(),
+    ];
+    let scales = [0, 1, 9_999, 10_000, 123_456, 61_000_000_000, 4_000_000_000_000, u64::MAX / 41, u64::MAX];
+    let mut all = vec![snapshot(&[], &[]), snapshot(&[], &[mark("never", 0)]), snapshot(&[], &[mark("bare", 3)])];
+    for (at, unit) in [Unit::Count, Unit::Ns, Unit::Ns].into_iter().enumerate() {
+        let mut events: Vec<Event> = names.iter().map(|name| event(name, unit, Read::User)).collect();
+        events.push(event("time", Unit::Ns, Read::Ticks));
+        events[0].reason = Some("a reason ".repeat(60));
+        events[1].read = Read::None;
+        events[1].reason = Some("x".repeat(700));
+        let mut marks = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let mut one = mark(name, scales[index]);
+            one.path = names[names.len() - 1 - index].clone();
+            one.unwound = scales[index] / 2;
+            one.in_flight = scales[(index + 1) % scales.len()];
+            let (event, scales) = if at == 2 { ("time", &scales[index..=index]) } else { (name.as_str(), &scales[..]) };
+            for &scale in scales {
+                let figures = values(event, scale, u64::MAX - scale);
+                one.values.push(Values {
+                    unmeasured: scale,
+                    self_sum: figures.self_sum.filter(|_| at != 1),
+                    p50: Some(scale),
+                    mean: Some(scale as f64 / 1e9),
+                    ..figures
+                });
+            }
+            marks.push(one);
+        }
+        marks.extend((0..1_000).map(|index| mark(&format!("never_{index}"), 0)));
+        let notes = vec!["note ".repeat(100), "\u{1b}".repeat(300), String::new()];
+        all.push(Snapshot {
+            program: names.concat(),
+            threads: u64::MAX,
+            wall_ns: u64::MAX,
+            pid: u32::MAX,
+            notes,
+            ..snapshot(&events, &marks)
+        });
+    }
+    all.extend(seeded());
+    all
+}
+
+/// A few hundred snapshots of random figures of every magnitude.
+fn seeded() -> impl Iterator<Item = Snapshot> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut any = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> (state % 64)
+    };
+    (0..300).map(move |_| {
+        let events = [event("time", Unit::Ns, Read::Ticks), event("cycles", Unit::Count, Read::User)];
+        let count = if any() % 2 == 0 { 1 } else { 2 };
+        let mut marks = Vec::new();
+        for index in 0..any() % 9 {
+            let mut one = mark(&"long_name_".repeat(usize::try_from(any() % 12).unwrap_or(0)), any());
+            one.line = u32::try_from(index).unwrap_or(0);
+            for event in &events[..count] {
+                let [min, p50, p90, p99, p999, max] = std::array::from_fn(|_| (any() % 8 > 0).then(&mut any));
+                let mean = Some(any() as f64 / any().max(1) as f64);
+                one.values.push(Values {
+                    scaled: any() % 2,
+                    total: any(),
+                    self_sum: (any() % 20 > 0).then(&mut any),
+                    min,
+                    max,
+                    mean,
+                    p50,
+                    p90,
+                    p99,
+                    p999,
+                    ..values(&event.name, any(), any())
+                });
+            }
+            marks.push(one);
+        }
+        snapshot(&events, &marks)
+    })
+}

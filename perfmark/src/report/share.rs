@@ -1,0 +1,143 @@
+//! What a share is a share of, and the order that it gives.
+//!
+//! All that was measured of an event inside marks is the sum of every mark's self: nested marks count once. Calls that
+//! a panic ended are in no self while their callers' self is without them, so that a mark's own total can be more; the
+//! larger of both is the whole, and no share exceeds 100 %.
+
+use crate::snapshot::{Mark, Read, Snapshot, Unit, Values};
+use std::collections::HashMap;
+
+/// An event's name in `Snapshot` and what its figures mean together.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    /// All that was measured of it.
+    pub(super) sum: u128,
+    /// Some mark does not know its self, so that `sum` adds up totals, and nested marks count more than once.
+    pub(super) is_of_totals: bool,
+    /// Marks that measured it.
+    marks: usize,
+}
+
+/// The events' wholes.
+pub(super) struct Shares<'a> {
+    snapshot: &'a Snapshot,
+    wholes: HashMap<&'a str, Whole>,
+}
+
+impl<'a> Shares<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut measured: HashMap<&str, Vec<&Values>> = HashMap::new();
+        for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0) {
+            measured.entry(&values.event).or_default().push(values);
+        }
+        let wholes = measured.into_iter().map(|(event, values)| (event, whole(&values))).collect();
+        Self { snapshot, wholes }
+    }
+
+    /// The event's whole, zero for one never measured.
+    pub(super) fn whole(&self, event: &str) -> Whole {
+        self.wholes.get(event).copied().unwrap_or(Whole { sum: 0, is_of_totals: false, marks: 0 })
+    }
+
+    /// What the event's figures are counted in.
+    pub(super) fn unit(&self, event: &str) -> Unit {
+        self.snapshot.events.iter().find(|known| known.name == event).map_or(Unit::Count, |known| known.unit)
+    }
+
+    /// The mark's values worth a row: an event that this machine does not have is told once, in the legend.
+    pub(super) fn shown(&self, mark: &'a Mark) -> Vec<&'a Values> {
+        let is_lacking = |values: &Values| {
+            self.snapshot.events.iter().any(|event| event.name == values.event && event.read == Read::None)
+        };
+        mark.values.iter().filter(|values| values.measured > 0 || !is_lacking(values)).collect()
+    }
+
+    /// The event that orders the marks: the one that most of them measured, `time` before others.
+    pub(super) fn leading(&self) -> Option<&'a str> {
+        let events = self.snapshot.events.iter().map(|event| event.name.as_str()).rev();
+        let marks = |event: &&str| self.whole(event).marks;
+        events.filter(|event| marks(event) > 0).max_by_key(|event| (marks(event), *event == "time"))
+    }
+
+    /// Every mark with a call, by index: the largest share of the leading event first, marks without it last.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let leading = self.leading();
+        let weight = |&index: &usize| {
+            let mark = &self.snapshot.marks[index];
+            let values =
+                mark.values.iter().find(|values| values.measured > 0 && Some(values.event.as_str()) == leading);
+            (values.map(|values| values.total), mark.calls)
+        };
+        let marks = self.snapshot.marks.iter();
+        let mut order: Vec<usize> =
+            marks.enumerate().filter(|(_, mark)| is_called(mark)).map(|(index, _)| index).collect();
+        order.sort_by_key(|index| std::cmp::Reverse(weight(index)));
+        order
+    }
+}
+
+/// Whether any call began.
+pub(super) fn is_called(mark: &Mark) -> bool {
+    mark.calls > 0 || mark.in_flight > 0
+}
+
+fn whole(values: &[&Values]) -> Whole {
+    let own = values.iter().map(|values| values.self_sum.map(u128::from)).sum::<Option<u128>>();
+    let totals = values.iter().map(|values| u128::from(values.total));
+    let sum = match own {
+        Some(own) => own.max(totals.max().unwrap_or(0)),
+        None => totals.sum(),
+    };
+    Whole { sum, is_of_totals: own.is_none(), marks: values.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{event, mark, snapshot, values};
+
+    fn with(total: u64, self_sum: Option<u64>) -> Vec<Values> {
+        vec![Values { total, self_sum, ..values("time", 1, total) }]
+    }
+
+    fn sum(figures: [(u64, Option<u64>); 2]) -> (u128, bool) {
+        let marks = figures.map(|(total, own)| Mark { values: with(total, own), ..mark("m", 1) });
+        let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+        let whole = Shares::new(&snapshot).whole("time");
+        (whole.sum, whole.is_of_totals)
+    }
+
+    #[test]
+    fn nested_marks_count_once_in_the_whole() {
+        assert_eq!(sum([(100, Some(30)), (70, Some(70))]), (100, false));
+    }
+
+    #[test]
+    fn no_share_exceeds_the_whole_when_unwound_calls_are_missing_from_it() {
+        assert_eq!(sum([(100, Some(30)), (10, Some(10))]), (100, false));
+    }
+
+    #[test]
+    fn without_self_the_whole_is_of_totals() {
+        assert_eq!(sum([(100, None), (70, Some(70))]), (170, true));
+        assert_eq!(sum([(u64::MAX, None), (u64::MAX, None)]).0, u128::from(u64::MAX) * 2);
+    }
+
+    #[test]
+    fn marks_are_ordered_by_the_event_that_most_measured_and_those_without_it_are_last() {
+        let events = [event("cycles", Unit::Count, Read::User), event("time", Unit::Ns, Read::Ticks)];
+        let cycles = |total| vec![values("cycles", 1, total)];
+        let mut marks = ["never", "only_time", "small", "large"].map(|name| mark(name, 1));
+        marks[0].calls = 0;
+        marks[1].values = vec![values("time", 1, 999)];
+        marks[2].values = cycles(5);
+        marks[3].values = cycles(7);
+        let cycles_lead = snapshot(&events, &marks);
+        assert_eq!(Shares::new(&cycles_lead).leading(), Some("cycles"));
+        assert_eq!(Shares::new(&cycles_lead).order(), [3, 2, 1]);
+        marks[2].values.push(values("time", 1, 8));
+        let as_many = snapshot(&events, &marks);
+        assert_eq!(Shares::new(&as_many).leading(), Some("time"));
+        assert_eq!(Shares::new(&as_many).order(), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,132 @@
+//! Text in columns of a terminal: width, padding, shortening, wrapping.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How many columns the text takes.
+pub(super) fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// The text on one line: what would move the cursor is replaced.
+pub(super) fn clean(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// Appends the text and then spaces up to `columns`.
+pub(super) fn push_left(out: &mut String, text: &str, columns: usize) {
+    out.push_str(text);
+    spaces(out, columns.saturating_sub(width(text)));
+}
+
+/// Appends spaces and then the text, `columns` in all.
+pub(super) fn push_right(out: &mut String, text: &str, columns: usize) {
+    spaces(out, columns.saturating_sub(width(text)));
+    out.push_str(text);
+}
+
+fn spaces(out: &mut String, columns: usize) {
+    out.extend(std::iter::repeat_n(' ', columns));
+}
+
+/// The text in at most `room` columns: its middle gives way to `…`, and more of its end stays than of its beginning,
+/// because paths differ there.
+pub(super) fn shorten(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let Some(room) = room.checked_sub(1) else { return String::new() };
+    let head = prefix(text, room / 3);
+    // A combining character would combine with the `…`.
+    let tail = suffix(text, room - width(head)).trim_start_matches(|c: char| c.width() == Some(0));
+    format!("{head}…{tail}")
+}
+
+/// Characters looked at per column: bounds the work on endless runs of combining ones.
+const DENSEST: usize = 4;
+
+fn prefix(text: &str, room: usize) -> &str {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(DENSEST * room);
+    ends.map(|end| &text[..end]).take_while(|head| width(head) <= room).last().unwrap_or("")
+}
+
+fn suffix(text: &str, room: usize) -> &str {
+    let starts = text.char_indices().rev().map(|(at, _)| at).take(DENSEST * room);
+    starts.map(|start| &text[start..]).take_while(|tail| width(tail) <= room).last().unwrap_or("")
+}
+
+/// Appends the text as lines of at most `columns`, broken between words, all but the first indented by two more than
+/// `indent`. A word longer than a line is broken too.
+pub(super) fn wrap(out: &mut String, text: &str, indent: usize, columns: usize) {
+    let mut line = " ".repeat(indent);
+    let mut is_fresh = true;
+    for word in text.split_whitespace().map(clean) {
+        let mut word = word.as_str();
+        while !word.is_empty() {
+            let gap = if is_fresh { "" } else { " " };
+            let longer = format!("{line}{gap}{word}");
+            if width(&longer) <= columns {
+                line = longer;
+                is_fresh = false;
+                break;
+            }
+            if is_fresh {
+                let first = word.chars().next().map_or(0, char::len_utf8);
+                let piece = prefix(word, columns.saturating_sub(width(&line))).len().max(first);
+                line.push_str(&word[..piece]);
+                word = &word[piece..];
+            }
+            out.push_str(&line);
+            out.push('\n');
+            line = " ".repeat(indent + 2);
+            is_fresh = true;
+        }
+    }
+    if !is_fresh {
+        out.push_str(&line);
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(text: &str, columns: usize) -> String {
+        let mut out = String::new();
+        wrap(&mut out, text, 0, columns);
+        out
+    }
+
+    #[test]
+    fn short_text_stays_and_long_text_loses_its_middle() {
+        assert_eq!(shorten("parse", 5), "parse");
+        assert_eq!(shorten("wire::Parser::next", 12), "wir…er::next");
+        assert_eq!(shorten("parse", 1), "…");
+        assert_eq!(shorten("parse", 0), "");
+        assert_eq!(shorten("解析器の次の要素", 8), "解…要素");
+    }
+
+    #[test]
+    fn shortened_text_fits_whatever_it_is() {
+        let texts = [
+            "解析器の次の要素を読む",
+            "e\u{301}\u{301}\u{301}".repeat(9).as_str(),
+            "👩\u{200d}👩\u{200d}👧❤\u{fe0f}1\u{fe0f}\u{20e3}🇩🇪🇫🇷",
+        ]
+        .map(str::to_owned);
+        for text in texts {
+            for room in 0..=width(&text) + 1 {
+                let short = shorten(&text, room);
+                assert!(width(&short) <= room, "{short:?} in {room}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_break_between_words_and_only_long_words_break_inside() {
+        assert_eq!(wrapped("one two three four", 9), "one two\n  three\n  four\n");
+        assert_eq!(wrapped("a bcdefghijklmnopq r", 8), "a\n  bcdefg\n  hijklm\n  nopq r\n");
+        assert_eq!(wrapped(" \n ", 8), "");
+        assert_eq!(wrapped("two\nlines \u{1b}[31m", 80), "two lines \u{fffd}[31m\n");
+    }
+}

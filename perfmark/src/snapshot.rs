@@ -1,0 +1,133 @@
+//! Everything merged, in units, as plain data.
+
+/// All that was recorded in this process until now: every thread's figures merged, ticks turned into
+/// nanoseconds.
+///
+/// Obtained from [`snapshot()`](crate::snapshot). With the feature `json` it implements `serde::Serialize`, and its
+/// JSON form is the one that `PERFMARK_FORMAT=json` writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize))]
+pub struct Snapshot {
+    /// The version of this data's form: 1.
+    pub schema: u32,
+    /// The program's name, without its folder.
+    pub program: String,
+    /// The process.
+    pub pid: u32,
+    /// How many threads made at least one call.
+    pub threads: u64,
+    /// Nanoseconds since the program started.
+    pub wall_ns: u64,
+    /// Every event that a mark asked for, and how it was counted.
+    pub events: Vec<Event>,
+    /// Every mark known to the program, the ones never called included, in the order of file and line.
+    pub marks: Vec<Mark>,
+    /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
+    pub notes: Vec<String>,
+}
+
+/// An event that was asked for, and how it was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize))]
+pub struct Event {
+    /// The event's name, as perf writes it: `instructions`, `page-faults`, `time`.
+    pub name: String,
+    /// What its figures are counted in.
+    pub unit: Unit,
+    /// How it was read.
+    pub read: Read,
+    /// Why it was not read in user space, or not at all.
+    pub reason: Option<String>,
+}
+
+/// What an event's figures are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Unit {
+    /// Occurrences.
+    Count,
+    /// Nanoseconds.
+    Ns,
+}
+
+/// How an event was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Read {
+    /// By the processor's instruction for it, in user space.
+    User,
+    /// By read(2).
+    Syscall,
+    /// From the processor's tick counter (`time`).
+    Ticks,
+    /// Not at all; [`Event::reason`] tells why.
+    None,
+}
+
+/// One mark's figures.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize))]
+pub struct Mark {
+    /// The function's name, or the one given with `name = "…"`.
+    pub name: String,
+    /// The function's full path.
+    pub path: String,
+    /// The source file, as the compiler was given it.
+    pub file: String,
+    /// The line of the attribute.
+    pub line: u32,
+    /// Calls that ended, in every way.
+    pub calls: u64,
+    /// Calls that had begun and not ended when the snapshot was taken.
+    pub in_flight: u64,
+    /// Of `calls`, those that a panic ended: in no distribution.
+    pub unwound: u64,
+    /// Of `calls`, those met while perfmark itself was at work on the thread (in a signal handler): counted only.
+    pub interrupted: u64,
+    /// The figures of each event recorded, in the order in which the mark names them.
+    #[cfg_attr(feature = "json", serde(serialize_with = "by_event"))]
+    pub values: Vec<Values>,
+}
+
+/// One event's figures over one mark's calls.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize))]
+pub struct Values {
+    /// The event's name; in JSON the key.
+    #[cfg_attr(feature = "json", serde(skip))]
+    pub event: String,
+    /// Calls in the distribution.
+    pub measured: u64,
+    /// Of these, the ones counted in part and scaled by enabled / running time.
+    pub scaled: u64,
+    /// Calls not counted at all, and so left out of the distribution. Neither these nor unwound calls are `measured`.
+    pub unmeasured: u64,
+    /// The sum over all measured calls.
+    pub sum: u64,
+    /// The sum over the calls that had no other call of the same mark around them: recursion counts once.
+    pub total: u64,
+    /// The sum without what marked calls inside these calls cost.
+    #[cfg_attr(feature = "json", serde(rename = "self"))]
+    pub self_sum: Option<u64>,
+    /// The smallest call.
+    pub min: Option<u64>,
+    /// The largest call.
+    pub max: Option<u64>,
+    /// `sum / measured`.
+    pub mean: Option<f64>,
+    /// Half the calls are at or below; within 1/64 of the value, as every quantile here.
+    pub p50: Option<u64>,
+    /// Nine in ten calls are at or below.
+    pub p90: Option<u64>,
+    /// 99 in a hundred calls are at or below.
+    pub p99: Option<u64>,
+    /// 999 in a thousand calls are at or below.
+    pub p999: Option<u64>,
+    /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
+    pub buckets: Vec<(u64, u64, u64)>,
+}
+
+#[cfg(feature = "json")]
+fn by_event<S: serde::Serializer>(values: &[Values], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(values.iter().map(|v| (&v.event, v)))
+}
