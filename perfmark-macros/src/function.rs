@@ -19,11 +19,9 @@ impl Function {
     pub(crate) fn parse(item: TokenStream) -> syn::Result<Self> {
         let mut tokens: Vec<TokenTree> = item.into_iter().collect();
         let name = Self::name(&tokens)?;
-        match tokens.pop() {
-            Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => {
-                Ok(Self { name, head: tokens.into_iter().collect(), body })
-            }
-            _ => Err(Error::new(
+        match tokens.pop().and_then(braces) {
+            Some(body) => Ok(Self { name, head: tokens.into_iter().collect(), body }),
+            None => Err(Error::new(
                 name.span(),
                 "a function without a body makes no calls: put #[perfmark] on its implementations",
             )),
@@ -69,6 +67,16 @@ impl Function {
             }
         }
         Err(not_a_function(Span::call_site()))
+    }
+}
+
+/// The group in braces that a token is, or that a macro_rules fragment wraps in an invisible group (`$body:block`).
+fn braces(token: TokenTree) -> Option<Group> {
+    let TokenTree::Group(group) = token else { return None };
+    match group.delimiter() {
+        Delimiter::Brace => Some(group),
+        Delimiter::None => group.stream().into_iter().next().and_then(braces),
+        _ => None,
     }
 }
 

@@ -33,7 +33,15 @@ impl Clock {
     /// Notes tick and time now.
     #[must_use]
     pub fn start() -> Self {
-        Self { ticks: ticks(), instant: Instant::now() }
+        // Between the two readings the thread may be interrupted: of a few pairs, the one whose ends are nearest to each other.
+        let pairs = (0..5).map(|_| {
+            let (before, instant, after) = (ticks(), Instant::now(), ticks());
+            let apart = after.saturating_sub(before);
+            (apart, Self { ticks: before + apart / 2, instant })
+        });
+        pairs
+            .min_by_key(|(apart, _)| *apart)
+            .map_or_else(|| Self { ticks: ticks(), instant: Instant::now() }, |best| best.1)
     }
 
     /// Time since [`start`](Self::start).
@@ -43,17 +51,16 @@ impl Clock {
     }
 
     /// Nanoseconds a tick, measured from the start until now; as exact as two readings of the monotonic clock (some 50 ns) over
-    /// that time. Called within the first 200 µs it waits for them to pass.
+    /// that time. Called within the first millisecond it waits for it to pass.
     #[must_use]
     pub fn nanoseconds_per_tick(&self) -> f64 {
-        const ENOUGH: Duration = Duration::from_micros(200);
-        loop {
-            let (now, elapsed) = (ticks(), self.elapsed());
-            if elapsed >= ENOUGH {
-                return elapsed.as_nanos() as f64 / now.wrapping_sub(self.ticks).max(1) as f64;
-            }
+        const ENOUGH: Duration = Duration::from_millis(1);
+        while self.elapsed() < ENOUGH {
             std::hint::spin_loop();
         }
+        let now = Self::start();
+        let elapsed = now.instant.duration_since(self.instant);
+        elapsed.as_nanos() as f64 / now.ticks.wrapping_sub(self.ticks).max(1) as f64
     }
 }
 

@@ -45,6 +45,7 @@ mod open;
 mod read;
 mod sys;
 
+pub use arch::known_loop;
 pub use attr::Attr;
 pub use counter::{Counter, Delta, Reading};
 pub use error::Error;

@@ -36,6 +36,13 @@ static READERS: [unsafe fn() -> u64; 32] = readers!(
     "pmevcntr28_el0" "pmevcntr29_el0" "pmevcntr30_el0" "pmccntr_el0"
 );
 
+/// `turns` is not 0.
+#[inline]
+pub(super) fn two_instructions_a_turn(turns: u64) {
+    // SAFETY: touches one register.
+    unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) turns => _, options(nomem, nostack)) };
+}
+
 impl Processor for Native {
     #[inline]
     unsafe fn counter(&self, n: u32) -> u64 {

@@ -6,6 +6,12 @@ use std::time::Instant;
 
 use super::{Native, Processor};
 
+pub(super) fn two_instructions_a_turn(turns: u64) {
+    for turn in 0..turns {
+        std::hint::black_box(turn);
+    }
+}
+
 impl Processor for Native {
     unsafe fn counter(&self, _: u32) -> u64 {
         0

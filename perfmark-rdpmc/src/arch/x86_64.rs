@@ -5,6 +5,13 @@ use std::arch::asm;
 
 use super::{Native, Processor};
 
+/// `turns` is not 0.
+#[inline]
+pub(super) fn two_instructions_a_turn(turns: u64) {
+    // SAFETY: touches one register.
+    unsafe { asm!("2:", "dec {0}", "jnz 2b", inout(reg) turns => _, options(nomem, nostack)) };
+}
+
 impl Processor for Native {
     #[inline]
     unsafe fn counter(&self, n: u32) -> u64 {

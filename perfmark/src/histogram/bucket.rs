@@ -14,6 +14,7 @@ const PLACE_BITS: u32 = 5;
 
 /// The octave and the place of `value`.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "masked to five bits")]
 pub(super) fn of(value: u64) -> (usize, usize) {
     let bits = u64::BITS - (value | (PLACES as u64 - 1)).leading_zeros();
     let octave = bits - PLACE_BITS;

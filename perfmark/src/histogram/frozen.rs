@@ -70,7 +70,9 @@ mod tests {
 
     fn frozen(values: &[u64]) -> Frozen {
         let (cells, mut frozen) = (Cells::new(), Frozen::default());
-        values.iter().for_each(|&value| cells.add(value));
+        for &value in values {
+            cells.add(value);
+        }
         cells.add_to(&mut frozen);
         frozen
     }
@@ -87,8 +89,8 @@ mod tests {
 
     #[test]
     fn promise_7_quantiles_are_within_a_64th_and_totals_exact() {
-        for seed in 0..50 {
-            let mut values = values(seed, 1 + seed as usize * 20);
+        for seed in 0..50_u8 {
+            let mut values = values(seed.into(), 1 + usize::from(seed) * 20);
             let frozen = frozen(&values);
             values.sort_unstable();
             assert_eq!(frozen.count, values.len() as u64);
@@ -108,7 +110,9 @@ mod tests {
         let (one, two) = (values(1, 500), values(2, 700));
         let mut merged = frozen(&one);
         let cells = Cells::new();
-        two.iter().for_each(|&value| cells.add(value));
+        for &value in &two {
+            cells.add(value);
+        }
         cells.add_to(&mut merged);
         Cells::new().add_to(&mut merged);
         assert_eq!(merged, frozen(&[one, two].concat()));

@@ -1,0 +1,58 @@
+"""Has cargo build tests and examples for the guest and finds the programs."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+# Of ELF: the byte offset of e_machine, and its value for arm64.
+ELF_MACHINE_OFFSET = 18
+EM_AARCH64 = 183
+
+
+@dataclass
+class Program:
+    path: str
+    # The file of its main module, relative to the current directory.
+    source: str
+
+
+def tests(options):
+    programs = [
+        Program(message["executable"], os.path.relpath(message["target"]["src_path"]))
+        for message in artifacts(["test", "--no-run", *options])
+        if message["profile"]["test"] and for_guest(message)
+    ]
+    # Cargo names them as they get ready, in any order.
+    return sorted(programs, key=lambda program: program.source)
+
+
+def examples(names, options):
+    if not any(option.startswith(("-p", "--package")) for option in options):
+        options = [*options, "-p", "examples"]
+    if not any(option.startswith(("--profile", "--release")) for option in options):
+        options = [*options, "--release"]
+    for name in names:
+        options = [*options, "--example", name]
+    return [message["executable"] for message in artifacts(["build", *options])]
+
+
+def artifacts(arguments):
+    """Runs cargo (the environment names the toolchain); returns its messages on executables."""
+    command = ["cargo", *arguments, "--locked", "--message-format=json-render-diagnostics"]
+    cargo = subprocess.run(command, stdout=subprocess.PIPE)
+    if cargo.returncode:
+        sys.exit(cargo.returncode)
+    messages = map(json.loads, cargo.stdout.splitlines())
+    return [message for message in messages if message.get("executable")]
+
+
+def for_guest(message):
+    with open(message["executable"], "rb") as file:
+        header = file.read(ELF_MACHINE_OFFSET + 2)
+    if header[ELF_MACHINE_OFFSET] == EM_AARCH64:
+        return True
+    source = os.path.relpath(message["target"]["src_path"])
+    print(f"pmu-machine: skipped, as it is for the host: {source}", file=sys.stderr)
+    return False

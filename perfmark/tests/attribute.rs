@@ -1,0 +1,170 @@
+//! The attribute on functions of many forms: each keeps its meaning, and draws no warning under the strictest lints.
+
+#![forbid(unsafe_code)]
+#![deny(warnings, clippy::pedantic)]
+
+use std::fmt::Display;
+
+use perfmark::perfmark;
+
+/// Doc comments stay.
+#[perfmark]
+#[inline]
+#[must_use]
+fn plain(a: u32, b: u32) -> u32 {
+    a + b
+}
+
+#[perfmark()]
+fn nothing() {}
+
+#[perfmark(time, name = "a name of its own")]
+fn named() -> &'static str {
+    "named"
+}
+
+#[perfmark(cycles, instructions)]
+pub(crate) fn generic<T, const N: usize>(items: [T; N]) -> impl Iterator<Item = String>
+where
+    T: Display,
+{
+    items.into_iter().map(|item| item.to_string())
+}
+
+#[perfmark(time)]
+fn early(value: Option<&str>) -> Result<i32, std::num::ParseIntError> {
+    #![allow(clippy::needless_return, reason = "an inner attribute, and a return")]
+    let Some(value) = value else { return Ok(-1) };
+    return Ok(value.parse::<i32>()? + 1);
+}
+
+#[perfmark(time)]
+fn labels(limit: u32) -> u32 {
+    let mut sum = 0;
+    'outer: loop {
+        for n in 0.. {
+            if n + sum > limit {
+                break 'outer sum;
+            }
+            sum += n;
+        }
+    }
+}
+
+#[perfmark(time)]
+fn patterns((a, mut b): (u32, u32), [first, ..]: [u32; 3]) -> u32 {
+    b += a;
+    b + first
+}
+
+#[perfmark(time)]
+fn never() -> ! {
+    panic!("as it should")
+}
+
+#[perfmark(time)]
+extern "C" fn foreign(n: i32) -> i32 {
+    -n
+}
+
+#[perfmark(time)]
+fn borrows<'a>(one: &'a mut Vec<u32>, _: &str) -> &'a mut u32 {
+    one.push(1);
+    one.last_mut().expect("just pushed")
+}
+
+#[derive(Default)]
+struct Store<T> {
+    items: Vec<T>,
+}
+
+impl<T: Clone> Store<T> {
+    #[perfmark(time)]
+    pub(crate) fn push(&mut self, item: T) -> usize {
+        self.items.push(item);
+        self.items.len()
+    }
+
+    #[perfmark(time)]
+    fn into_items(self) -> Vec<T> {
+        self.items
+    }
+}
+
+trait Shape {
+    fn area(&self) -> u32;
+
+    #[perfmark(time)]
+    fn double(&self) -> u32 {
+        2 * self.area()
+    }
+}
+
+impl Shape for u32 {
+    #[perfmark(time)]
+    fn area(&self) -> u32 {
+        self * self
+    }
+}
+
+/// A function made by a macro, with fragments in every place.
+macro_rules! made {
+    ($visibility:vis fn $name:ident($argument:ident: $type:ty) -> $result:ty $body:block) => {
+        #[perfmark(time)]
+        $visibility fn $name($argument: $type) -> $result $body
+    };
+}
+
+made! {
+    pub(crate) fn by_macro(n: u32) -> u32 {
+        n + 1
+    }
+}
+
+#[test]
+fn marked_functions_do_what_they_did() {
+    assert_eq!(plain(1, 2), 3);
+    nothing();
+    assert_eq!(named(), "named");
+    assert_eq!(generic([1, 2]).collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(generic(["a"]).collect::<Vec<_>>(), ["a"]);
+    assert_eq!((early(None), early(Some("41"))), (Ok(-1), Ok(42)));
+    assert!(early(Some("x")).is_err());
+    assert_eq!(labels(10), 10);
+    assert_eq!(patterns((1, 2), [3, 4, 5]), 6);
+    assert!(std::panic::catch_unwind(|| never()).is_err());
+    assert_eq!(foreign(1), -1);
+    let mut list = vec![];
+    *borrows(&mut list, "") += 1;
+    assert_eq!(list, [2]);
+    let mut store = Store::default();
+    assert_eq!((store.push('a'), store.push('b')), (1, 2));
+    assert_eq!(store.into_items(), ['a', 'b']);
+    assert_eq!(3_u32.double(), 18);
+    assert_eq!(by_macro(1), 2);
+
+    let snapshot = perfmark::snapshot();
+    let calls: Vec<_> =
+        snapshot.marks.iter().map(|mark| (mark.path.as_str(), mark.name.as_str(), mark.calls)).collect();
+    if calls.is_empty() {
+        return; // A build that does not record.
+    }
+    let expected = [
+        ("attribute::plain", "plain", 1),
+        ("attribute::nothing", "nothing", 1),
+        ("attribute::named", "a name of its own", 1),
+        ("attribute::generic", "generic", 2),
+        ("attribute::early", "early", 3),
+        ("attribute::labels", "labels", 1),
+        ("attribute::patterns", "patterns", 1),
+        ("attribute::never", "never", 1),
+        ("attribute::foreign", "foreign", 1),
+        ("attribute::borrows", "borrows", 1),
+        ("attribute::Store<_>::push", "push", 2),
+        ("attribute::Store<_>::into_items", "into_items", 1),
+        ("attribute::Shape::double", "double", 1),
+        ("<u32 as attribute::Shape>::area", "area", 1),
+        ("attribute::by_macro", "by_macro", 1),
+    ];
+    assert_eq!(calls, expected, "in the order of the source");
+}

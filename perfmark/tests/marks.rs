@@ -1,0 +1,214 @@
+//! What marks record, seen through snapshots, and guards treated as no program should.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::panic::catch_unwind;
+
+use perfmark::private::{Guard, Mark, enter};
+use perfmark::{perfmark, snapshot};
+
+/// A mark's figures now.
+fn figures(name: &str) -> perfmark::Mark {
+    snapshot().marks.into_iter().find(|mark| mark.name == name).unwrap_or_else(|| panic!("no mark {name}"))
+}
+
+/// Calls, calls still open, unwound ones, and those measured by the first event.
+fn counts(name: &str) -> (u64, u64, u64, u64) {
+    let mark = figures(name);
+    (mark.calls, mark.in_flight, mark.unwound, mark.values.first().map_or(0, |values| values.measured))
+}
+
+#[perfmark(time)]
+fn recursive(depth: u32) -> u32 {
+    if depth == 0 { black_box(0) } else { 1 + recursive(depth - 1) }
+}
+
+#[test]
+fn promise_3_recursion_counts_once_in_totals() {
+    assert_eq!(recursive(9), 9);
+    let values = &figures("recursive").values[0];
+    assert_eq!(values.measured, 10);
+    assert_eq!(Some(values.total), values.max, "the outermost call holds the others");
+    assert!(values.sum > values.total);
+    let own = values.self_sum.expect("time has it");
+    // Each of the ten differences is turned from ticks into nanoseconds once for the sum, once for the total.
+    assert!(own.abs_diff(values.total) <= 10, "{own} of {}", values.total);
+}
+
+#[perfmark(time)]
+fn deep(depth: u32) {
+    if depth > 0 {
+        deep(depth - 1);
+        black_box(depth);
+    }
+}
+
+#[test]
+fn calls_deeper_than_the_stack_are_counted_and_unmeasured() {
+    deep(2_000);
+    let (calls, in_flight, _, measured) = counts("deep");
+    assert_eq!((calls, in_flight), (2_001, 0));
+    assert!(measured > 100 && measured < 2_001, "{measured}");
+    assert_eq!(figures("deep").values[0].unmeasured, 2_001 - measured);
+}
+
+#[perfmark(time)]
+fn panics(when: bool) {
+    assert!(!when, "asked to");
+}
+
+#[test]
+fn promise_5_unwound_calls_stand_apart() {
+    panics(false);
+    assert!(catch_unwind(|| panics(true)).is_err());
+    panics(false);
+    assert_eq!(counts("panics"), (3, 0, 1, 2));
+}
+
+#[perfmark(time)]
+fn while_unwinding() {}
+
+#[test]
+fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
+    struct CallsWhenDropped;
+    impl Drop for CallsWhenDropped {
+        fn drop(&mut self) {
+            while_unwinding();
+        }
+    }
+    let result = catch_unwind(|| {
+        let _calls = CallsWhenDropped;
+        panic!("on purpose");
+    });
+    assert!(result.is_err());
+    assert_eq!(counts("while_unwinding"), (1, 0, 0, 1));
+}
+
+fn here() -> &'static str {
+    "marks::made_by_hand::here"
+}
+
+/// Enters a mark made by hand, as the attribute's expansion would.
+macro_rules! by_hand {
+    ($static:ident, $name:literal) => {
+        static $static: Mark = Mark::new($name, here, file!(), line!(), &["time"]);
+    };
+}
+
+#[test]
+fn a_guard_dropped_out_of_order_corrupts_nothing() {
+    by_hand!(OUTER, "outer out of order");
+    by_hand!(INNER, "inner out of order");
+    let outer = enter(&OUTER);
+    let inner = enter(&INNER);
+    drop(outer);
+    assert_eq!(counts("outer out of order"), (1, 0, 0, 1));
+    assert_eq!(counts("inner out of order"), (1, 0, 0, 0), "ended with the call around it");
+    drop(inner);
+    assert_eq!(counts("inner out of order"), (1, 0, 0, 0), "and not again");
+    drop(enter(&INNER));
+    assert_eq!(counts("inner out of order"), (2, 0, 0, 1));
+}
+
+#[test]
+fn a_forgotten_guard_is_noticed_by_the_call_around_it() {
+    by_hand!(AROUND, "around a forgotten one");
+    by_hand!(FORGOTTEN, "forgotten");
+    let around = enter(&AROUND);
+    std::mem::forget(enter(&FORGOTTEN));
+    assert_eq!(counts("forgotten"), (0, 1, 0, 0));
+    drop(around);
+    assert_eq!(counts("forgotten"), (1, 0, 0, 0));
+    assert_eq!(counts("around a forgotten one"), (1, 0, 0, 1));
+}
+
+#[test]
+fn a_guard_that_a_thread_leaves_open_ends_with_it() {
+    by_hand!(OPEN, "open at the end of its thread");
+    let thread = std::thread::spawn(|| std::mem::forget(enter(&OPEN)));
+    thread.join().expect("does not panic");
+    assert_eq!(counts("open at the end of its thread"), (1, 0, 0, 0));
+}
+
+#[perfmark(time)]
+fn in_a_destructor() {}
+
+/// Calls a marked function when its thread-local is torn down.
+struct Late(RefCell<Option<Guard>>);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        in_a_destructor();
+        drop(self.0.take());
+    }
+}
+
+#[test]
+fn marks_in_destructors_of_thread_locals_are_counted() {
+    by_hand!(HELD, "held by a thread-local");
+    thread_local!(static LATE: Late = const { Late(RefCell::new(None)) });
+    for _ in 0..10 {
+        let thread = std::thread::spawn(|| LATE.with(|late| *late.0.borrow_mut() = Some(enter(&HELD))));
+        thread.join().expect("does not panic");
+    }
+    assert_eq!(counts("in_a_destructor"), (10, 0, 0, 10));
+    // Its frame was still there: the thread's state outlives Rust's thread-locals.
+    assert_eq!(counts("held by a thread-local"), (10, 0, 0, 10));
+}
+
+#[perfmark(time)]
+fn from_many(turns: u32) {
+    for turn in 0..turns {
+        black_box(turn);
+    }
+}
+
+#[test]
+fn promise_5_calls_of_threads_that_ended_are_exact() {
+    for _ in 0..5 {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..100).for_each(from_many));
+            }
+        });
+    }
+    let mark = figures("from_many");
+    assert_eq!((mark.calls, mark.in_flight), (4_000, 0));
+    assert_eq!(mark.values[0].measured, 4_000);
+    assert_eq!(mark.values[0].buckets.iter().map(|bucket| bucket.2).sum::<u64>(), 4_000);
+}
+
+#[perfmark(time)]
+fn outer_of_two() {
+    (0..10).for_each(|_| inner_of_two());
+}
+
+#[perfmark(time)]
+fn inner_of_two() {
+    black_box((0..1_000).map(black_box).sum::<u32>());
+}
+
+#[test]
+fn promise_3_self_is_the_call_without_the_marked_calls_inside() {
+    outer_of_two();
+    let snapshot = snapshot();
+    let values = |name| &snapshot.marks.iter().find(|mark| mark.name == name).expect("it was called").values[0];
+    let (outer, inner) = (values("outer_of_two"), values("inner_of_two"));
+    let own = outer.self_sum.expect("time has it");
+    assert_eq!(inner.self_sum, Some(inner.total));
+    assert!((own + inner.total).abs_diff(outer.total) <= 2, "{own} + {} = {}", inner.total, outer.total);
+}
+
+#[perfmark(cycels, time)]
+fn asks_for_what_is_not() {}
+
+#[test]
+fn promise_4_what_cannot_be_had_is_named_with_its_reason() {
+    asks_for_what_is_not();
+    let snapshot = snapshot();
+    let event = snapshot.events.iter().find(|event| event.name == "cycels").expect("it was asked for");
+    assert_eq!(event.read, perfmark::Read::None);
+    assert!(event.reason.as_deref().is_some_and(|why| why.contains("no such event")), "{event:?}");
+    let values = figures("asks_for_what_is_not").values;
+    assert_eq!(values.iter().map(|values| values.event.as_str()).collect::<Vec<_>>(), ["time"]);
+}
