@@ -34,7 +34,7 @@ impl Function {
         while let Some(token) = rest.next() {
             let TokenTree::Ident(word) = token else {
                 match token {
-                    // `#[attribute]`, the ABI's name, and what a macro_rules fragment wraps in an invisible group (`$vis`).
+                    // `#[attribute]`, the ABI's name, and what a `macro_rules` fragment wraps in an invisible group (`$vis`).
                     TokenTree::Punct(hash) if hash.as_char() == '#' => _ = rest.next(),
                     TokenTree::Literal(_) => {}
                     TokenTree::Group(group) if group.delimiter() == Delimiter::None => {}
@@ -70,7 +70,7 @@ impl Function {
     }
 }
 
-/// The group in braces that a token is, or that a macro_rules fragment wraps in an invisible group (`$body:block`).
+/// The group in braces that a token is, or that a `macro_rules` fragment wraps in an invisible group (`$body:block`).
 fn braces(token: TokenTree) -> Option<Group> {
     let TokenTree::Group(group) = token else { return None };
     match group.delimiter() {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use perfmark_rdpmc::{Event as Counted, clock};
 
 use crate::cells::{Figures, Totals};
+use crate::config::config;
 use crate::events::{Entry, EventId, What, events};
 use crate::exit;
 use crate::mark::{self, Mark};
@@ -17,7 +18,9 @@ pub(crate) fn snapshot() -> Snapshot {
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
     let clock = exit::clock();
     // None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
-    let recorded = recorder::own_work(|| Ok((registry()?.merged(), events()?.all())));
+    let recorded = recorder::own_work(|| {
+        if config().on { Ok((registry()?.merged(), events()?.all())) } else { Ok(Default::default()) }
+    });
     let (merged, events) = match recorded {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {

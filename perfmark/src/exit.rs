@@ -79,7 +79,13 @@ extern "C" fn at_exit() {
 fn write_report() {
     let snapshot = collect::snapshot();
     let is_child = snapshot.pid != started().1;
-    if is_child && !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0) {
+    let is_silent = match &config().output {
+        // A child that called no mark has nothing to say, and a program without marks was not asked to.
+        _ if is_child => !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0),
+        Output::Stderr | Output::Stdout => snapshot.marks.is_empty(),
+        Output::File(_) => false,
+    };
+    if is_silent {
         return;
     }
     let text = |width| report::render(&snapshot, config().format, width);

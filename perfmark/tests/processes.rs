@@ -1,1 +1,368 @@
+//! Whole programs: how they end, what their environment says, and the report that they leave.
+//!
+//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
 
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+use std::env;
+use std::fs;
+use std::hint::black_box;
+use std::panic::catch_unwind;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use perfmark::perfmark;
+use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
+use serde_json::Value;
+
+const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
+
+fn main() -> ExitCode {
+    if let Ok(scenario) = env::var(SCENARIO) {
+        return run_scenario(&scenario);
+    }
+    let tests: &[(&str, fn())] = &[
+        ("promise_5_threads_come_and_go_and_main_returns", || threads_come_and_go("return", 0)),
+        ("promise_5_threads_come_and_go_and_the_program_exits", || threads_come_and_go("exit", 3)),
+        ("promise_5_threads_come_and_go_and_main_panics", || threads_come_and_go("panic", 101)),
+        ("switched_off_there_is_no_report_and_nothing_opened", switched_off_there_is_no_report_and_nothing_opened),
+        ("a_wrong_setting_is_told_in_one_line_and_the_table_given", a_wrong_setting_is_told_in_one_line),
+        ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
+        ("the_report_goes_where_it_is_asked_to", the_report_goes_where_it_is_asked_to),
+        ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
+        ("events_of_the_environment_are_for_bare_marks_only", events_of_the_environment_are_for_bare_marks_only),
+        ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
+        ("an_unwound_call_stands_apart_in_the_report", an_unwound_call_stands_apart_in_the_report),
+        ("a_forked_child_starts_empty_and_leaves_its_own_report", a_forked_child_starts_empty),
+        ("a_mark_in_a_signal_handler_is_counted", a_mark_in_a_signal_handler_is_counted),
+        ("descriptors_are_closed_when_threads_end", descriptors_are_closed_when_threads_end),
+    ];
+    let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
+    support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), on_pmu)
+}
+
+// The marked functions.
+
+#[perfmark(time, page_faults, instructions)]
+fn work(n: u64) -> u64 {
+    (0..n).map(black_box).sum()
+}
+
+#[perfmark]
+fn bare() {
+    black_box(());
+}
+
+#[perfmark(time)]
+fn waits(until: &mpsc::Receiver<()>, begun: &mpsc::Sender<()>) {
+    begun.send(()).expect("main listens");
+    _ = until.recv();
+}
+
+#[perfmark(time)]
+fn panics() {
+    panic!("as asked");
+}
+
+#[perfmark(instructions)]
+fn looped() -> u64 {
+    known_loop(1_000_000)
+}
+
+#[perfmark(time)]
+fn never_called() {}
+
+// The scenarios.
+
+const THREADS: u64 = 8;
+const WAVES: u64 = 3;
+const CALLS: u64 = 500;
+
+fn run_scenario(scenario: &str) -> ExitCode {
+    match scenario {
+        "return" | "exit" | "panic" => {
+            // Never dropped: the thread waits for it for ever, inside a marked call.
+            let (hold, until) = mpsc::channel();
+            std::mem::forget(hold);
+            let (begun, has_begun) = mpsc::channel();
+            thread::spawn(move || {
+                (0..CALLS).for_each(|n| _ = work(n));
+                waits(&until, &begun);
+            });
+            for _ in 0..WAVES {
+                thread::scope(|scope| {
+                    for _ in 0..THREADS {
+                        scope.spawn(|| (0..CALLS).for_each(|n| _ = work(n)));
+                    }
+                });
+            }
+            (0..CALLS).for_each(|n| _ = work(n));
+            has_begun.recv().expect("the thread sends");
+            match scenario {
+                "exit" => std::process::exit(3),
+                "panic" => panic!("at the end of main"),
+                _ => {}
+            }
+        }
+        "calls" => {
+            work(1);
+            bare();
+            println!("the program's own output");
+        }
+        "off" => {
+            let descriptors = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+            let mappings = || fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
+            let before = (descriptors(), mappings());
+            work(1);
+            bare();
+            let snapshot = perfmark::snapshot();
+            assert_eq!((descriptors(), mappings()), before);
+            assert_eq!((snapshot.threads, snapshot.marks.iter().map(|mark| mark.calls).sum()), (0, 0));
+        }
+        "loop" => (0..10).for_each(|_| _ = looped()),
+        "unwound" => {
+            assert!(catch_unwind(panics).is_err());
+            assert!(catch_unwind(panics).is_err());
+        }
+        "fork" => fork(),
+        "signal" => signal(),
+        "descriptors" => {
+            let count = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+            bare();
+            let before = count();
+            for _ in 0..50 {
+                thread::spawn(bare).join().expect("does not panic");
+            }
+            assert_eq!(count(), before, "every thread opened its own and closed them");
+        }
+        _ if black_box(false) => never_called(),
+        _ => {}
+    }
+    ExitCode::SUCCESS
+}
+
+fn fork() {
+    work(1);
+    // SAFETY: the child calls nothing but marked functions and exit.
+    match unsafe { libc::fork() } {
+        0 => {
+            work(2);
+            work(3);
+            bare();
+            std::process::exit(0);
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: a child of ours, and a live integer.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(status, 0, "the child ended well");
+            println!("{child}");
+        }
+    }
+    work(4);
+}
+
+fn signal() {
+    extern "C" fn handler(_: libc::c_int) {
+        bare();
+    }
+    // SAFETY: the handler calls a marked function, which is what is tried.
+    unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
+    bare();
+    for n in 0..1_000 {
+        // SAFETY: raises a signal that is handled.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        work(n);
+    }
+}
+
+// The tests.
+
+/// Runs a scenario with these variables and no other of perfmark's.
+fn scenario(name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env::current_exe().expect("known"));
+    for variable in ["PERFMARK", "PERFMARK_EVENTS", "PERFMARK_OUTPUT", "PERFMARK_FORMAT", "PERFMARK_READ"] {
+        command.env_remove(variable);
+    }
+    command.env(SCENARIO, name).envs(variables.iter().copied()).stdin(Stdio::null());
+    command.env("RUST_BACKTRACE", "0").output().expect("started")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// The scenario's JSON report, which goes to stdout's end.
+fn json(name: &str, variables: &[(&str, &str)], status: i32) -> Value {
+    let mut all = vec![("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
+    all.extend(variables);
+    let output = scenario(name, &all);
+    assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let start =
+        stdout.find("{\"schema\"").or_else(|| stdout.find('{')).unwrap_or_else(|| panic!("no report: {stdout}"));
+    serde_json::from_str(&stdout[start..]).expect("JSON")
+}
+
+fn mark<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let mut marks = report["marks"].as_array().expect("a list").iter();
+    marks.find(|mark| mark["name"] == name).unwrap_or_else(|| panic!("no mark {name} in {report}"))
+}
+
+fn threads_come_and_go(end: &str, status: i32) {
+    let report = json(end, &[], status);
+    let calls = (THREADS * WAVES + 2) * CALLS;
+    let work = mark(&report, "work");
+    assert_eq!(work["calls"], calls);
+    assert_eq!(report["threads"], THREADS * WAVES + 2);
+    for (event, values) in work["values"].as_object().expect("a map") {
+        assert_eq!((&values["measured"], &values["unmeasured"]), (&calls.into(), &0.into()), "{event}");
+        let buckets = values["buckets"].as_array().expect("a list");
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let counts =
+            |at: usize| buckets.iter().map(move |bucket| number(&bucket[at]) * number(&bucket[2])).sum::<u64>();
+        assert_eq!(buckets.iter().map(|bucket| number(&bucket[2])).sum::<u64>(), calls, "{event}");
+        // Within the buckets, which for small counts have a value each: exactly.
+        let sum = number(&values["sum"]);
+        let slack = if event == "time" { calls } else { 0 };
+        assert!(counts(0) <= sum + slack && sum <= counts(1) + slack, "{event}: {} {sum} {}", counts(0), counts(1));
+    }
+    let waits = mark(&report, "waits");
+    assert_eq!((&waits["calls"], &waits["in_flight"]), (&0.into(), &1.into()));
+}
+
+fn switched_off_there_is_no_report_and_nothing_opened() {
+    let output = scenario("off", &[("PERFMARK", "off")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
+}
+
+fn a_wrong_setting_is_told_in_one_line() {
+    let output = scenario("calls", &[("PERFMARK_FORMAT", "xml")]);
+    let stderr = text(&output.stderr);
+    let (first, table) = stderr.split_once('\n').expect("lines");
+    assert!(first.starts_with("perfmark: PERFMARK_FORMAT=xml: ") && first.contains("json"), "{first}");
+    assert!(!table.contains("xml"), "told once: {table}");
+    assert!(table.contains("work") && table.contains("share"), "{table}");
+}
+
+fn a_program_that_calls_no_mark_still_lists_them() {
+    let output = scenario("nothing", &[]);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("never called:") && stderr.contains("never_called") && stderr.contains("work"), "{stderr}");
+}
+
+/// A file of this test's own, which does not exist yet.
+fn file(name: &str) -> PathBuf {
+    let path = env::temp_dir().join(format!("perfmark-{}-{name}", std::process::id()));
+    _ = fs::remove_file(&path);
+    path
+}
+
+fn the_report_goes_where_it_is_asked_to() {
+    let output = scenario("calls", &[("PERFMARK_OUTPUT", "-")]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.starts_with("the program's own output\n") && stdout.contains("work"), "{stdout}");
+    assert_eq!(stderr, "");
+
+    let path = file("report");
+    fs::write(&path, "an older and much longer report ".repeat(1_000)).expect("writable");
+    let output = scenario("calls", &[("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("the program's own output\n", ""));
+    let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON, whole");
+    assert_eq!(mark(&report, "work")["calls"], 1);
+    fs::remove_file(&path).expect("there");
+}
+
+fn a_report_that_cannot_be_written_goes_to_stderr() {
+    let output = scenario("calls", &[("PERFMARK_OUTPUT", "/proc/report")]);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success());
+    assert!(stderr.starts_with("perfmark: PERFMARK_OUTPUT=/proc/report: "), "{stderr}");
+    assert!(stderr.contains("work"), "{stderr}");
+}
+
+fn events_of_the_environment_are_for_bare_marks_only() {
+    let report = json("calls", &[("PERFMARK_EVENTS", "page-faults")], 0);
+    let events =
+        |name| -> Vec<String> { mark(&report, name)["values"].as_object().expect("a map").keys().cloned().collect() };
+    let faults = report["events"].as_array().expect("a list").iter().find(|event| event["name"] == "page-faults");
+    let faults = faults.expect("asked for");
+    match Counter::open(&Attr::new(Software::PageFaults)) {
+        Ok(_) => assert_eq!((events("bare"), &faults["read"]), (vec!["page-faults".into()], &"syscall".into())),
+        // A target without counters.
+        Err(why) => {
+            assert_eq!((events("bare"), &faults["read"]), (vec!["time".into()], &"none".into()));
+            assert_eq!(faults["reason"], why.reason());
+        }
+    }
+    assert!(events("work").contains(&"time".into()));
+}
+
+fn a_closed_stderr_does_not_hurt() {
+    let program = env::current_exe().expect("known");
+    let output = Command::new("sh")
+        .args(["-c", "exec \"$0\" 2>&-"])
+        .arg(program)
+        .env(SCENARIO, "calls")
+        .output()
+        .expect("started");
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "the program's own output\n");
+}
+
+fn an_unwound_call_stands_apart_in_the_report() {
+    let report = json("unwound", &[], 0);
+    let panics = mark(&report, "panics");
+    assert_eq!((&panics["calls"], &panics["unwound"]), (&2.into(), &2.into()));
+    assert_eq!(panics["values"]["time"]["measured"], 0);
+    assert_eq!(panics["values"]["time"]["unmeasured"], 0);
+    assert_eq!(panics["values"]["time"]["min"], Value::Null);
+}
+
+fn a_forked_child_starts_empty() {
+    let path = file("fork");
+    let variables = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
+    let output = scenario("fork", &variables);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let child = text(&output.stdout).trim();
+    let read = |path: &str| -> Value { serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON") };
+    let (parents, childs) = (read(variables[0].1), read(&format!("{}.{child}", variables[0].1)));
+    assert_eq!((&mark(&parents, "work")["calls"], &mark(&parents, "bare")["calls"]), (&2.into(), &0.into()));
+    assert_eq!((&mark(&childs, "work")["calls"], &mark(&childs, "bare")["calls"]), (&2.into(), &1.into()));
+    assert_eq!(childs["pid"].to_string(), child);
+    fs::remove_file(&path).expect("there");
+    fs::remove_file(format!("{}.{child}", variables[0].1)).expect("there");
+}
+
+fn a_mark_in_a_signal_handler_is_counted() {
+    let report = json("signal", &[], 0);
+    let bare = mark(&report, "bare");
+    assert_eq!(bare["calls"], 1_001);
+    assert_eq!(mark(&report, "work")["calls"], 1_000);
+}
+
+fn descriptors_are_closed_when_threads_end() {
+    let output = scenario("descriptors", &[("PERFMARK_EVENTS", "task-clock,page-faults,time")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// How far the two ways may differ: by the instructions that read(2) itself takes in user mode.
+const READ_2: u64 = if cfg!(debug_assertions) { 2_000 } else { 100 };
+
+fn user_reads_and_read_2_agree() {
+    let counted = |read: &str| {
+        let report = json("loop", &[("PERFMARK_READ", read)], 0);
+        let event = &report["events"][0];
+        assert_eq!((&event["name"], &event["read"]), (&"instructions".into(), &read.into()), "{event}");
+        let values = &mark(&report, "looped")["values"]["instructions"];
+        assert_eq!(values["measured"], 10);
+        (values["min"].as_u64().expect("measured"), values["max"].as_u64().expect("measured"))
+    };
+    let (user, syscall) = (counted("user"), counted("syscall"));
+    println!("a loop of 2,000,000 instructions: {user:?} by user reads, {syscall:?} by read(2) (min, max)");
+    assert!(user.0 >= 2_000_000 && user.0.abs_diff(syscall.0) <= READ_2 && user.1.abs_diff(syscall.1) <= READ_2);
+}

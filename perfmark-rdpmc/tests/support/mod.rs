@@ -7,14 +7,14 @@ use perfmark_rdpmc::{Attr, Counter, Hardware};
 pub(crate) type OnPmu = (&'static str, fn());
 
 /// Runs the tests as cargo's own harness would.
-pub(crate) fn run(anywhere: Vec<Trial>, on_pmu: &[OnPmu]) {
+pub(crate) fn run(anywhere: Vec<Trial>, on_pmu: &[OnPmu]) -> ! {
     let arguments = Arguments::from_args();
     let missing = missing();
     if let Some(why) = &missing {
         eprintln!("{} tests need a PMU that user space may read, and are ignored: {why}", on_pmu.len());
     }
     let on_pmu = on_pmu.iter().map(|&(name, test)| trial(name, test).with_ignored_flag(missing.is_some()));
-    libtest_mimic::run(&arguments, anywhere.into_iter().chain(on_pmu).collect()).exit();
+    libtest_mimic::run(&arguments, anywhere.into_iter().chain(on_pmu).collect()).exit()
 }
 
 /// A test from a function that panics where it fails.

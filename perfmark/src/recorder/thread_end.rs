@@ -1,30 +1,60 @@
 //! A call at the end of a thread, after the destructors of Rust's thread-locals, which may still make marked calls.
 #![allow(unsafe_code, reason = "pthread keys")]
 
+use std::cell::Cell;
 use std::ffi::c_void;
+
+type End = unsafe extern "C" fn(*mut c_void);
 
 /// Calls `end(data)` when this thread ends; not on the thread that calls exit.
 #[cfg(unix)]
-pub(super) fn call_at_end(end: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
+pub(super) fn call_at_end(end: End, data: *mut c_void) {
+    // Without a key left (there are 1024) the thread's cells stay with the registry, and its counters open: nothing is lost.
+    if let Some(key) = key() {
+        END.set(Some(end));
+        // SAFETY: the key was created by `key`.
+        unsafe { libc::pthread_setspecific(key, data) };
+    }
+}
+
+#[cfg(unix)]
+thread_local! {
+    static END: Cell<Option<End>> = const { Cell::new(None) };
+    static IS_SECOND_ROUND: Cell<bool> = const { Cell::new(false) };
+}
+
+#[cfg(unix)]
+fn key() -> Option<libc::pthread_key_t> {
     use std::sync::OnceLock;
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = KEY.get_or_init(|| {
+    *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: `key` is live; `end` is only ever called with the data set below.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0).then_some(key)
-    });
-    // Without a key left (there are 1024) the thread's cells stay with the registry, and its counters open: nothing is lost.
-    if let Some(key) = *key {
-        // SAFETY: the key was created above.
-        unsafe { libc::pthread_setspecific(key, data) };
+        // SAFETY: `key` is live.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) } == 0).then_some(key)
+    })
+}
+
+/// In a static program the standard library's destructors hang on a pthread key, too, perhaps a later one than ours. Keys are gone
+/// through again as long as one is set (POSIX, `pthread_key_create`): the second round comes after them.
+#[cfg(unix)]
+unsafe extern "C" fn destructor(data: *mut c_void) {
+    if !IS_SECOND_ROUND.replace(true)
+        && let Some(key) = key()
+        // SAFETY: the key was created by `key`.
+        && unsafe { libc::pthread_setspecific(key, data) } == 0
+    {
+        return;
+    }
+    if let Some(end) = END.take() {
+        // SAFETY: the pair that `call_at_end` was given.
+        unsafe { end(data) };
     }
 }
 
 /// Calls `end(data)` when this thread ends.
 #[cfg(not(unix))]
-pub(super) fn call_at_end(end: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
-    use std::cell::Cell;
-    struct AtEnd(Cell<Option<(unsafe extern "C" fn(*mut c_void), *mut c_void)>>);
+pub(super) fn call_at_end(end: End, data: *mut c_void) {
+    struct AtEnd(Cell<Option<(End, *mut c_void)>>);
     impl Drop for AtEnd {
         fn drop(&mut self) {
             if let Some((end, data)) = self.0.take() {
