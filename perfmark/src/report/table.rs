@@ -4,7 +4,7 @@
 //! mark is one row, with its calls in a column. Columns are as wide as their content; the first one gives way.
 
 use super::column::{CALLS, COLUMNS, Column, Figures, SELF};
-use super::quantity::{Quantity, counted, real};
+use super::quantity::{Quantity, counted};
 use super::share::Shares;
 use super::text::{clean, push_left, push_right, shorten, width, wrap};
 use super::{coverage, legend, names};
@@ -182,8 +182,8 @@ fn facts(mark: &Mark, calls_width: usize) -> String {
         && cycles.measured == instructions.measured
         && cycles.sum > 0
     {
-        let ratio = real(instructions.sum as f64 / cycles.sum as f64, Unit::Count);
-        facts = format!("{ratio} insn/cycle   ");
+        let ratio = instructions.sum as f64 / cycles.sum as f64;
+        facts = format!("{ratio:.2} insn/cycle   ");
     }
     push_right(&mut facts, &counted(mark.calls, "call"), calls_width);
     facts
