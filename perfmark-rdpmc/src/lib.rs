@@ -34,16 +34,16 @@
 
 #![deny(unsafe_code)]
 
-mod arch;
-mod attr;
-pub mod clock;
-mod counter;
 mod error;
-mod event;
+mod sys;
 mod machine;
+mod arch;
+mod event;
+mod attr;
 mod open;
 mod read;
-mod sys;
+mod counter;
+pub mod clock;
 
 pub use arch::known_loop;
 pub use attr::Attr;

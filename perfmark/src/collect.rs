@@ -7,16 +7,16 @@ use perfmark_rdpmc::{Event as Counted, clock};
 use crate::cells::{Figures, Totals};
 use crate::config::config;
 use crate::events::{Entry, EventId, What, events};
-use crate::exit;
 use crate::mark::{self, Mark};
 use crate::recorder;
 use crate::registry::{Merged, registry};
 use crate::snapshot::{self, Read, Snapshot, Unit, Values};
+use crate::start;
 
 pub(crate) fn snapshot() -> Snapshot {
-    exit::start();
+    start::start();
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
-    let clock = exit::clock();
+    let clock = start::clock();
     // None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
     let recorded = recorder::own_work(|| {
         if config().on { Ok((registry()?.merged(), events()?.all())) } else { Ok(Default::default()) }

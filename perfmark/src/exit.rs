@@ -1,20 +1,16 @@
-//! Before `main`: reads the settings and asks to be called at exit. At exit: writes the report.
-#![allow(unsafe_code, reason = "a static initialiser, atexit, and writing to descriptors that are not ours to close")]
+//! Before `main`: asks to be called at exit. At exit: writes the report.
+#![allow(unsafe_code, reason = "a static initialiser, and atexit")]
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-#[cfg(unix)]
-use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Once, OnceLock};
-
-use perfmark_rdpmc::clock::Clock;
 
 use crate::collect;
-use crate::config::{self, Output, config};
-use crate::private;
+use crate::config::{Output, config};
 use crate::report::{self, Format};
+use crate::start;
+use crate::terminal::{DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
 #[used]
@@ -32,33 +28,8 @@ use crate::report::{self, Format};
 #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        start();
-    }
-    before_main
-};
-
-/// When the program started, and in which process.
-static STARTED: OnceLock<(Clock, u32)> = OnceLock::new();
-
-/// The clock that runs since the program's start.
-pub(crate) fn clock() -> &'static Clock {
-    &started().0
-}
-
-fn started() -> &'static (Clock, u32) {
-    STARTED.get_or_init(|| (Clock::start(), process::id()))
-}
-
-/// Starts perfmark, once: called before `main`, or by the first mark where another static initialiser comes before ours.
-pub(crate) fn start() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        started();
-        for wrong in config::read_environment() {
-            say(&wrong);
-        }
-        if !config().on {
-            private::switch_off();
+        start::start();
+        if start::is_off() {
             return;
         }
         // SAFETY: the handler is a function without arguments, which catches its panics.
@@ -66,8 +37,9 @@ pub(crate) fn start() {
         if registered != 0 {
             say("atexit failed: there will be no report at exit; perfmark::snapshot() still has the figures");
         }
-    });
-}
+    }
+    before_main
+};
 
 extern "C" fn at_exit() {
     // A panic here would abort a program that has done its work.
@@ -78,7 +50,7 @@ extern "C" fn at_exit() {
 
 fn write_report() {
     let snapshot = collect::snapshot();
-    let is_child = snapshot.pid != started().1;
+    let is_child = start::is_forked_child();
     let is_silent = match &config().output {
         // A child that called no mark has nothing to say, and a program without marks was not asked to.
         _ if is_child => !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0),
@@ -122,50 +94,4 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     }
     let draft = with_pid(path, process::id()).with_extension("draft");
     fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = fs::remove_file(&draft))
-}
-
-/// One line on stderr.
-fn say(what: &str) {
-    write_all(STDERR, &format!("perfmark: {what}\n"));
-}
-
-const STDOUT: i32 = 1;
-const STDERR: i32 = 2;
-
-/// Columns of a report that goes to no terminal.
-const DEFAULT_WIDTH: usize = 100;
-
-/// Writes to a descriptor, past the locks of the standard library's handles, which a thread that still runs may hold. A closed or
-/// broken one is nothing that the program should hear of.
-#[cfg(unix)]
-fn write_all(fd: i32, text: &str) {
-    use std::os::fd::FromRawFd as _;
-    // SAFETY: it may be closed, which the write then says; ManuallyDrop leaves it open.
-    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    _ = file.write_all(text.as_bytes());
-}
-
-#[cfg(not(unix))]
-fn write_all(fd: i32, text: &str) {
-    _ = if fd == STDOUT { io::stdout().write_all(text.as_bytes()) } else { io::stderr().write_all(text.as_bytes()) };
-}
-
-/// The columns of the terminal, as far as a table can use them.
-fn width_of(fd: i32) -> usize {
-    terminal_columns(fd).map_or(DEFAULT_WIDTH, |columns| columns.clamp(80, 140))
-}
-
-#[cfg(unix)]
-fn terminal_columns(fd: i32) -> Option<usize> {
-    // SAFETY: a zeroed winsize is a valid one, and TIOCGWINSZ writes one.
-    let size = unsafe {
-        let mut size: libc::winsize = std::mem::zeroed();
-        (libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
-    };
-    size.map(|size| size.ws_col.into()).filter(|&columns| columns > 0)
-}
-
-#[cfg(not(unix))]
-fn terminal_columns(_: i32) -> Option<usize> {
-    None
 }

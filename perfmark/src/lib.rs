@@ -120,29 +120,33 @@ pub use perfmark_macros::perfmark;
 pub use snapshot::*;
 
 #[cfg(feature = "record")]
-mod cells;
-#[cfg(feature = "record")]
-mod collect;
-#[cfg(feature = "record")]
-mod config;
-#[cfg(feature = "record")]
-mod events;
-#[cfg(feature = "record")]
-mod exit;
-#[cfg(feature = "record")]
 mod histogram;
+#[cfg(feature = "record")]
+mod report;
+#[cfg(feature = "record")]
+mod terminal;
+#[cfg(feature = "record")]
+mod per_process;
 #[cfg(feature = "record")]
 mod mark;
 #[cfg(feature = "record")]
-mod per_process;
-#[doc(hidden)]
-pub mod private;
+mod events;
 #[cfg(feature = "record")]
-mod recorder;
+mod config;
+#[cfg(feature = "record")]
+mod start;
+#[cfg(feature = "record")]
+mod cells;
 #[cfg(feature = "record")]
 mod registry;
 #[cfg(feature = "record")]
-mod report;
+mod recorder;
+#[cfg(feature = "record")]
+mod collect;
+#[cfg(feature = "record")]
+mod exit;
+#[doc(hidden)]
+pub mod private;
 
 /// Everything recorded until now, of all threads: those that ended and those that run.
 ///

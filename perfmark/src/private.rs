@@ -5,19 +5,12 @@ pub use crate::__perfmark_mark as mark;
 #[cfg(feature = "record")]
 mod recording {
     use std::marker::PhantomData;
-    use std::sync::atomic::AtomicBool;
-    use std::sync::atomic::Ordering::Relaxed;
 
     pub use inventory;
 
     pub use crate::mark::{Mark, Registered};
     use crate::recorder::{self, Token};
-
-    static OFF: AtomicBool = AtomicBool::new(false);
-
-    pub(crate) fn switch_off() {
-        OFF.store(true, Relaxed);
-    }
+    use crate::start;
 
     /// One call of a mark, ended when dropped; it belongs to the thread that made it.
     #[derive(Debug)]
@@ -30,7 +23,7 @@ mod recording {
     #[inline]
     #[must_use]
     pub fn enter(mark: &'static Mark) -> Guard {
-        let token = if OFF.load(Relaxed) { 0 } else { recorder::enter(mark) };
+        let token = if start::is_off() { 0 } else { recorder::enter(mark) };
         Guard { token, this_thread: PhantomData }
     }
 
@@ -43,8 +36,6 @@ mod recording {
         }
     }
 }
-#[cfg(feature = "record")]
-pub(crate) use recording::switch_off;
 #[cfg(feature = "record")]
 pub use recording::{Guard, Mark, Registered, enter, inventory};
 

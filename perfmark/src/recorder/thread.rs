@@ -1,4 +1,4 @@
-//! The two ends of a marked call, and the thread's state behind them.
+//! A thread's state, and how the two ends of a marked call find it.
 //!
 //! A thread's recorder lies in memory of its own that a fork wipes: zeroes mean that it is not set up, so a forked child starts cold
 //! without being told. It is found through a thread-local without a destructor, which stays readable while later destructors run.
@@ -11,25 +11,17 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
-use std::thread::panicking;
 
-use perfmark_rdpmc::Delta;
-
-use super::frames::{Frame, Frames, Span};
+use super::frames::Frames;
+use super::probe::{NO_FRAME, Token, begin, end, end_out_of_order};
 use super::sources::{self, Slot};
 use super::thread_end;
 use crate::cells::{EventCells, MarkCells, ThreadCells};
 use crate::config::config;
 use crate::events::{What, events};
-use crate::histogram::advance;
 use crate::mark::Mark;
 use crate::registry::registry;
-use crate::{exit, per_process};
-
-/// What a guard holds: the serial number of its frame, 0 for none.
-pub(crate) type Token = u64;
-
-const NO_FRAME: Token = 0;
+use crate::{per_process, start};
 
 /// What the thread is doing, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +73,7 @@ pub(crate) fn enter(mark: &'static Mark) -> Token {
         // SAFETY: null, or this thread's live recorder, which nobody else uses while the thread is in a probe.
         let recorder = unsafe { thread.recorder.get().as_mut() };
         let token = match recorder.and_then(|recorder| recorder.known(mark)) {
-            Some((books, cells, frames)) => begin(books, cells, frames),
+            Some((books, cells, frames)) => begin(&mut books.slots, cells, frames),
             None => first_call(thread, mark),
         };
         compiler_fence(SeqCst);
@@ -104,9 +96,9 @@ pub(crate) fn leave(token: Token) {
         if let Some(recorder) = unsafe { thread.recorder.get().as_mut() } {
             // SAFETY: null, or this recorder's live books.
             if let Some(books) = unsafe { recorder.books.as_mut() }
-                && !end(books, &mut recorder.frames, token)
+                && !end(&mut books.slots, &mut recorder.frames, token)
             {
-                end_out_of_order(books, &mut recorder.frames, token);
+                end_out_of_order(&mut books.slots, &mut recorder.frames, token);
             }
         }
         compiler_fence(SeqCst);
@@ -140,98 +132,6 @@ impl Recorder {
     }
 }
 
-/// Opens a frame; the counters are read last.
-#[inline]
-fn begin(books: &mut Books, cells: &MarkCells, frames: &mut Frames) -> Token {
-    advance(&cells.entered, 1);
-    let Some((serial, spans)) = frames.push(cells, panicking()) else {
-        // Deeper than the stack: counted, and unmeasured.
-        advance(&cells.finished, 1);
-        return NO_FRAME;
-    };
-    for (cells, span) in cells.events.iter().zip(&mut *spans) {
-        span.outer = std::mem::take(&mut books.slots[cells.slot].inside);
-    }
-    for (cells, span) in cells.events.iter().zip(spans) {
-        span.begin = books.slots[cells.slot].read();
-    }
-    serial
-}
-
-/// Closes the innermost frame if it is the token's; the counters are read first.
-#[inline]
-fn end(books: &mut Books, frames: &mut Frames, token: Token) -> bool {
-    let Some((frame, spans)) = frames.top(token) else { return false };
-    // SAFETY: a frame's cells live as long as the thread's.
-    let cells = unsafe { &*frame.cells };
-    for (cells, span) in cells.events.iter().zip(&mut *spans) {
-        span.end = books.slots[cells.slot].read();
-    }
-    let unwound = panicking() && !frame.panicking;
-    let outermost = cells.entered.load(Relaxed).wrapping_sub(cells.finished.load(Relaxed)) == 1;
-    for (cells, span) in cells.events.iter().zip(spans) {
-        account(cells, span, &mut books.slots[cells.slot], outermost, unwound);
-    }
-    if unwound {
-        advance(&cells.unwound, 1);
-    }
-    advance(&cells.finished, 1);
-    frames.pop();
-    true
-}
-
-/// Adds one event of a call to its cells, and to what the call around it has inside.
-#[inline]
-fn account(cells: &EventCells, span: &Span, slot: &mut Slot, outermost: bool, unwound: bool) {
-    let inside = slot.inside;
-    let value = match span.delta() {
-        Delta::Exact(value) => value,
-        Delta::Scaled { estimate, .. } => {
-            if !unwound {
-                advance(&cells.scaled, 1);
-            }
-            estimate
-        }
-        Delta::Unmeasured => {
-            slot.inside = span.outer.saturating_add(inside);
-            return;
-        }
-    };
-    slot.inside = span.outer.saturating_add(value);
-    if unwound {
-        return;
-    }
-    cells.values.add(value);
-    advance(&cells.own, value.saturating_sub(inside));
-    if outermost {
-        advance(&cells.total, value);
-    }
-}
-
-/// A guard whose frame is not the innermost: the ones above it were never ended. They are counted, and unmeasured; or its own frame is
-/// gone already, and there is nothing to do.
-#[cold]
-#[inline(never)]
-fn end_out_of_order(books: &mut Books, frames: &mut Frames, token: Token) {
-    if !frames.contains(token) {
-        return;
-    }
-    while !end(books, frames, token) {
-        let Some((frame, spans)) = frames.pop() else { return };
-        abandon(books, &frame, spans);
-    }
-}
-
-fn abandon(books: &mut Books, frame: &Frame, spans: &[Span]) {
-    // SAFETY: a frame's cells live as long as the thread's.
-    let cells = unsafe { &*frame.cells };
-    for (cells, span) in cells.events.iter().zip(spans) {
-        let slot = &mut books.slots[cells.slot];
-        slot.inside = slot.inside.saturating_add(span.outer);
-    }
-    advance(&cells.finished, 1);
-}
-
 #[cold]
 #[inline(never)]
 fn met_at_work(thread: &Thread, mark: &'static Mark) -> Token {
@@ -252,14 +152,14 @@ fn met_at_work(thread: &Thread, mark: &'static Mark) -> Token {
 #[inline(never)]
 fn first_call(thread: &Thread, mark: &'static Mark) -> Token {
     thread.doing.set(Doing::Own);
-    exit::start();
+    start::start();
     if mark.index() == 0 {
         mark.register();
     }
     let prepared = if config().on { prepare(thread, mark) } else { return NO_FRAME };
     thread.doing.set(Doing::Probe);
     if let Ok(Some((books, cells, frames))) = prepared.map(|recorder| recorder.known(mark)) {
-        begin(books, cells, frames)
+        begin(&mut books.slots, cells, frames)
     } else {
         mark.unrecorded.fetch_add(1, Relaxed);
         NO_FRAME
