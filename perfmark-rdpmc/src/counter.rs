@@ -6,9 +6,10 @@ use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
 use crate::error::{Error, errno_text};
 use crate::event::Event;
+use crate::machine::Machine;
+use crate::open;
 use crate::read::{self, AskKernel, UserRead};
 use crate::sys::{self, Descriptor, Mapping};
-use crate::{machine, open};
 
 /// One event, counted on the thread that opened it since it was opened.
 ///
@@ -119,7 +120,7 @@ impl Counter {
         };
         Err(match why {
             AskKernel::OldKernel => "linux before 3.12 does not tell whether user space may read".into(),
-            AskKernel::NotAllowed | AskKernel::NoIndex => machine::user_reads_forbidden().unwrap_or_else(|| {
+            AskKernel::NotAllowed | AskKernel::NoIndex => Machine::here().user_reads_forbidden().unwrap_or_else(|| {
                 "the kernel gives user space no counter for it (other events may hold the PMU, or this event cannot be read so)".into()
             }),
             AskKernel::NoTimes => "the event was off the PMU, and this kernel's page does not tell the time".into(),

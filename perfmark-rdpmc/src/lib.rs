@@ -50,3 +50,4 @@ pub use attr::Attr;
 pub use counter::{Counter, Delta, Reading};
 pub use error::Error;
 pub use event::{Event, Hardware, Software};
+pub use machine::Machine;

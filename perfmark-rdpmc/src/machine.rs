@@ -1,32 +1,74 @@
-//! What this machine says of its counters in procfs and sysfs; asked only when something is refused.
+//! What a machine says of its counters in procfs and sysfs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-const DEVICES: &str = "/sys/bus/event_source/devices";
-
-fn number(path: impl AsRef<Path>) -> Option<i64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+/// A machine, as its procfs and sysfs describe it; or a description of one, in a directory that holds copies of their files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    root: PathBuf,
 }
 
-/// `kernel.perf_event_paranoid`.
-pub(crate) fn paranoid() -> Option<i64> {
-    number("/proc/sys/kernel/perf_event_paranoid")
-}
+/// Where the kernel lists its PMUs.
+pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 
-/// Whether some core's PMU is there at all. One that covers some CPUs only names them in `cpus`; x86 calls its only one `cpu`.
-pub(crate) fn has_core_pmu() -> bool {
-    let Ok(devices) = fs::read_dir(DEVICES) else { return false };
-    devices.flatten().any(|device| device.file_name() == "cpu" || device.path().join("cpus").exists())
-}
-
-/// Why the kernel gives no index for a hardware event, if a setting says so.
-pub(crate) fn user_reads_forbidden() -> Option<String> {
-    if number("/proc/sys/kernel/perf_user_access") == Some(0) {
-        return Some("kernel.perf_user_access is 0; `sysctl kernel.perf_user_access=1` allows user-space reads".into());
+impl Machine {
+    /// The machine that this program runs on.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::at("/")
     }
-    ["cpu", "cpu_core", "cpu_atom"]
-        .iter()
-        .map(|pmu| format!("{DEVICES}/{pmu}/rdpmc"))
-        .find_map(|file| (number(&file) == Some(0)).then(|| format!("{file} is 0; writing 1 allows user-space reads")))
+
+    /// The machine whose `proc` and `sys` lie in `root`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The file or directory of that path, which is relative to the root.
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// A file's text, without white space at its ends.
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
+    }
+
+    /// A file's number.
+    pub(crate) fn number(&self, path: impl AsRef<Path>) -> Option<i64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// The names in a directory, sorted.
+    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// `kernel.perf_event_paranoid`.
+    pub(crate) fn paranoid(&self) -> Option<i64> {
+        self.number("proc/sys/kernel/perf_event_paranoid")
+    }
+
+    /// The PMUs of the cores. One that covers some CPUs only names them in `cpus`; x86 calls its only one `cpu`.
+    pub(crate) fn core_pmus(&self) -> Vec<String> {
+        let mut pmus = self.names(DEVICES);
+        pmus.retain(|pmu| pmu == "cpu" || self.path(DEVICES).join(pmu).join("cpus").exists());
+        pmus
+    }
+
+    /// Why the kernel gives no index for a hardware event, if a setting says so.
+    pub(crate) fn user_reads_forbidden(&self) -> Option<String> {
+        if self.number("proc/sys/kernel/perf_user_access") == Some(0) {
+            return Some(
+                "kernel.perf_user_access is 0; `sysctl kernel.perf_user_access=1` allows user-space reads".into(),
+            );
+        }
+        let mut files = self.core_pmus().into_iter().map(|pmu| format!("{DEVICES}/{pmu}/rdpmc"));
+        let file = files.find(|file| self.number(file) == Some(0))?;
+        Some(format!("/{file} is 0; writing 1 allows user-space reads"))
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::attr::Attr;
 use crate::error::Error;
-use crate::machine;
+use crate::machine::Machine;
 use crate::sys::{self, Descriptor};
 
 /// arm64: `config1` bit 1 asks for user access, bit 0 for 64 bits (linux `Documentation/arch/arm64/perf.rst`).
@@ -49,12 +49,12 @@ fn user_access_requests(attr: &Attr) -> &'static [u64] {
 /// The likely cause on this machine, and the remedy.
 fn explain(errno: i32, attr: &Attr) -> String {
     match errno {
-        libc::ENOENT if attr.event().is_hardware() && !machine::has_core_pmu() => {
+        libc::ENOENT if attr.event().is_hardware() && Machine::here().core_pmus().is_empty() => {
             "no PMU here (a virtual machine without one, usually); run on hardware, or give the machine a virtual PMU"
                 .into()
         }
         libc::ENOENT | libc::EOPNOTSUPP => "this processor's PMU does not have the event; choose another".into(),
-        libc::EACCES | libc::EPERM => match machine::paranoid() {
+        libc::EACCES | libc::EPERM => match Machine::here().paranoid() {
             Some(level) if level >= 3 => format!(
                 "kernel.perf_event_paranoid is {level}, which wants CAP_SYS_ADMIN; `sysctl kernel.perf_event_paranoid=2` as root \
                  allows counting user mode"
