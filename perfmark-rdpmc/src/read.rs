@@ -5,7 +5,7 @@
 //! interrupts this very thread, the order of the compiler is enough (`tools/lib/perf/mmap.c`, linux 6.12); only reset and mmap
 //! write from other CPUs.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::compiler_fence;
 
 use crate::arch::Processor;
@@ -14,6 +14,9 @@ use crate::sys::{CAP_BIT0_IS_DEPRECATED, CAP_USER_RDPMC, CAP_USER_TIME, CAP_USER
 /// How often the loop starts over. The kernel's updates last far less; but `++lock` is no atomic, so that a reset from another CPU
 /// can leave it odd for good.
 const TRIES: usize = 100;
+
+/// The bits that a page shows when user space may read its counter.
+const READABLE: u64 = CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC;
 
 /// A count with its times, as of one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +55,18 @@ pub(crate) enum AskKernel {
 pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Result<UserRead, AskKernel> {
     for _ in 0..TRIES {
         let lock = page.lock.load(Relaxed);
-        compiler_fence(std::sync::atomic::Ordering::Acquire);
+        if lock & 1 != 0 {
+            processor.pause();
+            continue;
+        }
+        compiler_fence(Acquire);
         let capabilities = page.capabilities.load(Relaxed);
         let mut enabled = page.time_enabled.load(Relaxed);
         let mut running = page.time_running.load(Relaxed);
         let never_off = enabled == running;
         let index = page.index.load(Relaxed);
         let offset = page.offset.load(Relaxed).cast_unsigned();
-        let readable = capabilities & CAP_USER_RDPMC != 0 && index != 0;
+        let readable = capabilities & READABLE == READABLE && index != 0;
         let timed = capabilities & CAP_USER_TIME != 0;
         if timed {
             let delta = since_update(page, capabilities, processor.ticks());
@@ -72,9 +79,8 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
             let raw = unsafe { processor.counter(index - 1) };
             value = value.wrapping_add(sign_extend(raw, page.pmc_width.load(Relaxed)));
         }
-        compiler_fence(std::sync::atomic::Ordering::Acquire);
-        if lock & 1 != 0 || page.lock.load(Relaxed) != lock {
-            std::hint::spin_loop();
+        compiler_fence(Acquire);
+        if page.lock.load(Relaxed) != lock {
             continue;
         }
         return if capabilities & CAP_BIT0_IS_DEPRECATED == 0 {

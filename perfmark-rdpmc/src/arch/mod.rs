@@ -15,6 +15,11 @@ pub(crate) trait Processor {
 
     /// The tick counter that the page's time fields are in.
     fn ticks(&self) -> u64;
+
+    /// Waits a moment for a page that is being written.
+    fn pause(&self) {
+        std::hint::spin_loop();
+    }
 }
 
 /// The processor that this program runs on.
