@@ -9,6 +9,8 @@ use crate::event::Event;
 use crate::machine::Machine;
 use crate::open;
 use crate::read::{self, AskKernel, UserRead};
+use crate::reading::{Delta, Reading};
+use crate::region::{Memory, Region};
 use crate::sys::{self, Descriptor, Mapping};
 
 /// One event, counted on the thread that opened it since it was opened.
@@ -28,6 +30,7 @@ pub struct Counter {
     page: Result<Mapping, String>,
     fd: Descriptor,
     event: Event,
+    memory: Memory<Native>,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -49,7 +52,12 @@ impl Counter {
         } else {
             Err("the kernel alone counts it".into())
         };
-        Ok(Self { page, fd, event: attr.event(), this_thread: PhantomData })
+        Ok(Self { page, fd, event: attr.event(), memory: Memory::new(&Native), this_thread: PhantomData })
+    }
+
+    /// Gives up user-space reads of this counter: every reading is by `read(2)` from now on.
+    pub fn read_by_kernel_only(&mut self) {
+        self.page = Err("user-space reads were given up".into());
     }
 
     /// What is counted.
@@ -86,6 +94,67 @@ impl Counter {
             // SAFETY: `self` was opened on this thread, and cannot leave it.
             Ok(mapping) => unsafe { read::read(mapping.page(), &Native) },
             Err(_) => Err(AskKernel::NotAllowed),
+        }
+    }
+
+    /// Begins a region. Cheaper than a whole [`read`](Self::read) while the kernel leaves the counter alone.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::{Attr, Counter, Hardware, Region};
+    ///
+    /// let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else { return };
+    /// let mut region = Region::default();
+    /// counter.begin(&mut region);
+    /// std::hint::black_box(6 * 7);
+    /// println!("{:?}", counter.end(&region));
+    /// ```
+    #[inline]
+    #[allow(unsafe_code, reason = "Counter is not Send, which is what Memory asks for")]
+    pub fn begin(&self, region: &mut Region) {
+        // SAFETY: `self` was opened on this thread, and cannot leave it.
+        while !self.page.as_ref().is_ok_and(|mapping| unsafe { self.memory.begin(mapping.page(), &Native, region) }) {
+            // Once the page is remembered the beginning is read above, so that it is followed by the same instructions always.
+            if !self.remember(region) {
+                return;
+            }
+        }
+    }
+
+    /// Ends a region that this counter began, and gives what it counted inside.
+    #[inline]
+    #[must_use]
+    #[allow(unsafe_code, reason = "as in begin")]
+    pub fn end(&self, region: &Region) -> Delta {
+        if let Ok(mapping) = &self.page
+            // SAFETY: as in `begin`.
+            && let Some(value) = unsafe { self.memory.end(mapping.page(), &Native, region) }
+        {
+            return Delta::Exact(value);
+        }
+        self.end_after_a_change(region)
+    }
+
+    /// Remembers what the page says now, because the kernel touched it since; or begins the region the long way.
+    #[cold]
+    #[inline(never)]
+    fn remember(&self, region: &mut Region) -> bool {
+        let read = self.user_read();
+        if read.is_ok_and(|read| self.memory.remember(&Native, &read)) {
+            return true;
+        }
+        match read.map(Reading::from).or_else(|_| self.read_syscall()) {
+            Ok(reading) => region.begin_whole(reading),
+            Err(_) => *region = Region::default(),
+        }
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_after_a_change(&self, region: &Region) -> Delta {
+        match (self.read(), self.memory.beginning(region)) {
+            (Ok(end), Some(beginning)) => end.since(&beginning),
+            _ => Delta::Unmeasured,
         }
     }
 
@@ -149,92 +218,5 @@ impl Counter {
         };
         let user = fastest(&|| self.user_read().is_ok());
         (user, fastest(&|| sys::read(&self.fd).is_ok()).unwrap_or(u64::MAX))
-    }
-}
-
-/// A counter's value at one moment, with the nanoseconds for which the event was enabled and, of these, on the PMU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Events counted since the counter was opened, while it was on the PMU.
-    pub value: u64,
-    /// Nanoseconds enabled.
-    pub enabled: u64,
-    /// Nanoseconds enabled and on the PMU.
-    pub running: u64,
-}
-
-impl From<UserRead> for Reading {
-    #[inline]
-    fn from(read: UserRead) -> Self {
-        Self { value: read.value, enabled: read.enabled, running: read.running }
-    }
-}
-
-/// What was counted between two readings of one counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delta {
-    /// The counter was on the PMU from the first reading to the second.
-    Exact(u64),
-    /// Other events took its place for a part of the time.
-    Scaled {
-        /// `counted` scaled to the whole time.
-        estimate: u64,
-        /// What was really counted.
-        counted: u64,
-    },
-    /// The counter was off the PMU, or was reset: nothing is known, which is not zero.
-    Unmeasured,
-}
-
-impl Reading {
-    /// What was counted since `earlier`, a reading of the same counter.
-    ///
-    /// The difference of enabled and running times is the time off the PMU; if it has not grown, the count is exact. Otherwise the
-    /// count is scaled over this region alone, never over the counter's life.
-    #[inline]
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Delta {
-        let counted = self.value.wrapping_sub(earlier.value);
-        let enabled = self.enabled.wrapping_sub(earlier.enabled);
-        let running = self.running.wrapping_sub(earlier.running);
-        if self.value < earlier.value {
-            Delta::Unmeasured
-        } else if enabled == running {
-            Delta::Exact(counted)
-        } else if running == 0 || running > enabled {
-            Delta::Unmeasured
-        } else {
-            let estimate = u128::from(counted) * u128::from(enabled) / u128::from(running);
-            Delta::Scaled { estimate: u64::try_from(estimate).unwrap_or(u64::MAX), counted }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reading(value: u64, enabled: u64, running: u64) -> Reading {
-        Reading { value, enabled, running }
-    }
-
-    #[test]
-    fn whole_or_not_at_all() {
-        let start = reading(100, 1_000, 600);
-        assert_eq!(reading(150, 3_000, 2_600).since(&start), Delta::Exact(50));
-        assert_eq!(reading(150, 3_000, 1_600).since(&start), Delta::Scaled { estimate: 100, counted: 50 });
-        assert_eq!(reading(100, 3_000, 600).since(&start), Delta::Unmeasured, "never on the PMU is not zero");
-        assert_eq!(reading(100, 1_000, 600).since(&start), Delta::Exact(0), "nothing happened, and it was seen");
-    }
-
-    #[test]
-    fn a_reset_in_between_is_unmeasured() {
-        assert_eq!(reading(99, 3_000, 2_600).since(&reading(100, 1_000, 600)), Delta::Unmeasured);
-    }
-
-    #[test]
-    fn scaling_does_not_overflow() {
-        let end = reading(u64::MAX / 2, u64::MAX / 2, 1 << 40);
-        assert_eq!(end.since(&reading(0, 0, 0)), Delta::Scaled { estimate: u64::MAX, counted: u64::MAX / 2 });
     }
 }

@@ -42,12 +42,16 @@ mod event;
 mod attr;
 mod open;
 mod read;
+mod reading;
+mod region;
 mod counter;
 pub mod clock;
 
 pub use arch::known_loop;
 pub use attr::Attr;
-pub use counter::{Counter, Delta, Reading};
+pub use counter::Counter;
 pub use error::Error;
 pub use event::{Event, Hardware, Software};
 pub use machine::Machine;
+pub use reading::{Delta, Reading};
+pub use region::Region;

@@ -24,7 +24,11 @@ pub(crate) struct UserRead {
     pub(crate) value: u64,
     pub(crate) enabled: u64,
     pub(crate) running: u64,
+    /// What the page said, as long as its lock is this.
     pub(crate) lock: u32,
+    pub(crate) index: u32,
+    pub(crate) offset: u64,
+    pub(crate) width: u16,
 }
 
 /// Why only read(2) knows.
@@ -67,6 +71,7 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
         let index = page.index.load(Relaxed);
         let offset = page.offset.load(Relaxed).cast_unsigned();
         let readable = capabilities & READABLE == READABLE && index != 0;
+        let width = page.pmc_width.load(Relaxed);
         let timed = capabilities & CAP_USER_TIME != 0;
         if timed {
             let delta = since_update(page, capabilities, processor.ticks());
@@ -76,8 +81,8 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
         let mut value = offset;
         if readable {
             // SAFETY: the page named it, and the caller vouches for the thread.
-            let raw = unsafe { processor.counter(index - 1) };
-            value = value.wrapping_add(sign_extend(raw, page.pmc_width.load(Relaxed)));
+            let raw = unsafe { processor.read(processor.counter(index - 1)) };
+            value = value.wrapping_add(sign_extend(raw, width));
         }
         compiler_fence(Acquire);
         if page.lock.load(Relaxed) != lock {
@@ -92,7 +97,7 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
         } else if !timed && !never_off {
             Err(AskKernel::NoTimes)
         } else {
-            Ok(UserRead { value, enabled, running, lock })
+            Ok(UserRead { value, enabled, running, lock, index, offset, width })
         };
     }
     Err(AskKernel::Busy)
@@ -100,7 +105,7 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
 
 /// The low `width` bits of a counter, which the kernel programs to start negative, as a number to be added to the page's offset.
 #[inline]
-fn sign_extend(raw: u64, width: u16) -> u64 {
+pub(crate) fn sign_extend(raw: u64, width: u16) -> u64 {
     let unused = 64 - u32::from(width.clamp(1, 64));
     ((raw << unused).cast_signed() >> unused).cast_unsigned()
 }

@@ -29,7 +29,7 @@ pub(super) fn begin(slots: &mut [Slot], cells: &MarkCells, frames: &mut Frames) 
         span.outer = std::mem::take(&mut slots[cells.slot].inside);
     }
     for (cells, span) in cells.events.iter().zip(spans) {
-        span.begin = slots[cells.slot].read();
+        slots[cells.slot].begin(&mut span.begin);
     }
     serial
 }
@@ -41,7 +41,7 @@ pub(super) fn end(slots: &mut [Slot], frames: &mut Frames, token: Token) -> bool
     // SAFETY: a frame's cells live as long as the thread's.
     let cells = unsafe { &*frame.cells };
     for (cells, span) in cells.events.iter().zip(&mut *spans) {
-        span.end = slots[cells.slot].read();
+        span.delta = slots[cells.slot].end(&span.begin);
     }
     let unwound = panicking() && !frame.panicking;
     let outermost = cells.entered.load(Relaxed).wrapping_sub(cells.finished.load(Relaxed)) == 1;
@@ -60,7 +60,7 @@ pub(super) fn end(slots: &mut [Slot], frames: &mut Frames, token: Token) -> bool
 #[inline]
 fn account(cells: &EventCells, span: &Span, slot: &mut Slot, outermost: bool, unwound: bool) {
     let inside = slot.inside;
-    let value = match span.delta() {
+    let value = match span.delta {
         Delta::Exact(value) => value,
         Delta::Scaled { estimate, .. } => {
             if !unwound {

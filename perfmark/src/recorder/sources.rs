@@ -1,6 +1,6 @@
 //! A thread's counters: each distinct event once, opened by the first mark that asks for it, shared by all.
 
-use perfmark_rdpmc::{Attr, Counter, Event, Reading, clock};
+use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
 
 use crate::config::{ReadMode, config};
 use crate::events::{Entry, EventId, Events, What};
@@ -9,10 +9,8 @@ use crate::events::{Entry, EventId, Events, What};
 #[derive(Debug)]
 enum Source {
     Ticks,
-    /// Read in user space while the kernel allows it.
-    User(Counter),
-    /// Read by read(2).
-    Syscall(Counter),
+    // Boxed: a slot stays small enough for a few to share a cache line.
+    Counter(Box<Counter>),
 }
 
 /// An event of this thread.
@@ -25,25 +23,32 @@ pub(super) struct Slot {
     pub(super) inside: u64,
 }
 
-impl Slot {
-    /// The value now, or None where the kernel refuses to tell it.
-    #[inline]
-    pub(super) fn read(&self) -> Option<Reading> {
-        match &self.source {
-            Some(Source::Ticks) => Some(Reading { value: clock::ticks(), ..Reading::default() }),
-            Some(Source::User(counter)) => match counter.read_user() {
-                Some(reading) => Some(reading),
-                None => by_kernel(counter),
-            },
-            Some(Source::Syscall(counter)) => by_kernel(counter),
-            None => None,
-        }
-    }
+/// The beginning of a call, as its event's source has it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Begin {
+    ticks: u64,
+    region: Region,
 }
 
-#[cold]
-fn by_kernel(counter: &Counter) -> Option<Reading> {
-    counter.read_syscall().ok()
+impl Slot {
+    #[inline]
+    pub(super) fn begin(&self, begin: &mut Begin) {
+        match &self.source {
+            Some(Source::Counter(counter)) => counter.begin(&mut begin.region),
+            Some(Source::Ticks) | None => begin.ticks = clock::ticks(),
+        }
+    }
+
+    /// What was counted since.
+    #[inline]
+    pub(super) fn end(&self, begin: &Begin) -> Delta {
+        match &self.source {
+            Some(Source::Counter(counter)) => counter.end(&begin.region),
+            // Ticks that run backwards, on CPUs that do not agree, are no time.
+            Some(Source::Ticks) => clock::ticks().checked_sub(begin.ticks).map_or(Delta::Unmeasured, Delta::Exact),
+            None => Delta::Unmeasured,
+        }
+    }
 }
 
 /// The slots for `wanted`, as far as the events can be had on this thread, opened where they are new; `time` alone if none can.
@@ -79,17 +84,17 @@ fn open(what: What, id: EventId, events: &Events) -> Option<Source> {
             entry.why_refused.get_or_insert_with(|| error.reason().to_owned());
             None
         }
-        Ok(counter) => match why_not_user(&counter, entry) {
-            None => {
-                entry.user += 1;
-                Some(Source::User(counter))
+        Ok(mut counter) => {
+            match why_not_user(&counter, entry) {
+                None => entry.user += 1,
+                Some(why) => {
+                    counter.read_by_kernel_only();
+                    entry.syscall += 1;
+                    entry.why_syscall.get_or_insert(why);
+                }
             }
-            Some(why) => {
-                entry.syscall += 1;
-                entry.why_syscall.get_or_insert(why);
-                Some(Source::Syscall(counter))
-            }
-        },
+            Some(Source::Counter(Box::new(counter)))
+        }
     })
 }
 
