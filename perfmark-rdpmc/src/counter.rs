@@ -1,6 +1,8 @@
 //! One event opened on one thread.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
@@ -12,6 +14,23 @@ use crate::read::{self, AskKernel, UserRead};
 use crate::reading::{Delta, Reading};
 use crate::region::{Memory, Region};
 use crate::sys::{self, Descriptor, Mapping};
+
+impl Drop for Counter {
+    #[allow(unsafe_code, reason = "a descriptor that someone else closed is not ours to close")]
+    fn drop(&mut self) {
+        if !self.is_gone.get() {
+            // SAFETY: not used after.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
+    }
+}
+
+/// Why the kernel gives no reading.
+enum Refusal {
+    Os(i32),
+    Nothing,
+    Gone,
+}
 
 /// One event, counted on the thread that opened it since it was opened.
 ///
@@ -26,11 +45,12 @@ use crate::sys::{self, Descriptor, Mapping};
 /// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`.
 #[derive(Debug)]
 pub struct Counter {
-    // Before the descriptor: unmapped first.
     page: Result<Mapping, String>,
-    fd: Descriptor,
+    fd: ManuallyDrop<Descriptor>,
     event: Event,
     memory: Memory<Native>,
+    /// Whether something else closed the descriptor.
+    is_gone: Cell<bool>,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -52,7 +72,14 @@ impl Counter {
         } else {
             Err("the kernel alone counts it".into())
         };
-        Ok(Self { page, fd, event: attr.event(), memory: Memory::new(&Native), this_thread: PhantomData })
+        Ok(Self {
+            page,
+            fd: ManuallyDrop::new(fd),
+            event: attr.event(),
+            memory: Memory::new(&Native),
+            is_gone: Cell::new(false),
+            this_thread: PhantomData,
+        })
     }
 
     /// Gives up user-space reads of this counter: every reading is by `read(2)` from now on.
@@ -142,7 +169,7 @@ impl Counter {
         if read.is_ok_and(|read| self.memory.remember(&Native, &read)) {
             return true;
         }
-        match read.map(Reading::from).or_else(|_| self.read_syscall()) {
+        match read.map(Reading::from).or_else(|_| self.kernel_read()) {
             Ok(reading) => region.begin_whole(reading),
             Err(_) => *region = Region::default(),
         }
@@ -152,7 +179,8 @@ impl Counter {
     #[cold]
     #[inline(never)]
     fn end_after_a_change(&self, region: &Region) -> Delta {
-        match (self.read(), self.memory.beginning(region)) {
+        let end = self.user_read().map(Reading::from).or_else(|_| self.kernel_read());
+        match (end, self.memory.beginning(region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -164,19 +192,38 @@ impl Counter {
     ///
     /// Where the kernel refuses to read what it opened: an event in error state, or a system call filter.
     pub fn read_syscall(&self) -> Result<Reading, Error> {
-        let tried = || self.event.to_string();
+        self.kernel_read().map_err(|refusal| {
+            let event = self.event.to_string();
+            match refusal {
+                Refusal::Os(errno) => {
+                    Error::os(errno, "read", event, "the kernel refuses to read the counter that it opened")
+                }
+                Refusal::Nothing => {
+                    Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
+                }
+                Refusal::Gone => Error::refused(event, "its descriptor was closed by something else in this process"),
+            }
+        })
+    }
+
+    /// `read(2)` in the middle of a program: allocates nothing.
+    fn kernel_read(&self) -> Result<Reading, Refusal> {
+        if self.is_gone.get() {
+            return Err(Refusal::Gone);
+        }
         match sys::read(&self.fd) {
             Ok(Some(read)) => Ok(Reading { value: read.value, enabled: read.enabled, running: read.running }),
-            Ok(None) => {
-                Err(Error::refused(tried(), "the event is in error state: it was pinned and does not fit the PMU"))
+            Ok(None) => Err(Refusal::Nothing),
+            Err(libc::EBADF) => {
+                // Someone closed all descriptors; the number may be another file's the next time.
+                self.is_gone.set(true);
+                Err(Refusal::Gone)
             }
-            Err(errno) => {
-                Err(Error::os(errno, "read", tried(), "the kernel refuses to read the counter that it opened"))
-            }
+            Err(errno) => Err(Refusal::Os(errno)),
         }
     }
 
-    /// Whether the counter can be read without a system call just now.
+    /// Whether the counter can be read without a system call, as long as it has a hardware counter.
     ///
     /// # Errors
     ///
@@ -187,13 +234,17 @@ impl Counter {
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
         };
+        let setting = || Machine::here().user_reads_forbidden();
         Err(match why {
             AskKernel::OldKernel => "linux before 3.12 does not tell whether user space may read".into(),
-            AskKernel::NotAllowed | AskKernel::NoIndex => Machine::here().user_reads_forbidden().unwrap_or_else(|| {
-                "the kernel gives user space no counter for it (other events may hold the PMU, or this event cannot be read so)".into()
-            }),
-            AskKernel::NoTimes => "the event was off the PMU, and this kernel's page does not tell the time".into(),
-            AskKernel::Busy => "the counter's page is being written without end".into(),
+            AskKernel::NotAllowed => setting().unwrap_or_else(|| "the kernel does not let user space read it".into()),
+            AskKernel::NoIndex => match setting() {
+                Some(setting) => setting,
+                // Other events hold the PMU just now: it can when its turn comes.
+                None if self.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
+                None => "the kernel counts it, but gives user space no counter to read".into(),
+            },
+            AskKernel::NoTimes | AskKernel::Busy => return Ok(()),
         })
     }
 

@@ -56,5 +56,5 @@ pub fn known_loop(turns: u64) -> u64 {
     if turns > 0 {
         native::two_instructions_a_turn(turns);
     }
-    2 * turns
+    turns.saturating_mul(2)
 }

@@ -1,5 +1,6 @@
 //! What a marked call executes at its ends, and what a thread keeps for it.
 
+mod errno;
 mod sources;
 mod frames;
 mod probe;
@@ -7,4 +8,4 @@ mod thread_end;
 mod thread;
 
 pub(crate) use probe::Token;
-pub(crate) use thread::{enter, leave, own_work};
+pub(crate) use thread::{enter, leave, own_work, prepare_process};

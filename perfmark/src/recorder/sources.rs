@@ -3,7 +3,7 @@
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
 
 use crate::config::{ReadMode, config};
-use crate::events::{Entry, EventId, Events, What};
+use crate::events::{EventId, Events, What};
 
 /// Where an event's values come from.
 #[derive(Debug)]
@@ -53,7 +53,15 @@ impl Slot {
 
 /// The slots for `wanted`, as far as the events can be had on this thread, opened where they are new; `time` alone if none can.
 pub(super) fn slots_for(wanted: &[What], slots: &mut Vec<Slot>, events: &Events) -> Vec<(EventId, usize)> {
-    let mut had: Vec<_> = wanted.iter().filter_map(|&what| slot_for(what, slots, events)).collect();
+    let mut had: Vec<(EventId, usize)> = Vec::new();
+    for &what in wanted {
+        // One event under two names is one event.
+        if let Some(slot) = slot_for(what, slots, events)
+            && !had.contains(&slot)
+        {
+            had.push(slot);
+        }
+    }
     if had.is_empty() {
         had.extend(slot_for(What::Time, slots, events));
         events.with(events.id(What::Time), |time| time.stands_in = true);
@@ -78,28 +86,32 @@ fn open(what: What, id: EventId, events: &Events) -> Option<Source> {
         What::Counter(event) => Ok(Attr::new(event)),
     };
     let opened = opened.and_then(|attr| Counter::open(&attr)).and_then(|counter| counter.read().map(|_| counter));
-    events.with(id, |entry| match opened {
+    let mut counter = match opened {
+        Ok(counter) => counter,
         Err(error) => {
-            entry.refused += 1;
-            entry.why_refused.get_or_insert_with(|| error.reason().to_owned());
-            None
+            events.with(id, |entry| {
+                entry.refused += 1;
+                entry.why_refused.get_or_insert_with(|| error.reason().to_owned());
+            });
+            return None;
         }
-        Ok(mut counter) => {
-            match why_not_user(&counter, entry) {
-                None => entry.user += 1,
-                Some(why) => {
-                    counter.read_by_kernel_only();
-                    entry.syscall += 1;
-                    entry.why_syscall.get_or_insert(why);
-                }
-            }
-            Some(Source::Counter(Box::new(counter)))
+    };
+    let why_syscall = why_not_user(&counter, id, events);
+    if why_syscall.is_some() {
+        counter.read_by_kernel_only();
+    }
+    events.with(id, |entry| match why_syscall {
+        None => entry.user += 1,
+        Some(why) => {
+            entry.syscall += 1;
+            entry.why_syscall.get_or_insert(why);
         }
-    })
+    });
+    Some(Source::Counter(Box::new(counter)))
 }
 
 /// The reason for reading `counter` by read(2), if there is one.
-fn why_not_user(counter: &Counter, entry: &mut Entry) -> Option<String> {
+fn why_not_user(counter: &Counter, id: EventId, events: &Events) -> Option<String> {
     if let Err(why) = counter.user_reads() {
         return Some(why);
     }
@@ -107,9 +119,13 @@ fn why_not_user(counter: &Counter, entry: &mut Entry) -> Option<String> {
         ReadMode::User => None,
         ReadMode::Syscall => Some("PERFMARK_READ=syscall".into()),
         ReadMode::Auto => {
-            let user_is_cheaper = *entry.user_is_cheaper.get_or_insert_with(|| {
+            let known = events.with(id, |entry| entry.user_is_cheaper);
+            let user_is_cheaper = known.unwrap_or_else(|| {
                 let (user, syscall) = counter.cost();
-                user.is_some_and(|user| user <= syscall)
+                // Off the PMU just now: to be found out another time.
+                let cheaper = user.map(|user| user <= syscall);
+                events.with(id, |entry| entry.user_is_cheaper = cheaper);
+                cheaper.unwrap_or(true)
             });
             (!user_is_cheaper).then(|| "read(2) is cheaper than a user read on this machine".into())
         }
