@@ -40,6 +40,11 @@ fn note(subject: &'static str, text: impl Into<String>) -> Finding {
     Finding { subject, mark: Mark::Note, text: text.into(), remedy: None }
 }
 
+/// A no that most programs never meet.
+fn less(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { mark: Mark::Note, ..bad(subject, text, remedy) }
+}
+
 fn bad(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { subject, mark: Mark::Bad, text: text.into(), remedy: Some(remedy.into()) }
 }
@@ -52,8 +57,11 @@ impl Support {
             let remedy = "build for Linux on x86-64, arm64 or riscv64";
             return vec![bad("target", "perfmark-rdpmc has no counters on this build's target", remedy)];
         }
-        let mut findings = vec![self.user_mode_finding(), self.kernel_part_finding()];
-        findings.extend(self.probes());
+        let mut findings = vec![self.user_mode_finding()];
+        if self.user_mode() {
+            findings.push(self.kernel_part_finding());
+            findings.extend(self.probes());
+        }
         findings.extend(self.core_pmu_findings());
         if let Some(trial) = &self.trial {
             findings.extend(self.user_reads(trial));
@@ -164,15 +172,12 @@ impl Support {
         if self.kernel_part() {
             return good(subject, format!("can be counted: {}", self.why_allowed(1)));
         }
-        if !self.user_mode() {
-            return bad(subject, "as user mode", "as for user mode");
-        }
         let remedy = format!(
             "as root{}: sysctl kernel.perf_event_paranoid=1; or {}",
             self.on_its_host(),
             self.grant("CAP_PERFMON")
         );
-        bad(subject, format!("{}: it wants CAP_PERFMON", self.level()), remedy)
+        less(subject, format!("cannot be counted: {}, which wants CAP_PERFMON for it", self.level()), remedy)
     }
 
     fn why_allowed(&self, level: i64) -> String {
@@ -212,16 +217,13 @@ impl Support {
 
     fn probes(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if !self.user_mode() {
-            return findings;
-        }
         findings.push(if self.rights.uprobes() {
             good("probes", "kprobes and uprobes can be counted (CAP_SYS_ADMIN)")
         } else if self.rights.kprobes() {
             let text = "kprobes can be counted (CAP_PERFMON), uprobes on linux 5.8 to 6.15 only";
-            bad("probes", text, self.grant("CAP_SYS_ADMIN"))
+            less("probes", text, self.grant("CAP_SYS_ADMIN"))
         } else {
-            bad(
+            less(
                 "probes",
                 "kprobes and uprobes want CAP_SYS_ADMIN (kprobes CAP_PERFMON, linux 5.8)",
                 self.grant("CAP_SYS_ADMIN"),
@@ -231,7 +233,7 @@ impl Support {
             good("tracepoints", "their numbers can be read")
         } else {
             let remedy = "as root: mount -t tracefs tracefs /sys/kernel/tracing, and run as root";
-            bad("tracepoints", "their numbers cannot be read in /sys/kernel/tracing/events", remedy)
+            less("tracepoints", "their numbers cannot be read in /sys/kernel/tracing/events", remedy)
         });
         findings
     }
@@ -252,9 +254,9 @@ impl Support {
                 Ok(counters) => {
                     let names: Vec<_> = counters.fixed.iter().map(|event: &Hardware| event.name()).collect();
                     let fixed = if names.is_empty() {
-                        "none besides".into()
+                        "no fixed ones".into()
                     } else {
-                        format!("and one each for {}", names.join(", "))
+                        format!("and a fixed one for {}", names.join(", one for "))
                     };
                     format!("{} counters for any event, {fixed}", counters.generic)
                 }
@@ -285,7 +287,7 @@ impl Support {
                 None => bad(
                     subject,
                     format!("not possible, read(2) is used: {why}"),
-                    "see locked memory; end other programs that hold the PMU; linux 5.18 or later (arm64), 6.6 (riscv64)",
+                    "end other programs that hold the PMU; see locked memory below; have linux 5.18 or later (arm64), 6.6 (riscv64)",
                 ),
             }),
         }

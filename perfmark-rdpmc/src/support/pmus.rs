@@ -8,8 +8,12 @@ use crate::event::Hardware;
 use crate::machine::{DEVICES, Machine};
 use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE};
 
-/// The events of the group are never enabled.
+/// The leader is never enabled, so that the group is never on the PMU. Its members are not disabled themselves: the kernel leaves
+/// those out of account (`collect_events`, `arch/x86/events/core.c`; `validate_event`, `drivers/perf/arm_pmu.c`; linux 6.12), and
+/// arm64's the leader too, unless it waits for an exec.
+const LEADER: u64 = FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
 const FLAG_DISABLED: u64 = 1 << 0;
+const FLAG_ENABLE_ON_EXEC: u64 = 1 << 12;
 
 /// With several PMUs, the upper half of `config` says which one a generic event is for (`PERF_PMU_TYPE_SHIFT`, linux 5.12).
 const PMU_TYPE_SHIFT: u32 = 32;
@@ -67,7 +71,7 @@ impl CorePmu {
                 kind: TYPE_HARDWARE,
                 size: PerfEventAttr::SIZE,
                 config: event as u64 | select,
-                flags: FLAG_DISABLED | FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV,
+                flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV | if leader.is_none() { LEADER } else { 0 },
                 ..PerfEventAttr::default()
             };
             sys::open_in_group(&attr, leader)
@@ -78,7 +82,14 @@ impl CorePmu {
 /// Counts by `open`, which gives a member of the group of the leader, or errno.
 fn grow<Member>(open: impl Fn(Hardware, Option<&Member>) -> Result<Member, i32>) -> Result<Counters, String> {
     let mut refusal = libc::ENOENT;
-    let anywhere = [Hardware::BranchMisses, Hardware::CacheMisses, Hardware::CacheReferences, Hardware::Branches];
+    // The last is for plain PMUs, such as QEMU's for arm64, which have no fixed counter for it.
+    let anywhere = [
+        Hardware::BranchMisses,
+        Hardware::CacheMisses,
+        Hardware::CacheReferences,
+        Hardware::Branches,
+        Hardware::Instructions,
+    ];
     let first = anywhere.into_iter().find_map(|event| match open(event, None) {
         Ok(leader) => Some((event, leader)),
         Err(errno) => {
