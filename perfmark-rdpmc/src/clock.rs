@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::arch::{Native, Processor as _};
 
-/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, elsewhere nanoseconds of the standard library's clock.
+/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64, elsewhere nanoseconds of the standard library's clock.
 ///
 /// Not serialised: the processor may read it a few instructions early or late.
 #[inline]

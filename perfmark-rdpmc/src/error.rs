@@ -26,7 +26,7 @@ enum Kind {
 
 impl Error {
     pub(crate) fn unsupported(tried: impl Into<String>) -> Self {
-        let reason = "perfmark-rdpmc reads counters on Linux, x86-64 and arm64; this target is not supported";
+        let reason = "perfmark-rdpmc reads counters on Linux, x86-64, arm64 and riscv64; this target is not supported";
         Self::new(Kind::Unsupported, tried, reason)
     }
 

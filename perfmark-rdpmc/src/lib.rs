@@ -1,7 +1,7 @@
 //! Reads the calling thread's Linux performance counters in user space.
 //!
 //! `perf_event_open(2)` gives a descriptor; its first mapped page tells which hardware counter the event occupies and what
-//! to add to it. So a thread can read its own counters by one instruction (`rdpmc` on x86-64, `mrs` on arm64) instead of a
+//! to add to it. So a thread can read its own counters by one instruction (`rdpmc` on x86-64, `mrs` on arm64, `csrr` on riscv64) instead of a
 //! system call, and falls back to `read(2)` for what the kernel alone can count.
 //!
 //! ```
@@ -23,7 +23,7 @@
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
-//! Linux on x86-64 and arm64. Elsewhere the crate compiles, [`Counter::open`] says that the target is not supported, and
+//! Linux on x86-64, arm64 and riscv64. Elsewhere the crate compiles, [`Counter::open`] says that the target is not supported, and
 //! [`clock`] still tells the time.
 //!
 //! # One known limit
@@ -46,6 +46,7 @@ mod reading;
 mod region;
 mod counter;
 pub mod clock;
+pub mod support;
 
 pub use arch::known_loop;
 pub use attr::Attr;
@@ -55,3 +56,4 @@ pub use event::{Event, Hardware, Software};
 pub use machine::Machine;
 pub use reading::{Delta, Reading};
 pub use region::Region;
+pub use support::{Support, support};

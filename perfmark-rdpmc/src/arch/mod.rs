@@ -38,9 +38,14 @@ pub(crate) struct Native;
     path = "aarch64.rs"
 )]
 #[cfg_attr(
+    all(target_arch = "riscv64", target_os = "linux", not(any(miri, perfmark_unsupported))),
+    path = "riscv64.rs"
+)]
+#[cfg_attr(
     not(any(
         all(target_arch = "x86_64", not(any(miri, perfmark_unsupported))),
         all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported))),
+        all(target_arch = "riscv64", target_os = "linux", not(any(miri, perfmark_unsupported))),
     )),
     path = "unsupported.rs"
 )]

@@ -17,11 +17,18 @@ fn errno() -> i32 {
 
 /// `perf_event_open(2)` for the calling thread on whichever CPU it runs, close-on-exec. Gives errno where the kernel refuses.
 pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
+    open_in_group(attr, None)
+}
+
+/// As [`open`], as a member of the leader's group.
+pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+    let group = leader.map_or(-1, OwnedFd::as_raw_fd);
     loop {
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
-        let fd =
-            unsafe { libc::syscall(libc::SYS_perf_event_open, ptr::from_ref(attr), 0, -1, -1, PERF_FLAG_FD_CLOEXEC) };
+        let fd = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, ptr::from_ref(attr), 0, -1, group, PERF_FLAG_FD_CLOEXEC)
+        };
         if let Ok(fd @ 0..) = i32::try_from(fd) {
             // SAFETY: the kernel just gave this descriptor to us alone.
             return Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }));
@@ -72,6 +79,12 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     }
 }
 
+/// Bytes in a page.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 /// An event's metadata page, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -81,8 +94,7 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
-        // SAFETY: sysconf has no preconditions.
-        let length = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        let length = usize::try_from(page_size()).unwrap_or(4096);
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start =
             unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0) };

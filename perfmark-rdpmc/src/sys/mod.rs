@@ -5,7 +5,7 @@ mod abi;
     all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(any(miri, perfmark_unsupported)),
     ),
     path = "linux.rs"
@@ -14,7 +14,7 @@ mod abi;
     not(all(
         target_os = "linux",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(any(miri, perfmark_unsupported)),
     )),
     path = "unsupported.rs"
@@ -22,4 +22,4 @@ mod abi;
 mod kernel;
 
 pub(crate) use abi::*;
-pub(crate) use kernel::{Descriptor, Mapping, SUPPORTED, open, read};
+pub(crate) use kernel::{Descriptor, Mapping, SUPPORTED, open, open_in_group, page_size, read};

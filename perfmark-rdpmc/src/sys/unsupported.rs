@@ -14,6 +14,14 @@ pub(crate) fn open(_: &PerfEventAttr) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)
 }
 
+pub(crate) fn open_in_group(_: &PerfEventAttr, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
+    Err(libc::ENOSYS)
+}
+
+pub(crate) fn page_size() -> u64 {
+    4096
+}
+
 pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     match *fd {}
 }

@@ -1,0 +1,66 @@
+//! `csrr` of the user-level counters (RISC-V unprivileged ISA, "Counters", Zicntr and Zihpm): cycle, time, instret and
+//! hpmcounter3 to hpmcounter31 are the registers 0xC00 to 0xC1F.
+#![allow(unsafe_code, reason = "instructions")]
+
+use std::arch::asm;
+
+use super::{Native, Processor};
+
+type Reader = unsafe fn() -> u64;
+
+/// The register's number is part of the instruction, so there is a small reader for each.
+macro_rules! readers {
+    ($($register:literal)*) => {
+        [$({
+            /// # Safety: as [`Processor::read`].
+            unsafe fn read() -> u64 {
+                let value: u64;
+                // SAFETY: the caller vouches for the counter.
+                // Not `nomem`: the compiler must not move it across the loads of the lock.
+                unsafe { asm!(concat!("csrr {}, ", $register), out(reg) value, options(nostack, preserves_flags)) };
+                value
+            }
+            read as Reader
+        }),*]
+    };
+}
+
+/// By the counter's number, which the kernel's driver forms as register - 0xC00 (`pmu_sbi_csr_index`,
+/// `drivers/perf/riscv_pmu_sbi.c`, linux 6.12).
+#[rustfmt::skip]
+static READERS: [Reader; 32] = readers!(
+    "0xC00" "0xC01" "0xC02" "0xC03" "0xC04" "0xC05" "0xC06" "0xC07"
+    "0xC08" "0xC09" "0xC0A" "0xC0B" "0xC0C" "0xC0D" "0xC0E" "0xC0F"
+    "0xC10" "0xC11" "0xC12" "0xC13" "0xC14" "0xC15" "0xC16" "0xC17"
+    "0xC18" "0xC19" "0xC1A" "0xC1B" "0xC1C" "0xC1D" "0xC1E" "0xC1F"
+);
+
+/// `turns` is not 0.
+#[inline]
+pub(super) fn two_instructions_a_turn(turns: u64) {
+    // SAFETY: touches one register.
+    unsafe { asm!("2:", "addi {0}, {0}, -1", "bnez {0}, 2b", inout(reg) turns => _, options(nomem, nostack)) };
+}
+
+impl Processor for Native {
+    type Counter = Reader;
+
+    #[inline]
+    fn counter(&self, n: u32) -> Reader {
+        READERS[(n & 31) as usize]
+    }
+
+    #[inline]
+    unsafe fn read(&self, reader: Reader) -> u64 {
+        // SAFETY: the caller's word.
+        unsafe { reader() }
+    }
+
+    #[inline]
+    fn ticks(&self) -> u64 {
+        let ticks: u64;
+        // SAFETY: Linux leaves `time` to user space, where the machine lacks it by emulation.
+        unsafe { asm!("rdtime {}", out(reg) ticks, options(nostack, preserves_flags)) };
+        ticks
+    }
+}

@@ -1,0 +1,76 @@
+//! The report's lines.
+
+use std::fmt;
+
+use super::{Mark, Support};
+
+/// With a comma between thousands.
+pub(super) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Columns of the report.
+const WIDTH: usize = 110;
+const SUBJECT: usize = 14;
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kernel = self.kernel.as_ref().map(|release| format!("Linux {release}, ")).unwrap_or_default();
+        writeln!(f, "perfmark-rdpmc on {kernel}{}: {}", std::env::consts::ARCH, self.summary())?;
+        let mut subject = "";
+        for finding in self.findings() {
+            let mark = match finding.mark {
+                Mark::Good => '✓',
+                Mark::Bad => '✗',
+                Mark::Note => '·',
+            };
+            let shown = if finding.subject == subject { "" } else { finding.subject };
+            subject = finding.subject;
+            write!(f, "  {mark} {shown:SUBJECT$} ")?;
+            wrapped(f, &finding.text, SUBJECT + 5)?;
+            if let Some(remedy) = &finding.remedy {
+                write!(f, "{:1$}→ ", "", SUBJECT + 5)?;
+                wrapped(f, remedy, SUBJECT + 7)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes words into lines that begin at a column, of which the first is begun.
+fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, column: usize) -> fmt::Result {
+    let mut at = column;
+    for (i, word) in text.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        if i > 0 && at + 1 + length > WIDTH {
+            write!(f, "\n{:column$}", "")?;
+            at = column;
+        } else if i > 0 {
+            f.write_str(" ")?;
+            at += 1;
+        }
+        f.write_str(word)?;
+        at += length;
+    }
+    f.write_str("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (n, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (2_000_034, "2,000,034")] {
+            assert_eq!(grouped(n), text);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The report as a person reads it: what is and what is not, each no with its remedy.
+
+use super::display::grouped;
+use super::{CorePmu, Support, Time, Trial};
+use crate::clock;
+use crate::error::errno_text;
+use crate::event::Hardware;
+
+/// One statement of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What it is about.
+    pub subject: &'static str,
+    /// Whether it is good.
+    pub mark: Mark,
+    /// What was found.
+    pub text: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// Whether a finding is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mark {
+    /// As it should be.
+    Good,
+    /// In the way of something.
+    Bad,
+    /// To be known.
+    Note,
+}
+
+fn good(subject: &'static str, text: impl Into<String>) -> Finding {
+    Finding { subject, mark: Mark::Good, text: text.into(), remedy: None }
+}
+
+fn note(subject: &'static str, text: impl Into<String>) -> Finding {
+    Finding { subject, mark: Mark::Note, text: text.into(), remedy: None }
+}
+
+/// A no that most programs never meet.
+fn less(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { mark: Mark::Note, ..bad(subject, text, remedy) }
+}
+
+fn bad(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { subject, mark: Mark::Bad, text: text.into(), remedy: Some(remedy.into()) }
+}
+
+impl Support {
+    /// The report's statements, one by one.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        if !self.target {
+            let remedy = "build for Linux on x86-64, arm64 or riscv64";
+            return vec![bad("target", "perfmark-rdpmc has no counters on this build's target", remedy)];
+        }
+        let mut findings = vec![self.user_mode_finding()];
+        if self.user_mode() {
+            findings.push(self.kernel_part_finding());
+            findings.extend(self.probes());
+        }
+        findings.extend(self.core_pmu_findings());
+        if let Some(trial) = &self.trial {
+            findings.extend(self.user_reads(trial));
+            findings.extend(self.truth(trial));
+            findings.extend(costs(trial));
+        } else if let Some((why, remedy)) = self.user_reads_forbidden() {
+            findings.push(bad("user reads", format!("not allowed: {why}"), remedy));
+        }
+        findings.push(self.memory());
+        match self.nmi_watchdog {
+            Some(true) if !self.core_pmus.is_empty() => findings.push(bad(
+                "NMI watchdog",
+                "on: on most machines it holds one counter of each core, which opening an event does not tell",
+                "as root: sysctl kernel.nmi_watchdog=0",
+            )),
+            Some(on) => findings.push(note("NMI watchdog", if on { "on" } else { "off" })),
+            None => {}
+        }
+        findings.push(match &self.virtual_machine {
+            Some(machine) => {
+                let name = machine.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+                note("machine", format!("virtual{name}, by {}", machine.by))
+            }
+            None => note("machine", "no sign of a virtual one"),
+        });
+        match self.confinement.seccomp {
+            Some(true) if self.user_mode() => {
+                findings.push(note("seccomp", "a filter judges this process, and lets perf_event_open pass"));
+            }
+            Some(false) => findings.push(note("seccomp", "no filter")),
+            // Told with the refusal, or not known.
+            Some(true) | None => {}
+        }
+        if let Some(container) = &self.confinement.container {
+            findings.push(note("container", format!("{}, by {}", container.name, container.by)));
+        }
+        if !self.other_pmus.is_empty() {
+            findings.push(note("other PMUs", self.other_pmus.join(", ")));
+        }
+        findings
+    }
+
+    fn level(&self) -> String {
+        match self.rights.paranoid {
+            Some(level) => format!("kernel.perf_event_paranoid is {level}"),
+            None => "there is no kernel.perf_event_paranoid".into(),
+        }
+    }
+
+    /// How to let one program have a capability.
+    fn grant(&self, capability: &str) -> String {
+        match &self.confinement.container {
+            Some(_) => format!("--cap-add {} for the container", capability.trim_start_matches("CAP_")),
+            None if self.rights.user_namespace => format!("{capability} outside of this user namespace"),
+            None if self.rights.no_new_privs => {
+                format!("{capability} from what starts the program (no_new_privs: setcap has no effect)")
+            }
+            None => format!("setcap {}=ep PROGRAM", capability.to_lowercase()),
+        }
+    }
+
+    fn user_mode_finding(&self) -> Finding {
+        let subject = "user mode";
+        if self.user_mode() {
+            return good(subject, format!("can be counted: {}", self.why_allowed(2)));
+        }
+        let level = self.level();
+        let sysctl = format!("as root{}: sysctl kernel.perf_event_paranoid=2", self.on_its_host());
+        let filtered = self.confinement.seccomp == Some(true);
+        match self.trial.as_ref().and_then(|trial| trial.user_mode.err()) {
+            Some(libc::ENOSYS) if self.rights.paranoid.is_none() && !filtered => bad(
+                subject,
+                "perf_event_open gave ENOSYS: this kernel, or the sandbox that plays it, has no perf events",
+                "run on a Linux kernel that has them (CONFIG_PERF_EVENTS)",
+            ),
+            Some(errno @ (libc::ENOSYS | libc::EPERM)) => {
+                let by = if filtered { "a seccomp filter judges this process" } else { "no seccomp filter is seen" };
+                bad(
+                    subject,
+                    format!("perf_event_open gave {}: {by}; {level}", errno_text(errno)),
+                    self.open_the_filter(),
+                )
+            }
+            None | Some(libc::EACCES) if self.rights.paranoid.is_some_and(|level| level > 2) => {
+                let grant = self.grant("CAP_SYS_ADMIN");
+                let namespace = if self.rights.user_namespace && self.rights.cap_sys_admin {
+                    ", and this user namespace's does not count"
+                } else {
+                    ""
+                };
+                bad(
+                    subject,
+                    format!("{level}: it wants CAP_SYS_ADMIN for everything (Debian's, Ubuntu's){namespace}"),
+                    format!("{sysctl}; or {grant}"),
+                )
+            }
+            None => bad(subject, level, "mount /proc, or run on a kernel that has perf events"),
+            Some(errno) => bad(
+                subject,
+                format!("perf_event_open gave {} though {level}: a security module, perhaps", errno_text(errno)),
+                "look for the refusal in the kernel's audit log",
+            ),
+        }
+    }
+
+    fn kernel_part_finding(&self) -> Finding {
+        let subject = "kernel's part";
+        if self.kernel_part() {
+            return good(subject, format!("can be counted: {}", self.why_allowed(1)));
+        }
+        let remedy = format!(
+            "as root{}: sysctl kernel.perf_event_paranoid=1; or {}",
+            self.on_its_host(),
+            self.grant("CAP_PERFMON")
+        );
+        less(subject, format!("cannot be counted: {}, which wants CAP_PERFMON for it", self.level()), remedy)
+    }
+
+    fn why_allowed(&self, level: i64) -> String {
+        let capability = if self.rights.user_namespace || self.rights.paranoid.is_none_or(|is| is <= level) {
+            ""
+        } else if self.rights.cap_sys_admin {
+            ", and the process has CAP_SYS_ADMIN"
+        } else if self.rights.cap_perfmon {
+            ", and the process has CAP_PERFMON"
+        } else {
+            ", which this kernel takes for 2"
+        };
+        format!("{}{capability}", self.level())
+    }
+
+    fn on_its_host(&self) -> &'static str {
+        if self.confinement.container.is_some() { ", on the container's host" } else { "" }
+    }
+
+    fn open_the_filter(&self) -> String {
+        let container = self.confinement.container.as_ref().map(|container| container.name.as_str());
+        match container {
+            Some("Docker") => "docker run --security-opt seccomp=unconfined, or =PROFILE with perf_event_open in it; Docker 23's own \
+                               profile has it with --cap-add PERFMON"
+                .into(),
+            Some("Podman") => "podman run --security-opt seccomp=unconfined, or =PROFILE with perf_event_open in it; profiles since the \
+                               end of 2025 have it with --cap-add PERFMON"
+                .into(),
+            Some("Kubernetes") => "in the container's securityContext, seccompProfile of type Unconfined, or Localhost with a profile \
+                                   that allows perf_event_open; or capabilities: add: [PERFMON]"
+                .into(),
+            _ => "allow perf_event_open where the filter is set: docker or podman run --security-opt seccomp=unconfined (or \
+                  --cap-add PERFMON), systemd SystemCallFilter=perf_event_open"
+                .into(),
+        }
+    }
+
+    fn probes(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        findings.push(if self.rights.uprobes() {
+            good("probes", "kprobes and uprobes can be counted (CAP_SYS_ADMIN)")
+        } else if self.rights.kprobes() {
+            let text = "kprobes can be counted (CAP_PERFMON), uprobes on linux 5.8 to 6.15 only";
+            less("probes", text, self.grant("CAP_SYS_ADMIN"))
+        } else {
+            less(
+                "probes",
+                "kprobes and uprobes want CAP_SYS_ADMIN (kprobes CAP_PERFMON, linux 5.8)",
+                self.grant("CAP_SYS_ADMIN"),
+            )
+        });
+        findings.push(if self.tracepoints {
+            good("tracepoints", "their numbers can be read")
+        } else {
+            let remedy = "as root: mount -t tracefs tracefs /sys/kernel/tracing, and run as root";
+            less("tracepoints", "their numbers cannot be read in /sys/kernel/tracing/events", remedy)
+        });
+        findings
+    }
+
+    fn core_pmu_findings(&self) -> Vec<Finding> {
+        if self.core_pmus.is_empty() {
+            let remedy = if self.virtual_machine.is_some() {
+                "give the virtual machine a PMU (QEMU: -cpu host,pmu=on; VMware: vpmc.enable; cloud: a type of machine that has one, \
+                 often the largest or a metal one), or run on hardware"
+            } else {
+                "let the kernel have its driver (arm64: the device tree or ACPI must tell of the PMU), or run elsewhere"
+            };
+            return vec![bad("PMU", "none: no hardware event can be counted", remedy)];
+        }
+        let describe = |pmu: &CorePmu| {
+            let cpus = pmu.cpus.as_ref().map(|cpus| format!(" (CPUs {cpus})")).unwrap_or_default();
+            let what = match &pmu.counters {
+                Ok(counters) => {
+                    let names: Vec<_> = counters.fixed.iter().map(|event: &Hardware| event.name()).collect();
+                    let fixed = if names.is_empty() {
+                        "no fixed ones".into()
+                    } else {
+                        format!("and a fixed one for {}", names.join(", one for "))
+                    };
+                    format!("{} counters for any event, {fixed}", counters.generic)
+                }
+                Err(why) => format!("its counters are unknown: {why}"),
+            };
+            note("PMU", format!("{}{cpus}: {what}", pmu.name))
+        };
+        let mut findings: Vec<_> = self.core_pmus.iter().map(describe).collect();
+        for (finding, pmu) in findings.iter_mut().zip(&self.core_pmus) {
+            if pmu.counters.is_ok() {
+                finding.mark = Mark::Good;
+            }
+        }
+        findings
+    }
+
+    fn user_reads(&self, trial: &Trial) -> Option<Finding> {
+        let subject = "user reads";
+        match (&trial.user_reads, &trial.instructions) {
+            (Ok(()), _) => Some(good(subject, "a hardware counter can be read without a system call")),
+            // Where nothing can be counted, that is the finding. But a setting that will be in the way next is told now.
+            (Err(_), Err(_)) => {
+                let (why, remedy) = self.user_reads_forbidden()?;
+                Some(bad(subject, format!("not allowed: {why}"), remedy))
+            }
+            (Err(why), Ok(_)) => Some(match self.user_reads_forbidden() {
+                Some((why, remedy)) => bad(subject, format!("not allowed, read(2) is used: {why}"), remedy),
+                None => bad(
+                    subject,
+                    format!("not possible, read(2) is used: {why}"),
+                    "end other programs that hold the PMU; see locked memory below; have linux 5.18 or later (arm64), 6.6 (riscv64)",
+                ),
+            }),
+        }
+    }
+
+    fn truth(&self, trial: &Trial) -> Option<Finding> {
+        let subject = "truth";
+        let remedy = if self.virtual_machine.is_some() {
+            "do not believe hardware events in this machine; use another type of machine, or hardware"
+        } else {
+            "do not believe hardware events here; look for other programs that hold the PMU (perf, a watchdog)"
+        };
+        Some(match &trial.instructions {
+            Err(_) if self.core_pmus.is_empty() || !self.user_mode() => return None,
+            Err(why) => bad(subject, format!("not tried, as instructions cannot be counted: {}", why.reason()), remedy),
+            Ok(truth) => {
+                let executed = grouped(truth.executed);
+                let Some(counted) = truth.counted.map(grouped) else {
+                    let text =
+                        format!("a loop of {executed} instructions could not be counted: others held the counters");
+                    return Some(bad(subject, text, "end the programs that hold the PMU, and ask again"));
+                };
+                let scaled = if truth.exact { "" } else { " (scaled: others held the counters for a part)" };
+                let text = format!("a loop of {executed} instructions counted as {counted}{scaled}");
+                if truth.holds() { good(subject, text) } else { bad(subject, text, remedy) }
+            }
+        })
+    }
+
+    fn memory(&self) -> Finding {
+        let subject = "locked memory";
+        let memory = &self.locked_memory;
+        if memory.exempt {
+            let why = if self.rights.cap_ipc_lock { "CAP_IPC_LOCK" } else { "kernel.perf_event_paranoid below 0" };
+            return good(subject, format!("no limit for counters' pages ({why})"));
+        }
+        let unknown = || "unknown".to_owned();
+        let together = memory.perf_event_mlock_kb.map_or_else(unknown, |kib| format!("{kib} KiB"));
+        let alone = match memory.rlimit_memlock {
+            Some(u64::MAX) => "unlimited".into(),
+            limit => limit.map_or_else(unknown, |bytes| format!("{} KiB", bytes / 1024)),
+        };
+        let limits = format!(
+            "{together} for each CPU and user (kernel.perf_event_mlock_kb), then {alone} for each process (RLIMIT_MEMLOCK)"
+        );
+        match memory.counters() {
+            // A page each: a few threads with a few counters.
+            Some(counters @ 0..64) => bad(
+                subject,
+                format!("{} counters can be read in user space: {limits}", grouped(counters)),
+                format!("as root{}: sysctl kernel.perf_event_mlock_kb=4096; or ulimit -l 8192", self.on_its_host()),
+            ),
+            Some(counters) => {
+                note(subject, format!("{} counters can be read in user space: {limits}", grouped(counters)))
+            }
+            None => note(subject, limits),
+        }
+    }
+
+    /// The whole in a few words.
+    pub(super) fn summary(&self) -> &'static str {
+        let Some(trial) = self.trial.as_ref().filter(|_| self.target) else {
+            return if self.target { "as its files describe it; nothing was tried" } else { "nothing can be counted" };
+        };
+        match (&trial.instructions, &trial.user_reads) {
+            (Ok(truth), _) if !truth.holds() => "hardware events can be opened, and do not tell the truth",
+            (Ok(_), Ok(())) => "hardware counters can be read without a system call",
+            (Ok(_), Err(_)) => "hardware counters can be read by read(2)",
+            _ if self.user_mode() => "what the kernel counts can be counted, but no hardware events",
+            _ => "nothing can be counted",
+        }
+    }
+}
+
+fn costs(trial: &Trial) -> Vec<Finding> {
+    let figures = |time: Time| format!("{:.1} ns, {:.1} ticks", time.nanoseconds, time.ticks);
+    let user = trial.cost.user.map(|time| format!("{} without a system call; ", figures(time))).unwrap_or_default();
+    let mut findings = Vec::new();
+    if let Some(read) = trial.cost.read {
+        findings.push(note("a reading", format!("{user}{} by read(2)", figures(read))));
+    }
+    if !clock::is_trusted() {
+        findings.push(bad(
+            "ticks",
+            "the kernel does not trust the tick counter, which may differ between CPUs",
+            "pin threads to a CPU where time is measured in ticks, or see the kernel's log for the reason",
+        ));
+    }
+    findings
+}

@@ -1,0 +1,237 @@
+//! What the kernel's settings, the process's capabilities and what confines it allow.
+
+use crate::machine::Machine;
+
+/// `CAP_*` (`include/uapi/linux/capability.h`, linux 6.12).
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+
+/// What decides about the events that a process may open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each as the kernel tells it")]
+pub struct Rights {
+    /// `kernel.perf_event_paranoid`. `None` where the kernel has no perf events, or hides them.
+    pub paranoid: Option<i64>,
+    /// Whether `CAP_PERFMON` (linux 5.8) is in effect.
+    pub cap_perfmon: bool,
+    /// Whether `CAP_SYS_ADMIN` is in effect.
+    pub cap_sys_admin: bool,
+    /// Whether `CAP_IPC_LOCK` is in effect.
+    pub cap_ipc_lock: bool,
+    /// Whether the process lives in a user namespace of its own, where the kernel's perf events take no notice of its capabilities.
+    pub user_namespace: bool,
+    /// Whether programs that it starts gain no capabilities (`no_new_privs`), `setcap` notwithstanding.
+    pub no_new_privs: bool,
+}
+
+/// The value of a line `name:  value`, as in `/proc/self/status`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+impl Rights {
+    pub(super) fn of(machine: &Machine) -> Self {
+        let status = machine.text("proc/self/status").unwrap_or_default();
+        let capabilities = field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
+        let has = |capability: u32| capabilities >> capability & 1 == 1;
+        // The first namespace maps all of the 2^32 - 1 users to themselves.
+        let users = machine.text("proc/self/uid_map");
+        let first = |map: &String| map.split_whitespace().eq(["0", "0", "4294967295"]);
+        Self {
+            paranoid: machine.paranoid(),
+            cap_perfmon: has(CAP_PERFMON),
+            cap_sys_admin: has(CAP_SYS_ADMIN),
+            cap_ipc_lock: has(CAP_IPC_LOCK),
+            user_namespace: users.is_some_and(|map| !first(&map)),
+            no_new_privs: field(&status, "NoNewPrivs") == Some("1"),
+        }
+    }
+
+    /// Whether these settings allow counting user mode. Levels above 2 are Debian's (3) and Ubuntu's (4), and want `CAP_SYS_ADMIN`;
+    /// other kernels take them for 2.
+    #[must_use]
+    pub fn user_mode(&self) -> bool {
+        self.paranoid.is_some_and(|level| level <= 2 || self.admin())
+    }
+
+    /// Whether these settings allow counting the kernel's part.
+    #[must_use]
+    pub fn kernel_part(&self) -> bool {
+        self.user_mode() && (self.paranoid.is_some_and(|level| level <= 1) || self.perfmon())
+    }
+
+    /// Whether these settings allow kprobes.
+    #[must_use]
+    pub fn kprobes(&self) -> bool {
+        self.user_mode() && self.perfmon()
+    }
+
+    /// Whether these settings allow uprobes on every kernel: `CAP_PERFMON` was enough from linux 5.8 until 6.16 and its stable
+    /// releases took that back.
+    #[must_use]
+    pub fn uprobes(&self) -> bool {
+        self.user_mode() && self.admin()
+    }
+
+    fn admin(&self) -> bool {
+        self.cap_sys_admin && !self.user_namespace
+    }
+
+    /// As the kernel's `perfmon_capable`.
+    fn perfmon(&self) -> bool {
+        (self.cap_perfmon || self.cap_sys_admin) && !self.user_namespace
+    }
+}
+
+/// What limits the pages of counters that can be mapped, of which each user-read counter needs one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockedMemory {
+    /// `kernel.perf_event_mlock_kb`: KiB that all processes of a user may map together, for each CPU.
+    pub perf_event_mlock_kb: Option<u64>,
+    /// CPUs online.
+    pub cpus: Option<u64>,
+    /// `RLIMIT_MEMLOCK` in bytes, `u64::MAX` for unlimited: what a process may map beyond that.
+    pub rlimit_memlock: Option<u64>,
+    /// Bytes in a page. `None` for a machine that is only described.
+    pub page_bytes: Option<u64>,
+    /// Whether neither limit holds: `CAP_IPC_LOCK`, or `kernel.perf_event_paranoid` below 0.
+    pub exempt: bool,
+}
+
+impl LockedMemory {
+    pub(super) fn of(machine: &Machine, rights: &Rights) -> Self {
+        let limits = machine.text("proc/self/limits").unwrap_or_default();
+        let locked = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
+        let soft = locked.and_then(|line| line.split_whitespace().next());
+        Self {
+            perf_event_mlock_kb: machine
+                .number("proc/sys/kernel/perf_event_mlock_kb")
+                .and_then(|n| u64::try_from(n).ok()),
+            cpus: machine.text("sys/devices/system/cpu/online").as_deref().and_then(length_of_list),
+            rlimit_memlock: soft.and_then(|soft| if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }),
+            page_bytes: None,
+            exempt: rights.cap_ipc_lock && !rights.user_namespace || rights.paranoid.is_some_and(|level| level < 0),
+        }
+    }
+
+    /// How many counters a user can map, if one process maps them all (`perf_mmap`, `kernel/events/core.c`). `None` for no limit, or
+    /// for an unknown one.
+    #[must_use]
+    pub fn counters(&self) -> Option<u64> {
+        if self.exempt || self.rlimit_memlock == Some(u64::MAX) {
+            return None;
+        }
+        let page = self.page_bytes.filter(|&bytes| bytes > 0)?;
+        let together = (self.perf_event_mlock_kb?.saturating_mul(1024) / page).saturating_mul(self.cpus?);
+        Some(together.saturating_add(self.rlimit_memlock? / page))
+    }
+}
+
+/// The number of members of the kernel's form for sets, such as `0-3,8`.
+fn length_of_list(list: &str) -> Option<u64> {
+    let mut length = 0u64;
+    for range in list.split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to): (u64, u64) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        length = length.checked_add(to.checked_sub(from)?.checked_add(1)?)?;
+    }
+    Some(length)
+}
+
+/// What stands between the process and the kernel's system calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Confinement {
+    /// Whether a seccomp filter judges the process's system calls.
+    pub seccomp: Option<bool>,
+    /// The container around it.
+    pub container: Option<Container>,
+}
+
+/// A container, and how it was noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Container {
+    /// Its kind: `Docker`, `Podman`, `Kubernetes`, or as it calls itself.
+    pub name: String,
+    /// What tells of it.
+    pub by: String,
+}
+
+impl Confinement {
+    pub(super) fn of(machine: &Machine) -> Self {
+        let status = machine.text("proc/self/status");
+        Self {
+            seccomp: status.and_then(|status| Some(field(&status, "Seccomp")? != "0")),
+            container: Container::of(machine),
+        }
+    }
+}
+
+impl Container {
+    fn of(machine: &Machine) -> Option<Self> {
+        let found = |name: &str, by: &str| Some(Self { name: name.into(), by: by.into() });
+        for (name, file) in [
+            // Within the others' containers, so first.
+            ("Kubernetes", "run/secrets/kubernetes.io"),
+            ("Kubernetes", "var/run/secrets/kubernetes.io"),
+            ("Podman", "run/.containerenv"),
+            ("Docker", ".dockerenv"),
+        ] {
+            if machine.path(file).exists() {
+                return found(name, &format!("/{file}"));
+            }
+        }
+        // systemd's interface for containers.
+        if let Some(name) = machine.text("run/systemd/container").filter(|name| !name.is_empty()) {
+            return found(&name, "/run/systemd/container");
+        }
+        let groups = machine.text("proc/1/cgroup")?;
+        let names = [("kubepods", "Kubernetes"), ("docker", "Docker"), ("libpod", "Podman"), ("lxc", "LXC")];
+        let (_, name) = names.into_iter().find(|(sign, _)| groups.contains(sign))?;
+        found(name, "/proc/1/cgroup")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_cpus_are_counted() {
+        for (list, length) in [("0", Some(1)), ("0-3", Some(4)), ("0-3,8,10-11", Some(7)), ("", None), ("3-0", None)] {
+            assert_eq!(length_of_list(list), length, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_both_limits_together() {
+        let mut limits = LockedMemory {
+            perf_event_mlock_kb: Some(516),
+            cpus: Some(2),
+            rlimit_memlock: Some(8192),
+            page_bytes: Some(4096),
+            exempt: false,
+        };
+        assert_eq!(limits.counters(), Some(2 * 129 + 2));
+        limits.rlimit_memlock = Some(u64::MAX);
+        assert_eq!(limits.counters(), None);
+        limits = LockedMemory { exempt: true, rlimit_memlock: Some(0), ..limits };
+        assert_eq!(limits.counters(), None);
+    }
+
+    #[test]
+    fn a_level_is_what_the_kernel_makes_of_it() {
+        let at = |level| Rights { paranoid: Some(level), ..Rights::default() };
+        assert!(at(1).kernel_part() && !at(2).kernel_part() && at(2).user_mode() && !at(3).user_mode());
+        let perfmon = |level| Rights { cap_perfmon: true, ..at(level) };
+        assert!(perfmon(2).kernel_part() && perfmon(2).kprobes() && !perfmon(2).uprobes() && !perfmon(3).user_mode());
+        let admin = Rights { cap_sys_admin: true, ..at(4) };
+        assert!(admin.kernel_part() && admin.uprobes());
+        assert!(!Rights { user_namespace: true, ..admin }.user_mode(), "its capabilities are not the machine's");
+        assert!(!Rights::default().user_mode(), "no perf events");
+    }
+}

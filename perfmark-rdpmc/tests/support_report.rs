@@ -1,0 +1,256 @@
+//! The support report: of machines described by their files, and of this one, whatever it is.
+
+use std::fs;
+use std::path::PathBuf;
+
+use perfmark_rdpmc::support::{Finding, Mark, Truth};
+use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, Support, support};
+
+/// A machine's files in a directory of their own, removed at the end.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        let root = std::env::temp_dir().join(format!("perfmark-support-{}-{name}", std::process::id()));
+        for (path, text) in files {
+            let file = root.join(path);
+            fs::create_dir_all(file.parent().expect("below the root")).expect("writable");
+            fs::write(file, text).expect("writable");
+        }
+        Self(root)
+    }
+
+    fn support(&self) -> Support {
+        let mut support = Support::of(&Machine::at(&self.0));
+        // The files are Linux's, whatever this build is for.
+        support.target = true;
+        every_no_has_its_remedy(&support);
+        support
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn described(name: &str, files: &[(&str, &str)]) -> Support {
+    Files::new(name, files).support()
+}
+
+fn finding(support: &Support, subject: &str) -> Finding {
+    let found = support.findings().into_iter().find(|finding| finding.subject == subject);
+    found.unwrap_or_else(|| panic!("nothing about {subject}:\n{support}"))
+}
+
+fn every_no_has_its_remedy(support: &Support) {
+    let shown = support.to_string();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let all = words(&shown);
+    for finding in support.findings() {
+        assert!(all.contains(&words(&finding.text)), "{finding:?} is not in\n{shown}");
+        if finding.mark == Mark::Bad {
+            let remedy = finding.remedy.as_ref().unwrap_or_else(|| panic!("{finding:?}"));
+            assert!(remedy.len() > 5 && all.contains(&words(remedy)), "{finding:?} is not in\n{shown}");
+        }
+    }
+    for line in shown.lines().skip(1) {
+        assert!(line.chars().count() <= 110, "{line}");
+    }
+}
+
+const STATUS: &str = "proc/self/status";
+const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
+const NOBODY: &str = "Name:\tx\nCapEff:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n";
+const ROOT: &str = "Name:\tx\nCapEff:\t000001ffffffffff\nNoNewPrivs:\t0\nSeccomp:\t0\n";
+
+#[test]
+fn levels_and_capabilities_tell_what_may_be_counted() {
+    let perfmon = "CapEff:\t0000004000000000\n";
+    let admin = "CapEff:\t0000000000200000\n";
+    for (name, level, status, user, kernel) in [
+        ("nobody-1", "1\n", NOBODY, true, true),
+        ("nobody-2", "2\n", NOBODY, true, false),
+        ("nobody-3", "3\n", NOBODY, false, false),
+        ("perfmon-2", "2\n", perfmon, true, true),
+        ("perfmon-3", "3\n", perfmon, false, false),
+        ("admin-4", "4\n", admin, true, true),
+        ("root-3", "3\n", ROOT, true, true),
+    ] {
+        let support = described(name, &[(PARANOID, level), (STATUS, status)]);
+        assert_eq!((support.user_mode(), support.kernel_part()), (user, kernel), "{name}:\n{support}");
+    }
+    let three = described("debian", &[(PARANOID, "3\n"), (STATUS, NOBODY)]);
+    let remedy = finding(&three, "user mode").remedy.expect("remedy");
+    assert!(remedy.contains("sysctl kernel.perf_event_paranoid=2"), "{remedy}");
+    assert!(remedy.contains("setcap cap_sys_admin=ep"), "{remedy}");
+    let two = described("mainline", &[(PARANOID, "2\n"), (STATUS, NOBODY)]);
+    assert!(finding(&two, "kernel's part").remedy.expect("remedy").contains("setcap cap_perfmon=ep"));
+}
+
+#[test]
+fn capabilities_of_a_user_namespace_do_not_count() {
+    let files = [(PARANOID, "2\n"), (STATUS, ROOT), ("proc/self/uid_map", "         0       1000          1\n")];
+    let support = described("rootless", &files);
+    assert!(support.rights.user_namespace && support.rights.cap_sys_admin);
+    assert!(support.user_mode() && !support.kernel_part(), "{support}");
+    assert!(finding(&support, "kernel's part").remedy.expect("remedy").contains("outside of this user namespace"));
+}
+
+#[test]
+fn settings_that_forbid_user_reads_are_told_with_their_remedy() {
+    let device = "sys/bus/event_source/devices";
+    let arm = [
+        ("proc/sys/kernel/perf_user_access", "0\n"),
+        (&format!("{device}/armv8_pmuv3_0/cpus"), "0-3\n"),
+        (&format!("{device}/armv8_pmuv3_0/type"), "10\n"),
+    ];
+    let arm = described("arm", &arm);
+    assert!(finding(&arm, "user reads").remedy.expect("remedy").contains("sysctl kernel.perf_user_access=1"));
+    let x86 = [(&*format!("{device}/cpu/rdpmc"), "0\n"), (&format!("{device}/cpu/type"), "4\n")];
+    let x86 = described("x86", &x86);
+    assert!(finding(&x86, "user reads").remedy.expect("remedy").contains("cpu/rdpmc"));
+}
+
+#[test]
+fn a_hybrid_has_two_core_pmus_and_the_others_by_name() {
+    let device = |file: &str| format!("sys/bus/event_source/devices/{file}");
+    let files = [
+        (device("cpu_core/type"), "4\n"),
+        (device("cpu_core/cpus"), "0-15\n"),
+        (device("cpu_core/rdpmc"), "1\n"),
+        (device("cpu_atom/type"), "10\n"),
+        (device("cpu_atom/cpus"), "16-23\n"),
+        (device("software/type"), "1\n"),
+        (device("uncore_imc_0/type"), "24\n"),
+        ("proc/sys/kernel/nmi_watchdog".into(), "1\n"),
+    ];
+    let files: Vec<_> = files.iter().map(|(file, text)| (file.as_str(), *text)).collect();
+    let support = described("hybrid", &files);
+    let pmus: Vec<_> = support.core_pmus.iter().map(|pmu| (pmu.name.as_str(), pmu.kind, pmu.cpus.as_deref())).collect();
+    assert_eq!(pmus, [("cpu_atom", Some(10), Some("16-23")), ("cpu_core", Some(4), Some("0-15"))]);
+    assert_eq!(support.other_pmus, ["software", "uncore_imc_0"]);
+    assert!(finding(&support, "NMI watchdog").remedy.expect("remedy").contains("kernel.nmi_watchdog=0"));
+}
+
+#[test]
+fn virtual_machines_and_containers_are_noticed_and_whole_machines_are_not() {
+    let vendor = "sys/class/dmi/id/sys_vendor";
+    let product = "sys/class/dmi/id/product_name";
+    for (name, files, machine) in [
+        ("qemu", &[(vendor, "QEMU\n"), (product, "Standard PC (Q35 + ICH9, 2009)\n")][..], Some(Some("QEMU"))),
+        ("ec2", &[(vendor, "Amazon EC2\n"), (product, "c7g.large\n")], Some(Some("Amazon EC2"))),
+        ("metal", &[(vendor, "Amazon EC2\n"), (product, "c7g.metal\n")], None),
+        ("laptop", &[(vendor, "LENOVO\n"), (product, "20XW\n"), ("proc/cpuinfo", "flags\t\t: fpu vme tsc\n")], None),
+        ("surface", &[(vendor, "Microsoft Corporation\n"), (product, "Surface Pro\n")], None),
+        ("unnamed", &[("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n")], Some(None)),
+        ("arm-virt", &[("proc/device-tree/compatible", "linux,dummy-virt\0")], Some(Some("QEMU"))),
+        ("board", &[("proc/device-tree/compatible", "raspberrypi,4-model-b\0brcm,bcm2711\0")], None),
+    ] {
+        let support = described(name, files);
+        let found = support.virtual_machine.as_ref().map(|machine| machine.name.as_deref());
+        assert_eq!(found, machine, "{name}:\n{support}");
+    }
+    for (name, file, text, container) in [
+        ("docker", ".dockerenv", "", "Docker"),
+        ("podman", "run/.containerenv", "", "Podman"),
+        ("nspawn", "run/systemd/container", "systemd-nspawn\n", "systemd-nspawn"),
+        ("pod", "proc/1/cgroup", "1:name=systemd:/kubepods/besteffort/pod1\n", "Kubernetes"),
+    ] {
+        let support = described(name, &[(file, text)]);
+        assert_eq!(support.confinement.container.as_ref().map(|is| is.name.as_str()), Some(container), "{support}");
+    }
+    assert_eq!(described("none", &[("proc/1/cgroup", "0::/init.scope\n")]).confinement.container, None);
+}
+
+#[test]
+fn locked_memory_is_told_from_its_two_limits() {
+    let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                  Max locked memory         8388608              unlimited            bytes     \n";
+    let files = [
+        ("proc/self/limits", limits),
+        ("proc/sys/kernel/perf_event_mlock_kb", "516\n"),
+        ("sys/devices/system/cpu/online", "0-1\n"),
+        (PARANOID, "2\n"),
+        (STATUS, NOBODY),
+    ];
+    let mut support = described("limits", &files);
+    assert_eq!(support.locked_memory.rlimit_memlock, Some(8 << 20));
+    support.locked_memory.page_bytes = Some(4096);
+    assert_eq!(support.locked_memory.counters(), Some(2 * 129 + 2048));
+    (support.locked_memory.perf_event_mlock_kb, support.locked_memory.rlimit_memlock) = (Some(0), Some(4096));
+    assert!(finding(&support, "locked memory").remedy.expect("remedy").contains("ulimit -l"));
+    every_no_has_its_remedy(&support);
+    assert!(described("root", &[(PARANOID, "2\n"), (STATUS, ROOT)]).locked_memory.exempt);
+}
+
+#[test]
+fn files_full_of_nonsense_are_no_reason_to_panic() {
+    let nonsense =
+        ["", "\n", "-", "99999999999999999999999", "CapEff:\tzz\nSeccomp:", "Max locked memory", "0-,,4-1", "\0\0"];
+    for (i, text) in nonsense.iter().enumerate() {
+        let files = [
+            STATUS,
+            PARANOID,
+            "proc/self/limits",
+            "proc/self/uid_map",
+            "proc/cpuinfo",
+            "proc/sys/kernel/perf_event_mlock_kb",
+            "proc/sys/kernel/nmi_watchdog",
+            "sys/devices/system/cpu/online",
+            "sys/class/dmi/id/product_name",
+            "proc/device-tree/compatible",
+            "sys/bus/event_source/devices/cpu/type",
+            "sys/bus/event_source/devices/cpu/rdpmc",
+            "run/systemd/container",
+        ];
+        described(&format!("nonsense-{i}"), &files.map(|file| (file, *text)));
+    }
+    let nowhere = described("nowhere", &[]);
+    assert!(!nowhere.user_mode() && nowhere.core_pmus.is_empty(), "{nowhere}");
+}
+
+#[test]
+fn the_report_of_this_machine_agrees_with_what_opens() {
+    let support = support();
+    println!("{support}");
+    every_no_has_its_remedy(&support);
+    let counter = Counter::open(&Attr::new(Hardware::Instructions));
+    let Some(trial) = &support.trial else {
+        assert!(!support.target && counter.is_err_and(|error| error.is_unsupported()));
+        return;
+    };
+    assert_eq!(trial.instructions.is_ok(), counter.is_ok());
+    let Ok(counter) = counter else { return };
+    assert_eq!(trial.user_reads.is_ok(), counter.user_reads().is_ok());
+    assert!(support.user_mode() && trial.cost.read.is_some());
+    assert_eq!(trial.cost.user.is_some(), counter.user_reads().is_ok());
+    assert!(support.core_pmus.iter().any(|pmu| pmu.counters.is_ok()), "{support}");
+}
+
+#[test]
+fn the_emulated_machines_six_counters_and_its_cycle_counter_are_found() {
+    let support = support();
+    let emulated = support.virtual_machine.as_ref().is_some_and(|machine| machine.by.contains("linux,dummy-virt"));
+    let Some(trial) = support.trial.as_ref().filter(|trial| emulated && trial.instructions.is_ok()) else {
+        eprintln!("not in the emulated machine (ci/pmu-machine): nothing is known of this one's counters");
+        return;
+    };
+    let counters = support.core_pmus[0].counters.as_ref().expect("countable");
+    assert_eq!((counters.generic, &counters.fixed[..]), (6, &[Hardware::Cycles][..]));
+    assert!(trial.instructions.as_ref().is_ok_and(Truth::holds), "{support}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_stays_open() {
+    const TIMES: usize = 20;
+    let open = || fs::read_dir("/proc/self/fd").expect("proc").count();
+    let before = open();
+    for _ in 0..TIMES {
+        let _ = support();
+    }
+    // The other tests open and close files meanwhile.
+    assert!(open() < before + TIMES);
+}
