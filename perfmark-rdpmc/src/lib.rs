@@ -46,8 +46,11 @@ mod counter;
 pub mod clock;
 
 pub use arch::known_loop;
-pub use attr::Attr;
+pub use attr::{Attr, Field};
 pub use counter::{Counter, Delta, Reading};
 pub use error::Error;
-pub use event::{Event, Hardware, Software};
+pub use event::{
+    Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, Modifier, Modifiers,
+    Software, Term, Value,
+};
 pub use machine::Machine;
