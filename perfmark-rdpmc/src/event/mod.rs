@@ -107,7 +107,8 @@ pub enum Kind {
     Breakpoint(Breakpoint),
     /// An event of a named PMU.
     Pmu {
-        /// The PMU's name in sysfs, or the start of the names of several core PMUs (`cpu` for `cpu_core` and `cpu_atom`).
+        /// The PMU's name in sysfs, or the start of the names of several core PMUs (`cpu` for `cpu_core` and `cpu_atom`), or an event that
+        /// core PMUs have (`stall_slot/threshold=2/`).
         pmu: String,
         /// The terms between the slashes.
         terms: Vec<Term>,

@@ -56,17 +56,13 @@ fn on_pmu(pmu: &str, rest: &str) -> Result<Event, String> {
     let Some((terms, letters)) = rest.rsplit_once('/') else {
         return Err("the second / is missing, as in cpu/event=0xc2/".into());
     };
+    name("a PMU", pmu)?;
     let letters = letters.strip_prefix(':').unwrap_or(letters);
     let modifiers = modifiers(Some(letters).filter(|letters| !letters.is_empty()))?;
     let terms = Term::parse_list(terms)?;
-    if let Some(kind) = generic(pmu) {
-        return if terms.is_empty() {
-            Ok(Event { kind, modifiers })
-        } else {
-            Err(format!("{pmu} takes no terms of its own; as a term of a PMU it does: cpu/{pmu},…/"))
-        };
+    if let Some(kind) = generic(pmu).filter(|_| terms.is_empty()) {
+        return Ok(Event { kind, modifiers });
     }
-    name("a PMU", pmu)?;
     Ok(Event { kind: Kind::Pmu { pmu: pmu.into(), terms }, modifiers })
 }
 

@@ -7,7 +7,7 @@ use super::generic::{Hardware, Software};
 use super::nearest::{did_you_mean, nearest};
 use super::pmu::Pmu;
 use super::term::Term;
-use super::{Event, Kind, probe, terms, tracepoint};
+use super::{Event, Kind, parse, probe, terms, tracepoint};
 use crate::error::Error;
 use crate::machine::{DEVICES, Machine};
 use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE};
@@ -66,6 +66,24 @@ impl Breakpoint {
     }
 }
 
+impl Machine {
+    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some want more terms, some PMUs cannot count for one
+    /// thread; [`Event::resolve`] and opening tell.
+    ///
+    /// ```
+    /// for event in perfmark_rdpmc::Machine::here().events() {
+    ///     println!("{event}");
+    /// }
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        let pmus = self.names(DEVICES);
+        let pmus = pmus.iter().filter_map(|name| Pmu::find(self, name).ok()?);
+        let texts = pmus.flat_map(|pmu| pmu.events().into_iter().map(move |event| format!("{}/{event}/", pmu.name())));
+        texts.filter_map(|text| text.parse().ok()).collect()
+    }
+}
+
 fn core_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, String> {
     let names = machine.core_pmus();
     names.iter().filter_map(|name| Pmu::find(machine, name).transpose()).collect()
@@ -120,10 +138,17 @@ fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding
             if probe::is_probe(name) { probe::encode(&pmu, terms) } else { terms::encode(&pmu, terms, several) };
         return Ok(vec![encoding?]);
     }
-    let alike: Vec<_> = cores.iter().filter(|pmu| pmu.name().starts_with(name)).collect();
+    let mut alike: Vec<&Pmu<'_>> = cores.iter().filter(|pmu| pmu.name().starts_with(name)).collect();
+    let mut terms = terms.to_vec();
+    if alike.is_empty() {
+        // Not a PMU but an event of one.
+        let is_generic = parse::generic(name).is_some();
+        alike.extend(cores.iter().filter(|pmu| is_generic || pmu.events().iter().any(|event| event == name)));
+        terms.insert(0, Term { name: name.into(), value: None });
+    }
     let (mut encodings, mut refusal) = (Vec::new(), None);
     for pmu in alike {
-        match terms::encode(pmu, terms, several) {
+        match terms::encode(pmu, &terms, several) {
             Ok(encoding) => encodings.push(encoding),
             Err(why) => refusal = refusal.or(Some(why)),
         }

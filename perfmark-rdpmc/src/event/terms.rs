@@ -178,9 +178,8 @@ fn value(term: &Term, width: u32) -> Result<u64, String> {
 /// `threshold`, `threshold_compare`, `threshold_count` of Armv8.8: count only cycles in which an event happens often enough.
 fn check_threshold(pmu: &Pmu<'_>, terms: &[Term]) -> Result<(), String> {
     let given = |name: &str| terms.iter().find(|term| term.name == name);
-    if pmu.format("threshold")?.is_none() {
-        return Ok(());
-    }
+    // Other PMUs have fields of these names, too: Intel's memory controllers.
+    let Some(max) = pmu.threshold_max() else { return Ok(()) };
     let threshold = given("threshold").map_or(Ok(0), |term| value(term, 12))?;
     if threshold == 0 {
         return match given("threshold_compare").or_else(|| given("threshold_count")) {
@@ -188,9 +187,9 @@ fn check_threshold(pmu: &Pmu<'_>, terms: &[Term]) -> Result<(), String> {
             None => Ok(()),
         };
     }
-    match pmu.threshold_max() {
-        Some(0) => Err("this processor's counters have no thresholds (caps/threshold_max is 0)".into()),
-        Some(max) if threshold > max => {
+    match max {
+        0 => Err("this processor's counters have no thresholds (caps/threshold_max is 0)".into()),
+        _ if threshold > max => {
             Err(format!("threshold={threshold} is too much: this processor takes at most {max} (caps/threshold_max)"))
         }
         _ => Ok(()),
