@@ -9,7 +9,7 @@ use crate::attr::Attr;
 use crate::error::{Error, errno_text};
 use crate::event::Event;
 use crate::machine::Machine;
-use crate::open;
+use crate::open::{self, Opened};
 use crate::read::{self, AskKernel, UserRead};
 use crate::reading::{Delta, Reading};
 use crate::region::{Memory, Region};
@@ -61,8 +61,8 @@ impl Counter {
     ///
     /// Where the kernel refuses, with its answer, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
-        let fd = open::open(attr)?;
-        let page = if attr.event().is_hardware() {
+        let Opened { fd, encoding } = open::open(attr)?;
+        let page = if encoding.is_user_readable() && attr.asks_user_reads() {
             Mapping::new(&fd).map_err(|errno| match errno {
                 libc::EPERM => {
                     "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb".into()
@@ -75,7 +75,7 @@ impl Counter {
         Ok(Self {
             page,
             fd: ManuallyDrop::new(fd),
-            event: attr.event(),
+            event: attr.event().clone(),
             memory: Memory::new(&Native),
             is_gone: Cell::new(false),
             this_thread: PhantomData,
@@ -89,8 +89,8 @@ impl Counter {
 
     /// What is counted.
     #[must_use]
-    pub fn event(&self) -> Event {
-        self.event
+    pub fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Reads without a system call where the kernel allows it now, else by `read(2)`.

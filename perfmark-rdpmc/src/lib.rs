@@ -49,10 +49,13 @@ pub mod clock;
 pub mod support;
 
 pub use arch::known_loop;
-pub use attr::Attr;
+pub use attr::{Attr, Field};
 pub use counter::Counter;
 pub use error::Error;
-pub use event::{Event, Hardware, Software};
+pub use event::{
+    Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, Modifier, Modifiers,
+    Software, Term, Value,
+};
 pub use machine::Machine;
 pub use reading::{Delta, Reading};
 pub use region::Region;

@@ -1,6 +1,7 @@
 //! What a machine says of its counters in procfs and sysfs.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A machine, as its procfs and sysfs describe it; or a description of one, in a directory that holds copies of their files.
@@ -34,6 +35,16 @@ impl Machine {
         Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
 
+    /// A file's text, without white space at its ends; none if there is no such file. Gives what is wrong where it cannot be read.
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<Option<String>, String> {
+        let path = path.as_ref();
+        match fs::read_to_string(self.path(path)) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(format!("/{} cannot be read: {error}", path.display())),
+        }
+    }
+
     /// A file's number.
     pub(crate) fn number(&self, path: impl AsRef<Path>) -> Option<i64> {
         self.text(path)?.parse().ok()
@@ -58,6 +69,11 @@ impl Machine {
         let mut pmus = self.names(DEVICES);
         pmus.retain(|pmu| pmu == "cpu" || self.path(DEVICES).join(pmu).join("cpus").exists());
         pmus
+    }
+
+    /// Whether a PMU counts for whole CPUs, sockets or machines, never for one thread: then it names CPUs to open its events on.
+    pub(crate) fn counts_whole_cpus(&self, pmu: &str) -> bool {
+        self.path(DEVICES).join(pmu).join("cpumask").exists()
     }
 
     /// Why the kernel gives no index for a hardware event, if a setting says so.

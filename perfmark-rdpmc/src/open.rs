@@ -1,29 +1,60 @@
 //! Asks the kernel for a counter, and puts its refusals into words.
 
-use crate::attr::Attr;
+use crate::attr::{Attr, Request};
 use crate::error::Error;
+use crate::event::{CountedBy, Encoding, Event, Kind};
 use crate::machine::Machine;
-use crate::sys::{self, Descriptor};
+use crate::sys::{self, Descriptor, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 
 /// arm64: `config1` bit 1 asks for user access, bit 0 for 64 bits (linux `Documentation/arch/arm64/perf.rst`).
 const ARM64_USER: u64 = 0b10;
 const ARM64_USER_64_BITS: u64 = 0b11;
 
-pub(crate) fn open(attr: &Attr) -> Result<Descriptor, Error> {
-    let tried = || attr.to_string();
+/// An event that one PMU counts.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) fd: Descriptor,
+    pub(crate) encoding: Encoding,
+}
+
+/// Opens the event where one PMU counts it.
+pub(crate) fn open(attr: &Attr) -> Result<Opened, Error> {
+    let mut opened = open_each(attr, &Machine::here(), &mut sys::open)?;
+    match opened.pop() {
+        Some(one) if opened.is_empty() => Ok(one),
+        _ => Err(Error::refused(
+            attr.to_string(),
+            "this machine has several kinds of core, each with a PMU of its own; aim the event at one, as in cpu_core/cycles/",
+        )),
+    }
+}
+
+/// Opens the event on every PMU that counts it on `machine`, by means of `ask`; all of them or none.
+pub(crate) fn open_each(
+    attr: &Attr,
+    machine: &Machine,
+    ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
+) -> Result<Vec<Opened>, Error> {
     if !sys::SUPPORTED {
-        return Err(Error::unsupported(tried()));
+        return Err(Error::unsupported(attr.to_string()));
     }
-    if attr.event().is_kernel_only() && !attr.counts_kernel() {
-        let why = "it happens in the kernel only, so that counting user mode would give 0 for ever; count the kernel's part too";
-        return Err(Error::refused(tried(), why));
-    }
-    let mut raw = attr.encode();
+    let requests = attr.encode(machine)?;
+    requests.into_iter().map(|request| open_one(attr, request, machine, ask)).collect()
+}
+
+fn open_one(
+    attr: &Attr,
+    request: Request,
+    machine: &Machine,
+    ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
+) -> Result<Opened, Error> {
+    let mut raw = request.attr();
+    let own = raw.config1;
     let mut refusal = None;
-    for &config1 in user_access_requests(attr) {
-        raw.config1 = config1;
-        match sys::open(&raw) {
-            Ok(fd) => return Ok(fd),
+    for &access in user_access_requests(attr, &request.encoding) {
+        raw.config1 = own | access;
+        match ask(&raw) {
+            Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
             // The last request is the plainest: its answer is about the event, not about the way of reading.
             Err(errno) => refusal = Some(errno),
         }
@@ -32,51 +63,101 @@ pub(crate) fn open(attr: &Attr) -> Result<Descriptor, Error> {
         }
     }
     let errno = refusal.unwrap_or(libc::EINVAL);
-    Err(Error::os(errno, "perf_event_open", tried(), &explain(errno, attr)))
+    Err(Error::os(errno, "perf_event_open", attr.to_string(), &explain(errno, attr, &request.encoding, machine)))
 }
 
-/// The values of `config1` to try in turn.
-fn user_access_requests(attr: &Attr) -> &'static [u64] {
-    if !cfg!(target_arch = "aarch64") || !attr.event().is_hardware() {
+/// What to add to `config1`, to be tried in turn.
+fn user_access_requests(attr: &Attr, encoding: &Encoding) -> &'static [u64] {
+    if !cfg!(target_arch = "aarch64") || encoding.counted_by != CountedBy::Core {
         &[0]
-    } else if attr.asks_wide() {
-        &[ARM64_USER_64_BITS, ARM64_USER, 0]
     } else {
-        &[ARM64_USER, 0]
+        match (attr.asks_user_reads(), attr.asks_wide()) {
+            (true, true) => &[ARM64_USER_64_BITS, ARM64_USER, 0],
+            (true, false) => &[ARM64_USER, 0],
+            (false, true) => &[ARM64_USER_64_BITS & !ARM64_USER, 0],
+            (false, false) => &[0],
+        }
     }
 }
 
 /// The likely cause on this machine, and the remedy.
-fn explain(errno: i32, attr: &Attr) -> String {
+fn explain(errno: i32, attr: &Attr, encoding: &Encoding, machine: &Machine) -> String {
+    let is_core = encoding.counted_by != CountedBy::Kernel;
     match errno {
-        libc::ENOENT if attr.event().is_hardware() && Machine::here().core_pmus().is_empty() => {
+        libc::ENOENT if is_core && machine.core_pmus().is_empty() => {
             "no PMU here (a virtual machine without one, usually); run on hardware, or give the machine a virtual PMU"
                 .into()
         }
-        libc::ENOENT | libc::EOPNOTSUPP => "this processor's PMU does not have the event; choose another".into(),
-        libc::EACCES | libc::EPERM => match Machine::here().paranoid() {
-            Some(level) if level >= 3 => format!(
-                "kernel.perf_event_paranoid is {level}, which wants CAP_SYS_ADMIN; `sysctl kernel.perf_event_paranoid=2` as root \
-                 allows counting user mode"
-            ),
-            Some(level @ 2) if attr.counts_kernel() => {
-                format!(
-                    "kernel.perf_event_paranoid is {level}: counting the kernel's part wants CAP_PERFMON, or level 1"
-                )
-            }
-            Some(level) => format!(
-                "kernel.perf_event_paranoid is {level} and would allow it: a seccomp filter refuses it (containers do); allow \
-                 perf_event_open there"
-            ),
-            None => "the kernel or a container forbids it, and hides kernel.perf_event_paranoid".into(),
-        },
+        libc::ENOENT if encoding.text.is_some() => "there is no such file, or no such function in the kernel".into(),
+        libc::ENOENT | libc::EOPNOTSUPP if is_core => {
+            "this processor's PMU does not have the event; choose another".into()
+        }
+        libc::ENOENT | libc::EOPNOTSUPP => {
+            "this kernel does not have the event, or cannot count it so; choose another".into()
+        }
+        libc::EACCES | libc::EPERM => explain_rights(attr, encoding, machine),
         libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (containers do)".into(),
         libc::EMFILE => "this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)".into(),
         libc::ENFILE => "the system has no descriptor left; raise fs.file-max".into(),
-        libc::EINVAL => "the kernel takes the event to be malformed, or cannot count it for one thread".into(),
+        libc::EINVAL => explain_malformed(attr.event(), encoding).into(),
         libc::ENODEV => "the PMU that counts it is gone".into(),
         libc::EBUSY => "another event holds the PMU exclusively".into(),
+        libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four a thread); close one".into(),
+        libc::E2BIG => "it uses a field that this kernel is too old for (config3 needs linux 6.3)".into(),
         libc::ENOMEM => "the kernel has no memory left".into(),
         _ => "see perf_event_open(2)".into(),
+    }
+}
+
+fn explain_malformed(event: &Event, encoding: &Encoding) -> &'static str {
+    match event.kind() {
+        Kind::Breakpoint(_) => {
+            "the kernel does not take this address, length and access together, or the address is the kernel's own"
+        }
+        _ if encoding.text.is_some() => {
+            "the kernel takes no probe there: no instruction begins at that offset of the file, or it is no program's file"
+        }
+        _ if encoding.is_topdown() => "the parts of slots are counted only in a group that the event slots leads",
+        _ if encoding.counted_by == CountedBy::Kernel && encoding.pmu.is_some() => {
+            "the PMU takes the event to be malformed, or cannot count for one thread, or cannot leave out a mode (then count all: :ukh behind the \
+             name, Attr::kernel(true)), or only takes samples"
+        }
+        _ => "the kernel takes the event to be malformed, or cannot count it for one thread",
+    }
+}
+
+/// Who may count what, by `kernel.perf_event_paranoid` and capabilities (`Documentation/admin-guide/perf-security.rst`).
+fn explain_rights(attr: &Attr, encoding: &Encoding, machine: &Machine) -> String {
+    // Checked before anything else, and at every level (`perf_uprobe_event_init`, `perf_kprobe_event_init` in `kernel/events/core.c`).
+    let level = machine.paranoid();
+    match (encoding.pmu.as_deref(), level) {
+        (_, Some(level @ 3..)) => {
+            return format!(
+                "kernel.perf_event_paranoid is {level}, which wants CAP_SYS_ADMIN; `sysctl kernel.perf_event_paranoid=2` as root allows counting \
+                 user mode"
+            );
+        }
+        (Some("uprobe"), _) => {
+            return "uprobes want CAP_SYS_ADMIN at every level of kernel.perf_event_paranoid; run as root".into();
+        }
+        (Some("kprobe"), _) => {
+            return "kprobes want CAP_PERFMON (CAP_SYS_ADMIN before linux 5.8) at every level of kernel.perf_event_paranoid; run as root".into();
+        }
+        _ => {}
+    }
+    match level {
+        Some(level @ 2..) if attr.counts_kernel() => {
+            format!("kernel.perf_event_paranoid is {level}: counting the kernel's part wants CAP_PERFMON, or level 1")
+        }
+        Some(level @ 0..) if encoding.kind == TYPE_TRACEPOINT && attr.counts_kernel() => {
+            format!("kernel.perf_event_paranoid is {level}: this tracepoint wants CAP_PERFMON, or level -1")
+        }
+        Some(_) if encoding.kind == TYPE_BREAKPOINT => {
+            "a breakpoint on the kernel's own addresses wants CAP_SYS_ADMIN".into()
+        }
+        Some(level) => format!(
+            "kernel.perf_event_paranoid is {level} and would allow it: a seccomp filter refuses it (containers do); allow perf_event_open there"
+        ),
+        None => "the kernel or a container forbids it, and hides kernel.perf_event_paranoid".into(),
     }
 }

@@ -40,7 +40,7 @@ fn exact(delta: Delta) -> u64 {
 }
 
 fn a_refusal_tells_event_errno_cause_and_remedy() {
-    let Err(error) = Counter::open(&Attr::new(Event::Raw(u64::MAX))) else {
+    let Err(error) = Counter::open(&Attr::new(Event::raw(u64::MAX))) else {
         return; // A PMU that takes any number.
     };
     let text = error.to_string();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::{Event as Counted, clock};
+use perfmark_rdpmc::clock;
 
 use crate::cells::{Figures, Totals};
 use crate::config::config;
@@ -62,18 +62,18 @@ fn program() -> String {
     name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
 }
 
-fn name(what: What) -> String {
+fn name(what: &What) -> String {
     match what {
         What::Time => "time".into(),
         What::Counter(event) => event.to_string(),
-        What::Unknown(name) => name.into(),
+        What::Unknown(name) => (*name).into(),
     }
 }
 
 fn event(entry: &Entry) -> snapshot::Event {
-    let unit = match entry.what {
+    let unit = match &entry.what {
         What::Time => Unit::Ns,
-        What::Counter(event) if Counted::is_time(event) => Unit::Ns,
+        What::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };
     let (read, reason) = match entry {
@@ -82,13 +82,13 @@ fn event(entry: &Entry) -> snapshot::Event {
         Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
     };
-    snapshot::Event { name: name(entry.what), unit, read, reason }
+    snapshot::Event { name: name(&entry.what), unit, read, reason }
 }
 
 /// What only some of the threads had to do without.
 fn partly(entry: &Entry) -> Vec<String> {
     let threads = |n: u64| if n == 1 { "1 thread".into() } else { format!("{n} threads") };
-    let name = name(entry.what);
+    let name = name(&entry.what);
     let mut notes = Vec::new();
     if let (1.., 1.., Some(why)) = (entry.user, entry.syscall, &entry.why_syscall) {
         notes.push(format!("{name}: read by read(2) on {}: {why}", threads(entry.syscall)));
@@ -107,7 +107,7 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
         // An event that began to be recorded after the table was copied: the next snapshot has it.
         let (_, entry) = events.iter().find(|(event, _)| event == id)?;
         let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
-        Some(values(name(entry.what), figures, calls, &totals, scale))
+        Some(values(name(&entry.what), figures, calls, &totals, scale))
     });
     snapshot::Mark {
         name: mark.name.into(),

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use perfmark_rdpmc::{Error, Event, Machine};
+
 use crate::events::What;
 use crate::report::Format;
 
@@ -44,7 +46,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             on: true,
-            events: DEFAULT_EVENTS.map(What::parse).to_vec(),
+            events: DEFAULT_EVENTS.map(What::parse).into(),
             output: Output::Stderr,
             format: Format::Table,
             read: ReadMode::Auto,
@@ -121,13 +123,24 @@ fn events(value: &OsStr) -> Result<Vec<What>, String> {
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let event = match name {
             "time" => What::Time,
-            _ => What::Counter(name.parse().map_err(|error| format!("{error}, and time; {}", default()))?),
+            _ => {
+                let known = name.parse().and_then(|event: Event| known(&event).map(|()| event));
+                What::Counter(known.map_err(|error| format!("{error}; {}", default()))?)
+            }
         };
         if !events.contains(&event) {
             events.push(event);
         }
     }
     if events.is_empty() { Err(format!("no event named; {}", default())) } else { Ok(events) }
+}
+
+/// Tells a name that no event here has. What is refused for other reasons is for the report to tell.
+fn known(event: &Event) -> Result<(), Error> {
+    match event.resolve(&Machine::here()) {
+        Err(error) if error.is_unknown_name() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn output(value: &OsStr) -> Result<Output, String> {
@@ -174,7 +187,8 @@ mod tests {
         assert_eq!(wrong, [""; 0]);
         assert!(!config.on);
         let counters = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(What::Counter);
-        assert_eq!(config.events, [counters[0], What::Time, counters[1]]);
+        let [faults, misses] = counters;
+        assert_eq!(config.events, [faults, What::Time, misses]);
         assert_eq!(config.output, Output::File("/tmp/../report".into()));
         assert_eq!(config.read, ReadMode::Syscall);
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
@@ -186,7 +200,7 @@ mod tests {
             ("PERFMARK", "of", "there are on, off; on it is"),
             ("PERFMARK_READ", "fast", "there are auto, user, syscall; auto it is"),
             ("PERFMARK_FORMAT", "xml", "table"),
-            ("PERFMARK_EVENTS", "cycels", "cycles, instructions"),
+            ("PERFMARK_EVENTS", "cycels", "did you mean cycles"),
             ("PERFMARK_EVENTS", ",", "no event named"),
             ("PERFMARK_OUTPUT", "/", "it is a directory"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "no directory /no/such/folder"),

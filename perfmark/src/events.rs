@@ -12,7 +12,7 @@ use crate::per_process::PerProcess;
 pub(crate) struct EventId(usize);
 
 /// What is to be recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// Ticks.
     Time,
@@ -64,12 +64,12 @@ impl Events {
     }
 
     /// The event's place, given at the first asking.
-    pub(crate) fn id(&self, what: What) -> EventId {
+    pub(crate) fn id(&self, what: &What) -> EventId {
         let mut entries = self.lock();
-        let known = entries.iter().position(|entry| entry.what == what);
+        let known = entries.iter().position(|entry| entry.what == *what);
         EventId(known.unwrap_or_else(|| {
             entries.push(Entry {
-                what,
+                what: what.clone(),
                 user: 0,
                 syscall: 0,
                 refused: 0,

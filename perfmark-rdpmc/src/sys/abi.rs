@@ -4,13 +4,27 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
+pub(crate) const TYPE_TRACEPOINT: u32 = 2;
+pub(crate) const TYPE_HW_CACHE: u32 = 3;
 pub(crate) const TYPE_RAW: u32 = 4;
+pub(crate) const TYPE_BREAKPOINT: u32 = 5;
 
 pub(crate) const FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
 pub(crate) const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
 
+pub(crate) const FLAG_DISABLED: u64 = 1 << 0;
+pub(crate) const FLAG_INHERIT: u64 = 1 << 1;
+pub(crate) const FLAG_PINNED: u64 = 1 << 2;
+pub(crate) const FLAG_EXCLUSIVE: u64 = 1 << 3;
+pub(crate) const FLAG_EXCLUDE_USER: u64 = 1 << 4;
 pub(crate) const FLAG_EXCLUDE_KERNEL: u64 = 1 << 5;
 pub(crate) const FLAG_EXCLUDE_HV: u64 = 1 << 6;
+pub(crate) const FLAG_EXCLUDE_IDLE: u64 = 1 << 7;
+pub(crate) const FLAG_ENABLE_ON_EXEC: u64 = 1 << 12;
+/// Two bits, 0 to 3.
+pub(crate) const PRECISE_IP_SHIFT: u32 = 15;
+pub(crate) const FLAG_EXCLUDE_HOST: u64 = 1 << 19;
+pub(crate) const FLAG_EXCLUDE_GUEST: u64 = 1 << 20;
 
 /// `struct perf_event_attr` up to `config3` (`PERF_ATTR_SIZE_VER8`, linux 6.3). An older kernel takes it as long as the
 /// fields that it does not know are zero.

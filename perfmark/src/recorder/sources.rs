@@ -54,7 +54,7 @@ impl Slot {
 /// The slots for `wanted`, as far as the events can be had on this thread, opened where they are new; `time` alone if none can.
 pub(super) fn slots_for(wanted: &[What], slots: &mut Vec<Slot>, events: &Events) -> Vec<(EventId, usize)> {
     let mut had: Vec<(EventId, usize)> = Vec::new();
-    for &what in wanted {
+    for what in wanted {
         // One event under two names is one event.
         if let Some(slot) = slot_for(what, slots, events)
             && !had.contains(&slot)
@@ -63,13 +63,13 @@ pub(super) fn slots_for(wanted: &[What], slots: &mut Vec<Slot>, events: &Events)
         }
     }
     if had.is_empty() {
-        had.extend(slot_for(What::Time, slots, events));
-        events.with(events.id(What::Time), |time| time.stands_in = true);
+        had.extend(slot_for(&What::Time, slots, events));
+        events.with(events.id(&What::Time), |time| time.stands_in = true);
     }
     had
 }
 
-fn slot_for(what: What, slots: &mut Vec<Slot>, events: &Events) -> Option<(EventId, usize)> {
+fn slot_for(what: &What, slots: &mut Vec<Slot>, events: &Events) -> Option<(EventId, usize)> {
     let event = events.id(what);
     let at = slots.iter().position(|slot| slot.event == event).unwrap_or_else(|| {
         slots.push(Slot { event, source: open(what, event, events), inside: 0 });
@@ -79,11 +79,11 @@ fn slot_for(what: What, slots: &mut Vec<Slot>, events: &Events) -> Option<(Event
 }
 
 /// Opens the event, and notes for the report what became of it.
-fn open(what: What, id: EventId, events: &Events) -> Option<Source> {
+fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
     let opened = match what {
         What::Time => return Some(Source::Ticks),
         What::Unknown(name) => name.parse::<Event>().map(Attr::new),
-        What::Counter(event) => Ok(Attr::new(event)),
+        What::Counter(event) => Ok(Attr::new(event.clone())),
     };
     let opened = opened.and_then(|attr| Counter::open(&attr)).and_then(|counter| counter.read().map(|_| counter));
     let mut counter = match opened {

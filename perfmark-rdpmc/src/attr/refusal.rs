@@ -1,0 +1,55 @@
+//! What would open and count nothing, or what the kernel refuses without saying why: told before it is asked.
+
+use super::{Attr, Field};
+use crate::event::{CountedBy, Encoding};
+use crate::machine::Machine;
+use crate::sys::{
+    FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE, FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER,
+    FLAG_INHERIT, PRECISE_IP_SHIFT, TYPE_TRACEPOINT,
+};
+
+const MODES: u64 = FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV;
+const MACHINES: u64 = FLAG_EXCLUDE_HOST | FLAG_EXCLUDE_GUEST;
+
+/// PMUs that cannot tell modes apart, and so refuse to leave one out (`PERF_PMU_CAP_NO_EXCLUDE`).
+const WITHOUT_MODES: &[&str] = &["msr"];
+
+/// Why `attr` is not opened on the PMU of `encoding`, if it is not.
+pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Option<String> {
+    let all = |flags| attr.flags & flags == flags;
+    if all(MODES) || all(MACHINES) {
+        return Some("everything is left out, so that it would give 0 for ever; count one mode at least".into());
+    }
+    if encoding.kernel_only && !attr.counts_kernel() {
+        let what = if encoding.kind == TYPE_TRACEPOINT { "tracepoints are met" } else { "it happens" };
+        return Some(format!(
+            "{what} in the kernel only, so that counting user mode would give 0 for ever; count the kernel's part too (:uk behind the name, \
+             Attr::kernel(true))"
+        ));
+    }
+    if let Some(pmu) = &encoding.pmu {
+        if machine.counts_whole_cpus(pmu) {
+            return Some(format!(
+                "the PMU {pmu} counts for whole CPUs or sockets (it has a cpumask), never for one thread; linux refuses it for one (EINVAL)"
+            ));
+        }
+        if WITHOUT_MODES.contains(&pmu.as_str()) && attr.flags & (MODES | MACHINES | FLAG_EXCLUDE_IDLE) != 0 {
+            return Some(format!(
+                "the PMU {pmu} cannot tell user mode from the kernel's, and linux refuses to leave one out (EINVAL); count both (:ukh behind the \
+                 name, Attr::kernel(true))"
+            ));
+        }
+    }
+    if attr.flags & FLAG_INHERIT != 0 && attr.asks_user_reads() && encoding.counted_by == CountedBy::Core {
+        return Some(
+            "it is to inherit and to be read in user space, and linux maps no page of an event that inherits (EINVAL): the page tells of one \
+             thread alone; choose by Attr::inherit(false) or Attr::user_reads(false)"
+                .into(),
+        );
+    }
+    let samples = attr.set(Field::SamplePeriod).unwrap_or(0) != 0;
+    if cfg!(target_arch = "x86_64") && attr.flags >> PRECISE_IP_SHIFT & 0b11 != 0 && !samples {
+        return Some("precise_ip is about samples, and x86 refuses it without a sample period (EINVAL); set one, or leave it out".into());
+    }
+    None
+}

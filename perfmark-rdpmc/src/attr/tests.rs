@@ -1,0 +1,178 @@
+//! What the kernel is asked for, and what is not asked.
+
+use super::*;
+use crate::event::{Hardware, Software};
+
+fn fixture(name: &str) -> Machine {
+    Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
+}
+
+fn attr(text: &str) -> Attr {
+    Attr::new(text.parse::<Event>().unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn filled(attr: &Attr) -> PerfEventAttr {
+    attr.encode(&fixture("skylake-server")).unwrap_or_else(|error| panic!("{error}"))[0].attr()
+}
+
+fn refusal(attr: &Attr, machine: &str) -> String {
+    match attr.encode(&fixture(machine)) {
+        Ok(requests) => panic!("{attr} is asked for: {requests:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+const EK: u64 = FLAG_EXCLUDE_KERNEL;
+const EH: u64 = FLAG_EXCLUDE_HV;
+const EU: u64 = FLAG_EXCLUDE_USER;
+
+#[test]
+fn modifiers_set_the_flags_that_perf_sets() {
+    for (text, flags, shown) in [
+        ("cycles", EK | EH, "cycles:u"),
+        ("cycles:u", EK | EH, "cycles:u"),
+        ("cycles:k", EU | EH, "cycles:k"),
+        ("cycles:h", EU | EK, "cycles:h"),
+        ("cycles:uk", EH, "cycles:uk"),
+        ("cycles:ukh", 0, "cycles"),
+        ("cycles:G", EK | EH | FLAG_EXCLUDE_HOST, "cycles:uG"),
+        ("cycles:uH", EK | EH | FLAG_EXCLUDE_GUEST, "cycles:uH"),
+        ("cycles:GH", EK | EH, "cycles:u"),
+        ("cycles:I", EK | EH | FLAG_EXCLUDE_IDLE, "cycles:uI"),
+        ("cycles:kDe", EU | EH | FLAG_PINNED | FLAG_EXCLUSIVE, "cycles:kDe"),
+        ("cpu/event=1/k", EU | EH, "cpu/event=0x1/k"),
+        ("mem:0x1000/8:w:u", EK | EH, "mem:0x1000/8:w:u"),
+    ] {
+        assert_eq!(filled(&attr(text)).flags, flags, "{text}");
+        assert_eq!(attr(text).to_string(), shown);
+        assert_eq!(attr(shown).flags & !(EU | EK | EH), flags & !(EU | EK | EH), "{shown}");
+    }
+}
+
+#[test]
+fn every_method_sets_its_flag_and_takes_it_back() {
+    let flags: [(fn(Attr, bool) -> Attr, u64); 10] = [
+        (Attr::disabled, FLAG_DISABLED),
+        (|attr, on| attr.user_reads(false).inherit(on), FLAG_INHERIT),
+        (Attr::pinned, FLAG_PINNED),
+        (Attr::exclusive, FLAG_EXCLUSIVE),
+        (Attr::exclude_user, FLAG_EXCLUDE_USER),
+        (Attr::exclude_kernel, FLAG_EXCLUDE_KERNEL),
+        (Attr::exclude_idle, FLAG_EXCLUDE_IDLE),
+        (Attr::enable_on_exec, FLAG_ENABLE_ON_EXEC),
+        (Attr::exclude_host, FLAG_EXCLUDE_HOST),
+        (Attr::exclude_guest, FLAG_EXCLUDE_GUEST),
+    ];
+    let plain = Attr::new(Hardware::Cycles).kernel(true);
+    for (set, flag) in flags {
+        assert_eq!(filled(&set(plain.clone(), true)).flags, flag);
+        assert_eq!(filled(&set(set(plain.clone(), true), false)).flags, 0);
+    }
+    assert_eq!(filled(&plain.clone().exclude_hv(true)).flags, EH);
+    assert_eq!(filled(&plain.clone().kernel(false)).flags, EK | EH);
+    let precise = plain.precise_ip(9).field(Field::SamplePeriod, 1000);
+    assert_eq!(filled(&precise).flags, 3 << 15);
+    assert_eq!(filled(&precise.precise_ip(1)).flags, 1 << 15);
+}
+
+#[test]
+fn fields_without_a_method_are_set_as_they_are() {
+    let raw = attr("r1a8")
+        .field(Field::Config1, 5)
+        .field(Field::Config1, 7)
+        .field(Field::Flags, 1 << 10)
+        .field(Field::WakeupEvents, 2);
+    let raw = filled(
+        &raw.field(Field::SamplePeriod, 1000)
+            .field(Field::SampleType, 1)
+            .field(Field::Config3, 9)
+            .field(Field::SigData, 3),
+    );
+    assert_eq!((raw.kind, raw.config, raw.config1, raw.config3), (4, 0x1a8, 7, 9));
+    assert_eq!((raw.flags, raw.sample_period, raw.sample_type), (EK | EH | 1 << 10, 1000, 1));
+    assert_eq!((raw.wakeup_events, raw.sig_data), (2, 3));
+}
+
+#[test]
+fn a_breakpoint_is_its_address_length_and_accesses() {
+    let raw = filled(&attr("mem:0x1000/8:w"));
+    assert_eq!((raw.kind, raw.config, raw.bp_type, raw.config1, raw.config2), (5, 0, 2, 0x1000, 8));
+    let raw = filled(&attr("mem:0x1000"));
+    assert_eq!((raw.bp_type, raw.config2), (3, 4));
+    let raw = filled(&attr("mem:0x1001:x"));
+    assert_eq!((raw.bp_type, raw.config2), (4, if cfg!(target_arch = "x86_64") { 8 } else { 4 }));
+    if cfg!(target_arch = "x86_64") {
+        for (text, told) in [
+            ("mem:0x1000:r", "no breakpoint for reads alone"),
+            ("mem:0x1000/3:w", "1, 2, 4 or 8 bytes"),
+            ("mem:0x1001/2:w", "that 2 divides"),
+            ("mem:0x1000/4:x", "length of 8 only"),
+        ] {
+            assert!(refusal(&attr(text), "zen").contains(told), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_probes_place_is_where_the_kernel_is_told_it_is() {
+    let requests = attr("uprobe/path=/bin/true,offset=0x10/").encode(&fixture("alder-lake")).expect("a place");
+    let raw = requests[0].attr();
+    assert_eq!((raw.kind, raw.config2), (7, 0x10));
+    let text = requests[0].encoding.text.as_ref().expect("a path");
+    assert_eq!((raw.config1, text.to_str()), (text.as_ptr().addr() as u64, Ok("/bin/true")));
+}
+
+#[test]
+fn what_would_count_nothing_is_refused_by_name_and_reason() {
+    for event in [Software::ContextSwitches, Software::CpuMigrations, Software::CgroupSwitches] {
+        let told = refusal(&Attr::new(event), "zen");
+        assert!(told.starts_with(&format!("{}:u: it happens in the kernel only", event.name())), "{told}");
+        assert!(Attr::new(event).kernel(true).encode(&fixture("zen")).is_ok());
+    }
+    for text in ["1:3", "software/config=3/", "sched:sched_switch", "2:316", "kprobe/func=vfs_read/"] {
+        assert!(refusal(&attr(text), "alder-lake").contains("in the kernel only"), "{text}");
+        assert!(attr(text).kernel(true).encode(&fixture("alder-lake")).is_ok(), "{text}");
+    }
+    for text in ["syscalls:sys_enter_read", "probe_true:main", "uprobe/path=/bin/true,offset=0x1130/"] {
+        assert!(attr(text).encode(&fixture("alder-lake")).is_ok(), "{text} is met in user mode");
+    }
+    assert!(refusal(&Attr::new(Hardware::Cycles).exclude_user(true), "zen").contains("everything is left out"));
+    assert!(
+        refusal(&Attr::new(Hardware::Cycles).exclude_host(true).exclude_guest(true), "zen")
+            .contains("everything is left out")
+    );
+}
+
+#[test]
+fn what_cannot_count_for_a_thread_or_in_a_mode_is_refused_by_name_and_reason() {
+    for (text, machine) in [
+        ("uncore_imc_0/cas_count_read/", "skylake-server"),
+        ("power/energy-pkg/ukh", "skylake-server"),
+        ("14:0x304", "skylake-server"),
+        ("amd_l3/event=4/", "zen"),
+        ("amd_df/event=7/", "zen"),
+    ] {
+        let told = refusal(&attr(text), machine);
+        assert!(told.contains("counts for whole CPUs or sockets"), "{told}");
+    }
+    let told = refusal(&attr("msr/tsc/"), "zen");
+    assert!(told.contains("cannot tell user mode from the kernel's"), "{told}");
+    assert!(attr("msr/tsc/ukh").encode(&fixture("zen")).is_ok());
+}
+
+#[test]
+fn inheriting_and_user_reads_exclude_each_other() {
+    let both = Attr::new(Hardware::Cycles).inherit(true);
+    let told = refusal(&both, "zen");
+    assert!(told.contains("linux maps no page of an event that inherits (EINVAL)"), "{told}");
+    assert!(both.user_reads(false).encode(&fixture("zen")).is_ok());
+    assert!(Attr::new(Software::PageFaults).inherit(true).encode(&fixture("zen")).is_ok(), "has no page anyway");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn precision_without_samples_is_refused() {
+    let precise = Attr::new(Hardware::Cycles).precise_ip(1);
+    assert!(refusal(&precise, "skylake-server").contains("without a sample period"));
+    assert!(precise.field(Field::SamplePeriod, 1000).encode(&fixture("skylake-server")).is_ok());
+}

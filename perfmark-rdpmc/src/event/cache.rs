@@ -1,0 +1,222 @@
+//! The kernel's generic cache events: seven caches, three operations, two results.
+
+use std::fmt;
+
+macro_rules! parts {
+    ($(#[$meta:meta])* $part:ident: $($(#[$doc:meta])* $variant:ident = $id:literal, $($name:literal)|+;)+) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $part {
+            $($(#[$doc])* $variant = $id,)+
+        }
+
+        impl $part {
+            /// All of them, in the order of the kernel's numbers.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The names that perf takes, the one that it shows first.
+            fn names(self) -> &'static [&'static str] {
+                match self { $(Self::$variant => &[$($name),+],)+ }
+            }
+        }
+    };
+}
+
+/// Takes one of the parts' names off the front: the longest, of capital or small letters, that a hyphen or the end follows.
+fn take<'a, P: Copy>(parts: &[P], names: fn(P) -> &'static [&'static str], text: &'a str) -> Option<(P, &'a str)> {
+    let fits = |name: &str| {
+        text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+            && matches!(text.as_bytes().get(name.len()), None | Some(b'-'))
+    };
+    let all = parts.iter().flat_map(|&part| names(part).iter().map(move |name| (part, *name)));
+    let (part, name) = all.filter(|(_, name)| fits(name)).max_by_key(|(_, name)| name.len())?;
+    Some((part, text.get(name.len() + 1..).unwrap_or("")))
+}
+
+parts! {
+    /// A cache, or what the kernel numbers among them (`enum perf_hw_cache_id`).
+    Cache:
+    /// The first-level data cache.
+    L1Data = 0, "L1-dcache" | "l1-d" | "l1d" | "L1-data";
+    /// The first-level instruction cache.
+    L1Instruction = 1, "L1-icache" | "l1-i" | "l1i" | "L1-instruction";
+    /// The last-level cache.
+    LastLevel = 2, "LLC" | "L2";
+    /// The translation look-aside buffer for data.
+    DataTlb = 3, "dTLB" | "d-tlb" | "Data-TLB";
+    /// The translation look-aside buffer for instructions.
+    InstructionTlb = 4, "iTLB" | "i-tlb" | "Instruction-TLB";
+    /// The branch prediction unit.
+    BranchPrediction = 5, "branch" | "bpu" | "btb" | "bpc";
+    /// Memory of this NUMA node.
+    Node = 6, "node";
+}
+
+parts! {
+    /// What was asked of the cache (`enum perf_hw_cache_op_id`).
+    CacheOp:
+    /// Reads.
+    Read = 0, "load" | "loads" | "read";
+    /// Writes.
+    Write = 1, "store" | "stores" | "write";
+    /// Fetches ahead of need.
+    Prefetch = 2, "prefetch" | "prefetches" | "speculative-read" | "speculative-load";
+}
+
+parts! {
+    /// What came of it (`enum perf_hw_cache_op_result_id`).
+    CacheResult:
+    /// All, hits and misses.
+    Access = 0, "refs" | "Reference" | "ops" | "access";
+    /// Misses alone.
+    Miss = 1, "misses" | "miss";
+}
+
+/// One of the kernel's generic cache events.
+///
+/// ```
+/// use perfmark_rdpmc::{Cache, CacheEvent, CacheOp, CacheResult, Event};
+///
+/// let misses = CacheEvent::new(Cache::L1Data, CacheOp::Read, CacheResult::Miss).expect("the L1 data cache is read");
+/// assert_eq!("L1-dcache-load-misses".parse(), Ok(Event::from(misses)));
+/// assert!(CacheEvent::new(Cache::InstructionTlb, CacheOp::Write, CacheResult::Miss).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheEvent {
+    cache: Cache,
+    op: CacheOp,
+    result: CacheResult,
+}
+
+impl CacheEvent {
+    /// None for an operation that the cache does not know: instruction caches are not written, and the TLB for instructions and the
+    /// branch prediction are read alone (as perf has it, `evsel__hw_cache_stat` in `tools/perf/util/evsel.c`).
+    #[must_use]
+    pub fn new(cache: Cache, op: CacheOp, result: CacheResult) -> Option<Self> {
+        let known = match cache {
+            Cache::L1Data | Cache::LastLevel | Cache::DataTlb | Cache::Node => true,
+            Cache::L1Instruction => op != CacheOp::Write,
+            Cache::InstructionTlb | Cache::BranchPrediction => op == CacheOp::Read,
+        };
+        known.then_some(Self { cache, op, result })
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let ops = |cache| CacheOp::ALL.iter().map(move |&op| (cache, op));
+        let results = |(cache, op)| CacheResult::ALL.iter().filter_map(move |&result| Self::new(cache, op, result));
+        Cache::ALL.iter().copied().flat_map(ops).flat_map(results)
+    }
+
+    /// The cache.
+    #[must_use]
+    pub fn cache(self) -> Cache {
+        self.cache
+    }
+
+    /// The operation.
+    #[must_use]
+    pub fn op(self) -> CacheOp {
+        self.op
+    }
+
+    /// The result.
+    #[must_use]
+    pub fn result(self) -> CacheResult {
+        self.result
+    }
+
+    /// The `config` of `PERF_TYPE_HW_CACHE`.
+    pub(crate) fn config(self) -> u64 {
+        self.cache as u64 | (self.op as u64) << 8 | (self.result as u64) << 16
+    }
+
+    /// Cache, operation and result by any of perf's names; without an operation reads are meant, without a result accesses.
+    /// The last two may be swapped. What is a cache's name but goes on otherwise is none of these events.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        let (cache, mut rest) = take(Cache::ALL, Cache::names, name)?;
+        let (mut op, mut result) = (None, None);
+        while !rest.is_empty() {
+            if let Some((found, after)) = take(CacheOp::ALL, CacheOp::names, rest).filter(|_| op.is_none()) {
+                (op, rest) = (Some(found), after);
+            } else if let Some((found, after)) =
+                take(CacheResult::ALL, CacheResult::names, rest).filter(|_| result.is_none())
+            {
+                (result, rest) = (Some(found), after);
+            } else {
+                return None;
+            }
+        }
+        if name.ends_with('-') {
+            return None;
+        }
+        Self::new(cache, op.unwrap_or(CacheOp::Read), result.unwrap_or(CacheResult::Access))
+    }
+}
+
+impl fmt::Display for CacheEvent {
+    /// As perf shows it: `L1-dcache-loads`, `L1-dcache-load-misses`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cache, op) = (self.cache.names()[0], self.op.names());
+        match self.result {
+            CacheResult::Access => write!(f, "{cache}-{}", op[1]),
+            CacheResult::Miss => write!(f, "{cache}-{}-misses", op[0]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_that_perf_takes_is_the_event_that_perf_means() {
+        for event in CacheEvent::all() {
+            assert_eq!(CacheEvent::from_name(&event.to_string()), Some(event));
+            for cache in event.cache.names() {
+                for op in event.op.names() {
+                    for result in event.result.names() {
+                        assert_eq!(CacheEvent::from_name(&format!("{cache}-{op}-{result}")), Some(event));
+                        assert_eq!(CacheEvent::from_name(&format!("{cache}-{result}-{op}")), Some(event));
+                    }
+                }
+            }
+        }
+        assert_eq!(CacheEvent::all().count(), 2 * (3 + 2 + 3 + 3 + 1 + 1 + 3));
+    }
+
+    #[test]
+    fn the_numbers_are_the_kernels() {
+        // As `perf stat -vv` of linux 6.1 shows them.
+        for (name, config) in [
+            ("l1d", 0),
+            ("l1d-misses", 0x10000),
+            ("L1-dcache-load-misses", 0x10000),
+            ("LLC-miss", 0x10002),
+            ("dTLB-store-miss", 0x10103),
+            ("bpu", 5),
+            ("L1-dcache-prefetches", 0x200),
+            ("node-prefetch-misses", 0x10206),
+            ("branch-load-misses", 0x10005),
+        ] {
+            assert_eq!(CacheEvent::from_name(name).map(CacheEvent::config), Some(config), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_perf_does_not_take_is_none() {
+        for name in [
+            "L1-icache-stores",
+            "iTLB-prefetches",
+            "l1d-",
+            "l1d--loads",
+            "L1",
+            "LLC-loads-loads",
+            "LLC-miss-refs",
+            "nodes",
+            "é",
+        ] {
+            assert_eq!(CacheEvent::from_name(name), None, "{name}");
+        }
+    }
+}

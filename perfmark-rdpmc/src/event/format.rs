@@ -1,0 +1,129 @@
+//! `format/*` of a PMU: which bits of `struct perf_event_attr` a term fills.
+
+use std::str::FromStr;
+
+/// The words of `struct perf_event_attr` that a PMU's fields lie in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// `config`, `config1`, `config2`, `config3` (the last since linux 6.3).
+    pub(crate) config: [u64; 4],
+}
+
+/// Where in the words a field lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    word: usize,
+    /// The field's bits. The value's lowest bit goes to the lowest of them, however the file orders them (`perf_pmu__format_value`).
+    mask: u64,
+}
+
+/// The number of a word by its name.
+pub(crate) fn word(name: &str) -> Option<usize> {
+    ["config", "config1", "config2", "config3"].iter().position(|&word| word == name)
+}
+
+impl Format {
+    /// Bits that the field has.
+    pub(crate) fn width(self) -> u32 {
+        self.mask.count_ones()
+    }
+
+    /// The greatest value that fits.
+    pub(crate) fn max(self) -> u64 {
+        1u64.checked_shl(self.width()).map_or(u64::MAX, |beyond| beyond - 1)
+    }
+
+    /// Puts the field's value in place of whatever it was. The value fits.
+    pub(crate) fn set(self, words: &mut Words, value: u64) {
+        let word = &mut words.config[self.word];
+        *word &= !self.mask;
+        let (mut mask, mut value) = (self.mask, value);
+        while mask != 0 && value != 0 {
+            let lowest = mask & mask.wrapping_neg();
+            if value & 1 != 0 {
+                *word |= lowest;
+            }
+            mask ^= lowest;
+            value >>= 1;
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    /// `config:0-7,32-35`, `config1:44`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed = || format!("{text:?} is no format such as config1:1,6-10,44");
+        let (name, ranges) = text.split_once(':').ok_or_else(malformed)?;
+        let word =
+            word(name).ok_or_else(|| format!("{name:?} is no word that this version knows, in the format {text:?}"))?;
+        let mut mask = 0;
+        for range in ranges.split(',') {
+            let (low, high) = range.split_once('-').unwrap_or((range, range));
+            let bit = |text: &str| text.parse::<u32>().ok().filter(|&bit| bit < 64).ok_or_else(malformed);
+            let (low, high) = (bit(low)?, bit(high)?);
+            let above = high.checked_sub(low).ok_or_else(malformed)?;
+            mask |= (u64::MAX >> (63 - above)) << low;
+        }
+        Ok(Self { word, mask })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(format: &str, value: u64) -> [u64; 4] {
+        let mut words = Words::default();
+        format.parse::<Format>().expect(format).set(&mut words, value);
+        words.config
+    }
+
+    #[test]
+    fn a_value_lies_in_the_bits_that_the_format_names() {
+        assert_eq!(set("config:0-7", 0xc2), [0xc2, 0, 0, 0]);
+        assert_eq!(set("config:0-7,32-35", 0xfed), [0xf_0000_00ed, 0, 0, 0]);
+        assert_eq!(set("config1:1,6-10,44", 0b101_0101), [0, 1 << 1 | 0b01010 << 6 | 1 << 44, 0, 0]);
+        assert_eq!(set("config2:63", 1), [0, 0, 1 << 63, 0]);
+        assert_eq!(set("config3:0-63", u64::MAX), [0, 0, 0, u64::MAX]);
+    }
+
+    #[test]
+    fn a_value_takes_the_place_of_the_one_before() {
+        let format: Format = "config1:0-15".parse().expect("a format");
+        let mut words = Words { config: [0, 0xf_0003, 0, 0] };
+        format.set(&mut words, 30);
+        assert_eq!(words.config, [0, 0xf_001e, 0, 0]);
+    }
+
+    #[test]
+    fn width_and_greatest_value_are_those_of_all_bits() {
+        for (format, width, max) in
+            [("config:0-63", 64, u64::MAX), ("config:3", 1, 1), ("config:0-7,32-35", 12, 0xfff), ("config:1,1", 1, 1)]
+        {
+            let format: Format = format.parse().expect(format);
+            assert_eq!((format.width(), format.max()), (width, max));
+        }
+    }
+
+    #[test]
+    fn what_is_no_format_is_told() {
+        for wrong in [
+            "",
+            "config",
+            "config:",
+            "config:64",
+            "config:7-0",
+            "config:-1",
+            "config:0-",
+            "config4:0",
+            "config:0,,1",
+            "config:+1",
+            "attr:0",
+        ] {
+            // `+1` is a number to Rust.
+            assert!(wrong == "config:+1" || wrong.parse::<Format>().is_err(), "{wrong}");
+        }
+    }
+}

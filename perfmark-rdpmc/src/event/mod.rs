@@ -1,0 +1,256 @@
+//! What can be counted, in perf's own grammar.
+//!
+//! An event is parsed without a machine, so that a program's settings mean the same everywhere, and resolved on one: the numbers for the
+//! kernel stand in that machine's sysfs and tracefs.
+
+mod term;
+mod modifier;
+mod generic;
+mod cache;
+mod breakpoint;
+mod nearest;
+mod parse;
+mod format;
+mod pmu;
+mod encoding;
+mod terms;
+mod probe;
+mod tracepoint;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use breakpoint::{Access, Breakpoint};
+pub use cache::{Cache, CacheEvent, CacheOp, CacheResult};
+pub(crate) use encoding::CountedBy;
+pub use encoding::Encoding;
+pub use generic::{Hardware, Software};
+pub use modifier::{Modifier, Modifiers};
+pub use term::{Term, Value};
+
+use crate::error::Error;
+
+/// Something that the processor or the kernel counts, under perf's names.
+///
+/// | text | counts |
+/// |---|---|
+/// | `cycles`, `branch-misses`, `page-faults` | the kernel's generic events ([`Hardware`], [`Software`]) |
+/// | `L1-dcache-load-misses`, `dTLB-stores` | its generic cache events ([`CacheEvent`]) |
+/// | `r01c2` | the processor's event of that number, hexadecimal |
+/// | `cpu/event=0xc2,umask=1,inv/` | an event of a PMU of `/sys/bus/event_source/devices`, by the fields of its format |
+/// | `cpu/mem-loads,ldlat=30/`, `topdown-retiring` | an event that a PMU lists, alone or with other fields set; also without the PMU's name |
+/// | `sched:sched_switch` | a tracepoint; root alone may look up its number |
+/// | `mem:0x1000/8:w` | writes to 8 bytes at that address ([`Breakpoint`]) |
+/// | `uprobe/path=/bin/true,offset=0x1130/` | executions of the instruction at that offset in the file |
+/// | `kprobe/func=vfs_read/` | calls of that function of the kernel |
+/// | `1:2` | type and config of `struct perf_event_attr` |
+///
+/// Behind it may stand modifiers ([`Modifier`]), as in `cycles:uk` and `cpu/event=0xc2/u`. Without any, user mode alone is counted
+/// (perf counts all modes then): the same name means the same whatever a user's rights. An underscore may stand for a hyphen in
+/// generic names, so that a name can be a Rust identifier: `branch_misses`. Where fields of an event that a PMU lists are given
+/// again, the given ones hold (perf mixes their bits).
+///
+/// ```
+/// use perfmark_rdpmc::{Event, Hardware};
+///
+/// let event: Event = "branch_misses".parse()?;
+/// assert_eq!(event, Hardware::BranchMisses.into());
+/// assert_eq!(event.to_string(), "branch-misses");
+///
+/// let stalls: Event = "cpu/event=0xa2,umask=1,cmask=4/u".parse()?;
+/// assert_eq!(stalls.to_string(), "cpu/event=0xa2,umask=0x1,cmask=0x4/u");
+/// # Ok::<(), perfmark_rdpmc::Error>(())
+/// ```
+///
+/// Writing an event and parsing what was written gives the same event.
+///
+/// # Errors
+///
+/// Parsing tells what is wrong with the text. A well-formed name that no machine has to have (`topdown-retiring`) is looked up, and a wrong
+/// one answered with the nearest that there are, by [`resolve`](Self::resolve), which opening does, too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    kind: Kind,
+    modifiers: Modifiers,
+}
+
+/// What kind of event it is, without its modifiers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// One of the kernel's generic hardware events.
+    Hardware(Hardware),
+    /// Something that the kernel counts.
+    Software(Software),
+    /// One of the kernel's generic cache events.
+    Cache(CacheEvent),
+    /// A number from the processor's manual: on x86 unit mask and event select (`r01c2`), on arm64 the event.
+    Raw(u64),
+    /// Type and config of `struct perf_event_attr`.
+    Numbered {
+        /// The kernel's number for the kind of event, or a PMU's `type` in sysfs.
+        kind: u32,
+        /// The event's number among its kind.
+        config: u64,
+    },
+    /// A tracepoint.
+    Tracepoint {
+        /// The part of the kernel that has it.
+        system: String,
+        /// Its name there.
+        name: String,
+    },
+    /// Accesses of an address.
+    Breakpoint(Breakpoint),
+    /// An event of a named PMU.
+    Pmu {
+        /// The PMU's name in sysfs, or the start of the names of several core PMUs (`cpu` for `cpu_core` and `cpu_atom`), or an event that
+        /// core PMUs have (`stall_slot/threshold=2/`).
+        pmu: String,
+        /// The terms between the slashes.
+        terms: Vec<Term>,
+    },
+    /// An event that the machine's PMUs may list.
+    Named(String),
+}
+
+impl Event {
+    /// The processor's event of that number, as its manual has it.
+    #[must_use]
+    pub fn raw(config: u64) -> Self {
+        Kind::Raw(config).into()
+    }
+
+    /// What kind of event it is.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The modifiers behind it.
+    #[must_use]
+    pub fn modifiers(&self) -> Modifiers {
+        self.modifiers
+    }
+
+    /// The same with a modifier more.
+    #[must_use]
+    pub fn with(mut self, modifier: Modifier) -> Self {
+        self.modifiers = self.modifiers.with(modifier);
+        self
+    }
+
+    /// The name given in the text by `name=`.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        let Kind::Pmu { terms, .. } = &self.kind else { return None };
+        match terms.iter().find(|term| term.name == "name")?.value()? {
+            Value::Text(label) => Some(label),
+            Value::Number(_) => None,
+        }
+    }
+
+    /// Whether a hardware counter counts it, as far as the text tells: whether a thread may read it without the kernel.
+    #[must_use]
+    pub fn is_hardware(&self) -> bool {
+        match &self.kind {
+            Kind::Hardware(_) | Kind::Cache(_) | Kind::Raw(_) | Kind::Named(_) => true,
+            Kind::Software(_) | Kind::Tracepoint { .. } | Kind::Breakpoint(_) => false,
+            Kind::Numbered { kind, .. } => encoding::may_be_hardware(*kind),
+            Kind::Pmu { pmu, .. } => !pmu::OF_THE_KERNEL.contains(&pmu.as_str()),
+        }
+    }
+
+    /// Whether its values are nanoseconds.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        matches!(self.kind, Kind::Software(Software::CpuClock | Software::TaskClock))
+    }
+
+    /// The same event with other modifiers, to be shown.
+    pub(crate) fn shown_with(&self, modifiers: Modifiers) -> impl fmt::Display + '_ {
+        Shown { kind: &self.kind, modifiers }
+    }
+}
+
+struct Shown<'a> {
+    kind: &'a Kind,
+    modifiers: Modifiers,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        let between = if matches!(self.kind, Kind::Pmu { .. }) { "" } else { ":" };
+        if self.modifiers.is_empty() { Ok(()) } else { write!(f, "{between}{}", self.modifiers) }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hardware(event) => f.write_str(event.name()),
+            Self::Software(event) => f.write_str(event.name()),
+            Self::Cache(event) => write!(f, "{event}"),
+            Self::Raw(config) => write!(f, "r{config:x}"),
+            Self::Numbered { kind, config } => write!(f, "{kind}:{config:#x}"),
+            Self::Tracepoint { system, name } => write!(f, "{system}:{name}"),
+            Self::Breakpoint(breakpoint) => write!(f, "{breakpoint}"),
+            Self::Pmu { pmu, terms } => {
+                write!(f, "{pmu}/")?;
+                for (at, term) in terms.iter().enumerate() {
+                    write!(f, "{}{term}", if at == 0 { "" } else { "," })?;
+                }
+                f.write_str("/")
+            }
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.shown_with(self.modifiers))
+    }
+}
+
+impl FromStr for Event {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse::event(text).map_err(|why| Error::name(format!("event {text:?}"), why))
+    }
+}
+
+impl From<Kind> for Event {
+    fn from(kind: Kind) -> Self {
+        Self { kind, modifiers: Modifiers::default() }
+    }
+}
+
+impl From<Hardware> for Event {
+    fn from(event: Hardware) -> Self {
+        Kind::Hardware(event).into()
+    }
+}
+
+impl From<Software> for Event {
+    fn from(event: Software) -> Self {
+        Kind::Software(event).into()
+    }
+}
+
+impl From<CacheEvent> for Event {
+    fn from(event: CacheEvent) -> Self {
+        Kind::Cache(event).into()
+    }
+}
+
+impl From<Breakpoint> for Event {
+    fn from(breakpoint: Breakpoint) -> Self {
+        Kind::Breakpoint(breakpoint).into()
+    }
+}

@@ -1,0 +1,219 @@
+//! An event on a machine: its numbers there.
+
+use super::breakpoint::Breakpoint;
+use super::cache::CacheEvent;
+use super::encoding::Encoding;
+use super::generic::{Hardware, Software};
+use super::nearest::{did_you_mean, nearest};
+use super::pmu::Pmu;
+use super::term::Term;
+use super::{Event, Kind, parse, probe, terms, tracepoint};
+use crate::error::Error;
+use crate::machine::{DEVICES, Machine};
+use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE};
+
+impl Event {
+    /// Its numbers on `machine`: one encoding, or one for each core PMU where the machine has several kinds of core, and the event is not
+    /// aimed at one of them. Never none.
+    ///
+    /// Where there are several, each counts on its own kind of core, so all have to be opened and their counts added.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::{Event, Machine};
+    ///
+    /// let wrong: Event = "page-fualts".parse()?;
+    /// let error = wrong.resolve(&Machine::here()).expect_err("no machine has it");
+    /// assert!(error.is_unknown_name() && error.to_string().contains("did you mean page-faults?"));
+    /// # Ok::<(), perfmark_rdpmc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the machine has no such PMU, event, field or tracepoint (with the nearest that it has), where a value does not fit its field (with
+    /// the field's width), and where sysfs or tracefs cannot be read.
+    pub fn resolve(&self, machine: &Machine) -> Result<Vec<Encoding>, Error> {
+        let tried = || format!("event {:?}", self.to_string());
+        let unknown = |why: String| Error::name(tried(), why);
+        match &self.kind {
+            Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(unknown),
+            Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(unknown),
+            Kind::Raw(config) => on_cores(machine, TYPE_RAW, *config).map_err(unknown),
+            Kind::Software(event) => Ok(vec![Encoding::new(TYPE_SOFTWARE, *event as u64)]),
+            Kind::Numbered { kind, config } => {
+                numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(unknown)
+            }
+            Kind::Breakpoint(breakpoint) => {
+                breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(tried(), why))
+            }
+            Kind::Tracepoint { system, name } => {
+                tracepoint::encode(machine, &tried, system, name).map(|encoding| vec![encoding])
+            }
+            Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(unknown),
+            Kind::Named(name) => named(machine, name).map_err(unknown),
+        }
+    }
+}
+
+impl Breakpoint {
+    fn encode(self) -> Result<Encoding, String> {
+        if let Some(why) = self.refusal() {
+            return Err(why);
+        }
+        let mut encoding = Encoding::new(TYPE_BREAKPOINT, 0);
+        (encoding.config1, encoding.config2) = (self.address, u64::from(self.length()));
+        encoding.bp_type = self.access as u32;
+        Ok(encoding)
+    }
+}
+
+impl Machine {
+    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some want more terms, some PMUs cannot count for one
+    /// thread; [`Event::resolve`] and opening tell.
+    ///
+    /// ```
+    /// for event in perfmark_rdpmc::Machine::here().events() {
+    ///     println!("{event}");
+    /// }
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        let pmus = self.names(DEVICES);
+        let pmus = pmus.iter().filter_map(|name| Pmu::find(self, name).ok()?);
+        let texts = pmus.flat_map(|pmu| pmu.events().into_iter().map(move |event| format!("{}/{event}/", pmu.name())));
+        texts.filter_map(|text| text.parse().ok()).collect()
+    }
+}
+
+fn core_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, String> {
+    let names = machine.core_pmus();
+    names.iter().filter_map(|name| Pmu::find(machine, name).transpose()).collect()
+}
+
+/// An event that every core PMU knows by the same number. With one of them, or none, the kernel chooses; of several each has to be
+/// named (`PERF_PMU_TYPE_SHIFT` in `include/uapi/linux/perf_event.h`).
+fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, String> {
+    let pmus = core_pmus(machine)?;
+    if let [] | [_] = pmus[..] {
+        let mut encoding = Encoding::new(kind, config);
+        if let Some(pmu) = pmus.first().filter(|pmu| pmu.kind == kind) {
+            encoding.counted_by = terms::counted_by(pmu, &encoding);
+        }
+        return Ok(vec![encoding]);
+    }
+    let aimed = pmus.into_iter().map(|pmu| {
+        let mut encoding = match kind {
+            TYPE_RAW => Encoding::new(pmu.kind, config),
+            _ => Encoding::new(kind, u64::from(pmu.kind) << 32 | config),
+        };
+        encoding.counted_by = terms::counted_by(&pmu, &encoding);
+        encoding.pmu = Some(pmu.name().into());
+        encoding
+    });
+    Ok(aimed.collect())
+}
+
+/// Type and config as they are; the type may be a PMU's.
+fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, String> {
+    let mut encoding = Encoding::new(kind, config);
+    let names = machine.names(DEVICES);
+    let mut pmus = names.iter().filter_map(|name| Pmu::find(machine, name).ok()?);
+    if let Some(pmu) = pmus.find(|pmu| pmu.kind == kind) {
+        if probe::is_probe(pmu.name()) {
+            return Err(format!("{} wants a place besides: {}", pmu.name(), probe::example(pmu.name())));
+        }
+        if pmu.is_core() {
+            encoding.counted_by = terms::counted_by(&pmu, &encoding);
+        }
+        encoding.pmu = Some(pmu.name().into());
+    }
+    Ok(encoding)
+}
+
+/// On the PMU of that name, or on each of the core PMUs whose names begin so.
+fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding>, String> {
+    let cores = core_pmus(machine)?;
+    let several = cores.len() > 1;
+    if let Some(pmu) = Pmu::find(machine, name)? {
+        let encoding =
+            if probe::is_probe(name) { probe::encode(&pmu, terms) } else { terms::encode(&pmu, terms, several) };
+        return Ok(vec![encoding?]);
+    }
+    let mut alike: Vec<&Pmu<'_>> = cores.iter().filter(|pmu| pmu.name().starts_with(name)).collect();
+    let mut terms = terms.to_vec();
+    if alike.is_empty() {
+        // Not a PMU but an event of one.
+        let is_generic = parse::generic(name).is_some();
+        alike.extend(cores.iter().filter(|pmu| is_generic || pmu.events().iter().any(|event| event == name)));
+        terms.insert(0, Term { name: name.into(), value: None });
+    }
+    let (mut encodings, mut refusal) = (Vec::new(), None);
+    for pmu in alike {
+        match terms::encode(pmu, &terms, several) {
+            Ok(encoding) => encodings.push(encoding),
+            Err(why) => refusal = refusal.or(Some(why)),
+        }
+    }
+    match refusal {
+        _ if !encodings.is_empty() => Ok(encodings),
+        Some(why) => Err(why),
+        None => Err(no_pmu(machine, name)),
+    }
+}
+
+fn no_pmu(machine: &Machine, name: &str) -> String {
+    let all = machine.names(DEVICES);
+    if all.is_empty() {
+        return format!("there is no PMU {name}: this machine's sysfs shows none");
+    }
+    let near = nearest(name, all.iter().map(String::as_str));
+    format!("there is no PMU {name}{}; there are {}", did_you_mean(&near), all.join(", "))
+}
+
+/// An event of that name in a PMU's list: of the core PMUs all that have it, else the first of the others.
+fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, String> {
+    let (cores, all) = (core_pmus(machine)?, machine.names(DEVICES));
+    let several = cores.len() > 1;
+    let encode = |pmu: &Pmu<'_>| -> Result<Option<Encoding>, String> {
+        let same = |event: &String| event.replace('_', "-") == name.replace('_', "-");
+        let events = pmu.events();
+        let Some(event) =
+            events.iter().find(|event| *event == name).or_else(|| events.iter().find(|event| same(event)))
+        else {
+            return Ok(None);
+        };
+        terms::encode(pmu, &[Term { name: event.clone(), value: None }], several).map(Some)
+    };
+    let on_cores: Vec<Encoding> = cores.iter().filter_map(|pmu| encode(pmu).transpose()).collect::<Result<_, _>>()?;
+    if !on_cores.is_empty() {
+        return Ok(on_cores);
+    }
+    for pmu in all.iter().filter_map(|pmu| Pmu::find(machine, pmu).ok().flatten()) {
+        if let Some(encoding) = encode(&pmu)? {
+            return Ok(vec![encoding]);
+        }
+    }
+    Err(unknown(machine, name))
+}
+
+/// The generic names and this machine's events, of which those nearest to `name` are told.
+fn unknown(machine: &Machine, name: &str) -> String {
+    let caches: Vec<String> = CacheEvent::all().map(|event| event.to_string()).collect();
+    let listed: Vec<String> = machine
+        .names(DEVICES)
+        .iter()
+        .filter_map(|pmu| Pmu::find(machine, pmu).ok()?)
+        .flat_map(|pmu| pmu.events())
+        .collect();
+    let hardware = Hardware::ALL.iter().flat_map(|event| event.names()).copied();
+    let software = Software::ALL.iter().flat_map(|event| event.names()).copied();
+    let near = nearest(name, hardware.chain(software).chain(caches.iter().chain(&listed).map(String::as_str)));
+    if !near.is_empty() {
+        return format!("this machine has no such event{}", did_you_mean(&near));
+    }
+    let shown = Hardware::ALL.iter().map(|event| event.name()).chain(Software::ALL.iter().map(|event| event.name()));
+    format!(
+        "this machine has no such event; there are {}, cache events as L1-dcache-load-misses, raw ones as r1c2 (hexadecimal), and \
+         those of a PMU as cpu/event=0xc2/",
+        shown.collect::<Vec<_>>().join(", ")
+    )
+}

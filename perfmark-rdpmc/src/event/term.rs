@@ -1,0 +1,161 @@
+//! The terms of `pmu/term,term=value/`.
+
+use std::fmt;
+
+/// One term of an event on a named PMU: a field of its format, an event of its list, or a word of the grammar such as `config1`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Term {
+    pub(super) name: String,
+    pub(super) value: Option<Value>,
+}
+
+/// What a term is set to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Value {
+    /// Written in decimal, hexadecimal (`0x1f`) or octal (`0o17`: as in perf, a leading 0 alone stays decimal).
+    Number(u64),
+    /// A name or a path; between `'` if it holds a comma.
+    Text(String),
+}
+
+/// Terms whose values are text, whatever they look like.
+const TEXTS: &[&str] = &["name", "path", "func"];
+
+impl Term {
+    /// The field, event or word.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is set to, if anything.
+    #[must_use]
+    pub fn value(&self) -> Option<&Value> {
+        self.value.as_ref()
+    }
+
+    /// Parses a list of terms. Gives what is wrong where it is none.
+    pub(super) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let mut terms: Vec<Self> = Vec::new();
+        if text.is_empty() {
+            return Ok(terms);
+        }
+        for part in split_outside_quotes(text)? {
+            let term = Self::parse(part)?;
+            if terms.iter().any(|other| other.name == term.name) {
+                return Err(format!("the term {} is there twice", term.name));
+            }
+            terms.push(term);
+        }
+        Ok(terms)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        if name.is_empty() {
+            return Err("a term is missing: two commas or slashes, or = without a name before it".into());
+        }
+        if value.is_none()
+            && let Some(config) = raw(name)
+        {
+            return Ok(Self { name: "config".into(), value: Some(Value::Number(config)) });
+        }
+        if let Some(wrong) = name.chars().find(|&c| !is_name_char(c)) {
+            return Err(format!("{wrong:?} cannot be part of a term's name, in {text:?}"));
+        }
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+            return Err(format!("a term begins with a letter, and {text:?} does not; a number alone is config={text}"));
+        }
+        let value = value.map(|value| Value::parse(name, value)).transpose()?;
+        Ok(Self { name: name.into(), value })
+    }
+}
+
+impl Value {
+    fn parse(name: &str, text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err(format!("nothing follows {name}="));
+        }
+        if let Some(inner) = text.strip_prefix('\'') {
+            let inner = inner.strip_suffix('\'').filter(|inner| !inner.contains('\''));
+            let inner = inner.filter(|inner| !inner.is_empty() && !inner.contains(char::is_control));
+            return inner
+                .map(|inner| Self::Text(inner.into()))
+                .ok_or_else(|| format!("{name}={text} is not closed by one '"));
+        }
+        if let Some(wrong) = text.chars().find(|&c| c == '\'' || c.is_control()) {
+            return Err(format!("{wrong:?} cannot be part of a value, in {name}={text:?}"));
+        }
+        if !TEXTS.contains(&name) && text.starts_with(|first: char| first.is_ascii_digit()) {
+            return number(text).map(Self::Number);
+        }
+        Ok(Self::Text(text.into()))
+    }
+}
+
+/// A number as perf writes it, or octal as Rust does.
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let (digits, radix) = match text.get(..2) {
+        Some("0x" | "0X") => (&text[2..], 16),
+        Some("0o") => (&text[2..], 8),
+        _ => (text, 10),
+    };
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return Err(format!("{text:?} is no number; they are written as 42, 0x2a or 0o52"));
+    }
+    u64::from_str_radix(digits, radix).map_err(|_| format!("{text} has more than 64 bits"))
+}
+
+/// `r1c2`, `r0x1c2`, `0x1c2`: a number that fills config, but not a word such as `ref` that happens to be of these letters.
+fn raw(text: &str) -> Option<u64> {
+    if let Some(digits) = text.strip_prefix('r') {
+        let digits = digits.strip_prefix("0x").unwrap_or(digits);
+        let hex = digits.len() <= 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let is_word = !digits.bytes().any(|digit| digit.is_ascii_digit());
+        return if hex && !is_word { u64::from_str_radix(digits, 16).ok() } else { None };
+    }
+    text.starts_with("0x").then(|| number(text).ok()).flatten()
+}
+
+pub(super) fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':')
+}
+
+fn split_outside_quotes(text: &str) -> Result<Vec<&str>, String> {
+    let (mut parts, mut start, mut quoted) = (Vec::new(), 0, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\'' => quoted = !quoted,
+            b',' if !quoted => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if quoted {
+        return Err(format!("a ' is not closed, in {text:?}"));
+    }
+    parts.push(&text[start..]);
+    Ok(parts)
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.value {
+            None => Ok(()),
+            Some(Value::Number(number)) => write!(f, "={number:#x}"),
+            Some(Value::Text(text)) => {
+                // What would read as something else: a number, a list.
+                let is_plain = !text.contains(',')
+                    && (TEXTS.contains(&self.name.as_str()) || !text.starts_with(|c: char| c.is_ascii_digit()));
+                if is_plain { write!(f, "={text}") } else { write!(f, "='{text}'") }
+            }
+        }
+    }
+}

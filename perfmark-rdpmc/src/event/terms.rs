@@ -1,0 +1,229 @@
+//! The terms of an event on one PMU, as numbers for the kernel.
+
+use super::encoding::{CountedBy, Encoding};
+use super::format::{Format, Words, word};
+use super::generic::Hardware;
+use super::nearest::{did_you_mean, nearest};
+use super::pmu::Pmu;
+use super::term::{Term, Value};
+use super::{Kind, parse};
+use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE};
+
+/// perf's terms about samples and about its own tools.
+const NOT_FOR_COUNTING: &[&str] = &[
+    "period",
+    "freq",
+    "time",
+    "call-graph",
+    "stack-size",
+    "max-stack",
+    "nr",
+    "inherit",
+    "no-inherit",
+    "overwrite",
+    "no-overwrite",
+    "percore",
+    "aux-output",
+    "aux-action",
+    "aux-sample-size",
+    "branch_type",
+    "metric-id",
+    "cpu",
+    "ratio-to-prev",
+];
+
+/// Where a name's encoding came from.
+enum Base {
+    /// Fields of the PMU's own format.
+    Fields,
+    /// One of the kernel's generic events, aimed at this PMU.
+    Generic { kind: u32, id: u64 },
+}
+
+/// `terms` on `pmu`. `several` tells that the machine has more than one core PMU, so that a generic event has to name its own.
+pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Encoding, String> {
+    let mut words = Words::default();
+    let mut base = Base::Fields;
+    let (mut scale, mut unit) = (None, None);
+    let mut fields: Vec<&Term> = Vec::new();
+    // The listed event first: fields given beside it hold against its own. A name that is both, perf takes for the event.
+    for term in terms.iter().filter(|term| !is_special(&term.name)) {
+        if term.value.is_some() {
+            fields.push(term);
+        } else if let Some(listed) = listed(pmu, &term.name, terms)? {
+            set_fields(pmu, &mut words, &listed.terms, terms)?;
+            (scale, unit) = (scale.or(pmu.scale(&listed.name)?), unit.or(pmu.unit(&listed.name)?));
+        } else if pmu.format(&term.name)?.is_some() {
+            fields.push(term);
+        } else if let Some((kind, id)) = generic(pmu, &term.name) {
+            base = Base::Generic { kind, id };
+        } else {
+            return Err(unknown(pmu, &term.name));
+        }
+    }
+    for term in terms {
+        if let Some(word) = word(&term.name) {
+            words.config[word] = value(term, 64)?;
+        }
+    }
+    for term in fields {
+        let field = pmu.format(&term.name)?.ok_or_else(|| unknown(pmu, &term.name))?;
+        set(&mut words, term, field, false)?;
+    }
+    let mut encoding = match base {
+        Base::Fields => Encoding::with_words(pmu.kind, words),
+        Base::Generic { .. } if words.config[0] != 0 => {
+            return Err(format!(
+                "{} does not list this generic event, so that no field of config can be set beside it",
+                pmu.name()
+            ));
+        }
+        Base::Generic { kind, id } => {
+            words.config[0] = if several { u64::from(pmu.kind) << 32 | id } else { id };
+            Encoding::with_words(kind, words)
+        }
+    };
+    check_threshold(pmu, terms)?;
+    encoding.counted_by = counted_by(pmu, &encoding);
+    encoding.pmu = Some(pmu.name().into());
+    (encoding.scale, encoding.unit) = (scale, unit);
+    Ok(encoding)
+}
+
+/// Words of the grammar, which are no fields of a PMU.
+fn is_special(name: &str) -> bool {
+    name == "name" || word(name).is_some()
+}
+
+struct Listed {
+    name: String,
+    terms: Vec<Term>,
+}
+
+/// The event of that name in the PMU's list. For the sake of fields given beside it, a generic event may stand there under any of its names
+/// (`cpu-cycles` for `cycles`).
+fn listed(pmu: &Pmu<'_>, name: &str, all: &[Term]) -> Result<Option<Listed>, String> {
+    let alone = all.iter().all(|term| term.name == name || term.name == "name");
+    let aliases = match parse::generic(name) {
+        Some(Kind::Hardware(event)) if !alone => event.names(),
+        _ => &[],
+    };
+    for name in std::iter::once(name).chain(aliases.iter().copied()) {
+        if let Some(terms) = pmu.event(name)? {
+            return Ok(Some(Listed { name: name.into(), terms }));
+        }
+    }
+    Ok(None)
+}
+
+/// A generic event's type and number, if the PMU is one of the cores' and so has them.
+fn generic(pmu: &Pmu<'_>, name: &str) -> Option<(u32, u64)> {
+    let (kind, id) = match parse::generic(name).filter(|_| pmu.is_core())? {
+        Kind::Hardware(event) => (TYPE_HARDWARE, event as u64),
+        Kind::Cache(event) => (TYPE_HW_CACHE, event.config()),
+        _ => return None,
+    };
+    Some((kind, id))
+}
+
+/// The fields that a listed event stands for. One set to `?` is for the user to give.
+fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term]) -> Result<(), String> {
+    for term in listed {
+        let is_parameter = matches!(&term.value, Some(Value::Text(text)) if text == "?");
+        if is_parameter {
+            if !given.iter().any(|given| given.name == term.name) {
+                let missing =
+                    listed.iter().filter(|term| matches!(&term.value, Some(Value::Text(text)) if text == "?"));
+                let missing: Vec<String> = missing.map(|term| format!("{}=", term.name)).collect();
+                return Err(format!("the event wants {} besides", missing.join(" and ")));
+            }
+        } else if let Some(word) = word(&term.name) {
+            words.config[word] = value(term, 64)?;
+        } else if let Some(field) = pmu.format(&term.name)? {
+            set(words, term, field, true)?;
+        } else if term.name != "name" {
+            return Err(format!(
+                "{} lists the event with a field {} that its format does not have",
+                pmu.name(),
+                term.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A field without a value is 1: in the PMU's own lists always, from a user if it has one bit only (as perf's `pmu_config_term` has it).
+fn set(words: &mut Words, term: &Term, field: Format, listed: bool) -> Result<(), String> {
+    let (width, max) = (field.width(), field.max());
+    let value = match term.value {
+        None if listed || width == 1 => 1,
+        None => return Err(format!("{} needs a value: it has {width} bits ({}=0 to {max:#x})", term.name, term.name)),
+        Some(_) => value(term, width)?,
+    };
+    if value > max {
+        return Err(format!("{}={value:#x} is too much: it has {width} bits, at most {max:#x}", term.name));
+    }
+    field.set(words, value);
+    Ok(())
+}
+
+fn value(term: &Term, width: u32) -> Result<u64, String> {
+    match &term.value {
+        Some(Value::Number(number)) => Ok(*number),
+        Some(Value::Text(text)) => Err(format!("{}={text:?} is no number (of {width} bits)", term.name)),
+        None => Err(format!("{} needs a value: it has {width} bits", term.name)),
+    }
+}
+
+/// `threshold`, `threshold_compare`, `threshold_count` of Armv8.8: count only cycles in which an event happens often enough.
+fn check_threshold(pmu: &Pmu<'_>, terms: &[Term]) -> Result<(), String> {
+    let given = |name: &str| terms.iter().find(|term| term.name == name);
+    // Other PMUs have fields of these names, too: Intel's memory controllers.
+    let Some(max) = pmu.threshold_max() else { return Ok(()) };
+    let threshold = given("threshold").map_or(Ok(0), |term| value(term, 12))?;
+    if threshold == 0 {
+        return match given("threshold_compare").or_else(|| given("threshold_count")) {
+            Some(term) => Err(format!("{} does nothing without threshold=", term.name)),
+            None => Ok(()),
+        };
+    }
+    match max {
+        0 => Err("this processor's counters have no thresholds (caps/threshold_max is 0)".into()),
+        _ if threshold > max => {
+            Err(format!("threshold={threshold} is too much: this processor takes at most {max} (caps/threshold_max)"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Slots and the metrics made of them have event 0 with unit mask 4, or 0x80 and more, on an Intel PMU that lists slots
+/// (`is_slots_event`, `is_metric_event` in `arch/x86/events/perf_event.h`, linux 6.12).
+pub(super) fn counted_by(pmu: &Pmu<'_>, encoding: &Encoding) -> CountedBy {
+    if !pmu.is_core() {
+        return CountedBy::Kernel;
+    }
+    let own_fields = encoding.kind == pmu.kind;
+    let is_slots = matches!(
+        encoding.config & 0xffff,
+        0x0400 | 0x8000 | 0x8100 | 0x8200 | 0x8300 | 0x8400 | 0x8500 | 0x8600 | 0x8700
+    );
+    if own_fields && is_slots && pmu.events().iter().any(|event| event == "slots") {
+        CountedBy::Topdown
+    } else {
+        CountedBy::Core
+    }
+}
+
+fn unknown(pmu: &Pmu<'_>, name: &str) -> String {
+    if NOT_FOR_COUNTING.contains(&name) {
+        return format!("{name} concerns samples or perf's own tools, and is of no use to counting; leave it out");
+    }
+    let (events, fields) = (pmu.events(), pmu.fields());
+    let generic: &[&str] =
+        if pmu.is_core() { &["config", "config1", "config2", "config3", "name"] } else { &["config", "name"] };
+    let hardware = Hardware::ALL.iter().filter(|_| pmu.is_core()).flat_map(|event| event.names());
+    let all = events.iter().chain(&fields).map(String::as_str).chain(generic.iter().copied()).chain(hardware.copied());
+    let near = nearest(name, all);
+    let fields = if fields.is_empty() { "none".into() } else { fields.join(", ") };
+    format!("{} has neither an event nor a field {name}{}; its fields are {fields}", pmu.name(), did_you_mean(&near))
+}

@@ -1,0 +1,190 @@
+//! The grammar: what is taken, how it is written, what is told of the rest.
+
+use super::*;
+use crate::machine::Machine;
+
+fn parse(text: &str) -> Event {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn told(text: &str) -> String {
+    match text.parse::<Event>() {
+        Ok(event) => panic!("{text:?} is {event:?}"),
+        Err(error) => {
+            assert!(error.is_unknown_name(), "{error}");
+            error.to_string()
+        }
+    }
+}
+
+#[test]
+fn every_generic_name_reads_back_as_its_event() {
+    let all = Hardware::ALL.iter().map(|&event| Event::from(event));
+    let all = all.chain(Software::ALL.iter().map(|&event| event.into())).chain(CacheEvent::all().map(Event::from));
+    for event in all.chain([Event::raw(0), Event::raw(0x1c2), Event::raw(u64::MAX)]) {
+        assert_eq!(event.to_string().parse(), Ok(event.clone()));
+        assert_eq!(event.to_string().replace('-', "_").parse(), Ok(event.clone()), "as a Rust identifier");
+        let whole = Modifier::ALL.iter().fold(event, |event, &modifier| event.with(modifier));
+        assert_eq!(whole.to_string().parse(), Ok(whole));
+    }
+}
+
+/// What is taken, and how it is written then.
+const WRITTEN: &[(&str, &str)] = &[
+    ("cpu-cycles", "cycles"),
+    ("branch-instructions:uk", "branches:uk"),
+    ("cycles:ku", "cycles:uk"),
+    ("cycles:HGIDeu", "cycles:uGHIDe"),
+    ("cycles//u", "cycles:u"),
+    ("cs:k", "context-switches:k"),
+    ("l1d-miss", "L1-dcache-load-misses"),
+    ("LLC", "LLC-loads"),
+    ("llc_stores", "LLC-stores"),
+    ("rC2", "rc2"),
+    ("r0x01c2:u", "r1c2:u"),
+    ("1:2", "1:0x2"),
+    ("0x4:0x3c:u", "4:0x3c:u"),
+    ("mem-loads", "mem-loads"),
+    ("topdown_retiring:u", "topdown_retiring:u"),
+    ("sched:sched_switch", "sched:sched_switch"),
+    ("sched:sched_switch:k", "sched:sched_switch:k"),
+    ("my-system:event.1:ku", "my-system:event.1:uk"),
+    ("mem:0x1000", "mem:0x1000:rw"),
+    ("mem:4096/8:w", "mem:0x1000/8:w"),
+    ("mem:0x1000:wr:u", "mem:0x1000:rw:u"),
+    ("mem:0x1000/1:u", "mem:0x1000/1:rw:u"),
+    ("mem:0x1000:x", "mem:0x1000:x"),
+    ("cpu//", "cpu//"),
+    ("cpu/event=0xc2,umask=1,inv/u", "cpu/event=0xc2,umask=0x1,inv/u"),
+    ("cpu/event=194,cmask=0o17/:uk", "cpu/event=0xc2,cmask=0xf/uk"),
+    ("cpu/event=010/", "cpu/event=0xa/"),
+    ("cpu/r01c2/", "cpu/config=0x1c2/"),
+    ("cpu/0x1c2/", "cpu/config=0x1c2/"),
+    ("cpu/config=1,config1=2,config2=3,config3=4/", "cpu/config=0x1,config1=0x2,config2=0x3,config3=0x4/"),
+    ("cpu/mem-loads,ldlat=30,name=loads/", "cpu/mem-loads,ldlat=0x1e,name=loads/"),
+    ("cpu/event=1,name='LSD.UOPS:cmask=0x1'/", "cpu/event=0x1,name=LSD.UOPS:cmask=0x1/"),
+    ("cpu/event=1,name='a, b'/", "cpu/event=0x1,name='a, b'/"),
+    ("cpu/event=1,name=5/", "cpu/event=0x1,name=5/"),
+    ("uprobe/path=/lib/x.so,offset=0x20,retprobe/u", "uprobe/path=/lib/x.so,offset=0x20,retprobe/u"),
+    ("uprobe/path='/tmp/a b, c',offset=0/", "uprobe/path='/tmp/a b, c',offset=0x0/"),
+    ("stall_slot/threshold=2/", "stall_slot/threshold=0x2/"),
+    ("cycles/threshold=2/u", "cycles/threshold=0x2/u"),
+];
+
+#[test]
+fn what_is_written_reads_back_as_the_same_event() {
+    for &(text, written) in WRITTEN {
+        let event = parse(text);
+        assert_eq!(event.to_string(), written, "{text}");
+        assert_eq!(parse(written), event, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_event_is_told_with_the_reason() {
+    for (text, reason) in [
+        ("", "no event is named"),
+        ("cycles ", "' ' cannot be part of an event's name"),
+        ("cycles,instructions", "several events"),
+        ("{cycles}", "several events"),
+        ("r12345678901234567", "more than 64 bits"),
+        ("12", "a number alone is no event"),
+        ("1:x", "the config: \"x\" is no number"),
+        ("4294967296:1", "more than 32 bits"),
+        ("cycles:", "modifiers are missing"),
+        ("cycles:uu", "the modifier u is there twice"),
+        ("cycles:x", "there is no modifier 'x'; there are ukhGHIDe"),
+        ("cycles:u:k", "behind one :"),
+        ("sched:sched_*", "is a pattern for several"),
+        ("sched:", "the name of a tracepoint begins with a letter"),
+        ("mem:", "the address: \"\" is no number"),
+        ("mem:0x10/9", "the length 9 is not 1 to 8 bytes"),
+        ("mem:0x10:rwx", "executions (x) are watched apart"),
+        ("mem:0x10:rr", "is not one of r, w, rw, x"),
+        ("mem:0x10:r:u:u", "more than an address"),
+        ("cpu/event=1", "the second / is missing"),
+        ("/event=1/", "the name of a PMU begins with a letter"),
+        ("uncore_imc_*/event=1/", "is a pattern for several"),
+        ("cpu/event=1,/", "a term is missing"),
+        ("cpu/event=1,event=2/", "the term event is there twice"),
+        ("cpu/=1/", "a term is missing"),
+        ("cpu/event=/", "nothing follows event="),
+        ("cpu/event=0x/", "is no number"),
+        ("cpu/event=0x10000000000000000/", "more than 64 bits"),
+        ("cpu/event=1x/", "is no number"),
+        ("cpu/12/", "a number alone is config=12"),
+        ("cpu/name='a/", "a ' is not closed"),
+        ("cpu/é=1/", "'é' cannot be part of a term's name"),
+        ("dummy", "it counts nothing"),
+        ("../x/event=1/", "the name of a PMU begins with a letter"),
+    ] {
+        let error = told(text);
+        assert!(error.starts_with(&format!("event {text:?}: ")) && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn modifiers_of_no_use_to_counting_are_refused_by_name() {
+    for (letter, reason) in [
+        ('p', "nearer to the instruction"),
+        ('P', "as near to the instruction"),
+        ('S', "a group's leader sample"),
+        ('W', "splits a group"),
+        ('b', "perf stat"),
+        ('R', "latency"),
+        ('X', "perf stat"),
+    ] {
+        for text in [format!("cycles:u{letter}"), format!("cpu/event=1/{letter}"), format!("mem:0x10:w:{letter}")] {
+            let error = told(&text);
+            assert!(
+                error.contains(&format!("the modifier {letter} is of no use here")) && error.contains(reason),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_event_tells_what_it_counts_with() {
+    assert!(parse("cpu/event=1/").is_hardware() && parse("LLC-loads").is_hardware() && parse("r1").is_hardware());
+    assert!(!parse("page-faults").is_hardware() && !parse("msr/tsc/").is_hardware() && !parse("1:2").is_hardware());
+    assert!(parse("task-clock:u").is_time() && !parse("cycles").is_time());
+    assert_eq!(parse("cpu/event=1,name=mine/").label(), Some("mine"));
+    assert_eq!(parse("cycles:uk").modifiers(), [Modifier::Kernel, Modifier::User].into_iter().collect());
+}
+
+/// A small generator of the same numbers every time (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        usize::try_from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33).unwrap_or(0) % limit
+    }
+}
+
+/// What the fuzz targets in `fuzz/` do for longer, guided by coverage.
+#[test]
+fn no_text_panics_and_every_event_reads_back() {
+    let machines = ["alder-lake", "big-little", "skylake-server", "zen", "armv8.8-threshold"];
+    let machines = machines.map(|name| Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))));
+    let pieces: Vec<&str> = WRITTEN
+        .iter()
+        .flat_map(|(text, _)| text.split_inclusive(['/', ':', ',', '=', '-']))
+        .chain(["'", "\0", "é", "?", "*", "0x", "18446744073709551616", "slots", "threshold_count", " "])
+        .collect();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut events = 0;
+    for _ in 0..if cfg!(miri) { 100 } else { 20_000 } {
+        let text: String = (0..=random.below(6)).map(|_| pieces[random.below(pieces.len())]).collect();
+        let Ok(event) = text.parse::<Event>() else { continue };
+        assert_eq!(event.to_string().parse(), Ok(event.clone()), "{text:?}");
+        events += 1;
+        if random.below(20) == 0 {
+            _ = event.resolve(&machines[random.below(machines.len())]);
+        }
+    }
+    assert!(events > 10, "{events}");
+}

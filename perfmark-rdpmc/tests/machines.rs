@@ -1,0 +1,250 @@
+//! Events on other machines, by trees of their sysfs: each tree's files hold what the kernel's sources publish for that machine
+//! (`arch/x86/events/{intel,amd}`, `drivers/perf/arm_pmuv3.c`), and the numbers expected are those that perf documents for it.
+
+use perfmark_rdpmc::{Encoding, Event, Machine};
+
+fn machine(name: &str) -> Machine {
+    Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
+}
+
+fn resolve(machine: &Machine, event: &str) -> Vec<Encoding> {
+    let event: Event = event.parse().unwrap_or_else(|error| panic!("{error}"));
+    event.resolve(machine).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(machine: &Machine, event: &str) -> String {
+    match event.parse::<Event>().and_then(|event| event.resolve(machine)) {
+        Ok(encodings) => panic!("{event} is {encodings:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Type, config and config1 of all encodings.
+fn numbers(machine: &Machine, event: &str) -> Vec<(u32, u64, u64)> {
+    resolve(machine, event).iter().map(|encoding| (encoding.kind, encoding.config, encoding.config1)).collect()
+}
+
+fn lists(machine: &Machine, pmu: &str) -> Vec<String> {
+    let prefix = format!("{pmu}/");
+    let all = machine.events().into_iter().map(|event| event.to_string());
+    all.filter_map(|event| Some(event.strip_prefix(&prefix)?.strip_suffix('/')?.to_owned())).collect()
+}
+
+#[test]
+fn alder_lake_counts_an_event_on_both_kinds_of_core() {
+    let machine = machine("alder-lake");
+    // `tools/perf/Documentation/intel-hybrid.txt`: cycles is 0x400000000 and 0x800000000, of type 0.
+    assert_eq!(numbers(&machine, "cycles"), [(0, 0x8_0000_0000, 0), (0, 0x4_0000_0000, 0)]);
+    assert_eq!(numbers(&machine, "L1-dcache-load-misses"), [(3, 0x8_0001_0000, 0), (3, 0x4_0001_0000, 0)]);
+    assert_eq!(numbers(&machine, "page-faults"), [(1, 2, 0)]);
+    assert_eq!(numbers(&machine, "r1a"), [(8, 0x1a, 0), (4, 0x1a, 0)]);
+    assert_eq!(numbers(&machine, "cpu/event=0xc0/"), [(8, 0xc0, 0), (4, 0xc0, 0)]);
+    let pmus: Vec<_> = resolve(&machine, "instructions").into_iter().filter_map(|encoding| encoding.pmu).collect();
+    assert_eq!(pmus, ["cpu_atom", "cpu_core"]);
+}
+
+#[test]
+fn alder_lake_counts_on_the_kind_of_core_that_is_named() {
+    let machine = machine("alder-lake");
+    assert_eq!(numbers(&machine, "cpu_core/cycles/"), [(0, 0x4_0000_0000, 0)]);
+    assert_eq!(numbers(&machine, "cpu_atom/L1-icache-loads/"), [(3, 0x8_0000_0001, 0)]);
+    assert_eq!(numbers(&machine, "cpu_core/r1a/"), [(4, 0x1a, 0)]);
+    // Listed: by the PMU's own number.
+    assert_eq!(numbers(&machine, "cpu_core/cache-misses/"), [(4, 0x412e, 0)]);
+    assert_eq!(numbers(&machine, "cpu_atom/mem-loads/"), [(8, 0x5d0, 3)]);
+    // A field beside a generic event: the one that the PMU lists under another of its names.
+    assert_eq!(numbers(&machine, "cpu_core/cycles,cmask=1,inv/"), [(4, 0x3c | 1 << 23 | 1 << 24, 0)]);
+}
+
+#[test]
+fn alder_lakes_slots_are_known_for_what_they_are() {
+    let machine = machine("alder-lake");
+    let retiring = resolve(&machine, "topdown-retiring");
+    let told: Vec<_> = retiring
+        .iter()
+        .map(|event| (event.pmu.as_deref(), event.config, event.is_topdown(), event.is_user_readable()))
+        .collect();
+    assert_eq!(told, [(Some("cpu_atom"), 0xc2, false, true), (Some("cpu_core"), 0x8000, true, false)]);
+    assert_eq!(numbers(&machine, "topdown_retiring"), numbers(&machine, "topdown-retiring"), "as a Rust identifier");
+    for slots in [
+        "slots",
+        "cpu_core/slots/",
+        "cpu_core/event=0,umask=4/",
+        "cpu_core/topdown-fetch-lat/",
+        "cpu_core/r8700/",
+        "4:0x400",
+    ] {
+        assert!(resolve(&machine, slots).iter().all(Encoding::is_topdown), "{slots}");
+    }
+    assert!(resolve(&machine, "cpu_core/ref-cycles/")[0].is_user_readable(), "event 0 with unit mask 3 is a counter");
+}
+
+#[test]
+fn skylake_lists_and_encodes_its_events() {
+    let machine = machine("skylake-server");
+    assert_eq!(
+        lists(&machine, "cpu"),
+        [
+            "branch-instructions",
+            "branch-misses",
+            "bus-cycles",
+            "cache-misses",
+            "cache-references",
+            "cpu-cycles",
+            "cycles-ct",
+            "cycles-t",
+            "instructions",
+            "mem-loads",
+            "mem-stores",
+            "ref-cycles",
+            "topdown-recovery-bubbles",
+            "topdown-slots-issued",
+            "topdown-total-slots",
+        ]
+    );
+    // The example of perf-list(1).
+    assert_eq!(numbers(&machine, "cpu/event=0xa8,umask=0x1,name=LSD.UOPS_CYCLES,cmask=0x1/"), [(4, 0x100_01a8, 0)]);
+    assert_eq!(numbers(&machine, "r1a8"), [(4, 0x1a8, 0)]);
+    assert_eq!(numbers(&machine, "cpu/r1a8/"), [(4, 0x1a8, 0)]);
+    assert_eq!(numbers(&machine, "cpu/r0x1a8/"), [(4, 0x1a8, 0)]);
+    assert_eq!(numbers(&machine, "cycles"), [(0, 0, 0)], "one core PMU: the kernel knows which");
+    assert_eq!(numbers(&machine, "cpu/cycles/"), [(0, 0, 0)]);
+    assert_eq!(numbers(&machine, "cycles-ct"), [(4, 0x3_0000_003c, 0)], "in_tx and in_tx_cp are bits 32 and 33");
+    assert_eq!(numbers(&machine, "cpu/mem-loads/"), [(4, 0x1cd, 3)]);
+    assert_eq!(
+        numbers(&machine, "cpu/mem-loads,ldlat=30/"),
+        [(4, 0x1cd, 30)],
+        "the given latency, not mixed with the listed"
+    );
+    assert_eq!(numbers(&machine, "cpu/event=0xb7,umask=1,offcore_rsp=0x3fbfc00001/"), [(4, 0x1b7, 0x3f_bfc0_0001)]);
+    assert_eq!(numbers(&machine, "cpu/config=0x3c,config1=0x5/"), [(4, 0x3c, 5)]);
+    assert!(!resolve(&machine, "topdown-total-slots")[0].is_topdown(), "counted in an ordinary counter here");
+}
+
+#[test]
+fn skylakes_units_come_with_its_events() {
+    let machine = machine("skylake-server");
+    for (event, config, scale, unit) in [
+        ("uncore_imc_0/cas_count_read/", 0x304, Some(6.103_515_625e-5), Some("MiB")),
+        ("power/energy-pkg/", 2, Some(2.328_306_436_538_696_3e-10), Some("Joules")),
+        ("topdown-total-slots", 0x3c | 1 << 21, Some(2.0), None),
+        ("uncore_imc_0/clockticks/", 0xff, None, None),
+    ] {
+        let encoding = &resolve(&machine, event)[0];
+        assert_eq!((encoding.config, encoding.scale, encoding.unit.as_deref()), (config, scale, unit), "{event}");
+    }
+    assert_eq!(lists(&machine, "power"), ["energy-pkg"], "scale and unit are no events");
+    // A field called threshold that is not arm64's.
+    assert_eq!(numbers(&machine, "uncore_imc_0/event=1,threshold=255/"), [(14, 0xff00_0001, 0)]);
+}
+
+#[test]
+fn zens_event_numbers_lie_in_two_places() {
+    let machine = machine("zen");
+    // perf-list(1): the op cache's hits are 0x28f with unit mask 3, r20000038f.
+    assert_eq!(numbers(&machine, "cpu/event=0x28f,umask=0x03/"), [(4, 0x2_0000_038f, 0)]);
+    assert_eq!(numbers(&machine, "r20000038f"), [(4, 0x2_0000_038f, 0)]);
+    assert_eq!(numbers(&machine, "cpu/cache-misses/"), [(4, 0x964, 0)]);
+    assert_eq!(numbers(&machine, "cpu/stalled-cycles-frontend/"), [(4, 0xa9, 0)]);
+    assert_eq!(numbers(&machine, "amd_df/event=0x3fff,umask=0xff/"), [(12, 0x1800_000f_0000_ffff, 0)]);
+    assert_eq!(
+        numbers(&machine, "amd_l3/event=0x04,umask=0xff,slicemask=0xf,threadmask=0xff/"),
+        [(11, 0xff0f_0000_0000_ff04, 0)]
+    );
+    assert_eq!(numbers(&machine, "msr/tsc/"), [(8, 0, 0)]);
+}
+
+#[test]
+fn big_little_counts_on_both_kinds_of_core() {
+    let machine = machine("big-little");
+    assert_eq!(numbers(&machine, "instructions"), [(0, 0x6_0000_0001, 0), (0, 0x7_0000_0001, 0)]);
+    assert_eq!(numbers(&machine, "l1d_cache_refill"), [(6, 3, 0), (7, 3, 0)]);
+    assert_eq!(numbers(&machine, "inst_spec"), [(7, 0x1b, 0)], "the A53 does not list it");
+    assert_eq!(numbers(&machine, "armv8_cortex_a53/event=0x11,long/"), [(6, 0x11, 1)]);
+    assert_eq!(numbers(&machine, "armv8_cortex_a73/br_mis_pred,rdpmc,long=1/"), [(7, 0x10, 3)]);
+}
+
+#[test]
+fn thresholds_are_encoded_and_checked() {
+    let machine = machine("armv8.8-threshold");
+    // `Documentation/arch/arm64/perf.rst`, both examples.
+    assert_eq!(numbers(&machine, "stall_slot/threshold=2,threshold_compare=2/"), [(8, 0x3f, 2 << 5 | 2 << 3)]);
+    let walk = "dtlb_walk/threshold=10,threshold_compare=3,threshold_count/";
+    assert_eq!(numbers(&machine, walk), [(8, 0x34, 10 << 5 | 3 << 3 | 1 << 2)]);
+    assert_eq!(numbers(&machine, "cycles/threshold=255/"), [(0, 0, 255 << 5)]);
+    let told = refusal(&machine, "stall_slot/threshold=256/");
+    assert!(told.contains("at most 255 (caps/threshold_max)"), "{told}");
+    let told = refusal(&machine, "stall_slot/threshold=4096/");
+    assert!(told.contains("12 bits"), "{told}");
+    let told = refusal(&machine, "stall_slot/threshold_compare=2/");
+    assert!(told.contains("does nothing without threshold="), "{told}");
+    let spe =
+        &resolve(&machine, "arm_spe_0/jitter,min_latency=0xfff,event_filter=2,inv_event_filter=0x8000000000000000/")[0];
+    assert_eq!([spe.config, spe.config1, spe.config2, spe.config3], [1 << 16, 2, 0xfff, 1 << 63]);
+}
+
+#[test]
+fn tracepoints_have_the_numbers_of_tracefs() {
+    let machine = machine("alder-lake");
+    assert_eq!(numbers(&machine, "sched:sched_switch"), [(2, 316, 0)]);
+    assert_eq!(numbers(&machine, "syscalls:sys_enter_read"), [(2, 716, 0)]);
+    let told = refusal(&machine, "sched:sched_swich");
+    assert!(told.contains("did you mean sched_switch"), "{told}");
+    let told = refusal(&machine, "shed:sched_switch");
+    assert!(told.contains("did you mean sched"), "{told}");
+    let told = refusal(&self::machine("zen"), "sched:sched_switch");
+    assert!(told.contains("mount -t tracefs"), "{told}");
+}
+
+#[test]
+fn probes_have_their_places() {
+    let machine = machine("alder-lake");
+    let probe = &resolve(&machine, "uprobe/path=/bin/true,offset=0x1130,retprobe,ref_ctr_offset=0x20/")[0];
+    assert_eq!((probe.kind, probe.config, probe.config2), (7, 0x20_0000_0001, 0x1130));
+    assert_eq!(resolve(&machine, "kprobe/func=vfs_read/")[0].config2, 0);
+    assert_eq!(resolve(&machine, "kprobe/addr=0xffffffff81000000/")[0].config2, 0xffff_ffff_8100_0000);
+    for (event, told) in [
+        ("uprobe/offset=1/", "the file is missing"),
+        ("uprobe/path=/bin/true/", "offset= is missing"),
+        ("uprobe/func=main,offset=1/", "has no meaning for uprobe"),
+        ("kprobe/retprobe/", "the place is missing"),
+        ("kprobe/func=vfs_read,addr=1/", "stands alone"),
+        ("7:0", "wants a place"),
+    ] {
+        let why = refusal(&machine, event);
+        assert!(why.contains(told), "{why}");
+    }
+}
+
+#[test]
+fn a_value_too_large_is_told_with_the_fields_width() {
+    let told = refusal(&machine("skylake-server"), "cpu/event=0x100/");
+    assert!(told.contains("event=0x100 is too much: it has 8 bits, at most 0xff"), "{told}");
+    let told = refusal(&machine("zen"), "cpu/event=0x1000/");
+    assert!(told.contains("12 bits, at most 0xfff"), "{told}");
+    let told = refusal(&machine("skylake-server"), "cpu/event/");
+    assert!(told.contains("event needs a value: it has 8 bits"), "{told}");
+    let told = refusal(&machine("skylake-server"), "cpu/event=high/");
+    assert!(told.contains("is no number"), "{told}");
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest_of_the_machine() {
+    let machine = machine("skylake-server");
+    for (wrong, near) in [
+        ("cylces", "did you mean cycles"),
+        ("mem_load", "did you mean mem-loads"),
+        ("L1-dcache-load-mises", "did you mean L1-dcache-load-misses"),
+        ("cas_count_rd", "cas_count_read"),
+        ("cpu/evnt=1/", "did you mean event"),
+        ("cpu/mem-laods/", "did you mean mem-loads"),
+        ("cpuu/event=1/", "did you mean cpu"),
+        ("cpu_core/cycles/", "there are breakpoint, cpu"),
+        ("cpu/period=1000/", "of no use to counting"),
+        ("cpu/page-faults/", "neither an event nor a field"),
+        ("nothing-like-it-anywhere", "there are cycles, instructions"),
+    ] {
+        let told = refusal(&machine, wrong);
+        assert!(told.starts_with("event \"") && told.contains(near), "{told}");
+    }
+}
