@@ -1,36 +1,16 @@
 //! One event opened on one thread.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-
 use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
-use crate::error::{Error, errno_text};
+use crate::error::Error;
 use crate::event::Event;
 use crate::machine::Machine;
-use crate::open::{self, Opened};
-use crate::read::{self, AskKernel, UserRead};
+use crate::open;
+use crate::part::{Part, Refusal};
+use crate::read::AskKernel;
 use crate::reading::{Delta, Reading};
-use crate::region::{Memory, Region};
-use crate::sys::{self, Descriptor, Mapping};
-
-impl Drop for Counter {
-    #[allow(unsafe_code, reason = "a descriptor that someone else closed is not ours to close")]
-    fn drop(&mut self) {
-        if !self.is_gone.get() {
-            // SAFETY: not used after.
-            unsafe { ManuallyDrop::drop(&mut self.fd) };
-        }
-    }
-}
-
-/// Why the kernel gives no reading.
-enum Refusal {
-    Os(i32),
-    Nothing,
-    Gone,
-}
+use crate::region::Region;
+use crate::sys;
 
 /// One event, counted on the thread that opened it since it was opened.
 ///
@@ -43,15 +23,18 @@ enum Refusal {
 ///
 /// It holds a descriptor and a mapped page, which counts against the locked memory that `kernel.perf_event_mlock_kb` and
 /// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`.
+///
+/// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE) an event that is not aimed at one kind is opened
+/// on the PMU of each, and the counts are added: the counter goes on when its thread moves between them. Such a counter reads by `read(2)`
+/// for the kinds of core that the thread is not on.
+///
+/// In a forked child the counters of the parent are gone: reading them is an error there, and the parent's go on.
 #[derive(Debug)]
 pub struct Counter {
-    page: Result<Mapping, String>,
-    fd: ManuallyDrop<Descriptor>,
+    part: Part,
+    /// The event on other kinds of core.
+    others: Box<[Part]>,
     event: Event,
-    memory: Memory<Native>,
-    /// Whether something else closed the descriptor.
-    is_gone: Cell<bool>,
-    this_thread: PhantomData<*const ()>,
 }
 
 impl Counter {
@@ -61,30 +44,36 @@ impl Counter {
     ///
     /// Where the kernel refuses, with its answer, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
-        let Opened { fd, encoding } = open::open(attr)?;
-        let page = if encoding.is_user_readable() && attr.asks_user_reads() {
-            Mapping::new(&fd).map_err(|errno| match errno {
-                libc::EPERM => {
-                    "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb".into()
-                }
-                errno => format!("{}: the counter's page could not be mapped", errno_text(errno)),
-            })
-        } else {
-            Err("the kernel alone counts it".into())
+        let opened = open::open_each(attr, &Machine::here(), &mut sys::open)?;
+        let mut parts = opened.into_iter().map(|opened| {
+            let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
+            Part::new(opened.fd, is_user_readable)
+        });
+        let Some(part) = parts.next() else {
+            return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
         };
-        Ok(Self {
-            page,
-            fd: ManuallyDrop::new(fd),
-            event: attr.event().clone(),
-            memory: Memory::new(&Native),
-            is_gone: Cell::new(false),
-            this_thread: PhantomData,
-        })
+        Ok(Self { part, others: parts.collect(), event: attr.event().clone() })
+    }
+
+    pub(crate) fn from_part(part: Part, event: Event) -> Self {
+        Self { part, others: Box::default(), event }
+    }
+
+    /// Where it is one event on one PMU.
+    pub(crate) fn part(&self) -> &Part {
+        &self.part
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        std::iter::once(&self.part).chain(&self.others)
     }
 
     /// Gives up user-space reads of this counter: every reading is by `read(2)` from now on.
     pub fn read_by_kernel_only(&mut self) {
-        self.page = Err("user-space reads were given up".into());
+        self.part.give_up_page("user-space reads were given up");
+        for part in &mut self.others {
+            part.give_up_page("user-space reads were given up");
+        }
     }
 
     /// What is counted.
@@ -98,12 +87,17 @@ impl Counter {
     /// # Errors
     ///
     /// As [`read_syscall`](Self::read_syscall).
-    #[inline]
     pub fn read(&self) -> Result<Reading, Error> {
-        match self.user_read() {
-            Ok(read) => Ok(read.into()),
-            Err(_) => self.read_syscall(),
-        }
+        self.reading().map_err(|refusal| self.explain(refusal))
+    }
+
+    fn reading(&self) -> Result<Reading, Refusal> {
+        self.with_others(self.part.read()?)
+    }
+
+    #[inline]
+    fn with_others(&self, first: Reading) -> Result<Reading, Refusal> {
+        self.others.iter().try_fold(first, |sum, part| Ok(sum.with_other_cores(&part.read()?)))
     }
 
     /// Reads without a system call. `None` where only the kernel knows: for a software event always, for a hardware event also while
@@ -111,17 +105,11 @@ impl Counter {
     #[inline]
     #[must_use]
     pub fn read_user(&self) -> Option<Reading> {
-        self.user_read().ok().map(Reading::from)
-    }
-
-    #[inline]
-    #[allow(unsafe_code, reason = "Counter is not Send, which is what read asks for")]
-    fn user_read(&self) -> Result<UserRead, AskKernel> {
-        match &self.page {
-            // SAFETY: `self` was opened on this thread, and cannot leave it.
-            Ok(mapping) => unsafe { read::read(mapping.page(), &Native) },
-            Err(_) => Err(AskKernel::NotAllowed),
+        if !self.others.is_empty() {
+            // At most one kind of core is the one that the thread is on.
+            return None;
         }
+        self.part.user_read().ok().map(Reading::from)
     }
 
     /// Begins a region. Cheaper than a whole [`read`](Self::read) while the kernel leaves the counter alone.
@@ -136,10 +124,8 @@ impl Counter {
     /// println!("{:?}", counter.end(&region));
     /// ```
     #[inline]
-    #[allow(unsafe_code, reason = "Counter is not Send, which is what Memory asks for")]
     pub fn begin(&self, region: &mut Region) {
-        // SAFETY: `self` was opened on this thread, and cannot leave it.
-        while !self.page.as_ref().is_ok_and(|mapping| unsafe { self.memory.begin(mapping.page(), &Native, region) }) {
+        while !self.part.begin(region) {
             // Once the page is remembered the beginning is read above, so that it is followed by the same instructions always.
             if !self.remember(region) {
                 return;
@@ -150,37 +136,34 @@ impl Counter {
     /// Ends a region that this counter began, and gives what it counted inside.
     #[inline]
     #[must_use]
-    #[allow(unsafe_code, reason = "as in begin")]
     pub fn end(&self, region: &Region) -> Delta {
-        if let Ok(mapping) = &self.page
-            // SAFETY: as in `begin`.
-            && let Some(value) = unsafe { self.memory.end(mapping.page(), &Native, region) }
-        {
-            return Delta::Exact(value);
+        match self.part.end(region) {
+            Some(value) => Delta::Exact(value),
+            None => self.end_after_a_change(region),
         }
-        self.end_after_a_change(region)
     }
 
     /// Remembers what the page says now, because the kernel touched it since; or begins the region the long way.
-    #[cold]
+    // Not #[cold]: this is the way of every region that read(2) alone can measure.
     #[inline(never)]
     fn remember(&self, region: &mut Region) -> bool {
-        let read = self.user_read();
-        if read.is_ok_and(|read| self.memory.remember(&Native, &read)) {
-            return true;
-        }
-        match read.map(Reading::from).or_else(|_| self.kernel_read()) {
-            Ok(reading) => region.begin_whole(reading),
+        let first = match self.part.user_read() {
+            Ok(read) if self.others.is_empty() && self.part.remember(&read) => return true,
+            Ok(read) => Ok(read.into()),
+            Err(_) => self.part.kernel_read(),
+        };
+        match first.and_then(|first| self.with_others(first)) {
+            Ok(reading) => self.part.begin_whole(region, reading),
             Err(_) => *region = Region::default(),
         }
         false
     }
 
-    #[cold]
     #[inline(never)]
     fn end_after_a_change(&self, region: &Region) -> Delta {
-        let end = self.user_read().map(Reading::from).or_else(|_| self.kernel_read());
-        match (end, self.memory.beginning(region)) {
+        let is_kernels = self.part.page().is_err() && self.others.is_empty();
+        let end = if is_kernels { self.part.kernel_read() } else { self.reading() };
+        match (end, self.part.beginning(region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -192,35 +175,16 @@ impl Counter {
     ///
     /// Where the kernel refuses to read what it opened: an event in error state, or a system call filter.
     pub fn read_syscall(&self) -> Result<Reading, Error> {
-        self.kernel_read().map_err(|refusal| {
-            let event = self.event.to_string();
-            match refusal {
-                Refusal::Os(errno) => {
-                    Error::os(errno, "read", event, "the kernel refuses to read the counter that it opened")
-                }
-                Refusal::Nothing => {
-                    Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
-                }
-                Refusal::Gone => Error::refused(event, "its descriptor was closed by something else in this process"),
-            }
-        })
+        self.kernel_reading().map_err(|refusal| self.explain(refusal))
     }
 
-    /// `read(2)` in the middle of a program: allocates nothing.
-    fn kernel_read(&self) -> Result<Reading, Refusal> {
-        if self.is_gone.get() {
-            return Err(Refusal::Gone);
-        }
-        match sys::read(&self.fd) {
-            Ok(Some(read)) => Ok(Reading { value: read.value, enabled: read.enabled, running: read.running }),
-            Ok(None) => Err(Refusal::Nothing),
-            Err(libc::EBADF) => {
-                // Someone closed all descriptors; the number may be another file's the next time.
-                self.is_gone.set(true);
-                Err(Refusal::Gone)
-            }
-            Err(errno) => Err(Refusal::Os(errno)),
-        }
+    fn kernel_reading(&self) -> Result<Reading, Refusal> {
+        let first = self.part.kernel_read()?;
+        self.others.iter().try_fold(first, |sum, part| Ok(sum.with_other_cores(&part.kernel_read()?)))
+    }
+
+    pub(crate) fn explain(&self, refusal: Refusal) -> Error {
+        refusal.explain("read", self.event.to_string())
     }
 
     /// Whether the counter can be read without a system call, as long as it has a hardware counter.
@@ -229,8 +193,13 @@ impl Counter {
     ///
     /// Why it cannot.
     pub fn user_reads(&self) -> Result<(), String> {
-        let why = match (&self.page, self.user_read()) {
-            (Err(why), _) => return Err(why.clone()),
+        if !self.others.is_empty() {
+            return Err(
+                "the machine has several kinds of core, and a thread can read the one that it is on only".into()
+            );
+        }
+        let why = match (self.part.page(), self.part.user_read()) {
+            (Err(why), _) => return Err(why.into()),
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
         };
@@ -241,7 +210,7 @@ impl Counter {
             AskKernel::NoIndex => match setting() {
                 Some(setting) => setting,
                 // Other events hold the PMU just now: it can when its turn comes.
-                None if self.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
+                None if self.part.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
                 None => "the kernel counts it, but gives user space no counter to read".into(),
             },
             AskKernel::NoTimes | AskKernel::Busy => return Ok(()),
@@ -252,7 +221,7 @@ impl Counter {
     /// among events. If it is the same before and after, the counter ran without a break in between. `None` without a page.
     #[must_use]
     pub fn page_lock(&self) -> Option<u32> {
-        let mapping = self.page.as_ref().ok()?;
+        let mapping = self.part.page().ok().filter(|_| self.others.is_empty())?;
         Some(mapping.page().lock.load(std::sync::atomic::Ordering::Relaxed))
     }
 
@@ -267,7 +236,7 @@ impl Counter {
             });
             timed.collect::<Option<Vec<_>>>().and_then(|ticks| ticks.into_iter().min())
         };
-        let user = fastest(&|| self.user_read().is_ok());
-        (user, fastest(&|| sys::read(&self.fd).is_ok()).unwrap_or(u64::MAX))
+        let user = fastest(&|| self.read_user().is_some());
+        (user, fastest(&|| self.kernel_reading().is_ok()).unwrap_or(u64::MAX))
     }
 }

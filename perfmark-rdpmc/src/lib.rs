@@ -35,27 +35,32 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod arch;
 mod sys;
 mod machine;
-mod arch;
 mod event;
 mod attr;
 mod open;
 mod read;
 mod reading;
 mod region;
+mod part;
 mod counter;
+mod control;
+mod group;
 pub mod clock;
 pub mod support;
 
 pub use arch::known_loop;
 pub use attr::{Attr, Field};
+pub use control::{disable_all_of_thread, enable_all_of_thread};
 pub use counter::Counter;
 pub use error::Error;
 pub use event::{
     Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, Modifier, Modifiers,
     Software, Term, Value,
 };
+pub use group::{Group, GroupReading};
 pub use machine::Machine;
 pub use reading::{Delta, Reading};
 pub use region::Region;

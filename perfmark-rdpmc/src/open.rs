@@ -17,14 +17,18 @@ pub(crate) struct Opened {
     pub(crate) encoding: Encoding,
 }
 
-/// Opens the event where one PMU counts it.
-pub(crate) fn open(attr: &Attr) -> Result<Opened, Error> {
-    let mut opened = open_each(attr, &Machine::here(), &mut sys::open)?;
+/// Opens the event where one PMU counts it, by means of `ask`.
+pub(crate) fn open_one_kind(
+    attr: &Attr,
+    ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
+) -> Result<Opened, Error> {
+    let mut opened = open_each(attr, &Machine::here(), ask)?;
     match opened.pop() {
         Some(one) if opened.is_empty() => Ok(one),
         _ => Err(Error::refused(
             attr.to_string(),
-            "this machine has several kinds of core, each with a PMU of its own; aim the event at one, as in cpu_core/cycles/",
+            "this machine has several kinds of core, each with a PMU of its own, and a group is on one of them; aim the event, as in \
+             cpu_core/cycles/",
         )),
     }
 }

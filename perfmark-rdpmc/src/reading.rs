@@ -37,6 +37,16 @@ pub enum Delta {
 }
 
 impl Reading {
+    /// Adds the same event's reading on another kind of core. Each is enabled all the time and runs on its own kind only: raw counts are
+    /// added, never scaled each, and the sum was on a PMU as long as its parts together.
+    pub(crate) fn with_other_cores(self, other: &Self) -> Self {
+        Self {
+            value: self.value.wrapping_add(other.value),
+            enabled: self.enabled.max(other.enabled),
+            running: self.running.wrapping_add(other.running),
+        }
+    }
+
     /// What was counted since `earlier`, a reading of the same counter.
     ///
     /// The difference of enabled and running times is the time off the PMU; if it has not grown, the count is exact. Otherwise the
@@ -75,6 +85,17 @@ mod tests {
         assert_eq!(reading(150, 3_000, 1_600).since(&start), Delta::Scaled { estimate: 100, counted: 50 });
         assert_eq!(reading(100, 3_000, 600).since(&start), Delta::Unmeasured, "never on the PMU is not zero");
         assert_eq!(reading(100, 1_000, 600).since(&start), Delta::Exact(0), "nothing happened, and it was seen");
+    }
+
+    #[test]
+    fn kinds_of_core_are_added_and_exact_while_one_of_them_counts() {
+        let both = |performance: Reading, efficiency: Reading| performance.with_other_cores(&efficiency);
+        let start = both(reading(100, 1_000, 700), reading(10, 1_000, 300));
+        let end = both(reading(150, 3_000, 1_200), reading(40, 3_000, 1_800));
+        assert_eq!(end.since(&start), Delta::Exact(80));
+        // Half of the time on a core whose PMU others held.
+        let end = both(reading(150, 3_000, 1_200), reading(40, 3_000, 800));
+        assert_eq!(end.since(&start), Delta::Scaled { estimate: 160, counted: 80 });
     }
 
     #[test]

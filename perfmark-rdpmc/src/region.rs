@@ -30,7 +30,7 @@ pub struct Region {
     running: u64,
 }
 
-/// Not a value of a lock, which has 32 bits: the beginning is a whole reading.
+/// Not a value of a lock, which has 32 bits: the beginning is a whole reading. The low bits count resets.
 const WHOLE: u64 = 1 << 32;
 /// There is no beginning. Also: no counter is remembered.
 const NONE: u64 = 2 << 32;
@@ -39,13 +39,6 @@ impl Default for Region {
     /// A region that was not begun: its end is unmeasured.
     fn default() -> Self {
         Self { raw: 0, at: NONE, enabled: 0, running: 0 }
-    }
-}
-
-impl Region {
-    #[inline]
-    pub(crate) fn begin_whole(&mut self, reading: Reading) {
-        *self = Self { raw: reading.value, at: WHOLE, enabled: reading.enabled, running: reading.running };
     }
 }
 
@@ -70,6 +63,8 @@ pub(crate) struct Memory<P: Processor> {
     counter: Cell<P::Counter>,
     said: [Cell<Said>; REMEMBERED],
     next: Cell<usize>,
+    /// How often the counter was set to 0.
+    resets: Cell<u32>,
 }
 
 impl<P: Processor> Memory<P> {
@@ -80,6 +75,7 @@ impl<P: Processor> Memory<P> {
             counter: Cell::new(processor.counter(0)),
             said: std::array::from_fn(|_| Cell::new(nothing)),
             next: Cell::new(0),
+            resets: Cell::new(0),
         }
     }
 
@@ -150,9 +146,25 @@ impl<P: Processor> Memory<P> {
         true
     }
 
+    /// Forgets all that the page said, because the counter is about to be set to 0: regions begun before are unmeasured.
+    pub(crate) fn forget(&self) {
+        self.resets.set(self.resets.get().wrapping_add(1));
+        self.lock.set(NONE);
+        for said in &self.said {
+            said.set(Said { lock: NONE, ..said.get() });
+        }
+    }
+
+    /// Begins a region with a whole reading.
+    #[inline]
+    pub(crate) fn begin_whole(&self, region: &mut Region, reading: Reading) {
+        let Reading { value: raw, enabled, running } = reading;
+        *region = Region { raw, at: WHOLE + u64::from(self.resets.get()), enabled, running };
+    }
+
     /// The whole reading at a region's beginning, unless there was none, or what the page said then is forgotten.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
-        if region.at == WHOLE {
+        if region.at == WHOLE + u64::from(self.resets.get()) {
             return Some(Reading { value: region.raw, enabled: region.enabled, running: region.running });
         }
         let said = self.said.iter().map(Cell::get).find(|said| said.lock == region.at && region.at != NONE)?;

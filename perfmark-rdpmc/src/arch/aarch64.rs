@@ -35,6 +35,21 @@ static READERS: [Reader; 32] = readers!(
     "pmevcntr28_el0" "pmevcntr29_el0" "pmevcntr30_el0" "pmccntr_el0"
 );
 
+/// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (syscall(2)).
+///
+/// # Safety
+///
+/// As the system call has it.
+#[inline]
+pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
+    let result: libc::c_long;
+    // SAFETY: the caller's word; the kernel changes x0.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") one => result, in("x1") two, in("x2") three, options(nostack));
+    }
+    result
+}
+
 /// `turns` is not 0.
 #[inline]
 pub(super) fn two_instructions_a_turn(turns: u64) {

@@ -51,6 +51,14 @@ pub(crate) struct Native;
 )]
 mod native;
 
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    not(any(miri, perfmark_unsupported)),
+))]
+pub(crate) use native::system_call;
+
 /// Executes a loop of two instructions a turn, and nothing else, and gives the number of its instructions: what a true counter of
 /// instructions shows, but for the few around it. A virtual machine's counters, for one, can lie.
 ///

@@ -35,6 +35,21 @@ static READERS: [Reader; 32] = readers!(
     "0xC18" "0xC19" "0xC1A" "0xC1B" "0xC1C" "0xC1D" "0xC1E" "0xC1F"
 );
 
+/// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (syscall(2)).
+///
+/// # Safety
+///
+/// As the system call has it.
+#[inline]
+pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
+    let result: libc::c_long;
+    // SAFETY: the caller's word; the kernel changes a0.
+    unsafe {
+        asm!("ecall", in("a7") number, inlateout("a0") one => result, in("a1") two, in("a2") three, options(nostack));
+    }
+    result
+}
+
 /// `turns` is not 0.
 #[inline]
 pub(super) fn two_instructions_a_turn(turns: u64) {

@@ -5,6 +5,23 @@ use std::arch::asm;
 
 use super::{Native, Processor};
 
+/// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (System V ABI, AMD64
+/// supplement, A.2.1).
+///
+/// # Safety
+///
+/// As the system call has it.
+#[inline]
+pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
+    let result: libc::c_long;
+    // SAFETY: the caller's word; the kernel changes rax, rcx and r11.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") one, in("rsi") two, in("rdx") three,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
 /// `turns` is not 0.
 #[inline]
 pub(super) fn two_instructions_a_turn(turns: u64) {

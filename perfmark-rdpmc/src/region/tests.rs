@@ -58,7 +58,7 @@ impl Setup {
         }
         let read = self.whole();
         if !(self.memory.remember(&self.model, &read) && begin(region)) {
-            region.begin_whole(read.into());
+            self.memory.begin_whole(region, read.into());
         }
         false
     }
@@ -194,4 +194,19 @@ fn a_reset_inside_is_unmeasured() {
     setup.page.offset.fetch_sub(50, Relaxed);
     setup.page.lock.fetch_add(2, Relaxed);
     assert_eq!(setup.end(&region), Delta::Unmeasured);
+}
+
+#[test]
+fn a_reset_that_is_known_leaves_no_region_measured() {
+    let setup = Setup::new();
+    let (mut cheap, mut whole) = (Region::default(), Region::default());
+    setup.begin(&mut cheap);
+    setup.memory.begin_whole(&mut whole, setup.whole().into());
+    setup.memory.forget();
+    setup.touch(0, 0, 5);
+    setup.count(0, 1_000);
+    assert_eq!((setup.end(&cheap), setup.end(&whole)), (Delta::Unmeasured, Delta::Unmeasured));
+    setup.begin(&mut cheap);
+    setup.count(0, 1);
+    assert_eq!(setup.end(&cheap), Delta::Exact(1));
 }

@@ -11,6 +11,21 @@ pub(crate) const TYPE_BREAKPOINT: u32 = 5;
 
 pub(crate) const FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
 pub(crate) const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
+pub(crate) const FORMAT_ID: u64 = 1 << 2;
+pub(crate) const FORMAT_GROUP: u64 = 1 << 3;
+
+/// Requests of `ioctl(2)`: `_IO('$', n)`, `_IOW`, `_IOR` (the pointers' size is in the number).
+pub(crate) const IOC_ENABLE: u64 = 0x2400;
+pub(crate) const IOC_DISABLE: u64 = 0x2401;
+pub(crate) const IOC_REFRESH: u64 = 0x2402;
+pub(crate) const IOC_RESET: u64 = 0x2403;
+pub(crate) const IOC_PERIOD: u64 = 0x4008_2404;
+pub(crate) const IOC_SET_OUTPUT: u64 = 0x2405;
+pub(crate) const IOC_ID: u64 = 0x8008_2407;
+pub(crate) const IOC_PAUSE_OUTPUT: u64 = 0x4004_2409;
+pub(crate) const IOC_MODIFY_ATTRIBUTES: u64 = 0x4008_240b;
+/// The argument of the first four that makes them act on the whole group.
+pub(crate) const IOC_FLAG_GROUP: u64 = 1;
 
 pub(crate) const FLAG_DISABLED: u64 = 1 << 0;
 pub(crate) const FLAG_INHERIT: u64 = 1 << 1;

@@ -6,6 +6,9 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use super::abi::{MmapPage, PerfEventAttr, ReadFormat};
+use super::fork;
+pub(crate) use super::fork::generation;
+use crate::arch::system_call;
 
 pub(crate) const SUPPORTED: bool = true;
 
@@ -54,27 +57,86 @@ fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     if high >= 0 { unsafe { OwnedFd::from_raw_fd(high) } } else { fd }
 }
 
-/// `read(2)`. `Ok(None)` is the end of file that a pinned event in error state gives.
-pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
-    let mut out = ReadFormat::default();
-    // SAFETY: the address of this thread's errno, which a mark in the middle of a program must not change.
-    let before = unsafe { *libc::__errno_location() };
+/// Tells `fork` of a descriptor and its page.
+pub(crate) fn opened(fd: &Descriptor, page: Option<&Mapping>) {
+    fork::opened(fd.as_raw_fd(), page.map(|page| (page.start.as_ptr().expose_provenance(), page.length)));
+}
+
+/// Tells `fork` that a descriptor is about to be closed.
+pub(crate) fn closing(fd: &Descriptor) {
+    fork::closing(fd.as_raw_fd());
+}
+
+/// `ioctl(2)` with a number.
+pub(crate) fn ioctl(fd: &Descriptor, request: u64, argument: u64) -> Result<(), i32> {
+    // SAFETY: the requests of `abi` that take a number.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, argument) } {
+        -1 => Err(errno()),
+        _ => Ok(()),
+    }
+}
+
+/// `ioctl(2)` with a pointer to a number, or to the attributes.
+pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, request: u64, argument: &mut T) -> Result<(), i32> {
+    // SAFETY: the requests of `abi` that take a pointer to a `T`, which is live.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, ptr::from_mut(argument)) } {
+        -1 => Err(errno()),
+        _ => Ok(()),
+    }
+}
+
+/// `ioctl(2)` with another descriptor, or none.
+pub(crate) fn ioctl_descriptor(fd: &Descriptor, request: u64, other: Option<&Descriptor>) -> Result<(), i32> {
+    let other = other.map_or(-1, OwnedFd::as_raw_fd);
+    // SAFETY: the request of `abi` that takes a descriptor.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, other) } {
+        -1 => Err(errno()),
+        _ => Ok(()),
+    }
+}
+
+/// `prctl(2)` for all events that this thread opened.
+pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
+    let option = if enable { libc::PR_TASK_PERF_EVENTS_ENABLE } else { libc::PR_TASK_PERF_EVENTS_DISABLE };
+    // SAFETY: takes no pointer.
+    match unsafe { libc::prctl(option) } {
+        -1 => Err(errno()),
+        _ => Ok(()),
+    }
+}
+
+/// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error state.
+pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize, i32> {
     loop {
-        // SAFETY: `out` is live and as large as stated.
-        let n = unsafe { libc::read(fd.as_raw_fd(), ptr::from_mut(&mut out).cast(), size_of::<ReadFormat>()) };
+        // SAFETY: `numbers` is live and as large as stated.
+        let n = unsafe { libc::read(fd.as_raw_fd(), numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
         match usize::try_from(n) {
-            Ok(n) if n == size_of::<ReadFormat>() => return Ok(Some(out)),
-            Ok(0) => return Ok(None),
-            // No event's answer: the descriptor is another file's.
-            Ok(_) => return Err(libc::EBADF),
+            Ok(n) => return Ok(n / size_of::<u64>()),
             Err(_) => match errno() {
                 libc::EINTR => {}
-                errno => {
-                    // SAFETY: as above.
-                    unsafe { *libc::__errno_location() = before };
-                    return Err(errno);
-                }
+                errno => return Err(errno),
             },
+        }
+    }
+}
+
+/// `read(2)`, in few instructions, and without a change of `errno` in the middle of a program. `Ok(None)` is the end of file that a pinned
+/// event in error state gives.
+#[inline]
+pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
+    const WHOLE: libc::c_long = size_of::<ReadFormat>() as libc::c_long;
+    const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
+    let mut out = ReadFormat::default();
+    loop {
+        let (number, to) = (usize::try_from(fd.as_raw_fd()).unwrap_or(usize::MAX), (&raw mut out).expose_provenance());
+        // SAFETY: `out` is live and as large as stated.
+        match unsafe { system_call(libc::SYS_read, number, to, size_of::<ReadFormat>()) } {
+            WHOLE => return Ok(Some(out)),
+            0 => return Ok(None),
+            INTERRUPTED => {}
+            // No event's answer: the descriptor is another file's.
+            1.. => return Err(libc::EBADF),
+            error => return Err(i32::try_from(-error).unwrap_or(libc::EIO)),
         }
     }
 }

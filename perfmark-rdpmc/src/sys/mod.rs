@@ -1,6 +1,13 @@
 //! The kernel's interface: structures, constants and system calls. The only place that knows the operating system.
 
 mod abi;
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    not(any(miri, perfmark_unsupported)),
+))]
+mod fork;
 #[cfg_attr(
     all(
         target_os = "linux",
@@ -22,4 +29,7 @@ mod abi;
 mod kernel;
 
 pub(crate) use abi::*;
-pub(crate) use kernel::{Descriptor, Mapping, SUPPORTED, open, open_in_group, page_size, read};
+pub(crate) use kernel::{
+    Descriptor, Mapping, SUPPORTED, closing, enable_all_of_thread, generation, ioctl, ioctl_descriptor, ioctl_pointer,
+    open, open_in_group, opened, page_size, read, read_numbers,
+};

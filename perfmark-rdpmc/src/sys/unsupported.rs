@@ -26,6 +26,38 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     match *fd {}
 }
 
+pub(crate) fn generation() -> u32 {
+    0
+}
+
+pub(crate) fn opened(fd: &Descriptor, _: Option<&Mapping>) {
+    match *fd {}
+}
+
+pub(crate) fn closing(fd: &Descriptor) {
+    match *fd {}
+}
+
+pub(crate) fn ioctl(fd: &Descriptor, _: u64, _: u64) -> Result<(), i32> {
+    match *fd {}
+}
+
+pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, _: u64, _: &mut T) -> Result<(), i32> {
+    match *fd {}
+}
+
+pub(crate) fn ioctl_descriptor(fd: &Descriptor, _: u64, _: Option<&Descriptor>) -> Result<(), i32> {
+    match *fd {}
+}
+
+pub(crate) fn enable_all_of_thread(_: bool) -> Result<(), i32> {
+    Err(libc::ENOSYS)
+}
+
+pub(crate) fn read_numbers(fd: &Descriptor, _: &mut [u64]) -> Result<usize, i32> {
+    match *fd {}
+}
+
 impl Mapping {
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
         match *fd {}

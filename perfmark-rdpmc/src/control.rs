@@ -1,0 +1,146 @@
+//! Starting, stopping and changing what is open: ioctl(2) on one event, prctl(2) on all of a thread's.
+
+use crate::attr::Attr;
+use crate::counter::Counter;
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::part::Refusal;
+use crate::sys::{
+    self, Descriptor, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD,
+    IOC_REFRESH, IOC_RESET, IOC_SET_OUTPUT,
+};
+
+impl Counter {
+    /// Lets the counter count: after [`disable`](Self::disable), or if it was opened [`disabled`](Attr::disabled).
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses; in a forked child, whose parent the counter belongs to. So for every request here.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.each("ioctl(ENABLE)", |fd| sys::ioctl(fd, IOC_ENABLE, 0))
+    }
+
+    /// Stops the counter. Its value and times stand still.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn disable(&self) -> Result<(), Error> {
+        self.each("ioctl(DISABLE)", |fd| sys::ioctl(fd, IOC_DISABLE, 0))
+    }
+
+    /// Sets the value to 0; its times go on. Regions begun before are unmeasured.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn reset(&self) -> Result<(), Error> {
+        for part in self.parts() {
+            part.forget();
+        }
+        self.each("ioctl(RESET)", |fd| sys::ioctl(fd, IOC_RESET, 0))
+    }
+
+    /// The number by which the kernel knows the event, as in the samples and groups that it is in.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn id(&self) -> Result<u64, Error> {
+        let mut id = 0;
+        let asked = self.part().fd().and_then(|fd| sys::ioctl_pointer(fd, IOC_ID, &mut id).map_err(Refusal::Os));
+        asked.map(|()| id).map_err(|refusal| refusal.explain("ioctl(ID)", self.event().to_string()))
+    }
+
+    /// Changes the events between two samples.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable); a counting event, which has no samples, is refused.
+    pub fn period(&self, period: u64) -> Result<(), Error> {
+        self.each("ioctl(PERIOD)", |fd| sys::ioctl_pointer(fd, IOC_PERIOD, &mut { period }))
+    }
+
+    /// Lets the event sample `overflows` times more, then stops it.
+    ///
+    /// # Errors
+    ///
+    /// As [`period`](Self::period).
+    pub fn refresh(&self, overflows: u32) -> Result<(), Error> {
+        self.each("ioctl(REFRESH)", |fd| sys::ioctl(fd, IOC_REFRESH, overflows.into()))
+    }
+
+    /// Sends the event's samples to another's buffer, or with `None` nowhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`period`](Self::period).
+    pub fn set_output(&self, to: Option<&Self>) -> Result<(), Error> {
+        let other = to.map(|to| to.part().fd()).transpose().map_err(|refusal| self.explain(refusal))?;
+        self.each("ioctl(SET_OUTPUT)", |fd| sys::ioctl_descriptor(fd, IOC_SET_OUTPUT, other))
+    }
+
+    /// Holds back the event's samples, or lets them go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`period`](Self::period).
+    pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
+        self.each("ioctl(PAUSE_OUTPUT)", |fd| sys::ioctl(fd, IOC_PAUSE_OUTPUT, pause.into()))
+    }
+
+    /// Aims an open breakpoint at another address, length or access.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable); an event of another kind is refused.
+    pub fn modify_attributes(&mut self, attr: &Attr) -> Result<(), Error> {
+        let requests = attr.encode(&Machine::here())?;
+        let [request] = requests.as_slice() else {
+            return Err(Error::refused(
+                attr.to_string(),
+                "it is an event of several PMUs; only breakpoints can be changed",
+            ));
+        };
+        self.each("ioctl(MODIFY_ATTRIBUTES)", |fd| sys::ioctl_pointer(fd, IOC_MODIFY_ATTRIBUTES, &mut request.attr()))
+    }
+
+    /// Makes a request on every PMU that the event is on.
+    fn each(&self, call: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
+        let tried = self.parts().try_for_each(|part| request(part.fd()?).map_err(Refusal::Os));
+        tried.map_err(|refusal| match refusal {
+            // What the kernel says of requests that are for another kind of event (`_perf_ioctl`, kernel/events/core.c).
+            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
+                let why = "the request is for events that sample, or breakpoints, and this one counts";
+                Error::os(errno, call, self.event().to_string(), why)
+            }
+            refusal => refusal.explain(call, self.event().to_string()),
+        })
+    }
+}
+
+/// Lets every event count that the calling thread opened and is its own, those of other libraries included.
+///
+/// # Errors
+///
+/// On a target without counters.
+pub fn enable_all_of_thread() -> Result<(), Error> {
+    sys::enable_all_of_thread(true).map_err(|errno| prctl_refused("prctl(PR_TASK_PERF_EVENTS_ENABLE)", errno))
+}
+
+/// Stops every event that the calling thread opened, those of other libraries included.
+///
+/// # Errors
+///
+/// On a target without counters.
+pub fn disable_all_of_thread() -> Result<(), Error> {
+    sys::enable_all_of_thread(false).map_err(|errno| prctl_refused("prctl(PR_TASK_PERF_EVENTS_DISABLE)", errno))
+}
+
+fn prctl_refused(call: &str, errno: i32) -> Error {
+    if sys::SUPPORTED {
+        Error::os(errno, call, "all events of this thread", "the kernel has no perf events")
+    } else {
+        Error::unsupported(call)
+    }
+}

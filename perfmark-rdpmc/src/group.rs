@@ -1,0 +1,195 @@
+//! Events that go on the PMU together or not at all, so that their values may be divided by one another.
+
+use crate::attr::Attr;
+use crate::counter::Counter;
+use crate::error::Error;
+use crate::open;
+use crate::part::{Part, Refusal};
+use crate::reading::{Delta, Reading};
+use crate::sys::{self, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP, IOC_RESET};
+
+/// Events of the calling thread that are counted as a unit: all at the same times.
+///
+/// ```
+/// use perfmark_rdpmc::{Attr, Delta, Group, Hardware};
+///
+/// let Ok(group) = Group::open(&[Attr::new(Hardware::Instructions), Attr::new(Hardware::Cycles)]) else { return };
+/// let before = group.read()?;
+/// let sum: u64 = (0..1000u64).map(std::hint::black_box).sum();
+/// if let [Delta::Exact(instructions), Delta::Exact(cycles)] = group.read()?.since(&before)[..] {
+///     println!("{:.2} instructions a cycle for {sum}", instructions as f64 / cycles as f64);
+/// }
+/// # Ok::<(), perfmark_rdpmc::Error>(())
+/// ```
+///
+/// A group that opened may still never be on the PMU, if others pinned its counters: then its readings' `running` stands still.
+#[derive(Debug)]
+pub struct Group {
+    /// The first one leads.
+    counters: Vec<Counter>,
+    ids: Vec<u64>,
+}
+
+/// A group's values at one moment, with the times that it was enabled and, of these, on the PMU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupReading {
+    /// In the order in which the events were given.
+    pub values: Vec<u64>,
+    /// Nanoseconds enabled.
+    pub enabled: u64,
+    /// Nanoseconds enabled and on the PMU.
+    pub running: u64,
+}
+
+impl GroupReading {
+    /// What each event counted since `earlier`, a reading of the same group: exact, scaled or unmeasured all alike, but for an event that was
+    /// reset.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Vec<Delta> {
+        let one = |reading: &Self, value: u64| Reading { value, enabled: reading.enabled, running: reading.running };
+        let pairs = self.values.iter().zip(&earlier.values);
+        pairs.map(|(&now, &then)| one(self, now).since(&one(earlier, then))).collect()
+    }
+}
+
+impl Group {
+    /// Opens the events as a group that the first one leads, for the calling thread, and starts them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Counter::open`]. A group that has more events than the PMU has counters for is refused, and told how many fit.
+    pub fn open(attrs: &[Attr]) -> Result<Self, Error> {
+        let mut counters: Vec<Counter> = Vec::with_capacity(attrs.len());
+        let mut ids = Vec::with_capacity(attrs.len());
+        for attr in attrs {
+            let counter = open_member(attr, counters.first()).map_err(|error| too_big(attr, counters.len(), error))?;
+            ids.push(counter.id()?);
+            counters.push(counter);
+        }
+        if counters.is_empty() {
+            return Err(Error::refused("a group", "it has no events"));
+        }
+        Ok(Self { counters, ids })
+    }
+
+    /// The counters, in the order given; the first leads.
+    #[must_use]
+    pub fn counters(&self) -> &[Counter] {
+        &self.counters
+    }
+
+    /// Reads all in user space if that can be done now, else by one `read(2)`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_syscall`](Self::read_syscall).
+    pub fn read(&self) -> Result<GroupReading, Error> {
+        self.read_user().map_or_else(|| self.read_syscall(), Ok)
+    }
+
+    /// Reads member by member without a system call. None of the pages changed from the first member to the last, so that all values are
+    /// of one stay on the PMU. `None` where a member cannot be read so.
+    #[must_use]
+    pub fn read_user(&self) -> Option<GroupReading> {
+        /// The kernel touches a group's pages one after the other, at most a few times a millisecond.
+        const TRIES: usize = 10;
+        for _ in 0..TRIES {
+            let mut reads = Vec::with_capacity(self.counters.len());
+            for counter in &self.counters {
+                reads.push(counter.part().user_read().ok()?);
+            }
+            let unchanged = |(counter, lock): (&Counter, u32)| counter.page_lock() == Some(lock);
+            if self.counters.iter().zip(reads.iter().map(|read| read.lock)).all(unchanged) {
+                let (enabled, running) = reads.first().map(|leader| (leader.enabled, leader.running))?;
+                return Some(GroupReading { values: reads.iter().map(|read| read.value).collect(), enabled, running });
+            }
+        }
+        None
+    }
+
+    /// Reads all by one `read(2)`.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses to read what it opened: a pinned group that does not fit, or a system call filter; in a forked child.
+    pub fn read_syscall(&self) -> Result<GroupReading, Error> {
+        let leader = &self.counters[0];
+        // Number, enabled, running, and a value and an id for each (perf_event_open(2), "Reading results").
+        let mut numbers = vec![0; 3 + 2 * self.counters.len()];
+        let read = leader.part().fd().and_then(|fd| sys::read_numbers(fd, &mut numbers).map_err(Refusal::Os));
+        match read {
+            Ok(0) => return Err(leader.explain(Refusal::Nothing)),
+            Ok(_) => {}
+            Err(refusal) => return Err(leader.explain(refusal)),
+        }
+        let told = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
+        let values: Option<Vec<u64>> = self.ids.iter().map(told).collect();
+        let values = values.ok_or_else(|| leader.explain(Refusal::Closed))?;
+        Ok(GroupReading { values, enabled: numbers[1], running: numbers[2] })
+    }
+
+    /// Lets the whole group count.
+    ///
+    /// # Errors
+    ///
+    /// As [`Counter::enable`].
+    pub fn enable(&self) -> Result<(), Error> {
+        self.request("ioctl(ENABLE)", IOC_ENABLE)
+    }
+
+    /// Stops the whole group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Counter::enable`].
+    pub fn disable(&self) -> Result<(), Error> {
+        self.request("ioctl(DISABLE)", IOC_DISABLE)
+    }
+
+    /// Sets all values to 0; the times go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Counter::enable`].
+    pub fn reset(&self) -> Result<(), Error> {
+        for counter in &self.counters {
+            counter.part().forget();
+        }
+        self.request("ioctl(RESET)", IOC_RESET)
+    }
+
+    fn request(&self, call: &str, request: u64) -> Result<(), Error> {
+        let leader = &self.counters[0];
+        let asked = leader.part().fd().and_then(|fd| sys::ioctl(fd, request, IOC_FLAG_GROUP).map_err(Refusal::Os));
+        asked.map_err(|refusal| refusal.explain(call, leader.event().to_string()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Members first: a leader that closes makes each member a group of its own on the PMU.
+        while self.counters.pop().is_some() {}
+    }
+}
+
+fn open_member(attr: &Attr, leader: Option<&Counter>) -> Result<Counter, Error> {
+    let leader_fd = leader.map(|leader| leader.part().fd().map_err(|refusal| leader.explain(refusal))).transpose()?;
+    let opened = open::open_one_kind(attr, &mut |raw| {
+        let mut raw = raw.clone();
+        if leader.is_none() {
+            raw.read_format |= FORMAT_GROUP | FORMAT_ID;
+        }
+        sys::open_in_group(&raw, leader_fd)
+    })?;
+    let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
+    Ok(Counter::from_part(Part::new(opened.fd, is_user_readable), attr.event().clone()))
+}
+
+/// The kernel says EINVAL of a member for which there is no counter left, and of much else: if the event opens on its own, it was that.
+fn too_big(attr: &Attr, fit: usize, error: Error) -> Error {
+    if fit == 0 || error.errno() != Some(libc::EINVAL) || Counter::open(attr).is_err() {
+        return error;
+    }
+    let why = format!("the group is too big for this PMU: {fit} fit, with this event it would be one more");
+    Error::os(libc::EINVAL, "perf_event_open", attr.to_string(), &why)
+}

@@ -1,0 +1,177 @@
+//! One descriptor and its page: an event as one PMU counts it.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use crate::arch::Native;
+use crate::error::{Error, errno_text};
+use crate::read::{self, AskKernel, UserRead};
+use crate::reading::Reading;
+use crate::region::{Memory, Region};
+use crate::sys::{self, Descriptor, Mapping};
+
+/// An event opened on one PMU, for the thread that opened it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    page: Result<Mapping, String>,
+    fd: ManuallyDrop<Descriptor>,
+    memory: Memory<Native>,
+    /// Whether something else closed the descriptor.
+    is_closed: Cell<bool>,
+    /// The process that opened it.
+    generation: u32,
+    this_thread: PhantomData<*const ()>,
+}
+
+/// Why the kernel gives no reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Os(i32),
+    /// The end of the file: a pinned event that does not fit.
+    Nothing,
+    /// The descriptor was closed by someone else.
+    Closed,
+    /// This process was forked from the one that opened it.
+    Forked,
+}
+
+impl Refusal {
+    /// In words: what was tried on which event.
+    pub(crate) fn explain(self, call: &str, event: String) -> Error {
+        match self {
+            Self::Os(errno) => Error::os(errno, call, event, "the kernel refuses it for the counter that it opened"),
+            Self::Nothing => {
+                Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
+            }
+            Self::Closed => Error::refused(event, "its descriptor was closed by something else in this process"),
+            Self::Forked => Error::refused(
+                event,
+                "the counter is gone: this process was forked from the one that opened it, whose counter goes on; open it anew",
+            ),
+        }
+    }
+}
+
+impl Part {
+    /// Takes the descriptor over, and maps its page if it is to be read in user space.
+    pub(crate) fn new(fd: Descriptor, is_user_readable: bool) -> Self {
+        let page = if is_user_readable {
+            Mapping::new(&fd).map_err(|errno| match errno {
+                libc::EPERM => {
+                    "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb".into()
+                }
+                errno => format!("{}: the counter's page could not be mapped", errno_text(errno)),
+            })
+        } else {
+            Err("the kernel alone counts it".into())
+        };
+        sys::opened(&fd, page.as_ref().ok());
+        Self {
+            page,
+            fd: ManuallyDrop::new(fd),
+            memory: Memory::new(&Native),
+            is_closed: Cell::new(false),
+            generation: sys::generation(),
+            this_thread: PhantomData,
+        }
+    }
+
+    pub(crate) fn page(&self) -> Result<&Mapping, &str> {
+        self.page.as_ref().map_err(String::as_str)
+    }
+
+    pub(crate) fn give_up_page(&mut self, why: &str) {
+        sys::opened(&self.fd, None);
+        self.page = Err(why.into());
+    }
+
+    /// The descriptor, while it is this process's.
+    #[inline]
+    pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
+        if self.generation != sys::generation() {
+            Err(Refusal::Forked)
+        } else if self.is_closed.get() {
+            Err(Refusal::Closed)
+        } else {
+            Ok(&self.fd)
+        }
+    }
+
+    #[inline]
+    #[allow(unsafe_code, reason = "Part is not Send, which is what read asks for")]
+    pub(crate) fn user_read(&self) -> Result<UserRead, AskKernel> {
+        match &self.page {
+            // SAFETY: `self` was opened on this thread, and cannot leave it.
+            Ok(mapping) => unsafe { read::read(mapping.page(), &Native) },
+            Err(_) => Err(AskKernel::NotAllowed),
+        }
+    }
+
+    /// `read(2)` in the middle of a program: allocates nothing.
+    #[inline]
+    pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
+        match sys::read(self.fd()?) {
+            Ok(Some(read)) => Ok(Reading { value: read.value, enabled: read.enabled, running: read.running }),
+            Ok(None) => Err(Refusal::Nothing),
+            Err(libc::EBADF) => {
+                // The number may be another file's the next time.
+                self.is_closed.set(true);
+                Err(Refusal::Closed)
+            }
+            Err(errno) => Err(Refusal::Os(errno)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> Result<Reading, Refusal> {
+        self.user_read().map(Reading::from).or_else(|_| self.kernel_read())
+    }
+
+    /// Begins a region if the page still says what is remembered.
+    #[inline]
+    #[allow(unsafe_code, reason = "Part is not Send, which is what Memory asks for")]
+    pub(crate) fn begin(&self, region: &mut Region) -> bool {
+        // SAFETY: `self` was opened on this thread, and cannot leave it.
+        self.page.as_ref().is_ok_and(|mapping| unsafe { self.memory.begin(mapping.page(), &Native, region) })
+    }
+
+    /// What was counted in a region in which the page did not change.
+    #[inline]
+    #[allow(unsafe_code, reason = "as in begin")]
+    pub(crate) fn end(&self, region: &Region) -> Option<u64> {
+        // SAFETY: as in `begin`.
+        self.page.as_ref().ok().and_then(|mapping| unsafe { self.memory.end(mapping.page(), &Native, region) })
+    }
+
+    /// Remembers what the page says now; false where that does not make the next regions cheap.
+    pub(crate) fn remember(&self, read: &UserRead) -> bool {
+        self.memory.remember(&Native, read)
+    }
+
+    /// Begins a region with a whole reading.
+    pub(crate) fn begin_whole(&self, region: &mut Region, reading: Reading) {
+        self.memory.begin_whole(region, reading);
+    }
+
+    /// Forgets it all: regions begun are unmeasured.
+    pub(crate) fn forget(&self) {
+        self.memory.forget();
+    }
+
+    /// The whole reading at a region's beginning, as far as it is known.
+    pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
+        self.memory.beginning(region)
+    }
+}
+
+impl Drop for Part {
+    #[allow(unsafe_code, reason = "a descriptor that someone else closed is not ours to close")]
+    fn drop(&mut self) {
+        if self.fd().is_ok() {
+            sys::closing(&self.fd);
+            // SAFETY: not used after.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
+    }
+}
