@@ -124,7 +124,8 @@ pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize
 /// event in error state gives.
 #[inline]
 pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
-    const WHOLE: libc::c_long = size_of::<ReadFormat>() as libc::c_long;
+    const WHOLE: libc::c_long = 24;
+    const { assert!(size_of::<ReadFormat>() == 24) };
     const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
     let mut out = ReadFormat::default();
     loop {
