@@ -10,6 +10,9 @@ use crate::sys::{self, Descriptor, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOI
 const ARM64_USER: u64 = 0b10;
 const ARM64_USER_64_BITS: u64 = 0b11;
 
+/// The kernel's own, not known to libc (`include/linux/errno.h`): from `arch_uprobe_analyze_insn` it gets out.
+const ENOTSUPP: i32 = 524;
+
 /// An event that one PMU counts.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -104,6 +107,10 @@ fn explain(errno: i32, attr: &Attr, encoding: &Encoding, machine: &Machine) -> S
         libc::EBUSY => "another event holds the PMU exclusively".into(),
         libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four a thread); close one".into(),
         libc::E2BIG => "it uses a field that this kernel is too old for (config3 needs linux 6.3)".into(),
+        ENOTSUPP => {
+            "uprobes cannot step over the instruction there (on x86 one with a lock prefix, for one); probe another"
+                .into()
+        }
         libc::ENOMEM => "the kernel has no memory left".into(),
         _ => "see perf_event_open(2)".into(),
     }
