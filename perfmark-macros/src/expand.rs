@@ -2,6 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::quote;
+use syn::ext::IdentExt as _;
 
 use crate::args::Args;
 use crate::function::Function;
@@ -17,13 +18,14 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream) -> TokenStream {
 
 fn mark(args: &Args, function: Function) -> TokenStream {
     let Function { name, head, body } = function;
-    let name = args.name.as_ref().map_or_else(|| name.to_string(), syn::LitStr::value);
-    let events = args.events.iter().map(ToString::to_string);
+    let name = args.name.as_ref().map_or_else(|| name.unraw().to_string(), syn::LitStr::value);
+    let events = args.events.iter().map(|event| event.unraw().to_string());
     let (inner_attributes, statements) = split(body.stream());
     let statement = quote!(::perfmark::private::mark! { #name [#(#events),*] });
     let mut marked = Group::new(Delimiter::Brace, quote!(#inner_attributes #statement #statements));
     marked.set_span(body.span());
-    quote!(#head #marked)
+    // A body may begin with items, which now stand after a statement.
+    quote!(#[allow(clippy::items_after_statements)] #head #marked)
 }
 
 /// Inner attributes (`#![allow(…)]`) stand before any statement.

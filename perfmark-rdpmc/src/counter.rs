@@ -1,6 +1,8 @@
 //! One event opened on one thread.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
@@ -9,7 +11,26 @@ use crate::event::Event;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
 use crate::read::{self, AskKernel, UserRead};
+use crate::reading::{Delta, Reading};
+use crate::region::{Memory, Region};
 use crate::sys::{self, Descriptor, Mapping};
+
+impl Drop for Counter {
+    #[allow(unsafe_code, reason = "a descriptor that someone else closed is not ours to close")]
+    fn drop(&mut self) {
+        if !self.is_gone.get() {
+            // SAFETY: not used after.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
+    }
+}
+
+/// Why the kernel gives no reading.
+enum Refusal {
+    Os(i32),
+    Nothing,
+    Gone,
+}
 
 /// One event, counted on the thread that opened it since it was opened.
 ///
@@ -24,10 +45,12 @@ use crate::sys::{self, Descriptor, Mapping};
 /// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`.
 #[derive(Debug)]
 pub struct Counter {
-    // Before the descriptor: unmapped first.
     page: Result<Mapping, String>,
-    fd: Descriptor,
+    fd: ManuallyDrop<Descriptor>,
     event: Event,
+    memory: Memory<Native>,
+    /// Whether something else closed the descriptor.
+    is_gone: Cell<bool>,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -49,7 +72,19 @@ impl Counter {
         } else {
             Err("the kernel alone counts it".into())
         };
-        Ok(Self { page, fd, event: attr.event().clone(), this_thread: PhantomData })
+        Ok(Self {
+            page,
+            fd: ManuallyDrop::new(fd),
+            event: attr.event().clone(),
+            memory: Memory::new(&Native),
+            is_gone: Cell::new(false),
+            this_thread: PhantomData,
+        })
+    }
+
+    /// Gives up user-space reads of this counter: every reading is by `read(2)` from now on.
+    pub fn read_by_kernel_only(&mut self) {
+        self.page = Err("user-space reads were given up".into());
     }
 
     /// What is counted.
@@ -89,25 +124,106 @@ impl Counter {
         }
     }
 
+    /// Begins a region. Cheaper than a whole [`read`](Self::read) while the kernel leaves the counter alone.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::{Attr, Counter, Hardware, Region};
+    ///
+    /// let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else { return };
+    /// let mut region = Region::default();
+    /// counter.begin(&mut region);
+    /// std::hint::black_box(6 * 7);
+    /// println!("{:?}", counter.end(&region));
+    /// ```
+    #[inline]
+    #[allow(unsafe_code, reason = "Counter is not Send, which is what Memory asks for")]
+    pub fn begin(&self, region: &mut Region) {
+        // SAFETY: `self` was opened on this thread, and cannot leave it.
+        while !self.page.as_ref().is_ok_and(|mapping| unsafe { self.memory.begin(mapping.page(), &Native, region) }) {
+            // Once the page is remembered the beginning is read above, so that it is followed by the same instructions always.
+            if !self.remember(region) {
+                return;
+            }
+        }
+    }
+
+    /// Ends a region that this counter began, and gives what it counted inside.
+    #[inline]
+    #[must_use]
+    #[allow(unsafe_code, reason = "as in begin")]
+    pub fn end(&self, region: &Region) -> Delta {
+        if let Ok(mapping) = &self.page
+            // SAFETY: as in `begin`.
+            && let Some(value) = unsafe { self.memory.end(mapping.page(), &Native, region) }
+        {
+            return Delta::Exact(value);
+        }
+        self.end_after_a_change(region)
+    }
+
+    /// Remembers what the page says now, because the kernel touched it since; or begins the region the long way.
+    #[cold]
+    #[inline(never)]
+    fn remember(&self, region: &mut Region) -> bool {
+        let read = self.user_read();
+        if read.is_ok_and(|read| self.memory.remember(&Native, &read)) {
+            return true;
+        }
+        match read.map(Reading::from).or_else(|_| self.kernel_read()) {
+            Ok(reading) => region.begin_whole(reading),
+            Err(_) => *region = Region::default(),
+        }
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_after_a_change(&self, region: &Region) -> Delta {
+        let end = self.user_read().map(Reading::from).or_else(|_| self.kernel_read());
+        match (end, self.memory.beginning(region)) {
+            (Ok(end), Some(beginning)) => end.since(&beginning),
+            _ => Delta::Unmeasured,
+        }
+    }
+
     /// Reads by `read(2)`.
     ///
     /// # Errors
     ///
     /// Where the kernel refuses to read what it opened: an event in error state, or a system call filter.
     pub fn read_syscall(&self) -> Result<Reading, Error> {
-        let tried = || self.event.to_string();
+        self.kernel_read().map_err(|refusal| {
+            let event = self.event.to_string();
+            match refusal {
+                Refusal::Os(errno) => {
+                    Error::os(errno, "read", event, "the kernel refuses to read the counter that it opened")
+                }
+                Refusal::Nothing => {
+                    Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
+                }
+                Refusal::Gone => Error::refused(event, "its descriptor was closed by something else in this process"),
+            }
+        })
+    }
+
+    /// `read(2)` in the middle of a program: allocates nothing.
+    fn kernel_read(&self) -> Result<Reading, Refusal> {
+        if self.is_gone.get() {
+            return Err(Refusal::Gone);
+        }
         match sys::read(&self.fd) {
             Ok(Some(read)) => Ok(Reading { value: read.value, enabled: read.enabled, running: read.running }),
-            Ok(None) => {
-                Err(Error::refused(tried(), "the event is in error state: it was pinned and does not fit the PMU"))
+            Ok(None) => Err(Refusal::Nothing),
+            Err(libc::EBADF) => {
+                // Someone closed all descriptors; the number may be another file's the next time.
+                self.is_gone.set(true);
+                Err(Refusal::Gone)
             }
-            Err(errno) => {
-                Err(Error::os(errno, "read", tried(), "the kernel refuses to read the counter that it opened"))
-            }
+            Err(errno) => Err(Refusal::Os(errno)),
         }
     }
 
-    /// Whether the counter can be read without a system call just now.
+    /// Whether the counter can be read without a system call, as long as it has a hardware counter.
     ///
     /// # Errors
     ///
@@ -118,13 +234,17 @@ impl Counter {
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
         };
+        let setting = || Machine::here().user_reads_forbidden();
         Err(match why {
             AskKernel::OldKernel => "linux before 3.12 does not tell whether user space may read".into(),
-            AskKernel::NotAllowed | AskKernel::NoIndex => Machine::here().user_reads_forbidden().unwrap_or_else(|| {
-                "the kernel gives user space no counter for it (other events may hold the PMU, or this event cannot be read so)".into()
-            }),
-            AskKernel::NoTimes => "the event was off the PMU, and this kernel's page does not tell the time".into(),
-            AskKernel::Busy => "the counter's page is being written without end".into(),
+            AskKernel::NotAllowed => setting().unwrap_or_else(|| "the kernel does not let user space read it".into()),
+            AskKernel::NoIndex => match setting() {
+                Some(setting) => setting,
+                // Other events hold the PMU just now: it can when its turn comes.
+                None if self.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
+                None => "the kernel counts it, but gives user space no counter to read".into(),
+            },
+            AskKernel::NoTimes | AskKernel::Busy => return Ok(()),
         })
     }
 
@@ -149,92 +269,5 @@ impl Counter {
         };
         let user = fastest(&|| self.user_read().is_ok());
         (user, fastest(&|| sys::read(&self.fd).is_ok()).unwrap_or(u64::MAX))
-    }
-}
-
-/// A counter's value at one moment, with the nanoseconds for which the event was enabled and, of these, on the PMU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Events counted since the counter was opened, while it was on the PMU.
-    pub value: u64,
-    /// Nanoseconds enabled.
-    pub enabled: u64,
-    /// Nanoseconds enabled and on the PMU.
-    pub running: u64,
-}
-
-impl From<UserRead> for Reading {
-    #[inline]
-    fn from(read: UserRead) -> Self {
-        Self { value: read.value, enabled: read.enabled, running: read.running }
-    }
-}
-
-/// What was counted between two readings of one counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delta {
-    /// The counter was on the PMU from the first reading to the second.
-    Exact(u64),
-    /// Other events took its place for a part of the time.
-    Scaled {
-        /// `counted` scaled to the whole time.
-        estimate: u64,
-        /// What was really counted.
-        counted: u64,
-    },
-    /// The counter was off the PMU, or was reset: nothing is known, which is not zero.
-    Unmeasured,
-}
-
-impl Reading {
-    /// What was counted since `earlier`, a reading of the same counter.
-    ///
-    /// The difference of enabled and running times is the time off the PMU; if it has not grown, the count is exact. Otherwise the
-    /// count is scaled over this region alone, never over the counter's life.
-    #[inline]
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Delta {
-        let counted = self.value.wrapping_sub(earlier.value);
-        let enabled = self.enabled.wrapping_sub(earlier.enabled);
-        let running = self.running.wrapping_sub(earlier.running);
-        if self.value < earlier.value {
-            Delta::Unmeasured
-        } else if enabled == running {
-            Delta::Exact(counted)
-        } else if running == 0 || running > enabled {
-            Delta::Unmeasured
-        } else {
-            let estimate = u128::from(counted) * u128::from(enabled) / u128::from(running);
-            Delta::Scaled { estimate: u64::try_from(estimate).unwrap_or(u64::MAX), counted }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reading(value: u64, enabled: u64, running: u64) -> Reading {
-        Reading { value, enabled, running }
-    }
-
-    #[test]
-    fn whole_or_not_at_all() {
-        let start = reading(100, 1_000, 600);
-        assert_eq!(reading(150, 3_000, 2_600).since(&start), Delta::Exact(50));
-        assert_eq!(reading(150, 3_000, 1_600).since(&start), Delta::Scaled { estimate: 100, counted: 50 });
-        assert_eq!(reading(100, 3_000, 600).since(&start), Delta::Unmeasured, "never on the PMU is not zero");
-        assert_eq!(reading(100, 1_000, 600).since(&start), Delta::Exact(0), "nothing happened, and it was seen");
-    }
-
-    #[test]
-    fn a_reset_in_between_is_unmeasured() {
-        assert_eq!(reading(99, 3_000, 2_600).since(&reading(100, 1_000, 600)), Delta::Unmeasured);
-    }
-
-    #[test]
-    fn scaling_does_not_overflow() {
-        let end = reading(u64::MAX / 2, u64::MAX / 2, 1 << 40);
-        assert_eq!(end.since(&reading(0, 0, 0)), Delta::Scaled { estimate: u64::MAX, counted: u64::MAX / 2 });
     }
 }

@@ -42,15 +42,19 @@ mod event;
 mod attr;
 mod open;
 mod read;
+mod reading;
+mod region;
 mod counter;
 pub mod clock;
 
 pub use arch::known_loop;
 pub use attr::{Attr, Field};
-pub use counter::{Counter, Delta, Reading};
+pub use counter::Counter;
 pub use error::Error;
 pub use event::{
     Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, Modifier, Modifiers,
     Software, Term, Value,
 };
 pub use machine::Machine;
+pub use reading::{Delta, Reading};
+pub use region::Region;

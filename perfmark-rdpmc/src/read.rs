@@ -5,7 +5,7 @@
 //! interrupts this very thread, the order of the compiler is enough (`tools/lib/perf/mmap.c`, linux 6.12); only reset and mmap
 //! write from other CPUs.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::compiler_fence;
 
 use crate::arch::Processor;
@@ -15,13 +15,20 @@ use crate::sys::{CAP_BIT0_IS_DEPRECATED, CAP_USER_RDPMC, CAP_USER_TIME, CAP_USER
 /// can leave it odd for good.
 const TRIES: usize = 100;
 
+/// The bits that a page shows when user space may read its counter.
+const READABLE: u64 = CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC;
+
 /// A count with its times, as of one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserRead {
     pub(crate) value: u64,
     pub(crate) enabled: u64,
     pub(crate) running: u64,
+    /// What the page said, as long as its lock is this.
     pub(crate) lock: u32,
+    pub(crate) index: u32,
+    pub(crate) offset: u64,
+    pub(crate) width: u16,
 }
 
 /// Why only read(2) knows.
@@ -52,14 +59,19 @@ pub(crate) enum AskKernel {
 pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Result<UserRead, AskKernel> {
     for _ in 0..TRIES {
         let lock = page.lock.load(Relaxed);
-        compiler_fence(std::sync::atomic::Ordering::Acquire);
+        if lock & 1 != 0 {
+            processor.pause();
+            continue;
+        }
+        compiler_fence(Acquire);
         let capabilities = page.capabilities.load(Relaxed);
         let mut enabled = page.time_enabled.load(Relaxed);
         let mut running = page.time_running.load(Relaxed);
         let never_off = enabled == running;
         let index = page.index.load(Relaxed);
         let offset = page.offset.load(Relaxed).cast_unsigned();
-        let readable = capabilities & CAP_USER_RDPMC != 0 && index != 0;
+        let readable = capabilities & READABLE == READABLE && index != 0;
+        let width = page.pmc_width.load(Relaxed);
         let timed = capabilities & CAP_USER_TIME != 0;
         if timed {
             let delta = since_update(page, capabilities, processor.ticks());
@@ -69,12 +81,11 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
         let mut value = offset;
         if readable {
             // SAFETY: the page named it, and the caller vouches for the thread.
-            let raw = unsafe { processor.counter(index - 1) };
-            value = value.wrapping_add(sign_extend(raw, page.pmc_width.load(Relaxed)));
+            let raw = unsafe { processor.read(processor.counter(index - 1)) };
+            value = value.wrapping_add(sign_extend(raw, width));
         }
-        compiler_fence(std::sync::atomic::Ordering::Acquire);
-        if lock & 1 != 0 || page.lock.load(Relaxed) != lock {
-            std::hint::spin_loop();
+        compiler_fence(Acquire);
+        if page.lock.load(Relaxed) != lock {
             continue;
         }
         return if capabilities & CAP_BIT0_IS_DEPRECATED == 0 {
@@ -86,7 +97,7 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
         } else if !timed && !never_off {
             Err(AskKernel::NoTimes)
         } else {
-            Ok(UserRead { value, enabled, running, lock })
+            Ok(UserRead { value, enabled, running, lock, index, offset, width })
         };
     }
     Err(AskKernel::Busy)
@@ -94,7 +105,7 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
 
 /// The low `width` bits of a counter, which the kernel programs to start negative, as a number to be added to the page's offset.
 #[inline]
-fn sign_extend(raw: u64, width: u16) -> u64 {
+pub(crate) fn sign_extend(raw: u64, width: u16) -> u64 {
     let unused = 64 - u32::from(width.clamp(1, 64));
     ((raw << unused).cast_signed() >> unused).cast_unsigned()
 }

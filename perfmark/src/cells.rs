@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64};
 
+use crate::arena::Arena;
 use crate::events::EventId;
 use crate::histogram::{Cells, Frozen};
 use crate::mark::Mark;
@@ -53,6 +54,12 @@ impl MarkCells {
         Self { mark, entered: zero(), finished: zero(), unwound: zero(), events, next: ptr::null() }
     }
 
+    /// Notes that a call ended: after what it left in the cells, so that a reader who sees the call sees that, too.
+    #[inline]
+    pub(crate) fn finish(&self) {
+        self.finished.store(self.finished.load(Relaxed) + 1, Release);
+    }
+
     /// Adds what is here to `totals`. Calls are read before values, so that a call that ends meanwhile is not taken for unmeasured.
     pub(crate) fn add_to(&self, totals: &mut Totals) {
         let finished = self.finished.load(Acquire);
@@ -73,16 +80,19 @@ impl MarkCells {
 #[derive(Debug)]
 pub(crate) struct ThreadCells {
     first: AtomicPtr<MarkCells>,
+    /// Where the owning thread's histograms grow. Dropped after the list, which points into it.
+    pub(crate) arena: Arena,
 }
 
-// SAFETY: the list's nodes are `Sync` but for `next`, which is written before a node is published and never after.
+// SAFETY: the list's nodes are `Sync` but for `next`, which is written before a node is published and never after; of the arena, only
+// the owning thread takes pieces.
 unsafe impl Sync for ThreadCells {}
 // SAFETY: the same.
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
     pub(crate) fn new() -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()) }
+        Self { first: AtomicPtr::new(ptr::null_mut()), arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.

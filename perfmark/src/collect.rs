@@ -14,11 +14,10 @@ use crate::snapshot::{self, Read, Snapshot, Unit, Values};
 use crate::start;
 
 pub(crate) fn snapshot() -> Snapshot {
-    start::start();
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
-    let clock = start::clock();
     // None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
     let recorded = recorder::own_work(|| {
+        start::start();
         if config().on { Ok((registry()?.merged(), events()?.all())) } else { Ok(Default::default()) }
     });
     let (merged, events) = match recorded {
@@ -37,11 +36,13 @@ pub(crate) fn snapshot() -> Snapshot {
             Default::default()
         }
     };
-    let nanoseconds = clock.nanoseconds_per_tick();
+    let clock = start::clock();
     snapshot.wall_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let has_time = events.iter().any(|(_, entry)| entry.what == What::Time);
+    let nanoseconds = if has_time { clock.nanoseconds_per_tick() } else { 1.0 };
     snapshot.threads = merged.threads;
     snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
-    snapshot.marks = mark::all().map(|mark| figures(mark, &merged, &events, nanoseconds)).collect();
+    snapshot.marks = mark::all().into_iter().map(|mark| figures(mark, &merged, &events, nanoseconds)).collect();
     snapshot.marks.sort_by(|one, two| (&one.file, one.line, &one.path).cmp(&(&two.file, two.line, &two.path)));
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     if events.iter().any(|(_, entry)| entry.stands_in) {
@@ -143,6 +144,46 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
         p90: quantile(9, 10),
         p99: quantile(99, 100),
         p999: quantile(999, 1000),
-        buckets: frozen.buckets().map(|(low, high, count)| (unit(low), unit(high), count)).collect(),
+        buckets: match scale {
+            None => frozen.buckets().collect(),
+            Some(scale) => in_nanoseconds(frozen.buckets(), scale),
+        },
+    }
+}
+
+/// The buckets' ranges of ticks as ranges of nanoseconds that follow one another; those that fall within one nanosecond are one.
+fn in_nanoseconds(buckets: impl Iterator<Item = (u64, u64, u64)>, scale: f64) -> Vec<(u64, u64, u64)> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+    let nanoseconds = |ticks: f64| (ticks * scale).round() as u64;
+    let mut scaled: Vec<(u64, u64, u64)> = Vec::new();
+    for (low, high, count) in buckets {
+        let (mut low, high) = (nanoseconds(low as f64), nanoseconds(high as f64));
+        match scaled.last_mut() {
+            Some((_, last, merged)) if *last >= high => {
+                *merged += count;
+                continue;
+            }
+            Some((_, last, _)) => low = low.max(*last + 1),
+            None => {}
+        }
+        scaled.push((low, high, count));
+    }
+    scaled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_in_nanoseconds_follow_one_another_and_lose_no_call() {
+        let ticks = || (0..100_u64).map(|n| (32 * n, 32 * n + 31, 1));
+        for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
+            let scaled = in_nanoseconds(ticks(), scale);
+            assert!(scaled.iter().all(|(low, high, _)| low <= high), "{scaled:?}");
+            assert!(scaled.windows(2).all(|pair| pair[0].1 < pair[1].0), "{scaled:?}");
+            assert_eq!(scaled.iter().map(|bucket| bucket.2).sum::<u64>(), 100);
+        }
+        assert_eq!(in_nanoseconds([(u64::MAX - 9, u64::MAX, 1)].into_iter(), 2.0), [(u64::MAX, u64::MAX, 1)]);
     }
 }

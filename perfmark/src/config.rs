@@ -64,7 +64,7 @@ pub(crate) fn config() -> &'static Config {
 /// Reads the environment. Gives what is wrong with it, a sentence each; the default holds there.
 pub(crate) fn read_environment() -> Vec<String> {
     let (config, wrong) = Config::parse(&|name| env::var_os(name));
-    // Lost only by a mark called from another static initialiser, which found the defaults first.
+    // Set already only if the settings were asked for before the start, which nobody does.
     _ = CONFIG.set(config);
     wrong
 }
@@ -95,7 +95,7 @@ impl Config {
             Ok(())
         });
         setting("PERFMARK_FORMAT", &mut |value| {
-            config.format = Format::from_name(&value.to_string_lossy())?;
+            config.format = Format::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; table it is"))?;
             Ok(())
         });
         setting("PERFMARK_READ", &mut |value| {

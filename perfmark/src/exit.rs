@@ -9,29 +9,22 @@ use std::process;
 use crate::collect;
 use crate::config::{Output, config};
 use crate::report::{self, Format};
-use crate::start;
-use crate::terminal::{DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
+use crate::terminal::{self, DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
+use crate::{recorder, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
 #[used]
-#[cfg_attr(
-    any(
-        target_os = "linux",
-        target_os = "android",
-        target_os = "freebsd",
-        target_os = "netbsd",
-        target_os = "openbsd"
-    ),
-    unsafe(link_section = ".init_array")
-)]
+#[cfg_attr(all(unix, not(target_vendor = "apple")), unsafe(link_section = ".init_array"))]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        start::start();
+        // A marked allocator is called by it: no call of the program's.
+        recorder::own_work(start::start);
         if start::is_off() {
             return;
         }
+        recorder::prepare_process();
         // SAFETY: the handler is a function without arguments, which catches its panics.
         let registered = unsafe { libc::atexit(at_exit) };
         if registered != 0 {
@@ -87,11 +80,32 @@ fn with_pid(path: &Path, pid: u32) -> PathBuf {
     name.into()
 }
 
-/// Replaces a file as a whole, so that nobody ever reads half a report. What is no regular file (a pipe, `/dev/null`) is written to.
+/// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced is written to.
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|at| !at.is_file()) {
-        return File::options().write(true).open(path)?.write_all(text.as_bytes());
+    let Some(path) = replaceable(path) else { return terminal::write_in_place(path, text) };
+    let mut draft = with_pid(&path, process::id()).into_os_string();
+    draft.push(".draft");
+    let write = || -> io::Result<()> {
+        File::options().write(true).create_new(true).open(&draft)?.write_all(text.as_bytes())?;
+        fs::rename(&draft, &path)
+    };
+    write().inspect_err(|_| _ = fs::remove_file(&draft))
+}
+
+/// The file that `path` leads to, if it is a regular one or none yet; not what lies in /dev and /proc, whose links stand for descriptors.
+fn replaceable(path: &Path) -> Option<PathBuf> {
+    /// As many as the kernel follows (`path_resolution(7)`).
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if path.starts_with("/dev") || path.starts_with("/proc") {
+            return None;
+        }
+        match fs::symlink_metadata(&path) {
+            Ok(at) if at.is_symlink() => path = path.parent()?.join(fs::read_link(&path).ok()?),
+            Ok(at) => return at.is_file().then_some(path),
+            Err(_) => return Some(path),
+        }
     }
-    let draft = with_pid(path, process::id()).with_extension("draft");
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = fs::remove_file(&draft))
+    None
 }

@@ -16,7 +16,7 @@
 //!
 //! Nothing is started, held or sent: a mark registers before `main`, each call reads the thread's counters at entry and exit (in user
 //! space where the kernel allows it) and adds the differences to histograms of that thread, and the report is written when the process
-//! ends by return from `main`, a panic in it, or `process::exit`. [`snapshot()`] gives the same figures at any time.
+//! ends by return from `main`, a panic that unwinds it, or `process::exit`. [`snapshot()`] gives the same figures at any time.
 //!
 //! On Linux, x86-64 and arm64, it counts what [`perfmark_rdpmc`] can open; elsewhere, and where a machine has no counters, it records time
 //! and the report says why.
@@ -120,13 +120,15 @@ pub use perfmark_macros::perfmark;
 pub use snapshot::*;
 
 #[cfg(feature = "record")]
-mod histogram;
-#[cfg(feature = "record")]
 mod report;
 #[cfg(feature = "record")]
 mod terminal;
 #[cfg(feature = "record")]
 mod per_process;
+#[cfg(feature = "record")]
+mod arena;
+#[cfg(feature = "record")]
+mod histogram;
 #[cfg(feature = "record")]
 mod mark;
 #[cfg(feature = "record")]

@@ -1,5 +1,6 @@
 //! A marked function: one static, known before `main`, or since its first call.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
@@ -97,8 +98,10 @@ pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
     iter::successors(deref(CALLED.load(Acquire)), move |mark| deref(mark.next.load(Relaxed)))
 }
 
-/// Every mark known: those called, and those that inventory collected.
-pub(crate) fn all() -> impl Iterator<Item = &'static Mark> {
-    let linked = inventory::iter::<Registered>.into_iter().map(|registered| registered.0);
-    called().chain(linked.filter(|mark| mark.index() == 0))
+/// Every mark known: those that inventory collected, and those that were called without being collected.
+pub(crate) fn all() -> Vec<&'static Mark> {
+    let mut all: Vec<_> = inventory::iter::<Registered>.into_iter().map(|registered| registered.0).collect();
+    let collected: HashSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
+    all.extend(called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
+    all
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cells::{ThreadCells, Totals};
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
+use crate::start;
 
 /// The figures of all marks, by the mark's index, and the number of threads that they come from.
 #[derive(Clone, Debug, Default)]
@@ -49,9 +50,11 @@ pub(crate) fn registry() -> io::Result<&'static Registry> {
 impl Default for Registry {
     /// Made at the process's first call; in a forked child the marks still hold the parent's counts.
     fn default() -> Self {
-        for mark in mark::called() {
-            mark.interrupted.store(0, Relaxed);
-            mark.unrecorded.store(0, Relaxed);
+        if start::is_forked_child() {
+            for mark in mark::called() {
+                mark.interrupted.store(0, Relaxed);
+                mark.unrecorded.store(0, Relaxed);
+            }
         }
         Self(Mutex::default())
     }

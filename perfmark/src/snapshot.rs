@@ -82,7 +82,8 @@ pub struct Mark {
     pub in_flight: u64,
     /// Of `calls`, those that a panic ended: in no distribution.
     pub unwound: u64,
-    /// Of `calls`, those met while perfmark itself was at work on the thread (in a signal handler): counted only.
+    /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only. (One that interrupts
+    /// perfmark's rarer work, a thread's first call of a mark or a snapshot, is not counted: it cannot be told from that work.)
     pub interrupted: u64,
     /// The figures of each event recorded, in the order in which the mark names them.
     #[cfg_attr(feature = "json", serde(serialize_with = "by_event"))]

@@ -1,11 +1,12 @@
 //! The process's own descriptors: what perfmark says and reports goes there.
 //!
 //! They are written past the locks of the standard library's handles, which a thread that still runs may hold while the process ends.
-#![allow(unsafe_code, reason = "descriptors that are not ours to close")]
+#![allow(unsafe_code, reason = "writing to descriptors that are not ours, and signal masks")]
 
-#[cfg(not(unix))]
 use std::io;
+#[cfg(not(unix))]
 use std::io::Write as _;
+use std::path::Path;
 
 pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
@@ -19,19 +20,106 @@ pub(crate) fn say(what: &str) {
 pub(crate) const DEFAULT_WIDTH: usize = 100;
 
 /// Writes to a descriptor. A closed or broken one is nothing that the program should hear of.
-#[cfg(unix)]
 pub(crate) fn write_all(fd: i32, text: &str) {
-    use std::fs::File;
-    use std::mem::ManuallyDrop;
-    use std::os::fd::FromRawFd as _;
-    // SAFETY: it may be closed, which the write then says; ManuallyDrop leaves it open.
-    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    _ = file.write_all(text.as_bytes());
+    _ = write(fd, text.as_bytes());
+}
+
+/// Writes to what is there: a device, a pipe, a link to a descriptor. A pipe that nobody reads is refused, not waited for.
+#[cfg(unix)]
+pub(crate) fn write_in_place(path: &Path, text: &str) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    write(file.as_raw_fd(), text.as_bytes())
 }
 
 #[cfg(not(unix))]
-pub(crate) fn write_all(fd: i32, text: &str) {
-    _ = if fd == STDOUT { io::stdout().write_all(text.as_bytes()) } else { io::stderr().write_all(text.as_bytes()) };
+pub(crate) fn write_in_place(path: &Path, text: &str) -> io::Result<()> {
+    std::fs::OpenOptions::new().append(true).open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(unix)]
+fn write(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
+    /// For a reader of a pipe that must not block us.
+    const PATIENCE_MS: libc::c_int = 2_000;
+    let _quiet = NoSigpipe::new();
+    while !bytes.is_empty() {
+        // SAFETY: live bytes; a closed descriptor is an error.
+        let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        if let Ok(written) = usize::try_from(written) {
+            bytes = &bytes[written.min(bytes.len())..];
+            continue;
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::Interrupted => {}
+            io::ErrorKind::WouldBlock => {
+                let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one live pollfd.
+                if unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) } <= 0 {
+                    return Err(error);
+                }
+            }
+            _ => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn write(fd: i32, bytes: &[u8]) -> io::Result<()> {
+    if fd == STDOUT { io::stdout().write_all(bytes) } else { io::stderr().write_all(bytes) }
+}
+
+/// Holds SIGPIPE back on this thread, and takes off the one that a write raised: a report without a reader is no reason to die.
+#[cfg(unix)]
+struct NoSigpipe {
+    /// The thread's mask before; none where SIGPIPE was waiting already, which is not ours to take.
+    before: Option<libc::sigset_t>,
+}
+
+#[cfg(unix)]
+impl NoSigpipe {
+    fn sigpipe() -> libc::sigset_t {
+        // SAFETY: sigemptyset makes any memory a set; SIGPIPE is a signal.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGPIPE);
+            set
+        }
+    }
+
+    fn new() -> Self {
+        // SAFETY: live sets.
+        unsafe {
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending);
+            if libc::sigismember(&raw const pending, libc::SIGPIPE) == 1 {
+                return Self { before: None };
+            }
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &Self::sigpipe(), &raw mut before);
+            Self { before: (blocked == 0).then_some(before) }
+        }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for NoSigpipe {
+    fn drop(&mut self) {
+        let Some(before) = self.before else { return };
+        // SAFETY: live sets. Waiting for a signal that is pending takes it off without a wait.
+        unsafe {
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending);
+            if libc::sigismember(&raw const pending, libc::SIGPIPE) == 1 {
+                let mut taken = 0;
+                libc::sigwait(&Self::sigpipe(), &raw mut taken);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+    }
 }
 
 /// The columns of the terminal, as far as a table can use them.

@@ -212,3 +212,31 @@ fn promise_4_what_cannot_be_had_is_named_with_its_reason() {
     let values = figures("asks_for_what_is_not").values;
     assert_eq!(values.iter().map(|values| values.event.as_str()).collect::<Vec<_>>(), ["time"]);
 }
+
+#[perfmark(time, page_faults, faults)]
+fn one_event_twice() {}
+
+#[test]
+fn one_event_under_two_names_is_counted_once() {
+    one_event_twice();
+    let values = figures("one_event_twice").values;
+    assert!(values.iter().all(|values| (values.measured, values.unmeasured) == (1, 0)), "{values:?}");
+    assert!(values.iter().filter(|values| values.event == "page-faults").count() <= 1);
+}
+
+#[test]
+fn a_snapshot_misses_no_mark_while_others_are_called_first() {
+    macro_rules! many {
+        ($($name:ident)*) => {
+            $(#[perfmark(time)] fn $name() {})*
+            const MARKS: &[(&str, fn())] = &[$((stringify!($name), $name)),*];
+        };
+    }
+    many!(m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 m10 m11 m12 m13 m14 m15 m16 m17 m18 m19 m20 m21 m22 m23 m24 m25);
+    let caller = std::thread::spawn(|| MARKS.iter().for_each(|(_, call)| call()));
+    while !caller.is_finished() {
+        let snapshot = snapshot();
+        let known = |name: &str| snapshot.marks.iter().filter(|mark| mark.name == name).count();
+        assert!(MARKS.iter().all(|(name, _)| known(name) == 1));
+    }
+}

@@ -39,6 +39,9 @@ fn main() -> ExitCode {
         ("a_forked_child_starts_empty_and_leaves_its_own_report", a_forked_child_starts_empty),
         ("a_mark_in_a_signal_handler_is_counted", a_mark_in_a_signal_handler_is_counted),
         ("descriptors_are_closed_when_threads_end", descriptors_are_closed_when_threads_end),
+        ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
+        ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
+        ("a_program_that_closes_all_descriptors_keeps_its_own_files", a_program_that_closes_all_descriptors),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), on_pmu)
@@ -129,6 +132,12 @@ fn run_scenario(scenario: &str) -> ExitCode {
         }
         "fork" => fork(),
         "signal" => signal(),
+        "sigpipe" => {
+            // SAFETY: the default action, as command-line tools restore it.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            work(1);
+        }
+        "close all" => close_all(),
         "descriptors" => {
             let count = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
             bare();
@@ -176,6 +185,26 @@ fn signal() {
         // SAFETY: raises a signal that is handled.
         unsafe { libc::raise(libc::SIGUSR1) };
         work(n);
+    }
+}
+
+/// As daemons do; then a pipe of the program's own gets the numbers.
+fn close_all() {
+    work(1);
+    // SAFETY: nothing of the standard library's is open beyond 2.
+    let mut ends = unsafe {
+        (3..4_096).for_each(|fd| _ = libc::close(fd));
+        [0; 2]
+    };
+    // SAFETY: live memory for two descriptors, and 72 bytes to write and read.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        let (sent, mut got) = ([7_u8; 72], [0_u8; 72]);
+        assert_eq!(libc::write(ends[1], sent.as_ptr().cast(), 72), 72);
+        work(2);
+        work(3);
+        assert_eq!(libc::read(ends[0], got.as_mut_ptr().cast(), 72), 72);
+        assert_eq!(sent, got);
     }
 }
 
@@ -365,4 +394,46 @@ fn user_reads_and_read_2_agree() {
     let (user, syscall) = (counted("user"), counted("syscall"));
     println!("a loop of 2,000,000 instructions: {user:?} by user reads, {syscall:?} by read(2) (min, max)");
     assert!(user.0 >= 2_000_000 && user.0.abs_diff(syscall.0) <= READ_2 && user.1.abs_diff(syscall.1) <= READ_2);
+}
+
+fn a_link_to_a_descriptor_is_written_to_and_stays() {
+    let (link, log) = (file("link"), file("log"));
+    std::os::unix::fs::symlink("/proc/self/fd/2", &link).expect("linked");
+    let stderr = fs::File::create(&log).expect("created");
+    let status = Command::new(env::current_exe().expect("known"))
+        .env(SCENARIO, "calls")
+        .env("PERFMARK_OUTPUT", &link)
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .status()
+        .expect("started");
+    assert!(status.success());
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert!(fs::read_to_string(&log).expect("written").contains("work"));
+    fs::remove_file(&link).expect("there");
+    fs::remove_file(&log).expect("there");
+}
+
+fn a_pipe_without_a_reader_neither_kills_nor_hangs() {
+    let (reader, writer) = std::io::pipe().expect("made");
+    drop(reader);
+    let status = Command::new(env::current_exe().expect("known")).env(SCENARIO, "sigpipe").stderr(writer).status();
+    assert_eq!(status.expect("started").code(), Some(0));
+    // A named one that nobody opened: refused, and the report goes to stderr.
+    let path = file("fifo");
+    let made = Command::new("mkfifo").arg(&path).status().expect("started");
+    assert!(made.success());
+    let output = scenario("calls", &[("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"))]);
+    assert!(text(&output.stderr).contains("the report follows") && text(&output.stderr).contains("work"));
+    fs::remove_file(&path).expect("there");
+}
+
+fn a_program_that_closes_all_descriptors() {
+    let report = json("close all", &[], 0);
+    let work = mark(&report, "work");
+    assert_eq!(work["calls"], 3);
+    assert_eq!(work["values"]["time"]["measured"], 3);
+    if let Some(faults) = work["values"].get("page-faults") {
+        assert_eq!((&faults["measured"], &faults["unmeasured"]), (&1.into(), &2.into()));
+    }
 }

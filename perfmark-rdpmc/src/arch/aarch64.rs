@@ -2,30 +2,29 @@
 //! CNTVCT_EL0).
 #![allow(unsafe_code, reason = "instructions")]
 
-use std::arch::asm;
+use std::arch::{asm, naked_asm};
 
 use super::{Native, Processor};
 
-/// The counter's number is part of the instruction, so there is a small reader for each: event counters 0 to 30, and the
-/// cycle counter at 31.
+/// A small function that leaves a counter's value in x9 and changes nothing else.
+type Reader = unsafe extern "C" fn();
+
+/// The counter's number is part of the instruction, so there is a reader for each: event counters 0 to 30, and the cycle counter at 31.
 macro_rules! readers {
     ($($register:literal)*) => {
         [$({
-            /// # Safety: as [`Processor::counter`].
-            unsafe fn read() -> u64 {
-                let value: u64;
-                // SAFETY: the caller vouches for the counter.
-                // Not `nomem`: the compiler must not move it across the loads of the lock.
-                unsafe { asm!(concat!("mrs {}, ", $register), out(reg) value, options(nostack, preserves_flags)) };
-                value
+            /// # Safety: called by `Native::read` alone, which expects the value in x9.
+            #[unsafe(naked)]
+            unsafe extern "C" fn read() {
+                naked_asm!(concat!("mrs x9, ", $register), "ret")
             }
-            read as unsafe fn() -> u64
+            read as Reader
         }),*]
     };
 }
 
 #[rustfmt::skip]
-static READERS: [unsafe fn() -> u64; 32] = readers!(
+static READERS: [Reader; 32] = readers!(
     "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0"
     "pmevcntr4_el0" "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0"
     "pmevcntr8_el0" "pmevcntr9_el0" "pmevcntr10_el0" "pmevcntr11_el0"
@@ -44,10 +43,20 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
 }
 
 impl Processor for Native {
+    type Counter = Reader;
+
     #[inline]
-    unsafe fn counter(&self, n: u32) -> u64 {
-        // SAFETY: the caller vouches for `n`, which the mask keeps within the table.
-        unsafe { READERS[(n & 31) as usize]() }
+    fn counter(&self, n: u32) -> Reader {
+        READERS[(n & 31) as usize]
+    }
+
+    #[inline]
+    unsafe fn read(&self, reader: Reader) -> u64 {
+        let value: u64;
+        // SAFETY: the caller vouches for the counter; a reader changes x9 and, by being called, x30.
+        // Not `nomem`: the compiler must not move it across the loads of the lock.
+        unsafe { asm!("blr {}", in(reg) reader, out("x9") value, out("x30") _, options(nostack, preserves_flags)) };
+        value
     }
 
     #[inline]

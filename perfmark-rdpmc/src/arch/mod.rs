@@ -4,17 +4,28 @@
 ///
 /// The page reader is generic over it, so that a test can put a script in the processor's place.
 pub(crate) trait Processor {
-    /// The raw bits of hardware counter `n`, of which the page's `pmc_width` lowest count.
+    /// A counter's number, made ready for many reads: on some processors it is a part of the instruction.
+    type Counter: Copy + std::fmt::Debug;
+
+    /// Makes hardware counter `n` ready.
+    fn counter(&self, n: u32) -> Self::Counter;
+
+    /// The raw bits of a hardware counter, of which the page's `pmc_width` lowest count.
     ///
     /// # Safety
     ///
-    /// The page of an event opened on this thread gave `n`: the instruction is refused, by a fatal signal, for a counter that this
+    /// The page of an event opened on this thread named the counter: the instruction is refused, by a fatal signal, for one that this
     /// thread may not read.
-    #[allow(unsafe_code, reason = "the caller must vouch for the counter's number")]
-    unsafe fn counter(&self, n: u32) -> u64;
+    #[allow(unsafe_code, reason = "the caller must vouch for the counter")]
+    unsafe fn read(&self, counter: Self::Counter) -> u64;
 
     /// The tick counter that the page's time fields are in.
     fn ticks(&self) -> u64;
+
+    /// Waits a moment for a page that is being written.
+    fn pause(&self) {
+        std::hint::spin_loop();
+    }
 }
 
 /// The processor that this program runs on.
@@ -45,5 +56,5 @@ pub fn known_loop(turns: u64) -> u64 {
     if turns > 0 {
         native::two_instructions_a_turn(turns);
     }
-    2 * turns
+    turns.saturating_mul(2)
 }

@@ -13,7 +13,11 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
 }
 
 impl Processor for Native {
-    unsafe fn counter(&self, _: u32) -> u64 {
+    type Counter = ();
+
+    fn counter(&self, _: u32) {}
+
+    unsafe fn read(&self, (): ()) -> u64 {
         0
     }
 

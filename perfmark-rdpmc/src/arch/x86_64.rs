@@ -13,8 +13,15 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
 }
 
 impl Processor for Native {
+    type Counter = u32;
+
     #[inline]
-    unsafe fn counter(&self, n: u32) -> u64 {
+    fn counter(&self, n: u32) -> u32 {
+        n
+    }
+
+    #[inline]
+    unsafe fn read(&self, n: u32) -> u64 {
         let (low, high): (u32, u32);
         // SAFETY: the caller vouches for `n`; the instruction writes eax and edx alone.
         // Not `nomem`: the compiler must not move it across the loads of the lock.

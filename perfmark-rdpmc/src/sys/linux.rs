@@ -24,7 +24,7 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
             unsafe { libc::syscall(libc::SYS_perf_event_open, ptr::from_ref(attr), 0, -1, -1, PERF_FLAG_FD_CLOEXEC) };
         if let Ok(fd @ 0..) = i32::try_from(fd) {
             // SAFETY: the kernel just gave this descriptor to us alone.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+            return Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }));
         }
         match errno() {
             libc::EINTR => {}
@@ -33,18 +33,40 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
     }
 }
 
+/// Moves a descriptor up, out of the low numbers that programs close in a loop and then get anew for files of their own.
+fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    /// A descriptor table of this size is small, and few programs ever have as many open.
+    const HIGH: u64 = 512;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is live.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let lowest = if known { HIGH.min(limit.rlim_cur / 2) } else { 0 };
+    // SAFETY: our descriptor.
+    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, i32::try_from(lowest).unwrap_or(0)) };
+    // SAFETY: the kernel just gave this descriptor to us alone. Where it had none left up there, the low one does.
+    if high >= 0 { unsafe { OwnedFd::from_raw_fd(high) } } else { fd }
+}
+
 /// `read(2)`. `Ok(None)` is the end of file that a pinned event in error state gives.
 pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     let mut out = ReadFormat::default();
+    // SAFETY: the address of this thread's errno, which a mark in the middle of a program must not change.
+    let before = unsafe { *libc::__errno_location() };
     loop {
         // SAFETY: `out` is live and as large as stated.
         let n = unsafe { libc::read(fd.as_raw_fd(), ptr::from_mut(&mut out).cast(), size_of::<ReadFormat>()) };
         match usize::try_from(n) {
             Ok(n) if n == size_of::<ReadFormat>() => return Ok(Some(out)),
-            Ok(_) => return Ok(None),
+            Ok(0) => return Ok(None),
+            // No event's answer: the descriptor is another file's.
+            Ok(_) => return Err(libc::EBADF),
             Err(_) => match errno() {
                 libc::EINTR => {}
-                errno => return Err(errno),
+                errno => {
+                    // SAFETY: as above.
+                    unsafe { *libc::__errno_location() = before };
+                    return Err(errno);
+                }
             },
         }
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use super::bucket::{self, OCTAVES, PLACES};
 use super::frozen::Frozen;
+use crate::arena::Arena;
 
 type Octave = [AtomicU64; PLACES];
 
@@ -32,15 +33,19 @@ impl Cells {
         }
     }
 
-    /// Adds a value. Only the thread that owns these cells may call it. Sums stay at `u64::MAX` instead of wrapping.
+    /// Adds a value; not where there is no memory for it. Only the thread that owns these cells may call it, always with the same
+    /// arena, which outlives them. Sums stay at `u64::MAX` instead of wrapping.
     #[inline]
-    pub(crate) fn add(&self, value: u64) {
+    pub(crate) fn add(&self, value: u64, arena: &Arena) {
         let (octave, place) = bucket::of(value);
         let mut counts = self.octaves[octave].load(Relaxed);
         if counts.is_null() {
-            counts = self.grow(octave);
+            counts = match self.grow(octave, arena) {
+                Some(counts) => counts,
+                None => return,
+            };
         }
-        // SAFETY: an octave lives as long as its cells.
+        // SAFETY: an octave lives as long as the arena, and so as its cells.
         advance(unsafe { &(*counts)[place] }, 1);
         advance(&self.sum, value);
         if value < self.min.load(Relaxed) {
@@ -53,10 +58,10 @@ impl Cells {
 
     #[cold]
     #[inline(never)]
-    fn grow(&self, octave: usize) -> *mut Octave {
-        let counts = Box::into_raw(Box::new([const { AtomicU64::new(0) }; PLACES]));
+    fn grow(&self, octave: usize, arena: &Arena) -> Option<*mut Octave> {
+        let counts = arena.take::<Octave>()?.as_ptr();
         self.octaves[octave].store(counts, Release);
-        counts
+        Some(counts)
     }
 
     /// Adds what is here to `frozen`.
@@ -66,7 +71,7 @@ impl Cells {
             if counts.is_null() {
                 continue;
             }
-            // SAFETY: an octave lives as long as its cells.
+            // SAFETY: an octave lives as long as the arena, and so as its cells.
             for (place, count) in unsafe { &*counts }.iter().enumerate() {
                 frozen.add_bucket(octave, place, count.load(Relaxed));
             }
@@ -79,16 +84,4 @@ impl Cells {
 #[inline]
 pub(crate) fn advance(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).saturating_add(by), Relaxed);
-}
-
-impl Drop for Cells {
-    fn drop(&mut self) {
-        for counts in &mut self.octaves {
-            let counts = *counts.get_mut();
-            if !counts.is_null() {
-                // SAFETY: made by Box::into_raw in `grow`, and nobody reads cells that are being dropped.
-                drop(unsafe { Box::from_raw(counts) });
-            }
-        }
-    }
 }

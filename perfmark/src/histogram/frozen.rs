@@ -67,11 +67,12 @@ impl Frozen {
 mod tests {
     use super::super::Cells;
     use super::*;
+    use crate::arena::Arena;
 
     fn frozen(values: &[u64]) -> Frozen {
-        let (cells, mut frozen) = (Cells::new(), Frozen::default());
+        let (arena, cells, mut frozen) = (Arena::new(), Cells::new(), Frozen::default());
         for &value in values {
-            cells.add(value);
+            cells.add(value, &arena);
         }
         cells.add_to(&mut frozen);
         frozen
@@ -109,9 +110,9 @@ mod tests {
     fn merging_loses_nothing() {
         let (one, two) = (values(1, 500), values(2, 700));
         let mut merged = frozen(&one);
-        let cells = Cells::new();
+        let (arena, cells) = (Arena::new(), Cells::new());
         for &value in &two {
-            cells.add(value);
+            cells.add(value, &arena);
         }
         cells.add_to(&mut merged);
         Cells::new().add_to(&mut merged);

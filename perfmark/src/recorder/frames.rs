@@ -3,8 +3,9 @@
 //! A guard holds only the serial number of its frame. So one that is dropped late, out of order, or in a forked child, finds that its
 //! frame is gone, and one that was forgotten is noticed by the next one below it.
 
-use perfmark_rdpmc::{Delta, Reading};
+use perfmark_rdpmc::Delta;
 
+use super::sources::Begin;
 use crate::cells::MarkCells;
 
 /// Calls of marks inside one another, at most.
@@ -24,23 +25,13 @@ pub(super) struct Frame {
 }
 
 /// One event of one open call.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Span {
-    pub(super) begin: Option<Reading>,
-    pub(super) end: Option<Reading>,
+    pub(super) begin: Begin,
+    /// What the call cost, once it is ended.
+    pub(super) delta: Delta,
     /// What the slot held for the call around this one.
     pub(super) outer: u64,
-}
-
-impl Span {
-    /// What the call cost.
-    #[inline]
-    pub(super) fn delta(&self) -> Delta {
-        match (self.begin, self.end) {
-            (Some(begin), Some(end)) => end.since(&begin),
-            _ => Delta::Unmeasured,
-        }
-    }
 }
 
 /// The stack. Zeroes are an empty one.

@@ -8,6 +8,7 @@ use perfmark_rdpmc::Delta;
 
 use super::frames::{Frame, Frames, Span};
 use super::sources::Slot;
+use crate::arena::Arena;
 use crate::cells::{EventCells, MarkCells};
 use crate::histogram::advance;
 
@@ -22,45 +23,45 @@ pub(super) fn begin(slots: &mut [Slot], cells: &MarkCells, frames: &mut Frames) 
     advance(&cells.entered, 1);
     let Some((serial, spans)) = frames.push(cells, panicking()) else {
         // Deeper than the stack: counted, and unmeasured.
-        advance(&cells.finished, 1);
+        cells.finish();
         return NO_FRAME;
     };
     for (cells, span) in cells.events.iter().zip(&mut *spans) {
         span.outer = std::mem::take(&mut slots[cells.slot].inside);
     }
     for (cells, span) in cells.events.iter().zip(spans) {
-        span.begin = slots[cells.slot].read();
+        slots[cells.slot].begin(&mut span.begin);
     }
     serial
 }
 
 /// Closes the innermost frame if it is the token's; the counters are read first.
 #[inline]
-pub(super) fn end(slots: &mut [Slot], frames: &mut Frames, token: Token) -> bool {
+pub(super) fn end(slots: &mut [Slot], frames: &mut Frames, arena: &Arena, token: Token) -> bool {
     let Some((frame, spans)) = frames.top(token) else { return false };
     // SAFETY: a frame's cells live as long as the thread's.
     let cells = unsafe { &*frame.cells };
     for (cells, span) in cells.events.iter().zip(&mut *spans) {
-        span.end = slots[cells.slot].read();
+        span.delta = slots[cells.slot].end(&span.begin);
     }
     let unwound = panicking() && !frame.panicking;
     let outermost = cells.entered.load(Relaxed).wrapping_sub(cells.finished.load(Relaxed)) == 1;
     for (cells, span) in cells.events.iter().zip(spans) {
-        account(cells, span, &mut slots[cells.slot], outermost, unwound);
+        account(cells, span, &mut slots[cells.slot], arena, outermost, unwound);
     }
     if unwound {
         advance(&cells.unwound, 1);
     }
-    advance(&cells.finished, 1);
+    cells.finish();
     frames.pop();
     true
 }
 
 /// Adds one event of a call to its cells, and to what the call around it has inside.
 #[inline]
-fn account(cells: &EventCells, span: &Span, slot: &mut Slot, outermost: bool, unwound: bool) {
+fn account(cells: &EventCells, span: &Span, slot: &mut Slot, arena: &Arena, outermost: bool, unwound: bool) {
     let inside = slot.inside;
-    let value = match span.delta() {
+    let value = match span.delta {
         Delta::Exact(value) => value,
         Delta::Scaled { estimate, .. } => {
             if !unwound {
@@ -77,7 +78,7 @@ fn account(cells: &EventCells, span: &Span, slot: &mut Slot, outermost: bool, un
     if unwound {
         return;
     }
-    cells.values.add(value);
+    cells.values.add(value, arena);
     advance(&cells.own, value.saturating_sub(inside));
     if outermost {
         advance(&cells.total, value);
@@ -88,11 +89,11 @@ fn account(cells: &EventCells, span: &Span, slot: &mut Slot, outermost: bool, un
 /// gone already, and there is nothing to do.
 #[cold]
 #[inline(never)]
-pub(super) fn end_out_of_order(slots: &mut [Slot], frames: &mut Frames, token: Token) {
+pub(super) fn end_out_of_order(slots: &mut [Slot], frames: &mut Frames, arena: &Arena, token: Token) {
     if !frames.contains(token) {
         return;
     }
-    while !end(slots, frames, token) {
+    while !end(slots, frames, arena, token) {
         let Some((frame, spans)) = frames.pop() else { return };
         abandon(slots, &frame, spans);
     }
@@ -105,5 +106,5 @@ fn abandon(slots: &mut [Slot], frame: &Frame, spans: &[Span]) {
         let slot = &mut slots[cells.slot];
         slot.inside = slot.inside.saturating_add(span.outer);
     }
-    advance(&cells.finished, 1);
+    cells.finish();
 }

@@ -1,18 +1,16 @@
 //! A thread's counters: each distinct event once, opened by the first mark that asks for it, shared by all.
 
-use perfmark_rdpmc::{Attr, Counter, Event, Reading, clock};
+use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
 
 use crate::config::{ReadMode, config};
-use crate::events::{Entry, EventId, Events, What};
+use crate::events::{EventId, Events, What};
 
 /// Where an event's values come from.
 #[derive(Debug)]
 enum Source {
     Ticks,
-    /// Read in user space while the kernel allows it.
-    User(Counter),
-    /// Read by read(2).
-    Syscall(Counter),
+    // Boxed: a slot stays small enough for a few to share a cache line.
+    Counter(Box<Counter>),
 }
 
 /// An event of this thread.
@@ -25,30 +23,45 @@ pub(super) struct Slot {
     pub(super) inside: u64,
 }
 
+/// The beginning of a call, as its event's source has it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Begin {
+    ticks: u64,
+    region: Region,
+}
+
 impl Slot {
-    /// The value now, or None where the kernel refuses to tell it.
     #[inline]
-    pub(super) fn read(&self) -> Option<Reading> {
+    pub(super) fn begin(&self, begin: &mut Begin) {
         match &self.source {
-            Some(Source::Ticks) => Some(Reading { value: clock::ticks(), ..Reading::default() }),
-            Some(Source::User(counter)) => match counter.read_user() {
-                Some(reading) => Some(reading),
-                None => by_kernel(counter),
-            },
-            Some(Source::Syscall(counter)) => by_kernel(counter),
-            None => None,
+            Some(Source::Counter(counter)) => counter.begin(&mut begin.region),
+            Some(Source::Ticks) | None => begin.ticks = clock::ticks(),
+        }
+    }
+
+    /// What was counted since.
+    #[inline]
+    pub(super) fn end(&self, begin: &Begin) -> Delta {
+        match &self.source {
+            Some(Source::Counter(counter)) => counter.end(&begin.region),
+            // Ticks that run backwards, on CPUs that do not agree, are no time.
+            Some(Source::Ticks) => clock::ticks().checked_sub(begin.ticks).map_or(Delta::Unmeasured, Delta::Exact),
+            None => Delta::Unmeasured,
         }
     }
 }
 
-#[cold]
-fn by_kernel(counter: &Counter) -> Option<Reading> {
-    counter.read_syscall().ok()
-}
-
 /// The slots for `wanted`, as far as the events can be had on this thread, opened where they are new; `time` alone if none can.
 pub(super) fn slots_for(wanted: &[What], slots: &mut Vec<Slot>, events: &Events) -> Vec<(EventId, usize)> {
-    let mut had: Vec<_> = wanted.iter().filter_map(|what| slot_for(what, slots, events)).collect();
+    let mut had: Vec<(EventId, usize)> = Vec::new();
+    for what in wanted {
+        // One event under two names is one event.
+        if let Some(slot) = slot_for(what, slots, events)
+            && !had.contains(&slot)
+        {
+            had.push(slot);
+        }
+    }
     if had.is_empty() {
         had.extend(slot_for(&What::Time, slots, events));
         events.with(events.id(&What::Time), |time| time.stands_in = true);
@@ -73,28 +86,32 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
         What::Counter(event) => Ok(Attr::new(event.clone())),
     };
     let opened = opened.and_then(|attr| Counter::open(&attr)).and_then(|counter| counter.read().map(|_| counter));
-    events.with(id, |entry| match opened {
+    let mut counter = match opened {
+        Ok(counter) => counter,
         Err(error) => {
-            entry.refused += 1;
-            entry.why_refused.get_or_insert_with(|| error.reason().to_owned());
-            None
+            events.with(id, |entry| {
+                entry.refused += 1;
+                entry.why_refused.get_or_insert_with(|| error.reason().to_owned());
+            });
+            return None;
         }
-        Ok(counter) => match why_not_user(&counter, entry) {
-            None => {
-                entry.user += 1;
-                Some(Source::User(counter))
-            }
-            Some(why) => {
-                entry.syscall += 1;
-                entry.why_syscall.get_or_insert(why);
-                Some(Source::Syscall(counter))
-            }
-        },
-    })
+    };
+    let why_syscall = why_not_user(&counter, id, events);
+    if why_syscall.is_some() {
+        counter.read_by_kernel_only();
+    }
+    events.with(id, |entry| match why_syscall {
+        None => entry.user += 1,
+        Some(why) => {
+            entry.syscall += 1;
+            entry.why_syscall.get_or_insert(why);
+        }
+    });
+    Some(Source::Counter(Box::new(counter)))
 }
 
 /// The reason for reading `counter` by read(2), if there is one.
-fn why_not_user(counter: &Counter, entry: &mut Entry) -> Option<String> {
+fn why_not_user(counter: &Counter, id: EventId, events: &Events) -> Option<String> {
     if let Err(why) = counter.user_reads() {
         return Some(why);
     }
@@ -102,9 +119,13 @@ fn why_not_user(counter: &Counter, entry: &mut Entry) -> Option<String> {
         ReadMode::User => None,
         ReadMode::Syscall => Some("PERFMARK_READ=syscall".into()),
         ReadMode::Auto => {
-            let user_is_cheaper = *entry.user_is_cheaper.get_or_insert_with(|| {
+            let known = events.with(id, |entry| entry.user_is_cheaper);
+            let user_is_cheaper = known.unwrap_or_else(|| {
                 let (user, syscall) = counter.cost();
-                user.is_some_and(|user| user <= syscall)
+                // Off the PMU just now: to be found out another time.
+                let cheaper = user.map(|user| user <= syscall);
+                events.with(id, |entry| entry.user_is_cheaper = cheaper);
+                cheaper.unwrap_or(true)
             });
             (!user_is_cheaper).then(|| "read(2) is cheaper than a user read on this machine".into())
         }

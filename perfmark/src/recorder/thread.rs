@@ -15,7 +15,7 @@ use std::sync::atomic::compiler_fence;
 use super::frames::Frames;
 use super::probe::{NO_FRAME, Token, begin, end, end_out_of_order};
 use super::sources::{self, Slot};
-use super::thread_end;
+use super::{errno::KeepErrno, thread_end};
 use crate::cells::{EventCells, MarkCells, ThreadCells};
 use crate::config::config;
 use crate::events::{What, events};
@@ -96,9 +96,9 @@ pub(crate) fn leave(token: Token) {
         if let Some(recorder) = unsafe { thread.recorder.get().as_mut() } {
             // SAFETY: null, or this recorder's live books.
             if let Some(books) = unsafe { recorder.books.as_mut() }
-                && !end(&mut books.slots, &mut recorder.frames, token)
+                && !end(&mut books.slots, &mut recorder.frames, &books.cells.arena, token)
             {
-                end_out_of_order(&mut books.slots, &mut recorder.frames, token);
+                end_out_of_order(&mut books.slots, &mut recorder.frames, &books.cells.arena, token);
             }
         }
         compiler_fence(SeqCst);
@@ -113,11 +113,22 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
         Doing::Probe | Doing::Own => None,
         before @ (Doing::Program | Doing::Ended) => {
             thread.doing.set(Doing::Own);
-            let result = work();
-            thread.doing.set(before);
-            Some(result)
+            // Restored by a destructor, also if the work panics.
+            let _restore = Restore { thread, before };
+            Some(work())
         }
     })
+}
+
+struct Restore<'a> {
+    thread: &'a Thread,
+    before: Doing,
+}
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        self.thread.doing.set(self.before);
+    }
 }
 
 impl Recorder {
@@ -152,13 +163,19 @@ fn met_at_work(thread: &Thread, mark: &'static Mark) -> Token {
 #[inline(never)]
 fn first_call(thread: &Thread, mark: &'static Mark) -> Token {
     thread.doing.set(Doing::Own);
+    let _errno = KeepErrno::new();
     start::start();
+    if start::is_off() {
+        return NO_FRAME;
+    }
     if mark.index() == 0 {
         mark.register();
     }
-    let prepared = if config().on { prepare(thread, mark) } else { return NO_FRAME };
+    let prepared = prepare(thread, mark);
     thread.doing.set(Doing::Probe);
-    if let Ok(Some((books, cells, frames))) = prepared.map(|recorder| recorder.known(mark)) {
+    // SAFETY: this thread's live recorder, which nobody else uses while the thread is in a probe.
+    let known = prepared.ok().and_then(|mut recorder| unsafe { recorder.as_mut() }.known(mark));
+    if let Some((books, cells, frames)) = known {
         begin(&mut books.slots, cells, frames)
     } else {
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -167,14 +184,14 @@ fn first_call(thread: &Thread, mark: &'static Mark) -> Token {
 }
 
 /// Makes the thread's recorder where there is none, and the mark's cells in it.
-fn prepare<'a>(thread: &Thread, mark: &'static Mark) -> io::Result<&'a mut Recorder> {
+fn prepare(thread: &Thread, mark: &'static Mark) -> io::Result<NonNull<Recorder>> {
     let (registry, events) = (registry()?, events()?);
-    let memory = match NonNull::new(thread.recorder.get()) {
+    let memory: NonNull<Recorder> = match NonNull::new(thread.recorder.get()) {
         Some(recorder) => recorder,
         None => per_process::map(size_of::<Recorder>())?.cast(),
     };
     // SAFETY: this thread's own, mapped; zeroes are a recorder not set up.
-    let recorder: &mut Recorder = unsafe { &mut *memory.as_ptr() };
+    let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
         let cells = Arc::new(ThreadCells::new());
         registry.add(Arc::clone(&cells));
@@ -195,12 +212,23 @@ fn prepare<'a>(thread: &Thread, mark: &'static Mark) -> io::Result<&'a mut Recor
         books.marks.resize(index + 1, ptr::null());
     }
     books.marks[index] = books.cells.add(MarkCells::new(mark, cells));
-    Ok(recorder)
+    Ok(memory)
+}
+
+/// Makes what the process needs once while it has one thread: a fork in the middle of it would leave the child waiting for a thread that
+/// it does not have.
+pub(crate) fn prepare_process() {
+    own_work(|| {
+        // Where they cannot be had, the first call finds out, and says so.
+        _ = (registry(), events());
+        thread_end::prepare();
+    });
 }
 
 /// Folds the thread's cells, closes its counters, and gives its memory back.
 unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let Some(memory) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+    let _errno = KeepErrno::new();
     THREAD.with(|thread| {
         thread.doing.set(Doing::Own);
         thread.recorder.set(ptr::null_mut());

@@ -6,6 +6,12 @@ use std::ffi::c_void;
 
 type End = unsafe extern "C" fn(*mut c_void);
 
+/// Makes the process's key.
+pub(super) fn prepare() {
+    #[cfg(unix)]
+    key();
+}
+
 /// Calls `end(data)` when this thread ends; not on the thread that calls exit.
 #[cfg(unix)]
 pub(super) fn call_at_end(end: End, data: *mut c_void) {

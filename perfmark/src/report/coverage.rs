@@ -28,7 +28,8 @@ fn calls(number: u64) -> String {
 
 /// Events that lack the same calls are named together, and not at all if they are all that the mark shows.
 fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
-    let lacks = |values: &Values| (values.unmeasured, values.scaled);
+    // Interrupted calls are told on their own.
+    let lacks = |values: &Values| (values.unmeasured.saturating_sub(mark.interrupted), values.scaled);
     let mut kinds: Vec<(u64, u64)> = Vec::new();
     for values in shown {
         if lacks(values) != (0, 0) && !kinds.contains(&lacks(values)) {

@@ -1,0 +1,165 @@
+//! The cheap exact read: what a counter counted between two places, for less than two reads of it.
+//!
+//! As long as a page's lock is the same, nothing on the page has changed: not the hardware counter's number, not the offset. So the
+//! thread remembers, with the lock's value, which counter to read. If the lock still is that value before and after the counter's
+//! instruction at the one end, and again at the other, the event was on that counter all the while, and the plain difference is exact:
+//! no offset, no times, no retry. A counter that overflows is touched by the kernel, which moves the lock.
+//!
+//! The check *before* the instruction keeps a stale number from being read, which can be a fatal signal; the check *after* it makes the
+//! value right. Where the lock has moved, the long way of [`read`](crate::read) is gone at that end, and the other is worked out
+//! from what the page said at its lock value: the last few of these are remembered.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::compiler_fence;
+
+use crate::arch::Processor;
+use crate::read::{UserRead, sign_extend};
+use crate::reading::Reading;
+use crate::sys::MmapPage;
+
+/// The beginning of a region, kept by [`Counter::begin`](crate::Counter::begin) for [`Counter::end`](crate::Counter::end).
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// The hardware counter's bits, or the event's value.
+    raw: u64,
+    /// The page's lock, or one of the two below.
+    at: u64,
+    // Of a `WHOLE` beginning only.
+    enabled: u64,
+    running: u64,
+}
+
+/// Not a value of a lock, which has 32 bits: the beginning is a whole reading.
+const WHOLE: u64 = 1 << 32;
+/// There is no beginning. Also: no counter is remembered.
+const NONE: u64 = 2 << 32;
+
+impl Default for Region {
+    /// A region that was not begun: its end is unmeasured.
+    fn default() -> Self {
+        Self { raw: 0, at: NONE, enabled: 0, running: 0 }
+    }
+}
+
+impl Region {
+    #[inline]
+    pub(crate) fn begin_whole(&mut self, reading: Reading) {
+        *self = Self { raw: reading.value, at: WHOLE, enabled: reading.enabled, running: reading.running };
+    }
+}
+
+/// What a page said at one value of its lock.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    lock: u64,
+    offset: u64,
+    width: u16,
+    /// Enabled time, and running time as well: a counter that was ever off the PMU is read the long way.
+    time: u64,
+}
+
+/// How many of these are remembered: a region whose lock value is older is unmeasured if the counter was touched inside it.
+const REMEMBERED: usize = 8;
+
+/// What a thread remembers of an event's page.
+#[derive(Debug)]
+pub(crate) struct Memory<P: Processor> {
+    /// The lock's value for which `counter` is right.
+    lock: Cell<u64>,
+    counter: Cell<P::Counter>,
+    said: [Cell<Said>; REMEMBERED],
+    next: Cell<usize>,
+}
+
+impl<P: Processor> Memory<P> {
+    pub(crate) fn new(processor: &P) -> Self {
+        let nothing = Said { lock: NONE, offset: 0, width: 64, time: 0 };
+        Self {
+            lock: Cell::new(NONE),
+            counter: Cell::new(processor.counter(0)),
+            said: std::array::from_fn(|_| Cell::new(nothing)),
+            next: Cell::new(0),
+        }
+    }
+
+    /// Begins a region if the page still says what is remembered.
+    ///
+    /// # Safety
+    ///
+    /// `page` is the page of an event that was opened on the calling thread, and the one that this memory is of.
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    pub(crate) unsafe fn begin(&self, page: &MmapPage, processor: &P, region: &mut Region) -> bool {
+        // SAFETY: the caller's word.
+        match unsafe { self.raw(page, processor, self.lock.get()) } {
+            Some(raw) => {
+                region.raw = raw;
+                region.at = self.lock.get();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What was counted in a region in which the page did not change.
+    ///
+    /// # Safety
+    ///
+    /// As [`begin`](Self::begin).
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    pub(crate) unsafe fn end(&self, page: &MmapPage, processor: &P, region: &Region) -> Option<u64> {
+        // The page's lock being the region's, `counter` is the one that it was begun with: it changes with the lock only.
+        // SAFETY: the caller's word.
+        let raw = unsafe { self.raw(page, processor, region.at) }?;
+        // Smaller: it overflowed a moment ago, and the kernel does not know yet.
+        raw.checked_sub(region.raw)
+    }
+
+    /// The remembered counter's bits, if the page's lock is `at` before and after.
+    ///
+    /// # Safety
+    ///
+    /// As [`begin`](Self::begin); `counter` is remembered for this value of the lock.
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    unsafe fn raw(&self, page: &MmapPage, processor: &P, at: u64) -> Option<u64> {
+        if u64::from(page.lock.load(Relaxed)) != at {
+            return None;
+        }
+        compiler_fence(Acquire);
+        // SAFETY: at this value of the lock the page named the counter.
+        let raw = unsafe { processor.read(self.counter.get()) };
+        compiler_fence(Acquire);
+        (u64::from(page.lock.load(Relaxed)) == at).then_some(raw)
+    }
+
+    /// Remembers what the page said, so that the next regions are cheap, if they can be: once other events took the counter away for a
+    /// time, a region needs the times at its very beginning.
+    pub(crate) fn remember(&self, processor: &P, read: &UserRead) -> bool {
+        if read.enabled != read.running {
+            self.lock.set(NONE);
+            return false;
+        }
+        let said = Said { lock: read.lock.into(), offset: read.offset, width: read.width, time: read.enabled };
+        self.said[self.next.get()].set(said);
+        self.next.set((self.next.get() + 1) % REMEMBERED);
+        self.counter.set(processor.counter(read.index - 1));
+        self.lock.set(read.lock.into());
+        true
+    }
+
+    /// The whole reading at a region's beginning, unless there was none, or what the page said then is forgotten.
+    pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
+        if region.at == WHOLE {
+            return Some(Reading { value: region.raw, enabled: region.enabled, running: region.running });
+        }
+        let said = self.said.iter().map(Cell::get).find(|said| said.lock == region.at && region.at != NONE)?;
+        let value = said.offset.wrapping_add(sign_extend(region.raw, said.width));
+        Some(Reading { value, enabled: said.time, running: said.time })
+    }
+}
+
+#[cfg(test)]
+mod tests;

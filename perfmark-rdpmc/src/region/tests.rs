@@ -1,0 +1,197 @@
+//! Regions over a made-up page, with a processor whose counters are plain numbers.
+
+use super::*;
+use crate::reading::Delta;
+use crate::sys::{CAP_BIT0_IS_DEPRECATED, CAP_USER_RDPMC, CAP_USER_TIME};
+
+/// Counters 0 and 1. Reading another one is the fatal signal.
+#[derive(Default)]
+struct Model([Cell<u64>; 2]);
+
+impl Processor for Model {
+    type Counter = u32;
+
+    fn counter(&self, n: u32) -> u32 {
+        n
+    }
+
+    #[allow(unsafe_code, reason = "the trait's method is unsafe")]
+    unsafe fn read(&self, n: u32) -> u64 {
+        self.0[n as usize].get()
+    }
+
+    fn ticks(&self) -> u64 {
+        0
+    }
+}
+
+struct Setup {
+    page: MmapPage,
+    model: Model,
+    memory: Memory<Model>,
+}
+
+#[allow(unsafe_code, reason = "a model's counters can be read by anyone")]
+impl Setup {
+    fn new() -> Self {
+        let page = MmapPage::default();
+        page.lock.store(2, Relaxed);
+        page.index.store(1, Relaxed);
+        page.pmc_width.store(32, Relaxed);
+        // As the kernel leaves it: what a counter that starts below zero lacks.
+        page.offset.store(1 << 32, Relaxed);
+        page.capabilities.store(CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC | CAP_USER_TIME, Relaxed);
+        Self { page, model: Model::default(), memory: Memory::new(&Model::default()) }
+    }
+
+    fn whole(&self) -> UserRead {
+        // SAFETY: as above.
+        unsafe { crate::read::read(&self.page, &self.model) }.expect("readable")
+    }
+
+    /// As `Counter::begin`, without a kernel to ask. Tells whether it was the cheap way.
+    fn begin(&self, region: &mut Region) -> bool {
+        // SAFETY: as above.
+        let begin = |region: &mut Region| unsafe { self.memory.begin(&self.page, &self.model, region) };
+        if begin(region) {
+            return true;
+        }
+        let read = self.whole();
+        if !(self.memory.remember(&self.model, &read) && begin(region)) {
+            region.begin_whole(read.into());
+        }
+        false
+    }
+
+    fn end(&self, region: &Region) -> Delta {
+        // SAFETY: as above.
+        match unsafe { self.memory.end(&self.page, &self.model, region) } {
+            Some(value) => Delta::Exact(value),
+            None => match self.memory.beginning(region) {
+                Some(beginning) => Reading::from(self.whole()).since(&beginning),
+                None => Delta::Unmeasured,
+            },
+        }
+    }
+
+    fn count(&self, counter: usize, events: u64) {
+        self.model.0[counter].set(self.model.0[counter].get() + events);
+    }
+
+    /// The kernel updates the page: what the counter holds goes into the offset, and it starts over at `start`.
+    fn touch(&self, from: usize, to: usize, start: u64) {
+        let counted = sign_extend(self.model.0[from].get(), 32).cast_signed();
+        let offset = self.page.offset.load(Relaxed) + counted - sign_extend(start, 32).cast_signed();
+        self.page.offset.store(offset, Relaxed);
+        self.page.index.store(u32::try_from(to).expect("small") + 1, Relaxed);
+        self.page.lock.fetch_add(6, Relaxed);
+        self.model.0[to].set(start);
+    }
+
+    fn off_for(&self, enabled: u64, running: u64) {
+        self.page.time_enabled.fetch_add(enabled, Relaxed);
+        self.page.time_running.fetch_add(running, Relaxed);
+        self.page.lock.fetch_add(6, Relaxed);
+    }
+}
+
+#[test]
+fn an_undisturbed_region_is_the_plain_difference() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    assert!(!setup.begin(&mut region), "nothing remembered yet");
+    setup.count(0, 7);
+    assert_eq!(setup.end(&region), Delta::Exact(7));
+    assert!(setup.begin(&mut region), "the same counter as before");
+    setup.count(0, 1 << 20);
+    assert_eq!(setup.end(&region), Delta::Exact(1 << 20));
+}
+
+#[test]
+fn a_region_is_exact_over_a_move_to_another_counter_and_an_overflow() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    setup.begin(&mut region);
+    setup.count(0, 100);
+    setup.touch(0, 1, 0xffff_ff00);
+    setup.count(1, 0x50);
+    // The counter it began on belongs to someone else now.
+    setup.count(0, 12_345);
+    assert_eq!(setup.end(&region), Delta::Exact(100 + 0x50));
+    // Nested in it, regions of the new lock value; the outer one still finds what the page said at its own.
+    let mut inner = Region::default();
+    for _ in 0..REMEMBERED - 2 {
+        setup.begin(&mut inner);
+        setup.count(1, 1);
+        setup.touch(1, 1, 5);
+        assert_eq!(setup.end(&inner), Delta::Exact(1));
+    }
+    assert_eq!(setup.end(&region), Delta::Exact(100 + 0x50 + REMEMBERED as u64 - 2));
+}
+
+#[test]
+fn a_beginning_that_is_forgotten_is_unmeasured() {
+    let setup = Setup::new();
+    let (mut outer, mut inner) = (Region::default(), Region::default());
+    setup.begin(&mut outer);
+    for _ in 0..REMEMBERED {
+        setup.touch(0, 0, 5);
+        setup.begin(&mut inner);
+    }
+    assert_eq!(setup.end(&outer), Delta::Unmeasured);
+    assert_eq!(setup.end(&inner), Delta::Exact(0));
+}
+
+#[test]
+fn a_region_that_was_not_begun_is_unmeasured() {
+    assert_eq!(Setup::new().end(&Region::default()), Delta::Unmeasured);
+}
+
+#[test]
+fn a_wrap_that_the_kernel_has_not_seen_is_no_huge_count() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    setup.model.0[0].set(0xffff_fffe);
+    setup.begin(&mut region);
+    setup.model.0[0].set(3);
+    assert_eq!(setup.end(&region), Delta::Exact(5));
+}
+
+#[test]
+fn once_off_the_pmu_regions_are_scaled_by_their_own_times() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    setup.begin(&mut region);
+    setup.off_for(1_000, 400);
+    setup.count(0, 10);
+    setup.begin(&mut region);
+    setup.off_for(200, 100);
+    setup.count(0, 10);
+    assert_eq!(setup.end(&region), Delta::Scaled { estimate: 20, counted: 10 });
+    // On the PMU all the while: exact, although the event's life is not.
+    assert!(!setup.begin(&mut region));
+    setup.off_for(300, 300);
+    setup.count(0, 30);
+    assert_eq!(setup.end(&region), Delta::Exact(30));
+}
+
+#[test]
+fn a_region_never_on_the_pmu_is_unmeasured() {
+    let setup = Setup::new();
+    setup.off_for(1_000, 400);
+    let mut region = Region::default();
+    setup.begin(&mut region);
+    setup.off_for(500, 0);
+    assert_eq!(setup.end(&region), Delta::Unmeasured);
+}
+
+#[test]
+fn a_reset_inside_is_unmeasured() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    setup.count(0, 50);
+    setup.begin(&mut region);
+    setup.page.offset.fetch_sub(50, Relaxed);
+    setup.page.lock.fetch_add(2, Relaxed);
+    assert_eq!(setup.end(&region), Delta::Unmeasured);
+}

@@ -1,0 +1,80 @@
+//! Zeroed memory that is given back all at once.
+//!
+//! A thread's histograms grow while it makes marked calls, perhaps in a signal handler that interrupted the program's allocator, or in that
+//! allocator itself. So they grow in pages of their own.
+#![allow(unsafe_code, reason = "hands out pieces of mapped memory")]
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use crate::per_process;
+
+/// Memory of one thread: that thread alone takes pieces, which live as long as the arena.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    /// The newest chunk, whose first word names the one before it.
+    newest: Cell<Option<NonNull<u8>>>,
+    used: Cell<usize>,
+}
+
+/// Mapped at a time. What is not used of it costs no memory.
+const CHUNK: usize = 64 << 10;
+
+/// The link in front of a chunk, with room to keep pieces aligned.
+const LINK: usize = 16;
+
+impl Arena {
+    pub(crate) fn new() -> Self {
+        Self { newest: Cell::new(None), used: Cell::new(CHUNK) }
+    }
+
+    /// A piece for a `T`, zeroed. None where the kernel has no memory.
+    pub(crate) fn take<T>(&self) -> Option<NonNull<T>> {
+        const { assert!(size_of::<T>() <= CHUNK - LINK && align_of::<T>() <= LINK) };
+        let size = size_of::<T>().next_multiple_of(LINK);
+        if self.used.get() + size > CHUNK {
+            let chunk = per_process::map(CHUNK).ok()?;
+            // SAFETY: the chunk's first word, aligned as a page is.
+            unsafe { chunk.cast::<Option<NonNull<u8>>>().write(self.newest.get()) };
+            self.newest.set(Some(chunk));
+            self.used.set(LINK);
+        }
+        // SAFETY: `used + size` bytes lie within the newest chunk.
+        let piece = unsafe { self.newest.get()?.add(self.used.get()) };
+        self.used.set(self.used.get() + size);
+        Some(piece.cast())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let mut next = self.newest.take();
+        while let Some(chunk) = next {
+            // SAFETY: written by `take`. In a forked child it reads as zeroes, and the older chunks stay mapped, wiped.
+            next = unsafe { chunk.cast::<Option<NonNull<u8>>>().read() };
+            // SAFETY: mapped by `take`; pieces do not outlive the arena.
+            unsafe { per_process::unmap(chunk, CHUNK) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_zeroed_apart_and_writable() {
+        let arena = Arena::new();
+        let pieces: Vec<NonNull<[u64; 32]>> = (0..1_000).map(|_| arena.take().expect("memory")).collect();
+        for (n, piece) in pieces.iter().enumerate() {
+            // SAFETY: zeroed, aligned, and nobody else's.
+            let piece = unsafe { &mut *piece.as_ptr() };
+            assert_eq!(*piece, [0; 32]);
+            piece.fill(n as u64);
+        }
+        for (n, piece) in pieces.iter().enumerate() {
+            // SAFETY: as above.
+            assert_eq!(unsafe { piece.read() }, [n as u64; 32]);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The program's `errno`, which perfmark's own system calls must not change under it.
+#![allow(unsafe_code, reason = "errno is a thread's own variable behind a pointer")]
+
+/// Puts `errno` back when dropped.
+pub(super) struct KeepErrno(#[cfg(target_os = "linux")] libc::c_int);
+
+impl KeepErrno {
+    pub(super) fn new() -> Self {
+        Self(
+            #[cfg(target_os = "linux")]
+            // SAFETY: the address of this thread's errno.
+            unsafe {
+                *libc::__errno_location()
+            },
+        )
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
