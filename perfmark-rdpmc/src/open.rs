@@ -38,10 +38,12 @@ pub(crate) fn open_each(
     machine: &Machine,
     ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
 ) -> Result<Vec<Opened>, Error> {
-    if !sys::SUPPORTED {
-        return Err(Error::unsupported(attr.to_string()));
-    }
-    let requests = attr.encode(machine)?;
+    let requests = match attr.encode(machine) {
+        // A wrong name is wrong everywhere.
+        Err(error) if error.is_unknown_name() => return Err(error),
+        _ if !sys::SUPPORTED => return Err(Error::unsupported(attr.to_string())),
+        requests => requests?,
+    };
     requests.into_iter().map(|request| open_one(attr, request, machine, ask)).collect()
 }
 
