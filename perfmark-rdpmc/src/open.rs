@@ -10,6 +10,9 @@ use crate::sys::{self, Descriptor, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOI
 const ARM64_USER: u64 = 0b10;
 const ARM64_USER_64_BITS: u64 = 0b11;
 
+/// The kernel's own, not known to libc (`include/linux/errno.h`): from `arch_uprobe_analyze_insn` it gets out.
+const ENOTSUPP: i32 = 524;
+
 /// An event that one PMU counts.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -39,10 +42,12 @@ pub(crate) fn open_each(
     machine: &Machine,
     ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
 ) -> Result<Vec<Opened>, Error> {
-    if !sys::SUPPORTED {
-        return Err(Error::unsupported(attr.to_string()));
-    }
-    let requests = attr.encode(machine)?;
+    let requests = match attr.encode(machine) {
+        // A wrong name is wrong everywhere.
+        Err(error) if error.is_unknown_name() => return Err(error),
+        _ if !sys::SUPPORTED => return Err(Error::unsupported(attr.to_string())),
+        requests => requests?,
+    };
     requests.into_iter().map(|request| open_one(attr, request, machine, ask)).collect()
 }
 
@@ -108,6 +113,10 @@ fn explain(errno: i32, attr: &Attr, encoding: &Encoding, machine: &Machine) -> S
         libc::EBUSY => "another event holds the PMU exclusively".into(),
         libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four a thread); close one".into(),
         libc::E2BIG => "it uses a field that this kernel is too old for (config3 needs linux 6.3)".into(),
+        ENOTSUPP => {
+            "uprobes cannot step over the instruction there (on x86 one with a lock prefix, for one); probe another"
+                .into()
+        }
         libc::ENOMEM => "the kernel has no memory left".into(),
         _ => "see perf_event_open(2)".into(),
     }

@@ -24,8 +24,8 @@ fn main() {
     );
 }
 
-fn open(attr: Attr) -> Counter {
-    Counter::open(&attr).unwrap_or_else(|error| panic!("{error}"))
+fn open(attr: &Attr) -> Counter {
+    Counter::open(attr).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn read(counter: &Counter) -> Reading {
@@ -94,7 +94,7 @@ fn constant(counter: &Counter) -> u64 {
 }
 
 fn a_loop_of_known_length_is_counted_exactly() {
-    let counter = open(Attr::new(Hardware::Instructions));
+    let counter = open(&Attr::new(Hardware::Instructions));
     let constant = constant(&counter);
     let mut quiet = 0;
     for turns in 1..=1_000 {
@@ -109,7 +109,7 @@ fn a_loop_of_known_length_is_counted_exactly() {
 }
 
 fn user_reads_and_read_2_agree() {
-    let counter = open(Attr::new(Hardware::Instructions));
+    let counter = open(&Attr::new(Hardware::Instructions));
     let by_kernel = || counter.read_syscall().expect("readable");
     let empty = by_kernel();
     let empty = exact(by_kernel().since(&empty));
@@ -122,7 +122,7 @@ fn user_reads_and_read_2_agree() {
 
 fn counters_of_every_width_are_exact_over_their_overflows() {
     for wide in [true, false] {
-        let counter = open(Attr::new(Hardware::Instructions).wide(wide));
+        let counter = open(&Attr::new(Hardware::Instructions).wide(wide));
         // More than 2^32 instructions: a 32-bit counter, which the kernel lets overflow every 2^31, does so three times.
         let (besides, _) = besides(&counter, 7 << 29);
         let constant = constant(&counter);
@@ -134,7 +134,7 @@ fn every_thread_counts_its_own() {
     let threads: Vec<_> = (1..=4)
         .map(|n| {
             std::thread::spawn(move || {
-                let counter = open(Attr::new(Hardware::Instructions));
+                let counter = open(&Attr::new(Hardware::Instructions));
                 let (besides, constant) = (besides(&counter, n * 500_000).0, constant(&counter));
                 assert!(besides.abs_diff(constant) <= DISTURBED, "{besides}, not {constant}");
             })

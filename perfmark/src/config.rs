@@ -121,12 +121,11 @@ fn events(value: &OsStr) -> Result<Vec<What>, String> {
     let list = value.to_str().ok_or_else(|| format!("not UTF-8; {}", default()))?;
     let mut events = Vec::new();
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let event = match name {
-            "time" => What::Time,
-            _ => {
-                let known = name.parse().and_then(|event: Event| known(&event).map(|()| event));
-                What::Counter(known.map_err(|error| format!("{error}; {}", default()))?)
-            }
+        let event = if name == "time" {
+            What::Time
+        } else {
+            let known = name.parse().and_then(|event: Event| known(&event).map(|()| event));
+            What::Counter(known.map_err(|error| format!("{error}; {}", default()))?)
         };
         if !events.contains(&event) {
             events.push(event);

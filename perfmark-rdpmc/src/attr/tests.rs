@@ -51,7 +51,8 @@ fn modifiers_set_the_flags_that_perf_sets() {
 
 #[test]
 fn every_method_sets_its_flag_and_takes_it_back() {
-    let flags: [(fn(Attr, bool) -> Attr, u64); 10] = [
+    type Set = fn(Attr, bool) -> Attr;
+    let flags: [(Set, u64); 10] = [
         (Attr::disabled, FLAG_DISABLED),
         (|attr, on| attr.user_reads(false).inherit(on), FLAG_INHERIT),
         (Attr::pinned, FLAG_PINNED),

@@ -9,8 +9,9 @@ use super::modifier::Modifiers;
 use super::term::{Term, is_name_char, number};
 use super::{Event, Kind};
 
-/// Words that perf takes for events and that count nothing, and why.
+/// Words that perf takes for events or their beginnings and that count nothing, and why.
 const NOTHING: &[(&str, &str)] = &[
+    ("mem", "its address is missing: mem:0x1000/8:w"),
     ("dummy", "it counts nothing: it carries records of processes for perf; choose another"),
     ("bpf-output", "it counts nothing: BPF programs write records through it; choose another"),
     ("duration_time", "it is perf's own clock; task-clock counts the time on a CPU"),
@@ -83,6 +84,9 @@ fn plain(text: &str) -> Result<Event, String> {
     } else {
         name("a tracepoint's system", head)?;
         name("a tracepoint", parts[1])?;
+        if Modifiers::are_letters(parts[1]) {
+            return Err(format!("{:?} behind a : are modifiers, and modifiers stand behind one : only", parts[1]));
+        }
         (Kind::Tracepoint { system: head.into(), name: parts[1].into() }, &parts[2..])
     };
     match letters {

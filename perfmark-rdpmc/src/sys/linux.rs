@@ -125,7 +125,7 @@ pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize
 #[inline]
 pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     const WHOLE: libc::c_long = 24;
-    const { assert!(size_of::<ReadFormat>() == 24) };
+    const _: () = assert!(size_of::<ReadFormat>() == 24);
     const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
     let mut out = ReadFormat::default();
     loop {

@@ -1,0 +1,115 @@
+//! Where this program stands: its pages, CPUs, file, file systems and user. # Safety: each call's pointers are to live values of the stated
+//! size; a failing call is told, not passed over.
+
+use std::ffi::CStr;
+use std::ptr::{self, NonNull};
+
+/// Pages that nobody has touched.
+pub(crate) struct Memory {
+    start: NonNull<u8>,
+    pages: usize,
+}
+
+fn page_size() -> usize {
+    // SAFETY: no preconditions.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size")
+}
+
+impl Memory {
+    pub(crate) fn new(pages: usize) -> Self {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(ptr::null_mut(), pages * page_size(), access, kind, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        // Huge pages would make one fault of many. Kernels without them refuse, which is as good.
+        // SAFETY: our own mapping.
+        unsafe { libc::madvise(start, pages * page_size(), libc::MADV_NOHUGEPAGE) };
+        Self { start: NonNull::new(start.cast()).expect("not at 0"), pages }
+    }
+
+    /// Writes to each page.
+    pub(crate) fn touch(&self) {
+        for page in 0..self.pages {
+            // SAFETY: inside the mapping.
+            unsafe { self.start.as_ptr().add(page * page_size()).write_volatile(1) };
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and nothing refers to it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.pages * page_size()) };
+    }
+}
+
+/// The CPUs that this thread may run on.
+pub(crate) fn cpus() -> Vec<usize> {
+    // SAFETY: a set of CPUs is plain numbers, of which all zero is the empty set; it is live and as large as stated.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set), 0);
+        set
+    };
+    // SAFETY: the number is below the set's size.
+    (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+}
+
+/// Moves this thread to that CPU.
+pub(crate) fn move_to(cpu: usize) {
+    move_to_any(&[cpu]);
+}
+
+/// Lets this thread run on these CPUs.
+pub(crate) fn move_to_any(cpus: &[usize]) {
+    // SAFETY: as above; the numbers came from such a set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in cpus {
+            libc::CPU_SET(cpu, &mut set);
+        }
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
+    }
+}
+
+/// The file that holds the code at this address, and the code's offset in it.
+pub(crate) fn in_file(code: *const ()) -> Option<(String, u64)> {
+    let address = code.addr() as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        // 55d0c0a00000-55d0c0a21000 r-xp 00020000 fe:00 1234    /path/of the file
+        let mut fields = line.splitn(6, ' ');
+        let (low, high) = fields.next()?.split_once('-')?;
+        let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
+        let path = fields.nth(2)?.trim_start();
+        let (low, high) = (u64::from_str_radix(low, 16).ok()?, u64::from_str_radix(high, 16).ok()?);
+        (low..high).contains(&address).then(|| (path.to_owned(), address - low + offset))
+    })
+}
+
+fn called(what: &str, result: libc::c_int) -> Result<(), String> {
+    if result == 0 { Ok(()) } else { Err(format!("{what}: {}", std::io::Error::last_os_error())) }
+}
+
+/// Mounts tracefs where it belongs, for this thread and its children alone.
+pub(crate) fn mount_tracefs() -> Result<(), String> {
+    let (root, none, tracefs, place): (&CStr, &CStr, &CStr, &CStr) =
+        (c"/", c"none", c"tracefs", c"/sys/kernel/tracing");
+    // SAFETY: all texts are static; the thread's view of the file systems is its own from the first call on.
+    unsafe {
+        called("unshare", libc::unshare(libc::CLONE_NEWNS))?;
+        let private = libc::MS_REC | libc::MS_PRIVATE;
+        called("mount", libc::mount(none.as_ptr(), root.as_ptr(), ptr::null(), private, ptr::null()))?;
+        called("mount tracefs", libc::mount(none.as_ptr(), place.as_ptr(), tracefs.as_ptr(), 0, ptr::null()))
+    }
+}
+
+/// Gives up root's rights for good. The program has one thread.
+pub(crate) fn become_user(user: libc::uid_t) {
+    // SAFETY: no pointers but an empty list.
+    unsafe {
+        called("setgroups", libc::setgroups(0, ptr::null())).expect("root may");
+        called("setresgid", libc::setresgid(user, user, user)).expect("root may");
+        called("setresuid", libc::setresuid(user, user, user)).expect("root may");
+    }
+}
