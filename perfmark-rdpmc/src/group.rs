@@ -13,7 +13,7 @@ use crate::sys::{self, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLA
 /// ```
 /// use perfmark_rdpmc::{Attr, Delta, Group, Hardware};
 ///
-/// let Ok(group) = Group::open(&[Attr::new(Hardware::Instructions), Attr::new(Hardware::Cycles)]) else { return };
+/// let Ok(group) = Group::open(&[Attr::new(Hardware::Instructions), Attr::new(Hardware::Cycles)]) else { return Ok(()) };
 /// let before = group.read()?;
 /// let sum: u64 = (0..1000u64).map(std::hint::black_box).sum();
 /// if let [Delta::Exact(instructions), Delta::Exact(cycles)] = group.read()?.since(&before)[..] {
