@@ -9,7 +9,8 @@ use perfmark_rdpmc::{Attr, Event, Machine};
 
 static MACHINES: LazyLock<[Machine; 5]> = LazyLock::new(|| {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../perfmark-rdpmc/tests/fixtures");
-    ["alder-lake", "big-little", "skylake-server", "zen", "armv8.8-threshold"].map(|name| Machine::at(format!("{fixtures}/{name}")))
+    ["alder-lake", "big-little", "skylake-server", "zen", "armv8.8-threshold"]
+        .map(|name| Machine::at(format!("{fixtures}/{name}")))
 });
 
 fuzz_target!(|text: &str| {

@@ -26,7 +26,15 @@ const FILES: [&str; 11] = [
 ];
 
 const EVENTS: [&str; 9] = [
-    "cycles", "r1a8", "listed", "cpu/listed,event=1/", "cpu/event=0xc2,umask=0xff,threshold=3/", "cpu/umask/", "other/config=1/", "system:point:k", "4:0x400",
+    "cycles",
+    "r1a8",
+    "listed",
+    "cpu/listed,event=1/",
+    "cpu/event=0xc2,umask=0xff,threshold=3/",
+    "cpu/umask/",
+    "other/config=1/",
+    "system:point:k",
+    "4:0x400",
 ];
 
 static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {

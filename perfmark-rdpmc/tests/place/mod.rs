@@ -91,8 +91,11 @@ fn called(what: &str, result: libc::c_int) -> Result<(), String> {
     if result == 0 { Ok(()) } else { Err(format!("{what}: {}", std::io::Error::last_os_error())) }
 }
 
-/// Mounts tracefs where it belongs, for this thread and its children alone.
+/// Mounts tracefs where it belongs, for this thread and its children alone, if it is not there.
 pub(crate) fn mount_tracefs() -> Result<(), String> {
+    if std::path::Path::new("/sys/kernel/tracing/events").exists() {
+        return Ok(());
+    }
     let (root, none, tracefs, place): (&CStr, &CStr, &CStr, &CStr) =
         (c"/", c"none", c"tracefs", c"/sys/kernel/tracing");
     // SAFETY: all texts are static; the thread's view of the file systems is its own from the first call on.
