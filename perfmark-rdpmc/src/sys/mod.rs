@@ -1,6 +1,8 @@
 //! The kernel's interface: structures, constants and system calls. The only place that knows the operating system.
 
 mod abi;
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+pub(crate) mod errno;
 #[cfg_attr(
     all(
         target_os = "linux",
