@@ -34,6 +34,12 @@
 
 #![deny(unsafe_code)]
 
+// `libc::ENOENT` and the like then mean this crate's own.
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+extern crate self as libc;
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+pub(crate) use sys::errno::*;
+
 mod error;
 mod arch;
 mod sys;

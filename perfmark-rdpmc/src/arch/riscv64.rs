@@ -79,3 +79,21 @@ impl Processor for Native {
         ticks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counter_1_is_the_time() {
+        let before = Native.ticks();
+        // SAFETY: of the 32, `time` is the one that user space may always read.
+        let read = unsafe { Native.counter(1) };
+        assert!((before..=Native.ticks()).contains(&read), "{before} {read}");
+    }
+
+    #[test]
+    fn the_known_loop_ends() {
+        assert_eq!(crate::known_loop(1_000), 2_000);
+    }
+}

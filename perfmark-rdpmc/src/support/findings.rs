@@ -62,6 +62,10 @@ impl Support {
             findings.push(self.kernel_part_finding());
             findings.extend(self.probes());
         }
+        // Without descriptors no file can be read: that none was found tells nothing.
+        if self.trial.as_ref().and_then(|trial| trial.user_mode.err()).is_some_and(is_out_of_descriptors) {
+            return findings;
+        }
         findings.extend(self.core_pmu_findings());
         if let Some(trial) = &self.trial {
             findings.extend(self.user_reads(trial));
@@ -136,6 +140,11 @@ impl Support {
                 subject,
                 "perf_event_open gave ENOSYS: this kernel, or the sandbox that plays it, has no perf events",
                 "run on a Linux kernel that has them (CONFIG_PERF_EVENTS)",
+            ),
+            Some(errno) if is_out_of_descriptors(errno) => bad(
+                subject,
+                format!("perf_event_open gave {}: no descriptor is left, nor can files be read", errno_text(errno)),
+                "ulimit -n 1024 (EMFILE), or as root: sysctl fs.file-max (ENFILE)",
             ),
             Some(errno @ (libc::ENOSYS | libc::EPERM)) => {
                 let by = if filtered { "a seccomp filter judges this process" } else { "no seccomp filter is seen" };
@@ -360,6 +369,10 @@ impl Support {
             _ => "nothing can be counted",
         }
     }
+}
+
+fn is_out_of_descriptors(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE)
 }
 
 fn costs(trial: &Trial) -> Vec<Finding> {

@@ -8,6 +8,8 @@ mod abi;
     not(any(miri, perfmark_unsupported)),
 ))]
 mod fork;
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+pub(crate) mod errno;
 #[cfg_attr(
     all(
         target_os = "linux",

@@ -1,0 +1,11 @@
+//! The error numbers that the crate names, for targets whose libc has none (WebAssembly without an operating system), where
+//! nothing gives them. They are Linux's (`include/uapi/asm-generic/errno*.h`).
+
+macro_rules! numbers {
+    ($($name:ident $number:literal)*) => { $(pub(crate) const $name: i32 = $number;)* };
+}
+
+numbers! {
+    EPERM 1 ENOENT 2 ESRCH 3 EINTR 4 EIO 5 E2BIG 7 EBADF 9 EAGAIN 11 ENOMEM 12 EACCES 13 EFAULT 14 EBUSY 16 ENODEV 19
+    EINVAL 22 ENFILE 23 EMFILE 24 ENOSPC 28 ENOSYS 38 EOVERFLOW 75 EOPNOTSUPP 95
+}
