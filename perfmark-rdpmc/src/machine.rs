@@ -59,6 +59,16 @@ impl Machine {
         names
     }
 
+    /// Whether this process has `CAP_SYS_ADMIN`, which no level of `kernel.perf_event_paranoid` stops.
+    pub(crate) fn may_do_all(&self) -> bool {
+        const CAP_SYS_ADMIN: u64 = 1 << 21;
+        let status = self.text("proc/self/status").unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        effective
+            .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+            .is_some_and(|bits| bits & CAP_SYS_ADMIN != 0)
+    }
+
     /// `kernel.perf_event_paranoid`.
     pub(crate) fn paranoid(&self) -> Option<i64> {
         self.number("proc/sys/kernel/perf_event_paranoid")

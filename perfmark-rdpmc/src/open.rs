@@ -4,7 +4,7 @@ use crate::attr::{Attr, Request};
 use crate::error::Error;
 use crate::event::{CountedBy, Encoding, Event, Kind};
 use crate::machine::Machine;
-use crate::sys::{self, Descriptor, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
+use crate::sys::{self, Descriptor, PerfEventAttr, TYPE_BREAKPOINT, TYPE_RAW, TYPE_TRACEPOINT};
 
 /// arm64: `config1` bit 1 asks for user access, bit 0 for 64 bits (linux `Documentation/arch/arm64/perf.rst`).
 const ARM64_USER: u64 = 0b10;
@@ -104,6 +104,12 @@ fn explain(errno: i32, attr: &Attr, encoding: &Encoding, machine: &Machine) -> S
         libc::ENOENT | libc::EOPNOTSUPP => {
             "this kernel does not have the event, or cannot count it so; choose another".into()
         }
+        // What the kernel's own checks do not say (EACCES is theirs, but for tracepoints and probes), or not to someone who may do all.
+        libc::EPERM | libc::EACCES
+            if machine.may_do_all() || (errno == libc::EPERM && is_core_or_software(encoding)) =>
+        {
+            "a seccomp filter or a security module refuses it (containers do); allow perf_event_open there".into()
+        }
         libc::EACCES | libc::EPERM => explain_rights(attr, encoding, machine),
         libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (containers do)".into(),
         libc::EMFILE => "this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)".into(),
@@ -120,6 +126,10 @@ fn explain(errno: i32, attr: &Attr, encoding: &Encoding, machine: &Machine) -> S
         libc::ENOMEM => "the kernel has no memory left".into(),
         _ => "see perf_event_open(2)".into(),
     }
+}
+
+fn is_core_or_software(encoding: &Encoding) -> bool {
+    encoding.kind <= TYPE_RAW && encoding.kind != TYPE_TRACEPOINT
 }
 
 fn explain_malformed(event: &Event, encoding: &Encoding) -> &'static str {

@@ -25,7 +25,11 @@ static BEFORE_MAIN: extern "C" fn() = {
             return;
         }
         recorder::prepare_process();
+        // A module in a browser never ends.
+        #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+        let registered = 0;
         // SAFETY: the handler is a function without arguments, which catches its panics.
+        #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
         let registered = unsafe { libc::atexit(at_exit) };
         if registered != 0 {
             say("atexit failed: there will be no report at exit; perfmark::snapshot() still has the figures");

@@ -11,6 +11,7 @@ use super::{Native, Processor};
 /// # Safety
 ///
 /// As the system call has it.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
