@@ -14,9 +14,10 @@ use crate::sys::{self, Descriptor, Mapping};
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Part {
+    /// First, where a pointer to the part leads.
+    memory: Memory<Native>,
     page: Result<Mapping, String>,
     fd: ManuallyDrop<Descriptor>,
-    memory: Memory<Native>,
     /// Whether something else closed the descriptor.
     is_closed: Cell<bool>,
     /// The process that opened it.
@@ -67,10 +68,11 @@ impl Part {
             Err("the kernel alone counts it".into())
         };
         sys::opened(&fd, page.as_ref().ok());
+        let memory = Memory::new(&Native, page.as_ref().ok().map(Mapping::page));
         Self {
             page,
             fd: ManuallyDrop::new(fd),
-            memory: Memory::new(&Native),
+            memory,
             is_closed: Cell::new(false),
             generation: sys::generation(),
             this_thread: PhantomData,
@@ -83,6 +85,7 @@ impl Part {
 
     pub(crate) fn give_up_page(&mut self, why: &str) {
         sys::opened(&self.fd, None);
+        self.memory.without_page();
         self.page = Err(why.into());
     }
 
@@ -132,8 +135,8 @@ impl Part {
     #[inline]
     #[allow(unsafe_code, reason = "Part is not Send, which is what Memory asks for")]
     pub(crate) fn begin(&self, region: &mut Region) -> bool {
-        // SAFETY: `self` was opened on this thread, and cannot leave it.
-        self.page.as_ref().is_ok_and(|mapping| unsafe { self.memory.begin(mapping.page(), &Native, region) })
+        // SAFETY: `self` was opened on this thread, and cannot leave it; its page is mapped as long as it lives.
+        unsafe { self.memory.begin(&Native, region) }
     }
 
     /// What was counted in a region in which the page did not change.
@@ -141,7 +144,7 @@ impl Part {
     #[allow(unsafe_code, reason = "as in begin")]
     pub(crate) fn end(&self, region: &Region) -> Option<u64> {
         // SAFETY: as in `begin`.
-        self.page.as_ref().ok().and_then(|mapping| unsafe { self.memory.end(mapping.page(), &Native, region) })
+        unsafe { self.memory.end(&Native, region) }
     }
 
     /// Remembers what the page says now; false where that does not make the next regions cheap.

@@ -55,12 +55,19 @@ struct Said {
 /// How many of these are remembered: a region whose lock value is older is unmeasured if the counter was touched inside it.
 const REMEMBERED: usize = 8;
 
+/// Stands in for the page of an event that has none: its lock is odd, and so no value that is ever remembered.
+static NO_PAGE: MmapPage = MmapPage::locked();
+
 /// What a thread remembers of an event's page.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Memory<P: Processor> {
+    // Side by side, as either end of a region loads them in pairs.
+    counter: Cell<P::Counter>,
+    /// The event's page, or [`NO_PAGE`].
+    page: Cell<*const MmapPage>,
     /// The lock's value for which `counter` is right.
     lock: Cell<u64>,
-    counter: Cell<P::Counter>,
     said: [Cell<Said>; REMEMBERED],
     next: Cell<usize>,
     /// How often the counter was set to 0.
@@ -68,11 +75,13 @@ pub(crate) struct Memory<P: Processor> {
 }
 
 impl<P: Processor> Memory<P> {
-    pub(crate) fn new(processor: &P) -> Self {
+    /// `page` stays where it is as long as regions are begun and ended.
+    pub(crate) fn new(processor: &P, page: Option<&MmapPage>) -> Self {
         let nothing = Said { lock: NONE, offset: 0, width: 64, time: 0 };
         Self {
-            lock: Cell::new(NONE),
             counter: Cell::new(processor.counter(0)),
+            page: Cell::new(page.map_or(&raw const NO_PAGE, std::ptr::from_ref)),
+            lock: Cell::new(NONE),
             said: std::array::from_fn(|_| Cell::new(nothing)),
             next: Cell::new(0),
             resets: Cell::new(0),
@@ -83,15 +92,16 @@ impl<P: Processor> Memory<P> {
     ///
     /// # Safety
     ///
-    /// `page` is the page of an event that was opened on the calling thread, and the one that this memory is of.
+    /// The page is mapped, and of an event that was opened on the calling thread.
     #[allow(unsafe_code, reason = "reads a counter")]
     #[inline]
-    pub(crate) unsafe fn begin(&self, page: &MmapPage, processor: &P, region: &mut Region) -> bool {
+    pub(crate) unsafe fn begin(&self, processor: &P, region: &mut Region) -> bool {
+        let at = self.lock.get();
         // SAFETY: the caller's word.
-        match unsafe { self.raw(page, processor, self.lock.get()) } {
+        match unsafe { self.raw(processor, at) } {
             Some(raw) => {
                 region.raw = raw;
-                region.at = self.lock.get();
+                region.at = at;
                 true
             }
             None => false,
@@ -105,12 +115,13 @@ impl<P: Processor> Memory<P> {
     /// As [`begin`](Self::begin).
     #[allow(unsafe_code, reason = "reads a counter")]
     #[inline]
-    pub(crate) unsafe fn end(&self, page: &MmapPage, processor: &P, region: &Region) -> Option<u64> {
+    pub(crate) unsafe fn end(&self, processor: &P, region: &Region) -> Option<u64> {
+        let Region { raw: begun, at, .. } = *region;
         // The page's lock being the region's, `counter` is the one that it was begun with: it changes with the lock only.
         // SAFETY: the caller's word.
-        let raw = unsafe { self.raw(page, processor, region.at) }?;
+        let raw = unsafe { self.raw(processor, at) }?;
         // Smaller: it overflowed a moment ago, and the kernel does not know yet.
-        raw.checked_sub(region.raw)
+        raw.checked_sub(begun)
     }
 
     /// The remembered counter's bits, if the page's lock is `at` before and after.
@@ -120,15 +131,24 @@ impl<P: Processor> Memory<P> {
     /// As [`begin`](Self::begin); `counter` is remembered for this value of the lock.
     #[allow(unsafe_code, reason = "reads a counter")]
     #[inline]
-    unsafe fn raw(&self, page: &MmapPage, processor: &P, at: u64) -> Option<u64> {
+    unsafe fn raw(&self, processor: &P, at: u64) -> Option<u64> {
+        let counter = self.counter.get();
+        // SAFETY: the caller's word.
+        let page = unsafe { &*self.page.get() };
         if u64::from(page.lock.load(Relaxed)) != at {
             return None;
         }
         compiler_fence(Acquire);
         // SAFETY: at this value of the lock the page named the counter.
-        let raw = unsafe { processor.read(self.counter.get()) };
+        let raw = unsafe { processor.read(counter) };
         compiler_fence(Acquire);
         (u64::from(page.lock.load(Relaxed)) == at).then_some(raw)
+    }
+
+    /// Goes on without a page: no region is cheap any more.
+    pub(crate) fn without_page(&self) {
+        self.page.set(&raw const NO_PAGE);
+        self.forget();
     }
 
     /// Remembers what the page said, so that the next regions are cheap, if they can be: once other events took the counter away for a

@@ -26,7 +26,7 @@ impl Processor for Model {
 }
 
 struct Setup {
-    page: MmapPage,
+    page: Box<MmapPage>,
     model: Model,
     memory: Memory<Model>,
 }
@@ -34,14 +34,15 @@ struct Setup {
 #[allow(unsafe_code, reason = "a model's counters can be read by anyone")]
 impl Setup {
     fn new() -> Self {
-        let page = MmapPage::default();
+        let page = Box::new(MmapPage::default());
         page.lock.store(2, Relaxed);
         page.index.store(1, Relaxed);
         page.pmc_width.store(32, Relaxed);
         // As the kernel leaves it: what a counter that starts below zero lacks.
         page.offset.store(1 << 32, Relaxed);
         page.capabilities.store(CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC | CAP_USER_TIME, Relaxed);
-        Self { page, model: Model::default(), memory: Memory::new(&Model::default()) }
+        let memory = Memory::new(&Model::default(), Some(&page));
+        Self { page, model: Model::default(), memory }
     }
 
     fn whole(&self) -> UserRead {
@@ -52,7 +53,7 @@ impl Setup {
     /// As `Counter::begin`, without a kernel to ask. Tells whether it was the cheap way.
     fn begin(&self, region: &mut Region) -> bool {
         // SAFETY: as above.
-        let begin = |region: &mut Region| unsafe { self.memory.begin(&self.page, &self.model, region) };
+        let begin = |region: &mut Region| unsafe { self.memory.begin(&self.model, region) };
         if begin(region) {
             return true;
         }
@@ -65,7 +66,7 @@ impl Setup {
 
     fn end(&self, region: &Region) -> Delta {
         // SAFETY: as above.
-        match unsafe { self.memory.end(&self.page, &self.model, region) } {
+        match unsafe { self.memory.end(&self.model, region) } {
             Some(value) => Delta::Exact(value),
             None => match self.memory.beginning(region) {
                 Some(beginning) => Reading::from(self.whole()).since(&beginning),
@@ -209,4 +210,17 @@ fn a_reset_that_is_known_leaves_no_region_measured() {
     setup.begin(&mut cheap);
     setup.count(0, 1);
     assert_eq!(setup.end(&cheap), Delta::Exact(1));
+}
+
+#[test]
+fn without_a_page_no_region_is_cheap() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    setup.begin(&mut region);
+    setup.memory.without_page();
+    // SAFETY: as above.
+    #[allow(unsafe_code, reason = "a model's counters can be read by anyone")]
+    let cheap =
+        unsafe { (setup.memory.begin(&setup.model, &mut region.clone()), setup.memory.end(&setup.model, &region)) };
+    assert_eq!(cheap, (false, None));
 }

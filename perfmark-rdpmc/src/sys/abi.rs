@@ -105,6 +105,31 @@ pub(crate) struct MmapPage {
 
 const _: () = assert!(std::mem::offset_of!(MmapPage, time_mask) == 88);
 
+impl MmapPage {
+    /// A page that is being written for ever.
+    pub(crate) const fn locked() -> Self {
+        Self {
+            version: AtomicU32::new(0),
+            compat_version: AtomicU32::new(0),
+            lock: AtomicU32::new(1),
+            index: AtomicU32::new(0),
+            offset: AtomicI64::new(0),
+            time_enabled: AtomicU64::new(0),
+            time_running: AtomicU64::new(0),
+            capabilities: AtomicU64::new(0),
+            pmc_width: AtomicU16::new(0),
+            time_shift: AtomicU16::new(0),
+            time_mult: AtomicU32::new(0),
+            time_offset: AtomicU64::new(0),
+            time_zero: AtomicU64::new(0),
+            size: AtomicU32::new(0),
+            reserved_1: AtomicU32::new(0),
+            time_cycles: AtomicU64::new(0),
+            time_mask: AtomicU64::new(0),
+        }
+    }
+}
+
 /// Set by kernels whose other capability bits mean what they say (3.12 and later).
 pub(crate) const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
 pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
