@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::*;
 use crate::arch::Native;
+use crate::region::{Memory, Region};
 
 /// Serialises the tests that own the model.
 static TURN: Mutex<()> = Mutex::new(());
@@ -113,4 +114,29 @@ fn the_real_instruction_counts_on_where_the_counter_wraps() {
     GENERAL.store((1 << WIDTH) - 15, Relaxed);
     let values: Vec<_> = (0..4).map(|_| value(&page)).collect();
     assert_eq!(values, [1_000, 1_010, 1_020, 1_030]);
+}
+
+#[test]
+fn a_move_to_a_pmu_without_the_counter_takes_the_safe_way() {
+    let _turn = TURN.lock();
+    if model().is_none() {
+        return;
+    }
+    let page = page(0x4000_0001, 0);
+    let memory = Memory::new(&Native, Some(&page));
+    let mut region = Region::default();
+    // SAFETY: as in `value`.
+    let read = unsafe { read(&page, &Native) }.expect("readable");
+    assert!(memory.remember(&Native, &read));
+    // SAFETY: the page is live, and names counters that the handler answers for.
+    assert!(unsafe { memory.begin(&Native, &mut region) });
+    // The thread moves to a core of another kind, whose PMU has no fixed counter of that number: reading it would be the fatal signal,
+    // which the handler lets through for any counter but its two.
+    page.lock.fetch_add(6, Relaxed);
+    page.index.store(0, Relaxed);
+    ASKED.store(u32::MAX, Relaxed);
+    // SAFETY: as above.
+    let (end, begin) = unsafe { (memory.end(&Native, &region), memory.begin(&Native, &mut region)) };
+    assert_eq!((end, begin), (None, false));
+    assert_eq!(ASKED.load(Relaxed), u32::MAX, "no counter was read");
 }
