@@ -23,14 +23,100 @@
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
-//! Linux on x86-64, arm64 and riscv64. Elsewhere the crate compiles, [`Counter::open`] says that the target is not supported, and
-//! [`clock`] still tells the time.
+//! [`Event`]s are written as perf writes them, an [`Attr`] says how one is counted, a [`Counter`] or a [`Group`] counts on the thread that opened
+//! it, a [`Reading`] is what it says at one moment, and a [`Delta`] what lies between two: exact, scaled because other events took the
+//! counter for a part of the time, or unmeasured, which is not zero. Counts are of user mode unless the kernel's part is asked for. Linux on
+//! x86-64, arm64 and riscv64; elsewhere the crate compiles, opening says that the target is not supported, and [`clock`] still tells the time.
 //!
-//! # One known limit
+//! # Many short regions
+//!
+//! [`Counter::begin`] and [`Counter::end`] cost a fraction of two readings while the kernel leaves the counter alone:
+//!
+//! ```
+//! use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
+//!
+//! if let Ok(counter) = Counter::open(&Attr::new(Hardware::BranchMisses)) {
+//!     let mut region = Region::default();
+//!     for n in 0..100u64 {
+//!         counter.begin(&mut region);
+//!         std::hint::black_box(n.is_power_of_two());
+//!         if let Delta::Exact(misses) = counter.end(&region) {
+//!             println!("{n}: {misses}");
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! # A ratio
+//!
+//! Only events of one [`Group`] are counted at the same times, and may be divided by one another:
+//!
+//! ```
+//! use perfmark_rdpmc::{Attr, Delta, Group, Hardware};
+//!
+//! match Group::open(&[Attr::new(Hardware::BranchMisses), Attr::new(Hardware::Branches)]) {
+//!     Ok(group) => {
+//!         let before = group.read()?;
+//!         std::hint::black_box((0..1000u64).filter(|n| n.is_power_of_two()).count());
+//!         if let [Delta::Exact(misses), Delta::Exact(branches)] = group.read()?.since(&before)[..] {
+//!             println!("{:.1} % of the branches", 100.0 * misses as f64 / branches as f64);
+//!         }
+//!     }
+//!     // A group with more events than the PMU has counters is told how many fit.
+//!     Err(why) => eprintln!("{why}"),
+//! }
+//! # Ok::<(), perfmark_rdpmc::Error>(())
+//! ```
+//!
+//! # More events than counters
+//!
+//! The kernel takes turns. Differences are scaled over the region, never over the counter's life, and say so:
+//!
+//! ```
+//! use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
+//!
+//! let counters: Vec<Counter> = Hardware::ALL.iter().filter_map(|&event| Counter::open(&Attr::new(event)).ok()).collect();
+//! for counter in &counters {
+//!     let before = counter.read()?;
+//!     std::hint::black_box(6 * 7);
+//!     if let Delta::Scaled { estimate, counted } = counter.read()?.since(&before) {
+//!         println!("{}: {counted} seen, some {estimate} in all", counter.event());
+//!     }
+//! }
+//! # Ok::<(), perfmark_rdpmc::Error>(())
+//! ```
+//!
+//! # Cache events, tracepoints, and all the others
+//!
+//! ```no_run
+//! use perfmark_rdpmc::{Attr, Counter, Event};
+//!
+//! let misses: Event = "L1-dcache-load-misses".parse()?;
+//! let reads: Event = "syscalls:sys_enter_read".parse()?; // a tracepoint: wants tracefs, so usually root
+//! let raw: Event = "cpu/event=0xc4,umask=0x20/u".parse()?; // the PMU's own terms, as in /sys/bus/event_source/devices/cpu/format
+//! for event in [misses, reads, raw] {
+//!     println!("{}", Counter::open(&Attr::new(event))?.read()?.value);
+//! }
+//! # Ok::<(), perfmark_rdpmc::Error>(())
+//! ```
+//!
+//! # Why can't I?
+//!
+//! Every [`Error`] says what was tried, what the kernel answered, why here, and what to do. [`support()`] tells all there is to tell of this
+//! machine and process at once:
+//!
+//! ```
+//! println!("{}", perfmark_rdpmc::support());
+//! ```
+//!
+//! # Known limits
 //!
 //! When *root revokes user access while a program reads* (writes 0 to `kernel.perf_user_access`, or to
-//! `/sys/bus/event_source/devices/cpu/rdpmc`), the next read is an instruction that the processor refuses and the program dies
-//! of SIGILL or SIGSEGV: the page does not tell until its next update. No check prevents this, in any reader.
+//! `/sys/bus/event_source/devices/cpu/rdpmc`), the next read may be an instruction that the processor refuses, and the program dies of SIGILL
+//! or SIGSEGV: the page does not tell until its next update. No check prevents this, in any reader.
+//!
+//! A child made by `fork` has no counters: its parent's are closed there at once, and say so when they are read. A child made by a bare
+//! `clone(2)` or `vfork` must not touch its parent's counters.
 
 #![deny(unsafe_code)]
 

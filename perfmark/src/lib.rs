@@ -18,7 +18,7 @@
 //! space where the kernel allows it) and adds the differences to histograms of that thread, and the report is written when the process
 //! ends by return from `main`, a panic that unwinds it, or `process::exit`. [`snapshot()`] gives the same figures at any time.
 //!
-//! On Linux, x86-64 and arm64, it counts what [`perfmark_rdpmc`] can open; elsewhere, and where a machine has no counters, it records time
+//! On Linux, x86-64, arm64 and riscv64, it counts what [`perfmark_rdpmc`] can open; elsewhere, and where a machine has no counters, it records time
 //! and the report says why.
 //!
 //! # Settings
