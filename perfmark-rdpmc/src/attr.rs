@@ -213,6 +213,15 @@ impl Attr {
         &self.event
     }
 
+    /// Whether it asks for what only a group's leader may have.
+    pub(crate) fn is_for_leaders(&self) -> bool {
+        self.flags & (FLAG_PINNED | FLAG_EXCLUSIVE) != 0
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.flags & FLAG_DISABLED != 0
+    }
+
     pub(crate) fn counts_kernel(&self) -> bool {
         self.flags & FLAG_EXCLUDE_KERNEL == 0
     }

@@ -4,9 +4,12 @@ use crate::attr::Attr;
 use crate::counter::Counter;
 use crate::error::Error;
 use crate::open;
-use crate::part::{Part, Refusal};
+use crate::part::{GROUP, GROUP_NUMBERS, Part, Refusal};
 use crate::reading::{Delta, Reading};
-use crate::sys::{self, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP, IOC_RESET};
+use crate::sys::{
+    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP,
+    IOC_RESET,
+};
 
 /// Events of the calling thread that are counted as a unit: all at the same times.
 ///
@@ -42,8 +45,8 @@ pub struct GroupReading {
 }
 
 impl GroupReading {
-    /// What each event counted since `earlier`, a reading of the same group: exact, scaled or unmeasured all alike, but for an event that was
-    /// reset.
+    /// What each event counted since `earlier`, a reading of the same group: exact, scaled or unmeasured all alike, but for an event whose value
+    /// fell because it was reset.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<Delta> {
         let one = |reading: &Self, value: u64| Reading { value, enabled: reading.enabled, running: reading.running };
@@ -59,17 +62,31 @@ impl Group {
     ///
     /// As [`Counter::open`]. A group that has more events than the PMU has counters for is refused, and told how many fit.
     pub fn open(attrs: &[Attr]) -> Result<Self, Error> {
+        if attrs.len() > GROUP {
+            return Err(Error::refused("a group", format!("it has {} events; {GROUP} are the most", attrs.len())));
+        }
+        if let Some(attr) = attrs.iter().skip(1).find(|attr| attr.is_for_leaders()) {
+            return Err(Error::refused(
+                attr.to_string(),
+                "only the first event of a group, which leads it, may be pinned or exclusive",
+            ));
+        }
         let mut counters: Vec<Counter> = Vec::with_capacity(attrs.len());
         let mut ids = Vec::with_capacity(attrs.len());
         for attr in attrs {
-            let counter = open_member(attr, counters.first()).map_err(|error| too_big(attr, counters.len(), error))?;
+            let counter = open_member(attr, counters.first()).map_err(|error| too_big(attr, &counters, error))?;
             ids.push(counter.id()?);
             counters.push(counter);
         }
         if counters.is_empty() {
             return Err(Error::refused("a group", "it has no events"));
         }
-        Ok(Self { counters, ids })
+        let group = Self { counters, ids };
+        // It was opened stopped, so that all begin together.
+        if !attrs[0].is_disabled() {
+            group.enable()?;
+        }
+        Ok(group)
     }
 
     /// The counters, in the order given; the first leads.
@@ -114,18 +131,13 @@ impl Group {
     /// Where the kernel refuses to read what it opened: a pinned group that does not fit, or a system call filter; in a forked child.
     pub fn read_syscall(&self) -> Result<GroupReading, Error> {
         let leader = &self.counters[0];
-        // Number, enabled, running, and a value and an id for each (perf_event_open(2), "Reading results").
-        let mut numbers = vec![0; 3 + 2 * self.counters.len()];
-        let read = leader.part().fd().and_then(|fd| sys::read_numbers(fd, &mut numbers).map_err(Refusal::Os));
-        match read {
-            Ok(0) => return Err(leader.explain(Refusal::Nothing)),
-            Ok(_) => {}
-            Err(refusal) => return Err(leader.explain(refusal)),
-        }
+        let mut numbers = [0; GROUP_NUMBERS];
+        let Reading { enabled, running, .. } =
+            leader.part().leader_read(&mut numbers).map_err(|refusal| leader.explain(refusal))?;
         let told = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
         let values: Option<Vec<u64>> = self.ids.iter().map(told).collect();
         let values = values.ok_or_else(|| leader.explain(Refusal::Closed))?;
-        Ok(GroupReading { values, enabled: numbers[1], running: numbers[2] })
+        Ok(GroupReading { values, enabled, running })
     }
 
     /// Lets the whole group count.
@@ -178,16 +190,21 @@ fn open_member(attr: &Attr, leader: Option<&Counter>) -> Result<Counter, Error> 
         let mut raw = raw.clone();
         if leader.is_none() {
             raw.read_format |= FORMAT_GROUP | FORMAT_ID;
+            // Stopped until all are there. arm64 checks that a group fits only if it could be started by exec (`validate_event` in
+            // drivers/perf/arm_pmu.c, linux 6.1).
+            raw.flags |= FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
         }
         sys::open_in_group(&raw, leader_fd)
     })?;
     let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
-    Ok(Counter::from_part(Part::new(opened.fd, is_user_readable), attr.event().clone()))
+    let part = Part::new(opened.fd, is_user_readable);
+    Ok(Counter::from_part(if leader.is_none() { part.leading() } else { part }, attr.event().clone()))
 }
 
 /// The kernel says EINVAL of a member for which there is no counter left, and of much else: if the event opens on its own, it was that.
-fn too_big(attr: &Attr, fit: usize, error: Error) -> Error {
-    if fit == 0 || error.errno() != Some(libc::EINVAL) || Counter::open(attr).is_err() {
+fn too_big(attr: &Attr, members: &[Counter], error: Error) -> Error {
+    let fit = members.iter().filter(|member| member.event().is_hardware()).count();
+    if fit == 0 || !attr.event().is_hardware() || error.errno() != Some(libc::EINVAL) || Counter::open(attr).is_err() {
         return error;
     }
     let why = format!("the group is too big for this PMU: {fit} fit, with this event it would be one more");

@@ -1,15 +1,17 @@
 //! One descriptor and its page: an event as one PMU counts it.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::Native;
 use crate::error::{Error, errno_text};
 use crate::read::{self, AskKernel, UserRead};
 use crate::reading::Reading;
 use crate::region::{Memory, Region};
-use crate::sys::{self, Descriptor, Mapping};
+use crate::sys::{self, Descriptor, Id, Mapping};
 
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
@@ -19,11 +21,19 @@ pub(crate) struct Part {
     page: Result<Mapping, String>,
     fd: ManuallyDrop<Descriptor>,
     /// Whether something else closed the descriptor.
-    is_closed: Cell<bool>,
+    is_closed: Arc<AtomicBool>,
+    /// Whether it leads a group, whose values read(2) gives all at once.
+    is_leader: bool,
+    id: Id,
     /// The process that opened it.
     generation: u32,
     this_thread: PhantomData<*const ()>,
 }
+
+/// Events in a group, at most.
+pub(crate) const GROUP: usize = 64;
+/// Numbers that `read(2)` gives for such a group.
+pub(crate) const GROUP_NUMBERS: usize = 3 + 2 * GROUP;
 
 /// Why the kernel gives no reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +77,16 @@ impl Part {
         } else {
             Err("the kernel alone counts it".into())
         };
-        sys::opened(&fd, page.as_ref().ok());
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let id = sys::opened(&fd, &is_closed, page.as_ref().ok());
         let memory = Memory::new(&Native, page.as_ref().ok().map(Mapping::page));
         Self {
             page,
             fd: ManuallyDrop::new(fd),
             memory,
-            is_closed: Cell::new(false),
+            is_closed,
+            is_leader: false,
+            id,
             generation: sys::generation(),
             this_thread: PhantomData,
         }
@@ -84,7 +97,7 @@ impl Part {
     }
 
     pub(crate) fn give_up_page(&mut self, why: &str) {
-        sys::opened(&self.fd, None);
+        sys::without_page(self.id);
         self.memory.without_page();
         self.page = Err(why.into());
     }
@@ -94,7 +107,7 @@ impl Part {
     pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
         if self.generation != sys::generation() {
             Err(Refusal::Forked)
-        } else if self.is_closed.get() {
+        } else if self.is_closed.load(Relaxed) {
             Err(Refusal::Closed)
         } else {
             Ok(&self.fd)
@@ -114,16 +127,42 @@ impl Part {
     /// `read(2)` in the middle of a program: allocates nothing.
     #[inline]
     pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
-        match sys::read(self.fd()?) {
+        let fd = self.fd()?;
+        if self.is_leader {
+            return self.leader_read(&mut [0; GROUP_NUMBERS]);
+        }
+        match sys::read(fd) {
             Ok(Some(read)) => Ok(Reading { value: read.value, enabled: read.enabled, running: read.running }),
             Ok(None) => Err(Refusal::Nothing),
-            Err(libc::EBADF) => {
-                // The number may be another file's the next time.
-                self.is_closed.set(true);
-                Err(Refusal::Closed)
-            }
-            Err(errno) => Err(Refusal::Os(errno)),
+            Err(errno) => Err(self.refused(errno)),
         }
+    }
+
+    /// `read(2)` of a group's leader: number, enabled, running, and a value and an id for each (`perf_event_open(2)`, "Reading results").
+    #[inline(never)]
+    pub(crate) fn leader_read(&self, numbers: &mut [u64; GROUP_NUMBERS]) -> Result<Reading, Refusal> {
+        match sys::read_numbers(self.fd()?, numbers) {
+            Ok(0) => Err(Refusal::Nothing),
+            Ok(_) => Ok(Reading { value: numbers[3], enabled: numbers[1], running: numbers[2] }),
+            Err(errno) => Err(self.refused(errno)),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, errno: i32) -> Refusal {
+        if errno == libc::EBADF {
+            // The number may be another file's the next time.
+            self.is_closed.store(true, Relaxed);
+            return Refusal::Closed;
+        }
+        Refusal::Os(errno)
+    }
+
+    /// Makes it the leader of a group: its descriptor gives the numbers of all.
+    pub(crate) fn leading(self) -> Self {
+        let mut this = self;
+        this.is_leader = true;
+        this
     }
 
     #[inline]
@@ -171,8 +210,13 @@ impl Part {
 impl Drop for Part {
     #[allow(unsafe_code, reason = "a descriptor that someone else closed is not ours to close")]
     fn drop(&mut self) {
+        if self.generation != sys::generation() {
+            // The parent's: what is at these numbers and addresses here is not ours to close and unmap.
+            std::mem::forget(std::mem::replace(&mut self.page, Err(String::new())));
+            return;
+        }
+        sys::closing(self.id);
         if self.fd().is_ok() {
-            sys::closing(&self.fd);
             // SAFETY: not used after.
             unsafe { ManuallyDrop::drop(&mut self.fd) };
         }

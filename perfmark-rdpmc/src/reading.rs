@@ -23,7 +23,7 @@ impl From<UserRead> for Reading {
 /// What was counted between two readings of one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// The counter was on the PMU from the first reading to the second.
+    /// The counter was on the PMU from the first reading to the second, as far as it was not stopped.
     Exact(u64),
     /// Other events took its place for a part of the time.
     Scaled {
@@ -32,7 +32,8 @@ pub enum Delta {
         /// What was really counted.
         counted: u64,
     },
-    /// The counter was off the PMU, or was reset: nothing is known, which is not zero.
+    /// The counter was off the PMU, or its value fell because it was reset: nothing is known, which is not zero. (A reset is always seen by
+    /// regions; by the difference of two readings only if the value fell.)
     Unmeasured,
 }
 

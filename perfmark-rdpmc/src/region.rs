@@ -98,7 +98,7 @@ impl<P: Processor> Memory<P> {
     pub(crate) unsafe fn begin(&self, processor: &P, region: &mut Region) -> bool {
         let at = self.lock.get();
         // SAFETY: the caller's word.
-        match unsafe { self.raw(processor, at) } {
+        match unsafe { self.raw(processor, at, at) } {
             Some(raw) => {
                 region.raw = raw;
                 region.at = at;
@@ -117,25 +117,25 @@ impl<P: Processor> Memory<P> {
     #[inline]
     pub(crate) unsafe fn end(&self, processor: &P, region: &Region) -> Option<u64> {
         let Region { raw: begun, at, .. } = *region;
-        // The page's lock being the region's, `counter` is the one that it was begun with: it changes with the lock only.
         // SAFETY: the caller's word.
-        let raw = unsafe { self.raw(processor, at) }?;
+        let raw = unsafe { self.raw(processor, self.lock.get(), at) }?;
         // Smaller: it overflowed a moment ago, and the kernel does not know yet.
         raw.checked_sub(begun)
     }
 
-    /// The remembered counter's bits, if the page's lock is `at` before and after.
+    /// The remembered counter's bits, if the page's lock is `remembered`, for which it is right, before, and `at` after. As the lock does not
+    /// go back, the page then was the same at `at` and all the while.
     ///
     /// # Safety
     ///
-    /// As [`begin`](Self::begin); `counter` is remembered for this value of the lock.
+    /// As [`begin`](Self::begin); `counter` is remembered for the value `remembered`.
     #[allow(unsafe_code, reason = "reads a counter")]
     #[inline]
-    unsafe fn raw(&self, processor: &P, at: u64) -> Option<u64> {
+    unsafe fn raw(&self, processor: &P, remembered: u64, at: u64) -> Option<u64> {
         let counter = self.counter.get();
         // SAFETY: the caller's word.
         let page = unsafe { &*self.page.get() };
-        if u64::from(page.lock.load(Relaxed)) != at {
+        if u64::from(page.lock.load(Relaxed)) != remembered {
             return None;
         }
         compiler_fence(Acquire);

@@ -12,6 +12,9 @@ fn main() {
 
 const TURNS: u64 = 1_000;
 
+/// On arm64: two checks of the lock, and a reader behind a pointer, at either end.
+const MOST: u64 = 26;
+
 /// Instructions in user mode that `work` takes, as another counter has it: the least of a few tries.
 fn instructions(work: &dyn Fn(&Counter)) -> u64 {
     let open = || Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
@@ -59,7 +62,7 @@ fn a_region_costs_a_few_instructions() {
     });
     println!("instructions in user mode: {region} a region; {user} two whole user reads; {syscall} two read(2)");
     if cfg!(all(target_arch = "aarch64", not(debug_assertions))) {
-        assert!(region <= 25, "{region}");
+        assert!(region <= MOST, "{region}");
     }
     assert!(region < user);
 }

@@ -5,11 +5,15 @@ use crate::event::{CountedBy, Encoding};
 use crate::machine::Machine;
 use crate::sys::{
     FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE, FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER,
-    FLAG_INHERIT, PRECISE_IP_SHIFT, TYPE_TRACEPOINT,
+    FLAG_INHERIT, PRECISE_IP_SHIFT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
 };
 
 const MODES: u64 = FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV;
 const MACHINES: u64 = FLAG_EXCLUDE_HOST | FLAG_EXCLUDE_GUEST;
+
+/// `PERF_COUNT_SW_DUMMY` and `PERF_COUNT_SW_BPF_OUTPUT`.
+const DUMMY: u64 = 9;
+const BPF_OUTPUT: u64 = 10;
 
 /// PMUs that cannot tell modes apart, and so refuse to leave one out (`PERF_PMU_CAP_NO_EXCLUDE`).
 const WITHOUT_MODES: &[&str] = &["msr"];
@@ -26,6 +30,9 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
             "{what} in the kernel only, so that counting user mode would give 0 for ever; count the kernel's part too (:uk behind the name, \
              Attr::kernel(true))"
         ));
+    }
+    if encoding.kind == TYPE_SOFTWARE && matches!(encoding.config, DUMMY | BPF_OUTPUT) {
+        return Some("it stands in for an event and counts nothing, for ever".into());
     }
     if let Some(pmu) = &encoding.pmu {
         if machine.counts_whole_cpus(pmu) {

@@ -4,10 +4,12 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::abi::{MmapPage, PerfEventAttr, ReadFormat};
 use super::fork;
-pub(crate) use super::fork::generation;
+pub(crate) use super::fork::{Id, closing, generation, without_page};
 use crate::arch::system_call;
 
 pub(crate) const SUPPORTED: bool = true;
@@ -58,13 +60,9 @@ fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
 }
 
 /// Tells `fork` of a descriptor and its page.
-pub(crate) fn opened(fd: &Descriptor, page: Option<&Mapping>) {
-    fork::opened(fd.as_raw_fd(), page.map(|page| (page.start.as_ptr().expose_provenance(), page.length)));
-}
-
-/// Tells `fork` that a descriptor is about to be closed.
-pub(crate) fn closing(fd: &Descriptor) {
-    fork::closing(fd.as_raw_fd());
+pub(crate) fn opened(fd: &Descriptor, is_closed: &Arc<AtomicBool>, page: Option<&Mapping>) -> Id {
+    let page = page.map(|page| (page.start.as_ptr().expose_provenance(), page.length));
+    fork::opened(fd.as_raw_fd(), Arc::clone(is_closed), page)
 }
 
 /// `ioctl(2)` with a number.
@@ -87,7 +85,8 @@ pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, request: u64, argument: &mut T) 
 
 /// `ioctl(2)` with another descriptor, or none.
 pub(crate) fn ioctl_descriptor(fd: &Descriptor, request: u64, other: Option<&Descriptor>) -> Result<(), i32> {
-    let other = other.map_or(-1, OwnedFd::as_raw_fd);
+    // The kernel compares with minus one as a long (`_perf_ioctl`, kernel/events/core.c).
+    let other = other.map_or(-1, |other| libc::c_long::from(other.as_raw_fd()));
     // SAFETY: the request of `abi` that takes a descriptor.
     match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, other) } {
         -1 => Err(errno()),
