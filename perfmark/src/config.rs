@@ -120,7 +120,7 @@ fn events(value: &OsStr) -> Result<Vec<What>, String> {
     let default = || format!("{} it is", DEFAULT_EVENTS.join(","));
     let list = value.to_str().ok_or_else(|| format!("not UTF-8; {}", default()))?;
     let mut events = Vec::new();
-    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+    for name in split(list).into_iter().map(str::trim).filter(|name| !name.is_empty()) {
         let event = if name == "time" {
             What::Time
         } else {
@@ -132,6 +132,21 @@ fn events(value: &OsStr) -> Result<Vec<What>, String> {
         }
     }
     if events.is_empty() { Err(format!("no event named; {}", default())) } else { Ok(events) }
+}
+
+/// Splits a list at its commas, but for those between the slashes of `pmu/term,term/`.
+fn split(list: &str) -> Vec<&str> {
+    let (mut events, mut start) = (Vec::new(), 0);
+    for (at, _) in list.match_indices(',') {
+        let event = &list[start..at];
+        let is_pmus = event.split('/').next().is_some_and(|pmu| !pmu.contains(':'));
+        if !is_pmus || event.matches('/').count() != 1 {
+            events.push(event);
+            start = at + 1;
+        }
+    }
+    events.push(&list[start..]);
+    events
 }
 
 /// Tells a name that no event here has. What is refused for other reasons is for the report to tell.
@@ -191,6 +206,12 @@ mod tests {
         assert_eq!(config.output, Output::File("/tmp/../report".into()));
         assert_eq!(config.read, ReadMode::Syscall);
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn commas_between_a_pmus_slashes_are_its_own() {
+        let list = "cycles,cpu/event=0xc2,umask=1/u,mem:0x1000/4:w,time,cpu/x";
+        assert_eq!(split(list), ["cycles", "cpu/event=0xc2,umask=1/u", "mem:0x1000/4:w", "time", "cpu/x"]);
     }
 
     #[test]
