@@ -74,7 +74,7 @@ fn a_marked_loop_is_exact_over_counter_overflows() {
     let values = instructions("long");
     let besides = values.sum - 2 - constant - length;
     assert!(besides.abs_diff(constant) <= DISTURBED, "{besides}, not {constant}");
-    println!("{} instructions: {} besides the loop's, as for 2", values.max.unwrap_or(0), besides);
+    println!("{} instructions: {} besides the loop's, {constant} in the call before", values.max.unwrap_or(0), besides);
 }
 
 #[perfmark]
