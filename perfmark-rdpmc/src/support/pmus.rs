@@ -6,14 +6,14 @@
 use crate::error::errno_text;
 use crate::event::Hardware;
 use crate::machine::{DEVICES, Machine};
-use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE};
+use crate::sys::{
+    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE,
+};
 
 /// The leader is never enabled, so that the group is never on the PMU. Its members are not disabled themselves: the kernel leaves
 /// those out of account (`collect_events`, `arch/x86/events/core.c`; `validate_event`, `drivers/perf/arm_pmu.c`; linux 6.12), and
 /// arm64's the leader too, unless it waits for an exec.
 const LEADER: u64 = FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
-const FLAG_DISABLED: u64 = 1 << 0;
-const FLAG_ENABLE_ON_EXEC: u64 = 1 << 12;
 
 /// With several PMUs, the upper half of `config` says which one a generic event is for (`PERF_PMU_TYPE_SHIFT`, linux 5.12).
 const PMU_TYPE_SHIFT: u32 = 32;
