@@ -17,7 +17,7 @@ impl Counter {
     ///
     /// Where the kernel refuses; in a forked child, whose parent the counter belongs to. So for every request here.
     pub fn enable(&self) -> Result<(), Error> {
-        self.each("ioctl(ENABLE)", |fd| sys::ioctl(fd, IOC_ENABLE, 0))
+        self.each("ioctl(ENABLE)", |fd| sys::ioctl(fd, IOC_ENABLE, 0)).inspect(|()| self.note_starts())
     }
 
     /// Stops the counter. Its value and times stand still.
@@ -26,7 +26,7 @@ impl Counter {
     ///
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
-        self.each("ioctl(DISABLE)", |fd| sys::ioctl(fd, IOC_DISABLE, 0))
+        self.each("ioctl(DISABLE)", |fd| sys::ioctl(fd, IOC_DISABLE, 0)).inspect(|()| self.note_starts())
     }
 
     /// Sets the value to 0; its times go on. Regions begun before are unmeasured.

@@ -4,6 +4,7 @@ use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::event::Event;
+use crate::kinds::Others;
 use crate::machine::Machine;
 use crate::open;
 use crate::part::{Part, Refusal};
@@ -25,15 +26,15 @@ use crate::sys;
 /// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`.
 ///
 /// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE) an event that is not aimed at one kind is opened
-/// on the PMU of each, and the counts are added: the counter goes on when its thread moves between them. Such a counter reads by `read(2)`
-/// for the kinds of core that the thread is not on.
+/// on the PMU of each, and the counts are added: the counter goes on when its thread moves between them. Its regions are whole readings at
+/// either end.
 ///
 /// In a forked child the counters of the parent are gone: reading them is an error there, and the parent's go on.
 #[derive(Debug)]
 pub struct Counter {
     part: Part,
-    /// The event on other kinds of core.
-    others: Box<[Part]>,
+    /// The event on the other kinds of core, where there are any.
+    others: Option<Box<Others>>,
     event: Event,
 }
 
@@ -44,19 +45,22 @@ impl Counter {
     ///
     /// Where the kernel refuses, with its answer, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
-        let opened = open::open_each(attr, &Machine::here(), &mut sys::open)?;
+        let machine = Machine::here();
+        let opened = open::open_each(attr, &machine, &mut sys::open)?;
         let mut parts = opened.into_iter().map(|opened| {
             let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
-            Part::new(opened.fd, is_user_readable)
+            let cpus = opened.encoding.pmu.map(|pmu| machine.cpus(&pmu)).unwrap_or_default();
+            (Part::new(opened.fd, is_user_readable), cpus)
         });
-        let Some(part) = parts.next() else {
+        let Some((part, cpus)) = parts.next() else {
             return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
         };
-        Ok(Self { part, others: parts.collect(), event: attr.event().clone() })
+        let others = Others::new(&part, cpus, parts.collect());
+        Ok(Self { part, others, event: attr.event().clone() })
     }
 
     pub(crate) fn from_part(part: Part, event: Event) -> Self {
-        Self { part, others: Box::default(), event }
+        Self { part, others: None, event }
     }
 
     /// Where it is one event on one PMU.
@@ -64,15 +68,22 @@ impl Counter {
         &self.part
     }
 
+    /// To be called when it was started or stopped.
+    pub(crate) fn note_starts(&self) {
+        if let Some(others) = &self.others {
+            others.note_starts(&self.part);
+        }
+    }
+
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
-        std::iter::once(&self.part).chain(&self.others)
+        std::iter::once(&self.part).chain(self.others.iter().flat_map(|others| others.parts()))
     }
 
     /// Gives up user-space reads of this counter: every reading is by `read(2)` from now on.
     pub fn read_by_kernel_only(&mut self) {
         self.part.give_up_page("user-space reads were given up");
-        for part in &mut self.others {
-            part.give_up_page("user-space reads were given up");
+        if let Some(others) = &mut self.others {
+            others.give_up_pages("user-space reads were given up");
         }
     }
 
@@ -92,12 +103,15 @@ impl Counter {
     }
 
     fn reading(&self) -> Result<Reading, Refusal> {
-        self.with_others(self.part.read()?)
+        self.user_reading().map_or_else(|_| self.kernel_reading(), Ok)
     }
 
     #[inline]
-    fn with_others(&self, first: Reading) -> Result<Reading, Refusal> {
-        self.others.iter().try_fold(first, |sum, part| Ok(sum.with_other_cores(&part.read()?)))
+    fn user_reading(&self) -> Result<Reading, AskKernel> {
+        match &self.others {
+            None => self.part.user_read(),
+            Some(others) => others.user_read(&self.part),
+        }
     }
 
     /// Reads without a system call. `None` where only the kernel knows: for a software event always, for a hardware event also while
@@ -105,11 +119,10 @@ impl Counter {
     #[inline]
     #[must_use]
     pub fn read_user(&self) -> Option<Reading> {
-        if !self.others.is_empty() {
-            // At most one kind of core is the one that the thread is on.
-            return None;
+        match &self.others {
+            None => self.part.user_read().ok(),
+            Some(others) => others.user_read(&self.part).ok(),
         }
-        self.part.user_read().ok().map(Reading::from)
     }
 
     /// Begins a region. Cheaper than a whole [`read`](Self::read) while the kernel leaves the counter alone.
@@ -125,12 +138,17 @@ impl Counter {
     /// ```
     #[inline]
     pub fn begin(&self, region: &mut Region) {
-        while !self.part.begin(region) {
-            // Once the page is remembered the beginning is read above, so that it is followed by the same instructions always.
-            if !self.remember(region) {
-                return;
-            }
+        if !self.begin_unchanged(region) {
+            *region = self.begin_after_a_change();
         }
+    }
+
+    /// Begins a region if the kernel did not touch the counter since the last one was begun, by the same few instructions always. If it tells
+    /// that it did not, [`begin`](Self::begin) does, and makes the next ones cheap again where that can be.
+    #[inline]
+    #[must_use]
+    pub fn begin_unchanged(&self, region: &mut Region) -> bool {
+        self.part.begin(region)
     }
 
     /// Ends a region that this counter began, and gives what it counted inside.
@@ -139,31 +157,34 @@ impl Counter {
     pub fn end(&self, region: &Region) -> Delta {
         match self.part.end(region) {
             Some(value) => Delta::Exact(value),
-            None => self.end_after_a_change(region),
+            None => self.end_after_a_change(*region),
         }
     }
 
-    /// Remembers what the page says now, because the kernel touched it since; or begins the region the long way.
-    // Not #[cold]: this is the way of every region that read(2) alone can measure.
+    /// Remembers what the page says now, because the kernel touched it since, and begins the region; the long way where that does not help.
+    // Not #[cold]: this is the way of every region that read(2) alone can measure. Regions go in and out by value: one whose address is given
+    // away here would be kept in memory on the short way, too.
     #[inline(never)]
-    fn remember(&self, region: &mut Region) -> bool {
-        let first = match self.part.user_read() {
-            Ok(read) if self.others.is_empty() && self.part.remember(&read) => return true,
-            Ok(read) => Ok(read.into()),
-            Err(_) => self.part.kernel_read(),
+    fn begin_after_a_change(&self) -> Region {
+        let begun = match (&self.others, self.part.look()) {
+            (None, Ok(read)) => {
+                let mut region = Region::default();
+                if self.part.remember(&read) && self.part.begin(&mut region) {
+                    return region;
+                }
+                self.reading()
+            }
+            (None, Err(_)) => self.kernel_reading(),
+            (Some(_), _) => self.reading(),
         };
-        match first.and_then(|first| self.with_others(first)) {
-            Ok(reading) => self.part.begin_whole(region, reading),
-            Err(_) => *region = Region::default(),
-        }
-        false
+        begun.map_or_else(|_| Region::default(), Region::whole)
     }
 
     #[inline(never)]
-    fn end_after_a_change(&self, region: &Region) -> Delta {
-        let is_kernels = self.part.page().is_err() && self.others.is_empty();
+    fn end_after_a_change(&self, region: Region) -> Delta {
+        let is_kernels = self.part.page().is_err() && self.others.is_none();
         let end = if is_kernels { self.part.kernel_read() } else { self.reading() };
-        match (end, self.part.beginning(region)) {
+        match (end, self.part.beginning(&region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -179,8 +200,10 @@ impl Counter {
     }
 
     fn kernel_reading(&self) -> Result<Reading, Refusal> {
-        let first = self.part.kernel_read()?;
-        self.others.iter().try_fold(first, |sum, part| Ok(sum.with_other_cores(&part.kernel_read()?)))
+        match &self.others {
+            None => self.part.kernel_read(),
+            Some(others) => others.kernel_read(&self.part),
+        }
     }
 
     pub(crate) fn explain(&self, refusal: Refusal) -> Error {
@@ -193,12 +216,8 @@ impl Counter {
     ///
     /// Why it cannot.
     pub fn user_reads(&self) -> Result<(), String> {
-        if !self.others.is_empty() {
-            return Err(
-                "the machine has several kinds of core, and a thread can read the one that it is on only".into()
-            );
-        }
-        let why = match (self.part.page(), self.part.user_read()) {
+        let part = self.others.as_ref().map_or(&self.part, |others| others.here(&self.part));
+        let why = match (part.page(), part.look()) {
             (Err(why), _) => return Err(why.into()),
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
@@ -210,7 +229,7 @@ impl Counter {
             AskKernel::NoIndex => match setting() {
                 Some(setting) => setting,
                 // Other events hold the PMU just now: it can when its turn comes.
-                None if self.part.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
+                None if part.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
                 None => "the kernel counts it, but gives user space no counter to read".into(),
             },
             AskKernel::NoTimes | AskKernel::Busy => return Ok(()),
@@ -221,8 +240,7 @@ impl Counter {
     /// among events. If it is the same before and after, the counter ran without a break in between. `None` without a page.
     #[must_use]
     pub fn page_lock(&self) -> Option<u32> {
-        let mapping = self.part.page().ok().filter(|_| self.others.is_empty())?;
-        Some(mapping.page().lock.load(std::sync::atomic::Ordering::Relaxed))
+        self.part.lock().filter(|_| self.others.is_none())
     }
 
     /// Ticks (of [`clock::ticks`](crate::clock::ticks)) that a user read and a `read(2)` take at best, of a few of each; `None` for

@@ -5,6 +5,7 @@ use crate::counter::Counter;
 use crate::error::Error;
 use crate::open;
 use crate::part::{GROUP, GROUP_NUMBERS, Part, Refusal};
+use crate::read::UserRead;
 use crate::reading::{Delta, Reading};
 use crate::sys::{
     self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP,
@@ -42,14 +43,20 @@ pub struct GroupReading {
     pub enabled: u64,
     /// Nanoseconds enabled and on the PMU.
     pub running: u64,
+    /// How often members had been reset, all together.
+    resets: u32,
+    is_late: bool,
 }
 
 impl GroupReading {
-    /// What each event counted since `earlier`, a reading of the same group: exact, scaled or unmeasured all alike, but for an event whose value
-    /// fell because it was reset.
+    /// What each event counted since `earlier`, a reading of the same group: exact, scaled or unmeasured all alike. If one was reset in between,
+    /// all are unmeasured.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<Delta> {
-        let one = |reading: &Self, value: u64| Reading { value, enabled: reading.enabled, running: reading.running };
+        let one = |reading: &Self, value: u64| {
+            let Self { enabled, running, resets, is_late, .. } = *reading;
+            Reading { value, enabled, running, resets, is_late }
+        };
         let pairs = self.values.iter().zip(&earlier.values);
         pairs.map(|(&now, &then)| one(self, now).since(&one(earlier, then))).collect()
     }
@@ -113,12 +120,13 @@ impl Group {
         for _ in 0..TRIES {
             let mut reads = Vec::with_capacity(self.counters.len());
             for counter in &self.counters {
-                reads.push(counter.part().user_read().ok()?);
+                reads.push(counter.part().look().ok()?);
             }
             let unchanged = |(counter, lock): (&Counter, u32)| counter.page_lock() == Some(lock);
             if self.counters.iter().zip(reads.iter().map(|read| read.lock)).all(unchanged) {
-                let (enabled, running) = reads.first().map(|leader| (leader.enabled, leader.running))?;
-                return Some(GroupReading { values: reads.iter().map(|read| read.value).collect(), enabled, running });
+                let &UserRead { enabled, running, is_late, .. } = reads.first()?;
+                let values = reads.iter().map(|read| read.value).collect();
+                return Some(GroupReading { values, enabled, running, resets: self.resets(), is_late });
             }
         }
         None
@@ -137,7 +145,11 @@ impl Group {
         let told = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
         let values: Option<Vec<u64>> = self.ids.iter().map(told).collect();
         let values = values.ok_or_else(|| leader.explain(Refusal::Closed))?;
-        Ok(GroupReading { values, enabled, running })
+        Ok(GroupReading { values, enabled, running, resets: self.resets(), is_late: false })
+    }
+
+    fn resets(&self) -> u32 {
+        self.counters.iter().fold(0, |sum, counter| sum.wrapping_add(counter.part().resets()))
     }
 
     /// Lets the whole group count.

@@ -137,6 +137,7 @@ mod read;
 mod reading;
 mod region;
 mod part;
+mod kinds;
 mod counter;
 mod control;
 mod group;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// A machine, as its procfs and sysfs describe it; or a description of one, in a directory that holds copies of their files.
@@ -84,6 +85,16 @@ impl Machine {
         let mut pmus = self.names(DEVICES);
         pmus.retain(|pmu| pmu == "cpu" || self.path(DEVICES).join(pmu).join("cpus").exists());
         pmus
+    }
+
+    /// The CPUs that a core PMU covers, as its `cpus` lists them; nothing for one that covers all.
+    pub(crate) fn cpus(&self, pmu: &str) -> Vec<RangeInclusive<u32>> {
+        let list = self.text(Path::new(DEVICES).join(pmu).join("cpus")).unwrap_or_default();
+        let range = |range: &str| {
+            let (low, high) = range.split_once('-').unwrap_or((range, range));
+            Some(low.parse().ok()?..=high.parse().ok()?)
+        };
+        list.split(',').filter_map(range).collect()
     }
 
     /// Whether a PMU counts for whole CPUs, sockets or machines, never for one thread: then it names CPUs to open its events on.

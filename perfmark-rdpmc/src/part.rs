@@ -102,6 +102,11 @@ impl Part {
         self.page = Err(why.into());
     }
 
+    /// The page's lock.
+    pub(crate) fn lock(&self) -> Option<u32> {
+        self.page().ok().map(|mapping| mapping.page().lock.load(Relaxed))
+    }
+
     /// The descriptor, while it is this process's.
     #[inline]
     pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
@@ -116,12 +121,18 @@ impl Part {
 
     #[inline]
     #[allow(unsafe_code, reason = "Part is not Send, which is what read asks for")]
-    pub(crate) fn user_read(&self) -> Result<UserRead, AskKernel> {
+    pub(crate) fn look(&self) -> Result<UserRead, AskKernel> {
         match &self.page {
             // SAFETY: `self` was opened on this thread, and cannot leave it.
             Ok(mapping) => unsafe { read::read(mapping.page(), &Native) },
             Err(_) => Err(AskKernel::NotAllowed),
         }
+    }
+
+    /// As a reading of this event.
+    #[inline]
+    fn reading(&self, value: u64, enabled: u64, running: u64) -> Reading {
+        Reading { value, enabled, running, resets: self.memory.resets(), is_late: false }
     }
 
     /// `read(2)` in the middle of a program: allocates nothing.
@@ -132,7 +143,7 @@ impl Part {
             return self.leader_read(&mut [0; GROUP_NUMBERS]);
         }
         match sys::read(fd) {
-            Ok(Some(read)) => Ok(Reading { value: read.value, enabled: read.enabled, running: read.running }),
+            Ok(Some(read)) => Ok(self.reading(read.value, read.enabled, read.running)),
             Ok(None) => Err(Refusal::Nothing),
             Err(errno) => Err(self.refused(errno)),
         }
@@ -143,7 +154,7 @@ impl Part {
     pub(crate) fn leader_read(&self, numbers: &mut [u64; GROUP_NUMBERS]) -> Result<Reading, Refusal> {
         match sys::read_numbers(self.fd()?, numbers) {
             Ok(0) => Err(Refusal::Nothing),
-            Ok(_) => Ok(Reading { value: numbers[3], enabled: numbers[1], running: numbers[2] }),
+            Ok(_) => Ok(self.reading(numbers[3], numbers[1], numbers[2])),
             Err(errno) => Err(self.refused(errno)),
         }
     }
@@ -165,9 +176,15 @@ impl Part {
         this
     }
 
+    /// Reads in user space.
     #[inline]
-    pub(crate) fn read(&self) -> Result<Reading, Refusal> {
-        self.user_read().map(Reading::from).or_else(|_| self.kernel_read())
+    pub(crate) fn user_read(&self) -> Result<Reading, AskKernel> {
+        self.look().map(|read| Reading { resets: self.memory.resets(), ..read.into() })
+    }
+
+    /// How often it was set to 0.
+    pub(crate) fn resets(&self) -> u32 {
+        self.memory.resets()
     }
 
     /// Begins a region if the page still says what is remembered.
@@ -189,11 +206,6 @@ impl Part {
     /// Remembers what the page says now; false where that does not make the next regions cheap.
     pub(crate) fn remember(&self, read: &UserRead) -> bool {
         self.memory.remember(&Native, read)
-    }
-
-    /// Begins a region with a whole reading.
-    pub(crate) fn begin_whole(&self, region: &mut Region, reading: Reading) {
-        self.memory.begin_whole(region, reading);
     }
 
     /// Forgets it all: regions begun are unmeasured.

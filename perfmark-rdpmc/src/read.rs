@@ -29,6 +29,16 @@ pub(crate) struct UserRead {
     pub(crate) index: u32,
     pub(crate) offset: u64,
     pub(crate) width: u16,
+    /// Whether the times are of the kernel's last update.
+    pub(crate) is_late: bool,
+}
+
+/// What a page says of an event that is off the PMU, as long as its lock is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) value: u64,
+    pub(crate) running: u64,
+    pub(crate) lock: u32,
 }
 
 /// Why only read(2) knows.
@@ -97,10 +107,21 @@ pub(crate) unsafe fn read<P: Processor>(page: &MmapPage, processor: &P) -> Resul
         } else if !timed && !never_off {
             Err(AskKernel::NoTimes)
         } else {
-            Ok(UserRead { value, enabled, running, lock, index, offset, width })
+            Ok(UserRead { value, enabled, running, lock, index, offset, width, is_late: !timed })
         };
     }
     Err(AskKernel::Busy)
+}
+
+/// Reads a page whose event is known to be off the PMU: its count and running time stand still, and are what the kernel left there.
+pub(crate) fn rest(page: &MmapPage) -> Option<Rest> {
+    let lock = page.lock.load(Relaxed);
+    compiler_fence(Acquire);
+    let rest =
+        Rest { value: page.offset.load(Relaxed).cast_unsigned(), running: page.time_running.load(Relaxed), lock };
+    let is_off = page.index.load(Relaxed) == 0;
+    compiler_fence(Acquire);
+    (is_off && lock & 1 == 0 && page.lock.load(Relaxed) == lock).then_some(rest)
 }
 
 /// The low `width` bits of a counter, which the kernel programs to start negative, as a number to be added to the page's offset.

@@ -11,12 +11,17 @@ pub struct Reading {
     pub enabled: u64,
     /// Nanoseconds enabled and on the PMU.
     pub running: u64,
+    /// How often the counter had been reset.
+    pub(crate) resets: u32,
+    /// Whether the times are of an earlier moment than the value. Their difference is of this moment all the same.
+    pub(crate) is_late: bool,
 }
 
 impl From<UserRead> for Reading {
     #[inline]
     fn from(read: UserRead) -> Self {
-        Self { value: read.value, enabled: read.enabled, running: read.running }
+        let UserRead { value, enabled, running, is_late, .. } = read;
+        Self { value, enabled, running, resets: 0, is_late }
     }
 }
 
@@ -32,22 +37,12 @@ pub enum Delta {
         /// What was really counted.
         counted: u64,
     },
-    /// The counter was off the PMU, or its value fell because it was reset: nothing is known, which is not zero. (A reset is always seen by
-    /// regions; by the difference of two readings only if the value fell.)
+    /// The counter was off the PMU, or was reset, or went off the PMU for the first time where the kernel's page does not tell when it began:
+    /// nothing is known, which is not zero.
     Unmeasured,
 }
 
 impl Reading {
-    /// Adds the same event's reading on another kind of core. Each is enabled all the time and runs on its own kind only: raw counts are
-    /// added, never scaled each, and the sum was on a PMU as long as its parts together.
-    pub(crate) fn with_other_cores(self, other: &Self) -> Self {
-        Self {
-            value: self.value.wrapping_add(other.value),
-            enabled: self.enabled.max(other.enabled),
-            running: self.running.wrapping_add(other.running),
-        }
-    }
-
     /// What was counted since `earlier`, a reading of the same counter.
     ///
     /// The difference of enabled and running times is the time off the PMU; if it has not grown, the count is exact. Otherwise the
@@ -58,11 +53,11 @@ impl Reading {
         let counted = self.value.wrapping_sub(earlier.value);
         let enabled = self.enabled.wrapping_sub(earlier.enabled);
         let running = self.running.wrapping_sub(earlier.running);
-        if self.value < earlier.value {
+        if self.resets != earlier.resets || self.value < earlier.value {
             Delta::Unmeasured
         } else if enabled == running {
             Delta::Exact(counted)
-        } else if running == 0 || running > enabled {
+        } else if running == 0 || running > enabled || earlier.is_late {
             Delta::Unmeasured
         } else {
             let estimate = u128::from(counted) * u128::from(enabled) / u128::from(running);
@@ -76,7 +71,7 @@ mod tests {
     use super::*;
 
     fn reading(value: u64, enabled: u64, running: u64) -> Reading {
-        Reading { value, enabled, running }
+        Reading { value, enabled, running, ..Reading::default() }
     }
 
     #[test]
@@ -89,19 +84,17 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_core_are_added_and_exact_while_one_of_them_counts() {
-        let both = |performance: Reading, efficiency: Reading| performance.with_other_cores(&efficiency);
-        let start = both(reading(100, 1_000, 700), reading(10, 1_000, 300));
-        let end = both(reading(150, 3_000, 1_200), reading(40, 3_000, 1_800));
-        assert_eq!(end.since(&start), Delta::Exact(80));
-        // Half of the time on a core whose PMU others held.
-        let end = both(reading(150, 3_000, 1_200), reading(40, 3_000, 800));
-        assert_eq!(end.since(&start), Delta::Scaled { estimate: 160, counted: 80 });
+    fn a_reset_in_between_is_unmeasured_also_where_the_value_did_not_fall() {
+        let start = reading(100, 1_000, 600);
+        assert_eq!(reading(99, 3_000, 2_600).since(&start), Delta::Unmeasured);
+        assert_eq!(Reading { resets: 1, ..reading(150, 3_000, 2_600) }.since(&start), Delta::Unmeasured);
     }
 
     #[test]
-    fn a_reset_in_between_is_unmeasured() {
-        assert_eq!(reading(99, 3_000, 2_600).since(&reading(100, 1_000, 600)), Delta::Unmeasured);
+    fn times_of_an_earlier_moment_scale_nothing() {
+        let start = Reading { is_late: true, ..reading(100, 1_000, 1_000) };
+        assert_eq!(reading(150, 3_000, 3_000).since(&start), Delta::Exact(50));
+        assert_eq!(reading(150, 3_000, 2_000).since(&start), Delta::Unmeasured);
     }
 
     #[test]

@@ -42,6 +42,14 @@ impl Default for Region {
     }
 }
 
+impl Region {
+    /// A region that begins with a whole reading.
+    pub(crate) fn whole(reading: Reading) -> Self {
+        let Reading { value: raw, enabled, running, resets, .. } = reading;
+        Self { raw, at: WHOLE + u64::from(resets), enabled, running }
+    }
+}
+
 /// What a page said at one value of its lock.
 #[derive(Clone, Copy, Debug)]
 struct Said {
@@ -175,21 +183,23 @@ impl<P: Processor> Memory<P> {
         }
     }
 
-    /// Begins a region with a whole reading.
+    /// How often the counter was set to 0.
     #[inline]
-    pub(crate) fn begin_whole(&self, region: &mut Region, reading: Reading) {
-        let Reading { value: raw, enabled, running } = reading;
-        *region = Region { raw, at: WHOLE + u64::from(self.resets.get()), enabled, running };
+    pub(crate) fn resets(&self) -> u32 {
+        self.resets.get()
     }
 
     /// The whole reading at a region's beginning, unless there was none, or what the page said then is forgotten.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
-        if region.at == WHOLE + u64::from(self.resets.get()) {
-            return Some(Reading { value: region.raw, enabled: region.enabled, running: region.running });
+        let resets = self.resets();
+        if region.at == WHOLE + u64::from(resets) {
+            let Region { raw: value, enabled, running, .. } = *region;
+            return Some(Reading { value, enabled, running, resets, is_late: false });
         }
         let said = self.said.iter().map(Cell::get).find(|said| said.lock == region.at && region.at != NONE)?;
         let value = said.offset.wrapping_add(sign_extend(region.raw, said.width));
-        Some(Reading { value, enabled: said.time, running: said.time })
+        // The times are those of the moment in which the page was remembered, not of the region's beginning.
+        Some(Reading { value, enabled: said.time, running: said.time, resets, is_late: true })
     }
 }
 

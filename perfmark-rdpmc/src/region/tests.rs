@@ -59,7 +59,7 @@ impl Setup {
         }
         let read = self.whole();
         if !(self.memory.remember(&self.model, &read) && begin(region)) {
-            self.memory.begin_whole(region, read.into());
+            *region = Region::whole(read.into());
         }
         false
     }
@@ -200,9 +200,9 @@ fn a_reset_inside_is_unmeasured() {
 #[test]
 fn a_reset_that_is_known_leaves_no_region_measured() {
     let setup = Setup::new();
-    let (mut cheap, mut whole) = (Region::default(), Region::default());
+    let mut cheap = Region::default();
     setup.begin(&mut cheap);
-    setup.memory.begin_whole(&mut whole, setup.whole().into());
+    let whole = Region::whole(setup.whole().into());
     setup.memory.forget();
     setup.touch(0, 0, 5);
     setup.count(0, 1_000);

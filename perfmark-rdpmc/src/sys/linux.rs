@@ -141,6 +141,12 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     }
 }
 
+/// The CPU that the thread is on, a moment ago.
+pub(crate) fn cpu() -> Option<u32> {
+    // SAFETY: takes nothing.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Bytes in a page.
 pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf has no preconditions.

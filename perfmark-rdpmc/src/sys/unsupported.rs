@@ -21,6 +21,10 @@ pub(crate) fn open_in_group(_: &PerfEventAttr, _: Option<&Descriptor>) -> Result
     Err(libc::ENOSYS)
 }
 
+pub(crate) fn cpu() -> Option<u32> {
+    None
+}
+
 pub(crate) fn page_size() -> u64 {
     4096
 }

@@ -34,7 +34,13 @@ impl Slot {
     #[inline]
     pub(super) fn begin(&self, begin: &mut Begin) {
         match &self.source {
-            Some(Source::Counter(counter)) => counter.begin(&mut begin.region),
+            Some(Source::Counter(counter)) => {
+                if !counter.begin_unchanged(&mut begin.region) {
+                    counter.begin(&mut begin.region);
+                    // Once more, so that the beginning is followed by the same instructions always.
+                    _ = counter.begin_unchanged(&mut begin.region);
+                }
+            }
             Some(Source::Ticks) | None => begin.ticks = clock::ticks(),
         }
     }
