@@ -21,7 +21,7 @@ fn main() {
     support::run(
         vec![
             trial("a_forked_childs_counters_are_gone_and_the_parents_go_on", || {
-                forks::fork(&Attr::new(Software::TaskClock))
+                forks::fork(&Attr::new(Software::TaskClock));
             }),
             trial("a_forked_child_closes_no_file_of_others", || passes("closed by another")),
             trial("a_fork_in_a_thread_locals_destructor_is_as_any", || passes("fork at a thread's end")),
@@ -101,9 +101,10 @@ fn descriptors() {
     let attr = most_telling();
     let Some(earlier) = open(&attr) else { return };
     let before = limit_descriptors(3);
-    for error in
-        [Counter::open(&attr).expect_err("0, 1 and 2 are open"), Group::open(&[attr.clone()]).expect_err("too")]
-    {
+    for error in [
+        Counter::open(&attr).expect_err("0, 1 and 2 are open"),
+        Group::open(std::slice::from_ref(&attr)).expect_err("too"),
+    ] {
         println!("{error}");
         let told =
             "perf_event_open gave EMFILE: this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)";
@@ -168,9 +169,9 @@ fn leaks() {
 
 /// A seccomp filter that answers `perf_event_open(2)` so, as containers' do (`seccomp(2)`).
 fn filtered(errno: i32, told: &str) {
+    const NR: u32 = 0;
     let attr = most_telling();
     let Some(earlier) = open(&attr) else { return };
-    const NR: u32 = 0;
     let statement =
         |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
     let mut program = [

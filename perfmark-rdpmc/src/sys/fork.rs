@@ -207,7 +207,9 @@ unsafe extern "C" fn after_in_child() {
         }
     }
     // Copies of descriptors whose owners, knowing their generation, will not use or close them.
-    descriptors.iter().for_each(|(&fd, &event)| close(fd, event));
+    for (&fd, &event) in &descriptors {
+        close(fd, event);
+    }
     // Not freed: the parent's other threads, which may have been in the allocator, are not here to finish.
     std::mem::forget((descriptors, pages));
     after();

@@ -50,7 +50,7 @@ fn descriptor(counter: &Counter) -> RawFd {
 
 /// An event's buffer: a page about it, and eight with the records.
 struct Buffer {
-    start: NonNull<u8>,
+    start: NonNull<u64>,
     page: usize,
 }
 
@@ -67,7 +67,7 @@ impl Buffer {
             assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
             let buffer = Self { start: NonNull::new(start.cast()).expect("not at 0"), page };
             // Each of its own pages is a fault, once.
-            (0..=PAGES).for_each(|n| _ = buffer.start.as_ptr().add(n * page).read_volatile());
+            (0..=PAGES).for_each(|n| _ = buffer.start.as_ptr().byte_add(n * page).read_volatile());
             buffer
         }
     }
@@ -82,9 +82,9 @@ impl Buffer {
     /// The ids in all samples so far, which are fewer than would go around.
     fn ids(&self) -> Vec<u64> {
         // SAFETY: inside of the mapping, which the kernel writes to by `data_head` last; all is aligned to 8.
-        let word = |offset: usize| unsafe { self.start.as_ptr().add(offset).cast::<u64>().read_volatile() };
+        let word = |offset: usize| unsafe { self.start.as_ptr().byte_add(offset).read_volatile() };
         // SAFETY: as above.
-        let head = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(DATA_HEAD).cast()).load(Acquire) };
+        let head = unsafe { AtomicU64::from_ptr(self.start.as_ptr().byte_add(DATA_HEAD)).load(Acquire) };
         let (mut at, mut ids) = (0, Vec::new());
         while at < usize::try_from(head).expect("small") {
             // `struct perf_event_header`: type, misc, size.
