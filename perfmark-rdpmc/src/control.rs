@@ -3,6 +3,7 @@
 use crate::attr::Attr;
 use crate::counter::Counter;
 use crate::error::Error;
+use crate::event::Kind;
 use crate::machine::Machine;
 use crate::part::Refusal;
 use crate::sys::{
@@ -96,10 +97,10 @@ impl Counter {
     /// As [`enable`](Self::enable); an event of another kind is refused.
     pub fn modify_attributes(&mut self, attr: &Attr) -> Result<(), Error> {
         let requests = attr.encode(&Machine::here())?;
-        let [request] = requests.as_slice() else {
+        let ([request], Kind::Breakpoint(_)) = (requests.as_slice(), attr.event().kind()) else {
             return Err(Error::refused(
                 attr.to_string(),
-                "it is an event of several PMUs; only breakpoints can be changed",
+                "it is no breakpoint; only an open breakpoint can be changed, and only into another one",
             ));
         };
         self.each("ioctl(MODIFY_ATTRIBUTES)", |fd| sys::ioctl_pointer(fd, IOC_MODIFY_ATTRIBUTES, &mut request.attr()))

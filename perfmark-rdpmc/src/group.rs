@@ -26,6 +26,13 @@ use crate::sys::{
 /// # Ok::<(), perfmark_rdpmc::Error>(())
 /// ```
 ///
+/// As its counters, it belongs to the thread that opened it, and is not `Send`:
+///
+/// ```compile_fail
+/// fn sent<T: Send>() {}
+/// sent::<perfmark_rdpmc::Group>();
+/// ```
+///
 /// A group that opened may still never be on the PMU, if others pinned its counters: then its readings' `running` stands still.
 #[derive(Debug)]
 pub struct Group {

@@ -1,9 +1,15 @@
 //! Starting, stopping, resetting, and what is for other kinds of event.
 
+#[cfg(target_os = "linux")]
+mod samples;
 mod support;
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use perfmark_rdpmc::{
-    Attr, Counter, Delta, Hardware, Region, Software, disable_all_of_thread, enable_all_of_thread, known_loop,
+    Access, Attr, Breakpoint, Counter, Delta, Error, Hardware, Region, Software, disable_all_of_thread,
+    enable_all_of_thread, known_loop,
 };
 use support::trial;
 
@@ -14,7 +20,16 @@ fn main() {
             trial("a_region_with_a_reset_inside_is_unmeasured", || reset_inside(&Attr::new(Software::TaskClock))),
             trial("all_of_a_thread_can_be_stopped", || all_of_a_thread(&Attr::new(Software::TaskClock))),
             trial("requests_for_sampling_events_are_refused_as_such", requests_for_sampling_events),
+            trial("a_breakpoint_can_be_aimed_at_another_variable", a_breakpoint_can_be_aimed_at_another_variable),
             trial("every_event_has_its_own_id", every_event_has_its_own_id),
+            #[cfg(target_os = "linux")]
+            trial("an_events_samples_can_be_sent_to_anothers_buffer", samples::sent_to_another),
+            #[cfg(target_os = "linux")]
+            trial("samples_can_be_held_back", samples::held_back),
+            #[cfg(target_os = "linux")]
+            trial("the_events_between_two_samples_can_be_changed", samples::period_changed),
+            #[cfg(target_os = "linux")]
+            trial("an_event_can_be_let_sample_a_few_times_more", samples::a_few_more),
         ],
         &[
             ("a_stopped_hardware_counter_stands_still", || stands_still(&Attr::new(Hardware::Instructions))),
@@ -81,16 +96,49 @@ fn all_of_a_thread(attr: &Attr) {
 }
 
 fn requests_for_sampling_events() {
-    let Some(mut counter) = open(&Attr::new(Software::TaskClock)) else { return };
-    let other = Attr::new(Software::CpuClock);
-    for refused in
-        [counter.period(1_000), counter.refresh(1), counter.pause_output(true), counter.modify_attributes(&other)]
-    {
-        let error = refused.expect_err("it counts");
-        assert!(error.errno_name().is_some() && error.reason().contains("ioctl("), "{error}");
-        assert!(error.reason().contains("sample"), "{error}");
+    static VARIABLE: AtomicU64 = AtomicU64::new(0);
+    let attr = Attr::new(Software::TaskClock);
+    let (Some(mut counter), Some(other)) = (open(&attr), open(&attr)) else { return };
+    let breakpoint = Attr::new(Breakpoint::on(&VARIABLE, Access::Write).expect("8 bytes"));
+    let refused = [
+        ("PERIOD", counter.period(1_000)),
+        ("REFRESH", counter.refresh(1)),
+        ("PAUSE_OUTPUT", counter.pause_output(true)),
+        ("SET_OUTPUT", counter.set_output(Some(&other))),
+        ("MODIFY_ATTRIBUTES", counter.modify_attributes(&breakpoint)),
+    ];
+    for (request, refused) in refused {
+        let error: Error = refused.expect_err("it counts");
+        println!("{error}");
+        let errno = error.errno_name().expect("the kernel was asked");
+        assert!(["EINVAL", "EOPNOTSUPP"].contains(&errno), "{error}");
+        let told = format!(
+            "task-clock: ioctl({request}) gave {errno}: the request is for events that sample, or breakpoints, and this one counts"
+        );
+        assert_eq!(error.to_string(), told);
     }
     assert!(value(&counter) > 0, "and goes on counting");
+}
+
+fn a_breakpoint_can_be_aimed_at_another_variable() {
+    static VARIABLES: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+    let on = |n: usize| Attr::new(Breakpoint::on(&VARIABLES[n], Access::Write).expect("8 bytes"));
+    let mut counter = match Counter::open(&on(0)) {
+        Ok(counter) => counter,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let written = |counter: &Counter, n: usize, times: u64| {
+        let before = value(counter);
+        (0..times).for_each(|i| VARIABLES[n].store(std::hint::black_box(i), Relaxed));
+        value(counter) - before
+    };
+    assert_eq!([written(&counter, 0, 7), written(&counter, 1, 9)], [7, 0]);
+    counter.modify_attributes(&on(1)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!([written(&counter, 0, 1_000), written(&counter, 1, 1_000)], [0, 1_000]);
+    let error = counter.modify_attributes(&Attr::new(Software::TaskClock)).expect_err("no breakpoint");
+    let told = "task-clock:u: it is no breakpoint; only an open breakpoint can be changed, and only into another one";
+    assert_eq!(error.to_string(), told);
+    assert_eq!([written(&counter, 0, 5), written(&counter, 1, 3)], [0, 3], "and stays where it was");
 }
 
 fn every_event_has_its_own_id() {

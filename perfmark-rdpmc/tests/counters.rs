@@ -2,7 +2,7 @@
 
 mod support;
 
-use perfmark_rdpmc::{Attr, Counter, Delta, Event, Hardware, Reading, Software, known_loop};
+use perfmark_rdpmc::{Attr, Counter, Delta, Event, Hardware, Reading, Region, Software, known_loop};
 use support::trial;
 
 fn main() {
@@ -10,7 +10,9 @@ fn main() {
         vec![
             trial("a_refusal_tells_event_errno_cause_and_remedy", a_refusal_tells_event_errno_cause_and_remedy),
             trial("an_event_that_would_count_nothing_is_refused", an_event_that_would_count_nothing_is_refused),
+            trial("an_event_that_stands_in_for_others_is_refused", an_event_that_stands_in_for_others_is_refused),
             trial("a_software_event_is_read_by_the_kernel", a_software_event_is_read_by_the_kernel),
+            trial("anothers_region_does_no_harm", || anothers_region(&Attr::new(Software::TaskClock))),
         ],
         &[
             ("a_loop_of_known_length_is_counted_exactly", a_loop_of_known_length_is_counted_exactly),
@@ -20,6 +22,8 @@ fn main() {
                 counters_of_every_width_are_exact_over_their_overflows,
             ),
             ("every_thread_counts_its_own", every_thread_counts_its_own),
+            ("anothers_region_does_no_harm_in_hardware", || anothers_region(&Attr::new(Hardware::Instructions))),
+            ("a_pinned_event_without_room_is_told_as_such", a_pinned_event_without_room_is_told_as_such),
         ],
     );
 }
@@ -55,6 +59,68 @@ fn an_event_that_would_count_nothing_is_refused() {
     for event in [Software::ContextSwitches, Software::CpuMigrations, Software::CgroupSwitches] {
         let error = Counter::open(&Attr::new(event)).expect_err("counts nothing in user mode");
         assert!(error.is_unsupported() || error.reason().contains("kernel"), "{error}");
+    }
+}
+
+/// `dummy` and `bpf-output`, by number and by name.
+fn an_event_that_stands_in_for_others_is_refused() {
+    for event in ["software/config=9/", "software/config=10/", "1:9", "1:0xa"] {
+        let attr = Attr::new(event.parse::<Event>().expect("well formed"));
+        for attr in [attr.clone(), attr.kernel(true)] {
+            let error = Counter::open(&attr).expect_err("counts nothing");
+            let told = "it stands in for an event and counts nothing, for ever";
+            assert!(error.is_unsupported() || error.reason() == told, "{error}");
+        }
+    }
+    for name in ["dummy", "bpf-output"] {
+        let error = name.parse::<Event>().expect_err("no event");
+        assert!(error.reason().starts_with("it counts nothing: "), "{error}");
+    }
+}
+
+/// Whatever region a counter is given: no signal, no panic, and nothing of it stays.
+fn anothers_region(attr: &Attr) {
+    let opened = || match Counter::open(attr) {
+        Err(error) if error.is_unsupported() => None,
+        opened => Some(opened.unwrap_or_else(|error| panic!("{error}"))),
+    };
+    let (Some(one), Some(two)) = (opened(), opened()) else { return };
+    let region = |counter: &Counter| {
+        let mut region = Region::default();
+        counter.begin(&mut region);
+        region
+    };
+    assert_eq!(one.end(&Region::default()), Delta::Unmeasured, "never begun");
+    let (of_one, of_two) = (region(&one), region(&two));
+    let _ = known_loop(10_000);
+    println!("another's region: {:?} and {:?}, no more than a number", one.end(&of_two), two.end(&of_one));
+    let elsewhere = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| (opened().expect("opens").end(&of_one), region(&opened().expect("opens"))));
+        thread.join().expect("no panic")
+    });
+    println!("of another thread: {:?}; of a counter that is gone: {:?}", elsewhere.0, one.end(&elsewhere.1));
+    drop(two);
+    println!("of a counter that is closed: {:?}", one.end(&of_two));
+    // Its own are as right as ever, the one begun long ago among them.
+    let now = region(&one);
+    let length = known_loop(10_000);
+    for (region, about) in [(&of_one, 2 * length), (&now, length)] {
+        let Delta::Exact(value) = one.end(region) else { panic!("not exact") };
+        assert!(!attr.event().is_hardware() || value >= about, "{value}");
+    }
+}
+
+fn a_pinned_event_without_room_is_told_as_such() {
+    let pinned = Attr::new(Hardware::Instructions).pinned(true);
+    let counters: Vec<_> = (0..64).map_while(|_| Counter::open(&pinned).ok()).collect();
+    let refused: Vec<_> = counters.iter().filter_map(|counter| counter.read().err()).collect();
+    assert!(!refused.is_empty(), "no PMU has 64 counters");
+    if support::is_emulated() {
+        assert_eq!(counters.len() - refused.len(), 6);
+    }
+    for error in refused {
+        let told = "instructions:uD: the event is in error state: it was pinned and does not fit the PMU";
+        assert!([told, &told.replace(":uD", "")].contains(&error.to_string().as_str()), "{error}");
     }
 }
 

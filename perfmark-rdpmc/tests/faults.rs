@@ -3,12 +3,13 @@
 //! What changes a whole process happens in this program started anew, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
+mod forks;
 mod support;
 
 use std::process::Command;
 use std::{env, fs, io};
 
-use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Hardware, Reading, Region, Software, known_loop};
+use perfmark_rdpmc::{Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, clock, known_loop};
 use support::trial;
 
 const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
@@ -19,14 +20,21 @@ fn main() {
     }
     support::run(
         vec![
-            trial("a_forked_childs_counters_are_gone_and_the_parents_go_on", || fork(&Attr::new(Software::TaskClock))),
-            trial("without_descriptors_it_is_told_and_nothing_leaks", || passes("descriptors")),
+            trial("a_forked_childs_counters_are_gone_and_the_parents_go_on", || {
+                forks::fork(&Attr::new(Software::TaskClock));
+            }),
+            trial("a_forked_child_closes_no_file_of_others", || passes("closed by another")),
+            trial("a_fork_in_a_thread_locals_destructor_is_as_any", || passes("fork at a thread's end")),
+            trial("forks_meet_threads_that_open_and_close_counters", || passes("fork beside openings")),
+            trial("without_descriptors_it_is_told", || passes("descriptors")),
+            trial("nothing_leaks_of_what_was_closed_or_half_opened", || passes("leaks")),
             trial("a_filter_that_answers_eperm_is_told_as_such", || passes("eperm")),
             trial("a_filter_that_answers_enosys_is_told_as_such", || passes("enosys")),
         ],
         &[
-            ("a_forked_childs_hardware_counters_are_gone", || fork(&Attr::new(Hardware::Instructions))),
-            ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", a_child_keeps_no_counter_of_the_pmu),
+            ("a_forked_childs_hardware_counters_are_gone", || forks::fork(&Attr::new(Hardware::Instructions))),
+            ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
+            ("a_forked_child_keeps_what_lies_where_a_page_was", || passes("page's address used again")),
             ("without_locked_memory_it_reads_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],
@@ -43,9 +51,20 @@ fn passes(scenario: &str) {
 
 fn run_scenario(scenario: &str) {
     match scenario {
+        "closed by another" => forks::closed_by_another(),
+        "fork at a thread's end" => forks::at_a_threads_end(),
+        "fork beside openings" => forks::beside_openings(),
+        "page's address used again" => forks::address_used_again(),
         "descriptors" => descriptors(),
-        "eperm" => filtered(libc::EPERM, "EPERM"),
-        "enosys" => filtered(libc::ENOSYS, "ENOSYS"),
+        "leaks" => leaks(),
+        "eperm" => filtered(
+            libc::EPERM,
+            "EPERM: a seccomp filter or a security module refuses it (containers do); allow perf_event_open there",
+        ),
+        "enosys" => filtered(
+            libc::ENOSYS,
+            "ENOSYS: the kernel has no perf events, or a seccomp filter hides them (containers do)",
+        ),
         "no locked memory" => no_locked_memory(),
         _ => panic!("no scenario {scenario}"),
     }
@@ -60,113 +79,99 @@ fn open(attr: &Attr) -> Option<Counter> {
     }
 }
 
-/// Forks, and gives what the child made of it: an exit status. The child ends without destructors.
-fn in_child(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child reads counters and exits.
-    match unsafe { libc::fork() } {
-        0 => {
-            let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
-            // SAFETY: ends the child.
-            unsafe { libc::_exit(i32::from(!passed)) }
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
-            unsafe { libc::waitpid(child, &raw mut status, 0) };
-            status == 0
-        }
-    }
+/// Instructions where there is a PMU, so that there are pages, too.
+fn most_telling() -> Attr {
+    let hardware = Attr::new(Hardware::Instructions);
+    if Counter::open(&hardware).is_ok() { hardware } else { Attr::new(Software::TaskClock) }
 }
 
-fn fork(attr: &Attr) {
-    let Some(counter) = open(attr) else { return };
-    let mut region = Region::default();
-    counter.begin(&mut region);
-    let before = counter.read().expect("readable");
-    let _ = known_loop(10_000);
-    assert!(in_child(|| {
-        let says_so = |error: &Error| error.to_string().contains("forked");
-        let is_gone = counter.read().is_err_and(|error| says_so(&error)) && counter.read_user().is_none();
-        let cannot_stop = counter.disable().is_err_and(|error| says_so(&error));
-        // Its own counts from here on.
-        let own = open(attr).is_some_and(|own| {
-            let before = own.read().expect("readable").value;
-            let _ = known_loop(10_000);
-            own.read().expect("readable").value > before
-        });
-        is_gone && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
-    }));
-    let _ = known_loop(10_000);
-    let Delta::Exact(value) = counter.read().expect("readable").since(&before) else { panic!("the parent's goes on") };
-    assert!(value >= if attr.event() == &Event::from(Hardware::Instructions) { 40_000 } else { 1 });
-    assert!(matches!(counter.end(&region), Delta::Exact(_)));
-}
-
-fn a_child_keeps_no_counter_of_the_pmu() {
-    let open_all = || -> Vec<Counter> {
-        (0..6).filter_map(|_| Counter::open(&Attr::new(Hardware::Instructions).pinned(true)).ok()).collect()
-    };
-    let counters = open_all();
-    let on_the_pmu = |counters: &[Counter]| counters.iter().filter(|counter| counter.read().is_ok()).count();
-    let fit = on_the_pmu(&counters);
-    assert!(fit > 0);
-    let (mut wait, mut ready, mut byte) = ([0; 2], [0; 2], [0_u8; 1]);
-    // SAFETY: live memory for two descriptors each.
-    assert_eq!(unsafe { (libc::pipe(wait.as_mut_ptr()), libc::pipe(ready.as_mut_ptr())) }, (0, 0));
-    // SAFETY: the child says that it is there, waits for the end of the pipe, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: descriptors and memory of its own.
-        unsafe {
-            libc::close(wait[1]);
-            libc::write(ready[1], byte.as_ptr().cast(), 1);
-            libc::read(wait[0], byte.as_mut_ptr().cast(), 1);
-            libc::_exit(0)
-        }
-    }
-    // SAFETY: live memory for a byte.
-    assert_eq!(unsafe { libc::read(ready[0], byte.as_mut_ptr().cast(), 1) }, 1);
-    drop(counters);
-    // While the child lives: a pinned event that finds no room is in error state, and cannot be read.
-    let again = open_all();
-    assert_eq!(on_the_pmu(&again), fit);
-    // SAFETY: the pipe's ends, and a child of ours.
+/// Sets how many descriptors there may be, and gives the limit that was.
+fn limit_descriptors(to: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: live limits.
     unsafe {
-        libc::close(wait[1]);
-        for end in [wait[0], ready[0], ready[1]] {
-            libc::close(end);
-        }
-        libc::waitpid(child, std::ptr::null_mut(), 0);
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, to);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        before
     }
-}
-
-fn open_descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").expect("there").count()
 }
 
 fn descriptors() {
-    let attr = Attr::new(Software::TaskClock);
+    let attr = most_telling();
+    let Some(earlier) = open(&attr) else { return };
+    let before = limit_descriptors(3);
+    for error in [
+        Counter::open(&attr).expect_err("0, 1 and 2 are open"),
+        Group::open(std::slice::from_ref(&attr)).expect_err("too"),
+    ] {
+        println!("{error}");
+        let told =
+            "perf_event_open gave EMFILE: this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)";
+        assert_eq!(error.reason(), told);
+    }
+    goes_on(&earlier);
+    limit_descriptors(before);
+    goes_on(&open(&attr).expect("there are descriptors again"));
+}
+
+/// What is left to a program whose events are refused: the counters that it has, and the time.
+fn goes_on(counter: &Counter) {
+    let (before, ticks) = (counter.read().expect("readable"), clock::ticks());
+    let _ = known_loop(100_000);
+    let delta = counter.read().expect("readable").since(&before);
+    assert!(matches!(delta, Delta::Exact(100..)) && clock::ticks() > ticks, "{delta:?}");
+}
+
+/// Descriptors and mappings of this process.
+fn held() -> (usize, usize) {
+    let descriptors = fs::read_dir("/proc/self/fd").expect("there").count();
+    let maps = fs::read_to_string("/proc/self/maps").expect("there");
+    (descriptors, maps.lines().filter(|line| line.contains("[perf_event]")).count())
+}
+
+fn leaks() {
+    let attr = most_telling();
     if open(&attr).is_none() {
         return;
     }
-    let before = open_descriptors();
+    let (none, group) = (Attr::new(Event::raw(u64::MAX)), |count| vec![attr.clone(); count]);
+    let followed_by = |last: &Attr| [group(3), vec![last.clone()]].concat();
+    let before = held();
     for _ in 0..100 {
-        let _ = open(&attr);
-        let _ = Counter::open(&Attr::new(Event::raw(u64::MAX)));
+        let counter = open(&attr);
+        let three = Group::open(&group(3)).unwrap_or_else(|error| panic!("{error}"));
+        let pages = if attr.event().is_hardware() { 4 } else { 0 };
+        assert_eq!(held(), (before.0 + 4, before.1 + pages), "{counter:?} {three:?}");
+        let _ = Counter::open(&none);
+        assert!(!attr.event().is_hardware() || Group::open(&group(40)).is_err(), "no PMU has 40 counters");
+        // Refused with three members open: by the kernel, by the name, by what another kind of event wants.
+        let _ = Group::open(&followed_by(&none));
+        Group::open(&followed_by(&Attr::new("no-such-event".parse::<Event>().expect("a name")))).expect_err("unknown");
+        Group::open(&followed_by(&Attr::new(Software::ContextSwitches))).expect_err("counts nothing");
     }
-    assert_eq!(open_descriptors(), before, "closed with their counters");
-    let limit = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
-    // SAFETY: a live limit.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
-    let error = Counter::open(&attr).expect_err("0, 1 and 2 are open");
-    println!("{error}");
-    assert_eq!(error.errno_name(), Some("EMFILE"));
-    assert!(error.reason().contains("RLIMIT_NOFILE"), "{error}");
+    assert_eq!(held(), before);
+    // With descriptors for some of them only. An opening needs one more for a moment.
+    let (first, mut opened) = (before.0 as u64 - 1, 0);
+    for spare in 0..=8 {
+        let all = limit_descriptors(first + spare);
+        let four = Group::open(&group(4));
+        limit_descriptors(all);
+        match &four {
+            Ok(_) => opened += 1,
+            Err(error) => assert_eq!(error.errno_name(), Some("EMFILE"), "{spare} descriptors: {error}"),
+        }
+        drop(four);
+        assert_eq!(held(), before, "{spare} descriptors");
+    }
+    assert!((1..8).contains(&opened), "{opened} of 9 groups");
 }
 
 /// A seccomp filter that answers `perf_event_open(2)` so, as containers' do (`seccomp(2)`).
-fn filtered(errno: i32, name: &str) {
+fn filtered(errno: i32, told: &str) {
     const NR: u32 = 0;
+    let attr = most_telling();
+    let Some(earlier) = open(&attr) else { return };
     let statement =
         |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
     let mut program = [
@@ -191,10 +196,25 @@ fn filtered(errno: i32, name: &str) {
         println!("skipped: no filter can be installed here: {}", io::Error::last_os_error());
         return;
     }
-    let error = Counter::open(&Attr::new(Software::TaskClock)).expect_err("filtered");
-    println!("{error}");
-    assert!(error.is_unsupported() || error.errno_name() == Some(name), "{error}");
-    assert!(error.is_unsupported() || error.reason().contains("filter"), "{error}");
+    let refused = || {
+        let software = Attr::new(Software::TaskClock);
+        for error in [
+            Counter::open(&software).expect_err("filtered"),
+            Counter::open(&Attr::new(Hardware::Instructions)).expect_err("filtered"),
+            Group::open(&[software]).expect_err("filtered"),
+        ] {
+            println!("{error}");
+            assert_eq!(error.reason(), format!("perf_event_open gave {told}"));
+        }
+    };
+    refused();
+    goes_on(&earlier);
+    // The words are the same to a user without rights, for whom the level may be in the way as well.
+    // SAFETY: no preconditions; the program has one thread.
+    if unsafe { libc::geteuid() == 0 && libc::setuid(65_534) == 0 } {
+        refused();
+        goes_on(&earlier);
+    }
 }
 
 /// As another user, while the system allows no locked memory: CI lets the machine with a PMU be changed so, and no other.
@@ -229,7 +249,9 @@ fn no_locked_memory() {
     let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
     let why = counter.user_reads().expect_err("no page");
     println!("{why}");
-    assert!(why.contains("EPERM") && why.contains("perf_event_mlock_kb"), "{why}");
+    assert_eq!(why, "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb");
+    let group = Group::open(&vec![Attr::new(Hardware::Instructions); 2]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(group.read_user().is_none() && group.read().is_ok(), "by the kernel");
     let before = counter.read().expect("by the kernel");
     let length = known_loop(1_000_000);
     let Delta::Exact(value) = counter.read().expect("by the kernel").since(&before) else { panic!("not exact") };

@@ -1,7 +1,23 @@
 //! Events on other machines, by trees of their sysfs: each tree's files hold what the kernel's sources publish for that machine
-//! (`arch/x86/events/{intel,amd}`, `drivers/perf/arm_pmuv3.c`), and the numbers expected are those that perf documents for it.
+//! (`arch/x86/events/{intel,amd}`, `drivers/perf/arm_pmuv3.c`; which events an Arm core has, in its manual and in
+//! `tools/perf/pmu-events/arch/arm64`), and the numbers expected are those that perf documents for it.
+//!
+//! Each tree has a file `events`: all that its PMUs list, one a line, with type, config, config1 unless it is 0, scale and unit. `alder-lake` is
+//! a client without TSX, `skylake-server` has TSX and two threads a core, `zen` is Zen 2, `big-little` has Cortex-A53 and Cortex-A73,
+//! `armv8.8-threshold` is no machine that exists: the events of Neoverse N2, and thresholds.
 
-use perfmark_rdpmc::{Encoding, Event, Machine};
+use std::fs;
+
+use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, Machine};
+
+/// The trees, and the `type`s of their core PMUs if there are several.
+const MACHINES: [(&str, &[u64]); 5] = [
+    ("alder-lake", &[8, 4]),
+    ("armv8.8-threshold", &[]),
+    ("big-little", &[6, 7]),
+    ("skylake-server", &[]),
+    ("zen", &[]),
+];
 
 fn machine(name: &str) -> Machine {
     Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
@@ -28,6 +44,77 @@ fn lists(machine: &Machine, pmu: &str) -> Vec<String> {
     let prefix = format!("{pmu}/");
     let all = machine.events().into_iter().map(|event| event.to_string());
     all.filter_map(|event| Some(event.strip_prefix(&prefix)?.strip_suffix('/')?.to_owned())).collect()
+}
+
+#[test]
+fn every_machines_events_are_listed_and_encoded_as_documented() {
+    for (name, _) in MACHINES {
+        let machine = machine(name);
+        let line = |event: &Event| {
+            let [encoding] = &event.resolve(&machine).unwrap_or_else(|error| panic!("{error}"))[..] else {
+                panic!("{event} names its PMU")
+            };
+            assert_eq!((encoding.config2, encoding.config3), (0, 0), "{event}");
+            let config1 = if encoding.config1 == 0 { String::new() } else { format!(" {:#x}", encoding.config1) };
+            (
+                format!("{event} {} {:#x}{config1}", encoding.kind, encoding.config),
+                encoding.scale,
+                encoding.unit.clone(),
+            )
+        };
+        let told: Vec<_> = machine.events().iter().map(line).collect();
+        let path = format!("{}/tests/fixtures/{name}/events", env!("CARGO_MANIFEST_DIR"));
+        let documented = fs::read_to_string(path).expect("there");
+        let documented: Vec<_> = documented
+            .lines()
+            .map(|line| {
+                let (line, unit) = line.split_once(" unit ").map_or((line, None), |(line, unit)| (line, Some(unit)));
+                let (line, scale) =
+                    line.split_once(" scale ").map_or((line, None), |(line, scale)| (line, Some(scale)));
+                (line.to_owned(), scale.map(|scale| scale.parse().expect("a factor")), unit.map(str::to_owned))
+            })
+            .collect();
+        assert_eq!(told, documented, "{name}");
+    }
+}
+
+#[test]
+fn generic_events_are_aimed_at_each_kind_of_core_by_the_upper_half_of_their_number() {
+    // `enum perf_hw_id`, and cache | op << 8 | result << 16 with those combinations that perf takes (`evsel__hw_cache_stat`).
+    let hardware = [
+        "cycles",
+        "instructions",
+        "cache-references",
+        "cache-misses",
+        "branches",
+        "branch-misses",
+        "bus-cycles",
+        "stalled-cycles-frontend",
+        "stalled-cycles-backend",
+        "ref-cycles",
+    ];
+    let caches = ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"];
+    let ops = ["load", "store", "prefetch"];
+    let taken: [&[usize]; 7] = [&[0, 1, 2], &[0, 2], &[0, 1, 2], &[0, 1, 2], &[0], &[0], &[0, 1, 2]];
+    let mut events: Vec<_> = hardware.iter().zip(0..).map(|(name, id)| (0, id, (*name).to_owned())).collect();
+    for (cache, (name, ops_taken)) in caches.iter().zip(taken).enumerate() {
+        for &op in ops_taken {
+            let plural = if ops[op].ends_with("ch") { "es" } else { "s" };
+            let number = (cache | op << 8) as u64;
+            events.push((3, number, format!("{name}-{}{plural}", ops[op])));
+            events.push((3, number | 1 << 16, format!("{name}-{}-misses", ops[op])));
+        }
+    }
+    assert_eq!(events.len(), Hardware::ALL.len() + CacheEvent::all().count(), "all of them");
+    for (name, kinds) in MACHINES {
+        let machine = machine(name);
+        for (kind, config, event) in &events {
+            let several: Vec<_> = kinds.iter().map(|pmu| (*kind, pmu << 32 | config, 0)).collect();
+            let documented = if kinds.is_empty() { vec![(*kind, *config, 0)] } else { several };
+            assert_eq!(numbers(&machine, event), documented, "{event} on {name}");
+        }
+        assert_eq!(numbers(&machine, "task-clock"), [(1, 1, 0)], "the kernel's own are on none of them");
+    }
 }
 
 #[test]
@@ -80,28 +167,8 @@ fn alder_lakes_slots_are_known_for_what_they_are() {
 }
 
 #[test]
-fn skylake_lists_and_encodes_its_events() {
+fn skylake_encodes_its_events() {
     let machine = machine("skylake-server");
-    assert_eq!(
-        lists(&machine, "cpu"),
-        [
-            "branch-instructions",
-            "branch-misses",
-            "bus-cycles",
-            "cache-misses",
-            "cache-references",
-            "cpu-cycles",
-            "cycles-ct",
-            "cycles-t",
-            "instructions",
-            "mem-loads",
-            "mem-stores",
-            "ref-cycles",
-            "topdown-recovery-bubbles",
-            "topdown-slots-issued",
-            "topdown-total-slots",
-        ]
-    );
     // The example of perf-list(1).
     assert_eq!(numbers(&machine, "cpu/event=0xa8,umask=0x1,name=LSD.UOPS_CYCLES,cmask=0x1/"), [(4, 0x100_01a8, 0)]);
     assert_eq!(numbers(&machine, "r1a8"), [(4, 0x1a8, 0)]);
@@ -128,14 +195,16 @@ fn skylakes_units_come_with_its_events() {
         ("uncore_imc_0/cas_count_read/", 0x304, Some(6.103_515_625e-5), Some("MiB")),
         ("power/energy-pkg/", 2, Some(2.328_306_436_538_696_3e-10), Some("Joules")),
         ("topdown-total-slots", 0x3c | 1 << 21, Some(2.0), None),
-        ("uncore_imc_0/clockticks/", 0xff, None, None),
+        ("uncore_imc_0/clockticks/", 0, None, None),
+        ("msr/cpu_thermal_margin/", 7, None, Some("C")),
     ] {
         let encoding = &resolve(&machine, event)[0];
         assert_eq!((encoding.config, encoding.scale, encoding.unit.as_deref()), (config, scale, unit), "{event}");
     }
-    assert_eq!(lists(&machine, "power"), ["energy-pkg"], "scale and unit are no events");
+    assert_eq!(lists(&machine, "power"), ["energy-pkg", "energy-ram"], "scale and unit are no events");
+    assert_eq!(numbers(&machine, "uncore_imc_0/event=1,thresh=255/"), [(14, 0xff00_0001, 0)]);
     // A field called threshold that is not arm64's.
-    assert_eq!(numbers(&machine, "uncore_imc_0/event=1,threshold=255/"), [(14, 0xff00_0001, 0)]);
+    assert_eq!(numbers(&self::machine("alder-lake"), "uncore_cbox_0/event=0x22,threshold=63/"), [(12, 0x3f00_0022, 0)]);
 }
 
 #[test]
@@ -151,7 +220,9 @@ fn zens_event_numbers_lie_in_two_places() {
         numbers(&machine, "amd_l3/event=0x04,umask=0xff,slicemask=0xf,threadmask=0xff/"),
         [(11, 0xff0f_0000_0000_ff04, 0)]
     );
-    assert_eq!(numbers(&machine, "msr/tsc/"), [(8, 0, 0)]);
+    // Bits far up, and one alone: ibs_op counts micro-operations by cnt_ctl, ibs_fetch tags at random by rand_en.
+    assert_eq!(numbers(&machine, "ibs_op/cnt_ctl/"), [(14, 1 << 19, 0)]);
+    assert_eq!(numbers(&machine, "ibs_fetch/rand_en/"), [(13, 1 << 57, 0)]);
 }
 
 #[test]

@@ -4,33 +4,45 @@
 //! parent closed stays on the parent's PMU. The pages are not copied at all, so that the child would die on its first look at one. So the
 //! child, first of all, closes the descriptors and puts an empty page where each page was. Its counters then say that they are gone.
 //!
+//! A descriptor is opened and noted, or struck out and closed, with the list's lock held, which a fork waits for: none is missed. And a number
+//! is closed only if it still is the event's, by the id that the kernel gives each event once: someone else may have closed it, and the number
+//! be another file's by now.
+//!
 //! `pthread_atfork(3)` knows `fork` only; a child made by a bare `clone` must not touch its parent's counters, nor may one of `vfork`.
-#![allow(unsafe_code, reason = "pthread_atfork, signal masks, and mapping where pages were")]
+#![allow(unsafe_code, reason = "pthread_atfork, signal masks, closing, and mapping where pages were")]
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr;
+use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Once};
 
-/// An open counter: its descriptor, whether that was closed by someone else, and its page's address and length.
+use super::IOC_ID;
+
+/// An event's descriptor, closed when dropped.
 #[derive(Debug)]
-struct Open {
+pub(crate) struct Descriptor {
     fd: RawFd,
-    is_closed: Arc<AtomicBool>,
-    page: Option<(usize, usize)>,
+    event: Option<EventId>,
+    /// The process that opened it.
+    generation: u32,
 }
 
-/// Names a counter in the list; descriptors' numbers are used again.
+/// The kernel's own name for an event, never used again. Linux before 3.12 does not tell it.
+type EventId = u64;
+
+/// Names a page in the list.
 pub(crate) type Id = u64;
 
-/// The process's open counters, and what is kept between the two sides of a fork.
+/// The process's open descriptors and pages, and what is kept between the two sides of a fork.
 struct List {
     next: Id,
-    open: BTreeMap<Id, Open>,
+    descriptors: BTreeMap<RawFd, Option<EventId>>,
+    /// Addresses and lengths.
+    pages: BTreeMap<Id, (usize, usize)>,
     /// Of the thread that forks.
     mask: MaybeUninit<libc::sigset_t>,
 }
@@ -47,7 +59,12 @@ unsafe impl Sync for Locked {}
 
 static LIST: Locked = Locked {
     is_held: AtomicBool::new(false),
-    list: UnsafeCell::new(List { next: 0, open: BTreeMap::new(), mask: MaybeUninit::uninit() }),
+    list: UnsafeCell::new(List {
+        next: 0,
+        descriptors: BTreeMap::new(),
+        pages: BTreeMap::new(),
+        mask: MaybeUninit::uninit(),
+    }),
 };
 
 /// Counts forks on the way from the first process to this one.
@@ -88,32 +105,71 @@ fn with<R>(change: impl FnOnce(&mut List) -> R) -> R {
     result
 }
 
-/// Takes note of a counter that was opened. `is_closed` tells whether someone else closed its descriptor.
-pub(crate) fn opened(fd: RawFd, is_closed: Arc<AtomicBool>, page: Option<(usize, usize)>) -> Id {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: functions without arguments. Where there is no memory for them, forks go unnoticed.
-        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
-    });
+/// The event behind a descriptor, if it is one. The only request that a child may make: it changes nothing.
+fn event(fd: RawFd) -> Option<EventId> {
+    let mut event = 0;
+    // SAFETY: writes a number, which is live.
+    (unsafe { libc::ioctl(fd, IOC_ID as libc::Ioctl, &raw mut event) } == 0).then_some(event)
+}
+
+impl Descriptor {
+    /// Takes note of what `open` opens.
+    pub(super) fn open(open: impl FnOnce() -> Result<RawFd, i32>) -> Result<Self, i32> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: functions without arguments. Where there is no memory for them, forks go unnoticed.
+            unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        });
+        with(|list| {
+            let fd = open()?;
+            let event = event(fd);
+            list.descriptors.insert(fd, event);
+            Ok(Self { fd, event, generation: generation() })
+        })
+    }
+
+    #[inline]
+    pub(super) fn number(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if self.generation != generation() {
+            // The parent's, closed at the fork.
+            return;
+        }
+        with(|list| {
+            // Or another of ours, which got the same number after someone else closed this one.
+            if list.descriptors.get(&self.fd) == Some(&self.event) {
+                list.descriptors.remove(&self.fd);
+                close(self.fd, self.event);
+            }
+        });
+    }
+}
+
+/// Closes what still is that event's descriptor.
+fn close(fd: RawFd, is: Option<EventId>) {
+    if event(fd) == is {
+        // SAFETY: ours, and not used after.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Takes note of a page, at that address and of that length.
+pub(super) fn mapped(page: Option<(usize, usize)>) -> Id {
     with(|list| {
         list.next += 1;
-        list.open.insert(list.next, Open { fd, is_closed, page });
+        page.map(|page| list.pages.insert(list.next, page));
         list.next
     })
 }
 
-/// Takes note of a counter that gives up its page.
+/// Takes note of a page that is about to be unmapped.
 pub(crate) fn without_page(id: Id) {
-    with(|list| {
-        if let Some(open) = list.open.get_mut(&id) {
-            open.page = None;
-        }
-    });
-}
-
-/// Takes note of a counter that is about to be closed.
-pub(crate) fn closing(id: Id) {
-    drop(with(|list| list.open.remove(&id)));
+    with(|list| list.pages.remove(&id));
 }
 
 unsafe extern "C" fn before() {
@@ -136,26 +192,25 @@ unsafe extern "C" fn after_in_parent() {
 unsafe extern "C" fn after_in_child() {
     GENERATION.fetch_add(1, Relaxed);
     // SAFETY: the lock is held since `before`, by the thread that this one is the copy of.
-    let open = std::mem::take(unsafe { &mut (*LIST.list.get()).open });
-    for open in open.values() {
-        if let Some((start, length)) = open.page {
-            let start = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
-            // Zeroes are a page that no one may read a counter by. Not over what an earlier handler put there.
-            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: maps where nothing is. A kernel before 4.17, which takes the address for a hint, may map elsewhere.
-            unsafe {
-                let mapped = libc::mmap(start, length, libc::PROT_READ, kind, -1, 0);
-                if mapped != libc::MAP_FAILED && mapped != start {
-                    libc::munmap(mapped, length);
-                }
+    let list = unsafe { &mut *LIST.list.get() };
+    let (descriptors, pages) = (std::mem::take(&mut list.descriptors), std::mem::take(&mut list.pages));
+    for &(start, length) in pages.values() {
+        let start = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
+        // Zeroes are a page that no one may read a counter by. Not over what an earlier handler put there.
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: maps where nothing is. A kernel before 4.17, which takes the address for a hint, may map elsewhere.
+        unsafe {
+            let mapped = libc::mmap(start, length, libc::PROT_READ, kind, -1, 0);
+            if mapped != libc::MAP_FAILED && mapped != start {
+                libc::munmap(mapped, length);
             }
         }
-        if !open.is_closed.load(Relaxed) {
-            // SAFETY: the copy of a descriptor whose owner, knowing its generation, will not use or close it.
-            unsafe { libc::close(open.fd) };
-        }
+    }
+    // Copies of descriptors whose owners, knowing their generation, will not use or close them.
+    for (&fd, &event) in &descriptors {
+        close(fd, event);
     }
     // Not freed: the parent's other threads, which may have been in the allocator, are not here to finish.
-    std::mem::forget(open);
+    std::mem::forget((descriptors, pages));
     after();
 }

@@ -2,19 +2,19 @@
 #![allow(unsafe_code, reason = "perf_event_open, mmap, munmap and read have no safe form in libc")]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::abi::{MmapPage, PerfEventAttr, ReadFormat};
 use super::fork;
-pub(crate) use super::fork::{Id, closing, generation, without_page};
+/// Takes note of a counter that is about to be closed.
+pub(crate) use super::fork::without_page as closing;
+pub(crate) use super::fork::{Descriptor, Id, generation, without_page};
 use crate::arch::system_call;
 
 pub(crate) const SUPPORTED: bool = true;
-
-pub(crate) type Descriptor = OwnedFd;
 
 fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
@@ -28,25 +28,22 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
 /// As [`open`], as a member of the leader's group.
 pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-    let group = leader.map_or(-1, OwnedFd::as_raw_fd);
-    loop {
+    let group = leader.map_or(-1, Descriptor::number);
+    // With all signals blocked, so that none interrupts it.
+    Descriptor::open(|| {
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
         let fd = unsafe {
             libc::syscall(libc::SYS_perf_event_open, ptr::from_ref(attr), 0, -1, group, PERF_FLAG_FD_CLOEXEC)
         };
-        if let Ok(fd @ 0..) = i32::try_from(fd) {
-            // SAFETY: the kernel just gave this descriptor to us alone.
-            return Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }));
+        match RawFd::try_from(fd) {
+            Ok(fd @ 0..) => Ok(out_of_the_way(fd)),
+            _ => Err(errno()),
         }
-        match errno() {
-            libc::EINTR => {}
-            errno => return Err(errno),
-        }
-    }
+    })
 }
 
 /// Moves a descriptor up, out of the low numbers that programs close in a loop and then get anew for files of their own.
-fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+fn out_of_the_way(fd: RawFd) -> RawFd {
     /// A descriptor table of this size is small, and few programs ever have as many open.
     const HIGH: u64 = 512;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -54,21 +51,26 @@ fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     let lowest = if known { HIGH.min(limit.rlim_cur / 2) } else { 0 };
     // SAFETY: our descriptor.
-    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, i32::try_from(lowest).unwrap_or(0)) };
-    // SAFETY: the kernel just gave this descriptor to us alone. Where it had none left up there, the low one does.
-    if high >= 0 { unsafe { OwnedFd::from_raw_fd(high) } } else { fd }
+    match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, RawFd::try_from(lowest).unwrap_or(0)) } {
+        high @ 0.. => {
+            // SAFETY: ours, of which there is a copy.
+            unsafe { libc::close(fd) };
+            high
+        }
+        // There was none left up there: the low one does.
+        _ => fd,
+    }
 }
 
-/// Tells `fork` of a descriptor and its page.
-pub(crate) fn opened(fd: &Descriptor, is_closed: &Arc<AtomicBool>, page: Option<&Mapping>) -> Id {
-    let page = page.map(|page| (page.start.as_ptr().expose_provenance(), page.length));
-    fork::opened(fd.as_raw_fd(), Arc::clone(is_closed), page)
+/// Tells `fork` of a page.
+pub(crate) fn opened(_: &Descriptor, _: &Arc<AtomicBool>, page: Option<&Mapping>) -> Id {
+    fork::mapped(page.map(|page| (page.start.as_ptr().expose_provenance(), page.length)))
 }
 
 /// `ioctl(2)` with a number.
 pub(crate) fn ioctl(fd: &Descriptor, request: u64, argument: u64) -> Result<(), i32> {
     // SAFETY: the requests of `abi` that take a number.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, argument) } {
+    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, argument) } {
         -1 => Err(errno()),
         _ => Ok(()),
     }
@@ -77,7 +79,7 @@ pub(crate) fn ioctl(fd: &Descriptor, request: u64, argument: u64) -> Result<(), 
 /// `ioctl(2)` with a pointer to a number, or to the attributes.
 pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, request: u64, argument: &mut T) -> Result<(), i32> {
     // SAFETY: the requests of `abi` that take a pointer to a `T`, which is live.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, ptr::from_mut(argument)) } {
+    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, ptr::from_mut(argument)) } {
         -1 => Err(errno()),
         _ => Ok(()),
     }
@@ -86,9 +88,9 @@ pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, request: u64, argument: &mut T) 
 /// `ioctl(2)` with another descriptor, or none.
 pub(crate) fn ioctl_descriptor(fd: &Descriptor, request: u64, other: Option<&Descriptor>) -> Result<(), i32> {
     // The kernel compares with minus one as a long (`_perf_ioctl`, kernel/events/core.c).
-    let other = other.map_or(-1, |other| libc::c_long::from(other.as_raw_fd()));
+    let other = other.map_or(-1, |other| libc::c_long::from(other.number()));
     // SAFETY: the request of `abi` that takes a descriptor.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, other) } {
+    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, other) } {
         -1 => Err(errno()),
         _ => Ok(()),
     }
@@ -108,7 +110,7 @@ pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
 pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize, i32> {
     loop {
         // SAFETY: `numbers` is live and as large as stated.
-        let n = unsafe { libc::read(fd.as_raw_fd(), numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
+        let n = unsafe { libc::read(fd.number(), numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
         match usize::try_from(n) {
             Ok(n) => return Ok(n / size_of::<u64>()),
             Err(_) => match errno() {
@@ -128,7 +130,7 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
     const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
     let mut out = ReadFormat::default();
     loop {
-        let (number, to) = (usize::try_from(fd.as_raw_fd()).unwrap_or(usize::MAX), (&raw mut out).expose_provenance());
+        let (number, to) = (usize::try_from(fd.number()).unwrap_or(usize::MAX), (&raw mut out).expose_provenance());
         // SAFETY: `out` is live and as large as stated.
         match unsafe { system_call(libc::SYS_read, number, to, size_of::<ReadFormat>()) } {
             WHOLE => return Ok(Some(out)),
@@ -164,8 +166,7 @@ impl Mapping {
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
         let length = usize::try_from(page_size()).unwrap_or(4096);
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };
         match NonNull::new(start.cast::<MmapPage>()) {
             Some(page) if start != libc::MAP_FAILED => Ok(Self { start: page, length }),
             _ => Err(errno()),

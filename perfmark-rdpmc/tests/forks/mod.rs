@@ -1,0 +1,242 @@
+//! What a fork does to counters, and what counters do to a forked child.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, Hardware, Region, known_loop};
+
+use super::{most_telling, open};
+
+/// Forks, and gives what the child made of it: an exit status. The child ends without destructors.
+fn in_child(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child reads counters and exits.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: a child that hangs is ended by a signal.
+            unsafe { libc::alarm(60) };
+            let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!passed)) }
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: a child of ours, and a live integer.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            status == 0
+        }
+    }
+}
+
+pub(super) fn fork(attr: &Attr) {
+    let Some(counter) = open(attr) else { return };
+    let mut region = Region::default();
+    counter.begin(&mut region);
+    let before = counter.read().expect("readable");
+    let _ = known_loop(10_000);
+    assert!(in_child(|| {
+        let says_so = |error: &Error| error.to_string().contains("forked");
+        let is_gone = counter.read().is_err_and(|error| says_so(&error)) && counter.read_user().is_none();
+        let cannot_stop = counter.disable().is_err_and(|error| says_so(&error));
+        // Its own counts from here on.
+        let own = open(attr).is_some_and(|own| {
+            let before = own.read().expect("readable").value;
+            let _ = known_loop(10_000);
+            own.read().expect("readable").value > before
+        });
+        is_gone && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
+    }));
+    let _ = known_loop(10_000);
+    let Delta::Exact(value) = counter.read().expect("readable").since(&before) else { panic!("the parent's goes on") };
+    assert!(value >= if attr.event() == &Event::from(Hardware::Instructions) { 40_000 } else { 1 });
+    assert!(matches!(counter.end(&region), Delta::Exact(_)));
+}
+
+pub(super) fn a_child_keeps_no_counter_of_the_pmu() {
+    let open_all = || -> Vec<Counter> {
+        (0..6).filter_map(|_| Counter::open(&Attr::new(Hardware::Instructions).pinned(true)).ok()).collect()
+    };
+    let counters = open_all();
+    let on_the_pmu = |counters: &[Counter]| counters.iter().filter(|counter| counter.read().is_ok()).count();
+    let fit = on_the_pmu(&counters);
+    assert!(fit > 0);
+    let (mut wait, mut ready, mut byte) = ([0; 2], [0; 2], [0_u8; 1]);
+    // SAFETY: live memory for two descriptors each.
+    assert_eq!(unsafe { (libc::pipe(wait.as_mut_ptr()), libc::pipe(ready.as_mut_ptr())) }, (0, 0));
+    // SAFETY: the child says that it is there, waits for the end of the pipe, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: descriptors and memory of its own.
+        unsafe {
+            libc::close(wait[1]);
+            libc::write(ready[1], byte.as_ptr().cast(), 1);
+            libc::read(wait[0], byte.as_mut_ptr().cast(), 1);
+            libc::_exit(0)
+        }
+    }
+    // SAFETY: live memory for a byte.
+    assert_eq!(unsafe { libc::read(ready[0], byte.as_mut_ptr().cast(), 1) }, 1);
+    drop(counters);
+    // While the child lives: a pinned event that finds no room is in error state, and cannot be read.
+    let again = open_all();
+    assert_eq!(on_the_pmu(&again), fit);
+    // SAFETY: the pipe's ends, and a child of ours.
+    unsafe {
+        libc::close(wait[1]);
+        for end in [wait[0], ready[0], ready[1]] {
+            libc::close(end);
+        }
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+}
+
+/// The process's descriptors of perf events.
+fn of_events() -> Vec<RawFd> {
+    let entries = fs::read_dir("/proc/self/fd").expect("there").flatten();
+    let is_event = |path| fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("[perf_event]"));
+    let numbers = entries.filter(|entry| is_event(entry.path()));
+    numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Puts a pipe's reading end, with a byte to read, under that number, whose own file is gone then.
+fn put_pipe_at(fd: RawFd) {
+    let mut ends = [0; 2];
+    // SAFETY: live memory for two descriptors, which are ours. The writing end stays open.
+    unsafe {
+        assert_eq!(libc::close(fd), 0);
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        assert_eq!(libc::write(ends[1], ends.as_ptr().cast(), 1), 1);
+        assert_eq!(libc::dup2(ends[0], fd), fd);
+    }
+}
+
+fn is_a_pipe(fd: RawFd) -> bool {
+    fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file.to_string_lossy().starts_with("pipe:"))
+}
+
+/// As a program does that closes all descriptors that it does not know, and opens files of its own.
+pub(super) fn closed_by_another() {
+    let attr = most_telling();
+    for noticed in [true, false] {
+        let Some(counter) = open(&attr) else { return };
+        let [fd] = of_events()[..] else { panic!("one") };
+        put_pipe_at(fd);
+        if noticed {
+            let error = counter.read_syscall().expect_err("it is no event");
+            assert!(error.to_string().contains("closed by something else"), "{error}");
+        }
+        let other = open(&attr).expect("opens");
+        assert!(in_child(|| is_a_pipe(fd) && of_events().is_empty() && other.read().is_err()), "noticed: {noticed}");
+        assert!(is_a_pipe(fd) && other.read().is_ok());
+        drop(counter);
+        assert!(is_a_pipe(fd), "not the counter's to close, noticed: {noticed}");
+        drop(other);
+        // SAFETY: the pipe's.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Where a counter's page is.
+fn pages() -> Vec<usize> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("there");
+    let lines = maps.lines().filter(|line| line.contains("[perf_event]"));
+    lines.filter_map(|line| usize::from_str_radix(line.split_once('-')?.0, 16).ok()).collect()
+}
+
+pub(super) fn address_used_again() {
+    const BYTE: u8 = 0xa5;
+    let attr = Attr::new(Hardware::Instructions);
+    let use_again = |address: usize| {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let wanted = std::ptr::with_exposed_provenance_mut::<libc::c_void>(address);
+        // SAFETY: a new mapping where there is none, and a byte in it.
+        unsafe {
+            let start = libc::mmap(wanted, 4096, access, kind | libc::MAP_FIXED_NOREPLACE, -1, 0).cast::<u8>();
+            assert_eq!(start.addr(), address, "the page's address is free");
+            start.write(BYTE);
+            start
+        }
+    };
+    let dropped = Counter::open(&attr).expect("there is a PMU");
+    let [first] = pages()[..] else { panic!("one") };
+    drop(dropped);
+    let first = use_again(first);
+    let mut without = Counter::open(&attr).expect("there is a PMU");
+    let [second] = pages()[..] else { panic!("one") };
+    without.read_by_kernel_only();
+    let second = use_again(second);
+    let alive = Counter::open(&attr).expect("there is a PMU");
+    // SAFETY: the byte above, in both processes.
+    let intact = || unsafe { first.read_volatile() == BYTE && second.read_volatile() == BYTE };
+    assert!(in_child(|| {
+        // SAFETY: as above: it can be written, too.
+        unsafe { first.write_volatile(BYTE) };
+        intact() && alive.read().is_err() && alive.read_user().is_none() && without.read().is_err()
+    }));
+    assert!(intact() && alive.read().is_ok() && without.read().is_ok());
+}
+
+/// Forks when its thread ends.
+struct AtEnd {
+    counter: RefCell<Option<Counter>>,
+}
+
+static AT_END: AtomicBool = AtomicBool::new(false);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        let Some(counter) = self.counter.take() else { return };
+        let child = in_child(|| counter.read().is_err() && of_events().is_empty() && counts(&most_telling()));
+        let before = counter.read().expect("readable");
+        let _ = known_loop(100_000);
+        let goes_on = matches!(counter.read().expect("readable").since(&before), Delta::Exact(100..));
+        AT_END.store(child && goes_on, Relaxed);
+    }
+}
+
+/// Whether a new counter counts.
+fn counts(attr: &Attr) -> bool {
+    let Ok(counter) = Counter::open(attr) else { return false };
+    let Ok(before) = counter.read() else { return false };
+    let _ = known_loop(100_000);
+    counter.read().is_ok_and(|after| matches!(after.since(&before), Delta::Exact(100..)))
+}
+
+pub(super) fn at_a_threads_end() {
+    thread_local!(static HELD: AtEnd = const { AtEnd { counter: RefCell::new(None) } });
+    let attr = most_telling();
+    let Some(here) = open(&attr) else { return };
+    let thread = std::thread::spawn(move || HELD.with(|held| *held.counter.borrow_mut() = open(&attr)));
+    thread.join().expect("does not panic");
+    assert!(AT_END.load(Relaxed), "the child's counters are gone, and the parent's go on");
+    assert_eq!(of_events().len(), 1, "the thread's is closed");
+    assert!(here.read().is_ok());
+}
+
+pub(super) fn beside_openings() {
+    const FORKS: usize = 200;
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let attr = most_telling();
+    let Some(counter) = open(&attr) else { return };
+    let opens = attr.clone();
+    let thread = std::thread::spawn(move || {
+        let mut opened = 0;
+        while !DONE.load(Relaxed) {
+            opened += usize::from(counts(&opens)) + 3 * usize::from(Group::open(&vec![opens.clone(); 3]).is_ok());
+        }
+        opened
+    });
+    for n in 0..FORKS {
+        let child = in_child(|| {
+            assert_eq!(of_events(), [], "fork {n}: descriptors of the parent's");
+            counter.read().is_err() && counts(&attr)
+        });
+        assert!(child, "fork {n}");
+    }
+    DONE.store(true, Relaxed);
+    let opened = thread.join().expect("does not panic");
+    println!("{FORKS} forks beside {opened} counters opened and closed");
+    assert!(opened > 0 && counter.read().is_ok());
+}
