@@ -1,6 +1,5 @@
 //! One event opened on one thread.
 
-use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::event::Event;
@@ -34,7 +33,8 @@ pub struct Counter {
     part: Part,
     /// The event on other kinds of core.
     others: Box<[Part]>,
-    event: Event,
+    /// How it is counted.
+    attr: Attr,
 }
 
 impl Counter {
@@ -45,18 +45,15 @@ impl Counter {
     /// Where the kernel refuses, with its answer, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
         let opened = open::open_each(attr, &Machine::here(), &mut sys::open)?;
-        let mut parts = opened.into_iter().map(|opened| {
-            let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
-            Part::new(opened.fd, is_user_readable)
-        });
+        let mut parts = opened.into_iter().map(|opened| Part::new(opened.fd, attr.maps(&opened.encoding)));
         let Some(part) = parts.next() else {
             return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
         };
-        Ok(Self { part, others: parts.collect(), event: attr.event().clone() })
+        Ok(Self { part, others: parts.collect(), attr: attr.clone() })
     }
 
-    pub(crate) fn from_part(part: Part, event: Event) -> Self {
-        Self { part, others: Box::default(), event }
+    pub(crate) fn from_part(part: Part, attr: Attr) -> Self {
+        Self { part, others: Box::default(), attr }
     }
 
     /// Where it is one event on one PMU.
@@ -79,7 +76,16 @@ impl Counter {
     /// What is counted.
     #[must_use]
     pub fn event(&self) -> &Event {
-        &self.event
+        self.attr.event()
+    }
+
+    pub(crate) fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    /// Takes note that the kernel counts otherwise now.
+    pub(crate) fn changed_to(&mut self, attr: &Attr) {
+        self.attr = attr.clone();
     }
 
     /// Reads without a system call where the kernel allows it now, else by `read(2)`.
@@ -184,7 +190,7 @@ impl Counter {
     }
 
     pub(crate) fn explain(&self, refusal: Refusal) -> Error {
-        refusal.explain("read", self.event.to_string())
+        refusal.explain("read", self.event().to_string())
     }
 
     /// Whether the counter can be read without a system call, as long as it has a hardware counter.
@@ -203,7 +209,7 @@ impl Counter {
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
         };
-        let setting = || Machine::here().user_reads_forbidden();
+        let setting = || Machine::here().forbids_user_reads().map(|forbids| forbids.to_string());
         Err(match why {
             AskKernel::OldKernel => "linux before 3.12 does not tell whether user space may read".into(),
             AskKernel::NotAllowed => setting().unwrap_or_else(|| "the kernel does not let user space read it".into()),
@@ -223,20 +229,5 @@ impl Counter {
     pub fn page_lock(&self) -> Option<u32> {
         let mapping = self.part.page().ok().filter(|_| self.others.is_empty())?;
         Some(mapping.page().lock.load(std::sync::atomic::Ordering::Relaxed))
-    }
-
-    /// Ticks (of [`clock::ticks`](crate::clock::ticks)) that a user read and a `read(2)` take at best, of a few of each; `None` for
-    /// the user read where there is none.
-    #[must_use]
-    pub fn cost(&self) -> (Option<u64>, u64) {
-        let fastest = |read: &dyn Fn() -> bool| {
-            let timed = (0..8).map(|_| {
-                let start = Native.ticks();
-                read().then(|| Native.ticks().saturating_sub(start))
-            });
-            timed.collect::<Option<Vec<_>>>().and_then(|ticks| ticks.into_iter().min())
-        };
-        let user = fastest(&|| self.read_user().is_some());
-        (user, fastest(&|| self.kernel_reading().is_ok()).unwrap_or(u64::MAX))
     }
 }

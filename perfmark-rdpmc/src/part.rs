@@ -65,18 +65,16 @@ impl Refusal {
 }
 
 impl Part {
-    /// Takes the descriptor over, and maps its page if it is to be read in user space.
-    pub(crate) fn new(fd: Descriptor, is_user_readable: bool) -> Self {
-        let page = if is_user_readable {
+    /// Takes the descriptor over, and maps its page unless `maps` tells why not.
+    pub(crate) fn new(fd: Descriptor, maps: Result<(), &str>) -> Self {
+        let page = maps.map_err(str::to_owned).and_then(|()| {
             Mapping::new(&fd).map_err(|errno| match errno {
                 libc::EPERM => {
                     "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb".into()
                 }
                 errno => format!("{}: the counter's page could not be mapped", errno_text(errno)),
             })
-        } else {
-            Err("the kernel alone counts it".into())
-        };
+        });
         let is_closed = Arc::new(AtomicBool::new(false));
         let id = sys::opened(&fd, &is_closed, page.as_ref().ok());
         let memory = Memory::new(&Native, page.as_ref().ok().map(Mapping::page));
