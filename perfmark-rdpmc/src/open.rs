@@ -3,7 +3,7 @@
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, used_up};
 use crate::event::{CountedBy, Encoding, Event, Kind};
-use crate::machine::{Machine, PARANOID};
+use crate::machine::{DEVICES, Machine, PARANOID};
 use crate::rights::Rights;
 use crate::sys::{
     self, Descriptor, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOINT,
@@ -116,15 +116,19 @@ impl Refused<'_> {
             return why.into();
         }
         let is_core = self.encoding.counted_by != CountedBy::Kernel;
-        let is_without_pmu = || self.machine.core_pmus().is_ok_and(|pmus| pmus.is_empty());
+        let pmus = || self.machine.names(DEVICES).and_then(|_| self.machine.core_pmus());
         let why = match errno {
-            libc::ENOENT if is_core && is_without_pmu() => {
-                "no PMU here (a virtual machine without one, usually); run on hardware, or give the machine a virtual PMU"
-            }
+            libc::ENOENT if is_core => match pmus() {
+                Ok(pmus) if pmus.is_empty() => {
+                    "no PMU here (a virtual machine without one, usually); run on hardware, or give the machine a virtual PMU"
+                }
+                Ok(_) => "this processor's PMU does not have the event; choose another",
+                Err(_) => {
+                    "this processor's PMU does not have the event, or there is no PMU: sysfs, which would tell, cannot be read"
+                }
+            },
             libc::ENOENT if self.encoding.text.is_some() => "there is no such file, or no such function in the kernel",
-            libc::ENOENT | libc::EOPNOTSUPP if is_core => {
-                "this processor's PMU does not have the event; choose another"
-            }
+            libc::EOPNOTSUPP if is_core => "this processor's PMU cannot count the event so; choose another",
             libc::ENOENT | libc::EOPNOTSUPP => {
                 "this kernel does not have the event, or cannot count it so; choose another"
             }

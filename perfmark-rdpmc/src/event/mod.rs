@@ -81,6 +81,11 @@ pub struct Event {
 
 /// What kind of event it is, without its modifiers. Events are made of their texts and of the generic ones' types, never of a kind, so that
 /// each can be written.
+///
+/// ```compile_fail
+/// // Its text would read as the generic event.
+/// let event: perfmark_rdpmc::Event = perfmark_rdpmc::Kind::Named("cycles".into()).into();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {

@@ -179,16 +179,19 @@ impl Support {
     }
 
     fn why_allowed(&self, level: i64) -> String {
-        let capability = if self.rights.user_namespace || self.rights.paranoid.is_none_or(|is| is <= level) {
+        let rights = &self.rights;
+        let why = if rights.paranoid.is_none_or(|is| is <= level) {
             ""
-        } else if self.rights.cap_sys_admin {
+        } else if rights.may_do_all() {
             ", and the process has CAP_SYS_ADMIN"
-        } else if self.rights.cap_perfmon {
+        } else if level == 2 && rights.high_level_opens {
+            ", which this kernel takes for 2"
+        } else if rights.perfmon() {
             ", and the process has CAP_PERFMON"
         } else {
-            ", which this kernel takes for 2"
+            ""
         };
-        format!("{}{capability}", self.rights.level())
+        format!("{}{why}", rights.level())
     }
 
     fn on_its_host(&self) -> &'static str {
