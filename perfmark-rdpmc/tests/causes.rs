@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::{env, fs};
 
-use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Error, Event, Hardware, Machine, Software};
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Error, Event, Hardware, Machine, Software, Support};
 use support::trial;
 
 const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
@@ -92,6 +92,13 @@ fn unreadable() {
             let error = parse(event).resolve(&Machine::at(&root)).expect_err("nobody knows it");
             println!("{error}");
             assert_told(&error, "ELOOP", broken);
+        }
+        if name == "devices" {
+            let mut support = Support::of(&Machine::at(&root));
+            support.target = true;
+            let findings = support.findings();
+            let pmu = findings.iter().find(|finding| finding.subject == "PMU").expect("told");
+            assert!(pmu.text.contains("ELOOP") && !pmu.text.contains("no hardware event"), "{pmu:?}");
         }
     }
     fs::remove_dir_all(root).expect("writable");

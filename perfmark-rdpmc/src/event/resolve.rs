@@ -11,7 +11,7 @@ use super::term::Term;
 use super::{Event, Kind, parse, probe, terms, tracepoint};
 use crate::error::Error;
 use crate::machine::{DEVICES, Machine, Unreadable};
-use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, aimed_at};
+use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, aim_of, aimed_at};
 
 impl Event {
     /// Its numbers on `machine`: one encoding, or one for each core PMU where the machine has several kinds of core, and the event is not
@@ -133,10 +133,14 @@ fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, 
     aimed.collect()
 }
 
-/// Type and config as they are; the type may be a PMU's.
+/// Type and config as they are. The type may be a PMU's, or a generic event's that is aimed at one.
 fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failure> {
     let mut encoding = Encoding::new(kind, config);
-    if let Some(pmu) = sound_pmus(machine)?.into_iter().find(|pmu| pmu.kind == kind) {
+    let is_of = |pmu: &Pmu<'_>| match kind {
+        TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == aim_of(config),
+        _ => pmu.kind == kind,
+    };
+    if let Some(pmu) = sound_pmus(machine)?.into_iter().find(is_of) {
         if probe::is_probe(pmu.name()) {
             return Err(format!("{} wants a place besides: {}", pmu.name(), probe::example(pmu.name())).into());
         }

@@ -131,7 +131,7 @@ fn a_group_on_two_kinds_of_core_is_refused_by_name_and_nothing_is_asked() {
         Err(libc::EINVAL)
     };
     let machine = fixture("alder-lake");
-    for event in ["cpu_atom/instructions/", "cpu_atom/event=0xc0/", "8:0xc0"] {
+    for event in ["cpu_atom/instructions/", "cpu_atom/event=0xc0/", "8:0xc0", "0:0x800000001"] {
         let error = open_member(&attr(event), &machine, Some("cpu_core"), &mut ask).expect_err("mixed").to_string();
         assert!(error.contains("on the PMU cpu_atom") && error.contains("are on cpu_core"), "{error}");
     }

@@ -96,6 +96,11 @@ pub(crate) fn aimed_at(pmu: u32, id: u64) -> u64 {
     u64::from(pmu) << 32 | id
 }
 
+/// The type of the PMU that such a `config` is for.
+pub(crate) fn aim_of(config: u64) -> u64 {
+    config >> 32
+}
+
 /// The start of `struct perf_event_mmap_page`. The kernel writes it, from other CPUs too, so every field is an atomic.
 #[derive(Debug, Default)]
 #[repr(C)]
