@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::event::{Encoding, Event, Modifier, Modifiers};
+use crate::event::{CountedBy, Encoding, Event, Modifier, Modifiers};
 use crate::machine::Machine;
 use crate::sys::{
     FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE,
@@ -119,7 +119,8 @@ impl Attr {
         self.flag(FLAG_EXCLUDE_KERNEL, exclude)
     }
 
-    /// Whether to leave out the hypervisor, where the processor can tell it apart.
+    /// Whether to leave out the hypervisor, where the processor can tell it apart. x86 and what the kernel counts itself cannot: there a
+    /// counter of the hypervisor alone is refused.
     #[must_use]
     pub fn exclude_hv(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HV, exclude)
@@ -222,6 +223,15 @@ impl Attr {
         self.flags & FLAG_DISABLED != 0
     }
 
+    /// Whether all else is the same, but that one may begin stopped.
+    pub(crate) fn differs_in_event_alone(&self, other: &Self) -> bool {
+        // Neither does the kernel hear of how it is to be read.
+        let same = |one: &Self| {
+            Self { event: self.event.clone(), wide: true, user_reads: true, ..one.clone() }.disabled(false)
+        };
+        same(self) == same(other)
+    }
+
     pub(crate) fn counts_kernel(&self) -> bool {
         self.flags & FLAG_EXCLUDE_KERNEL == 0
     }
@@ -230,9 +240,20 @@ impl Attr {
         self.wide
     }
 
-    /// Whether the event's page is to be mapped.
     pub(crate) fn asks_user_reads(&self) -> bool {
         self.user_reads
+    }
+
+    /// Whether the event's page is to be mapped, or why not.
+    pub(crate) fn maps(&self, encoding: &Encoding) -> Result<(), &'static str> {
+        match encoding.counted_by {
+            CountedBy::Kernel => Err("the kernel alone counts it"),
+            CountedBy::Topdown => {
+                Err("its hardware register holds fractions of slots, which the kernel alone makes counts of")
+            }
+            CountedBy::Core if !self.user_reads => Err("user-space reads were turned off (Attr::user_reads(false))"),
+            CountedBy::Core => Ok(()),
+        }
     }
 
     fn set(&self, field: Field) -> Option<u64> {

@@ -3,7 +3,7 @@
 use crate::attr::Attr;
 use crate::counter::Counter;
 use crate::error::Error;
-use crate::event::Kind;
+use crate::event::{Event, Kind};
 use crate::machine::Machine;
 use crate::part::Refusal;
 use crate::sys::{
@@ -42,7 +42,8 @@ impl Counter {
         self.each("ioctl(RESET)", |fd| sys::ioctl(fd, IOC_RESET, 0))
     }
 
-    /// The number by which the kernel knows the event, as in the samples and groups that it is in.
+    /// The number by which the kernel knows the event, as in the samples and groups that it is in. Where the machine has several kinds of
+    /// core and the event is on the PMU of each, it is that of the PMU whose name comes first, as in [`Event::resolve`](crate::Event::resolve).
     ///
     /// # Errors
     ///
@@ -90,29 +91,60 @@ impl Counter {
         self.each("ioctl(PAUSE_OUTPUT)", |fd| sys::ioctl(fd, IOC_PAUSE_OUTPUT, pause.into()))
     }
 
-    /// Aims an open breakpoint at another address, length or access.
+    /// Aims an open breakpoint at another address, length or access; [`event`](Self::event) names the new one then. All else stays as it
+    /// was opened, but that the new one may be [`disabled`](Attr::disabled).
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable); an event of another kind is refused.
     pub fn modify_attributes(&mut self, attr: &Attr) -> Result<(), Error> {
         let requests = attr.encode(&Machine::here())?;
-        let ([request], Kind::Breakpoint(_)) = (requests.as_slice(), attr.event().kind()) else {
+        let [request] = requests.as_slice() else {
             return Err(Error::refused(
                 attr.to_string(),
-                "it is no breakpoint; only an open breakpoint can be changed, and only into another one",
+                "breakpoints alone can be changed, and this is for several PMUs",
             ));
         };
-        self.each("ioctl(MODIFY_ATTRIBUTES)", |fd| sys::ioctl_pointer(fd, IOC_MODIFY_ATTRIBUTES, &mut request.attr()))
+        let is_breakpoint = |event: &Event| matches!(event.kind(), Kind::Breakpoint(_));
+        let refuse = |event: &Event, why: &str| Err(Error::refused(event.to_string(), why));
+        if !is_breakpoint(self.event()) {
+            return refuse(
+                self.event(),
+                "it is no breakpoint; these alone can be changed, whether they count or sample",
+            );
+        }
+        if !is_breakpoint(attr.event()) {
+            return refuse(attr.event(), "a breakpoint can be made another breakpoint, and nothing else");
+        }
+        // What the kernel compares before and after (`perf_event_modify_attr` in kernel/events/core.c,
+        // `modify_user_hw_breakpoint_check` in kernel/events/hw_breakpoint.c, linux 6.12).
+        let why = if self.attr().differs_in_event_alone(attr) {
+            "the kernel does not take this address, length and access together, or the address is the kernel's own"
+        } else {
+            "an open breakpoint's address, length and access can be changed, and this changes its modes or fields; open another"
+        };
+        self.each_or("ioctl(MODIFY_ATTRIBUTES)", why, |fd| {
+            sys::ioctl_pointer(fd, IOC_MODIFY_ATTRIBUTES, &mut request.attr())
+        })?;
+        self.changed_to(attr);
+        Ok(())
     }
 
     /// Makes a request on every PMU that the event is on.
     fn each(&self, call: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
+        self.each_or(call, "the request is for events that sample, and this one counts", request)
+    }
+
+    /// As [`each`](Self::each). `why` tells what EINVAL and EOPNOTSUPP mean, which are what the kernel says of requests that are for another
+    /// kind of event (`_perf_ioctl`, kernel/events/core.c).
+    fn each_or(&self, call: &str, why: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
         let tried = self.parts().try_for_each(|part| request(part.fd()?).map_err(Refusal::Os));
         tried.map_err(|refusal| match refusal {
-            // What the kernel says of requests that are for another kind of event (`_perf_ioctl`, kernel/events/core.c).
             Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
-                let why = "the request is for events that sample, or breakpoints, and this one counts";
+                Error::os(errno, call, self.event().to_string(), why)
+            }
+            Refusal::Os(errno @ libc::EPERM) if matches!(self.event().kind(), Kind::Breakpoint(_)) => {
+                let why = "a breakpoint on the kernel's own addresses wants CAP_SYS_ADMIN";
                 Error::os(errno, call, self.event().to_string(), why)
             }
             refusal => refusal.explain(call, self.event().to_string()),

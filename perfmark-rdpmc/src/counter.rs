@@ -1,6 +1,5 @@
 //! One event opened on one thread.
 
-use crate::arch::{Native, Processor as _};
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::event::Event;
@@ -35,7 +34,8 @@ pub struct Counter {
     part: Part,
     /// The event on the other kinds of core, where there are any.
     others: Option<Box<Others>>,
-    event: Event,
+    /// How it is counted.
+    attr: Attr,
 }
 
 impl Counter {
@@ -48,19 +48,19 @@ impl Counter {
         let machine = Machine::here();
         let opened = open::open_each(attr, &machine, &mut sys::open)?;
         let mut parts = opened.into_iter().map(|opened| {
-            let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
+            let page = attr.maps(&opened.encoding);
             let cpus = opened.encoding.pmu.map(|pmu| machine.cpus(&pmu)).unwrap_or_default();
-            (Part::new(opened.fd, is_user_readable), cpus)
+            (Part::new(opened.fd, page), cpus)
         });
         let Some((part, cpus)) = parts.next() else {
             return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
         };
         let others = Others::new(&part, cpus, parts.collect());
-        Ok(Self { part, others, event: attr.event().clone() })
+        Ok(Self { part, others, attr: attr.clone() })
     }
 
-    pub(crate) fn from_part(part: Part, event: Event) -> Self {
-        Self { part, others: None, event }
+    pub(crate) fn from_part(part: Part, attr: Attr) -> Self {
+        Self { part, others: None, attr }
     }
 
     /// Where it is one event on one PMU.
@@ -90,7 +90,16 @@ impl Counter {
     /// What is counted.
     #[must_use]
     pub fn event(&self) -> &Event {
-        &self.event
+        self.attr.event()
+    }
+
+    pub(crate) fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    /// Takes note that the kernel counts otherwise now.
+    pub(crate) fn changed_to(&mut self, attr: &Attr) {
+        self.attr = attr.clone();
     }
 
     /// Reads without a system call where the kernel allows it now, else by `read(2)`.
@@ -151,7 +160,8 @@ impl Counter {
         self.part.begin(region)
     }
 
-    /// Ends a region that this counter began, and gives what it counted inside.
+    /// Ends a region that this counter began, and gives what it counted inside. Of a region that another counter began it tells nothing of
+    /// meaning ([`Delta::Unmeasured`], or for events that only the kernel knows any number), and does no harm.
     #[inline]
     #[must_use]
     pub fn end(&self, region: &Region) -> Delta {
@@ -207,7 +217,7 @@ impl Counter {
     }
 
     pub(crate) fn explain(&self, refusal: Refusal) -> Error {
-        refusal.explain("read", self.event.to_string())
+        refusal.explain("read", self.event().to_string())
     }
 
     /// Whether the counter can be read without a system call, as long as it has a hardware counter.
@@ -222,7 +232,7 @@ impl Counter {
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
         };
-        let setting = || Machine::here().user_reads_forbidden();
+        let setting = || Machine::here().forbids_user_reads().map(|forbids| forbids.to_string());
         Err(match why {
             AskKernel::OldKernel => "linux before 3.12 does not tell whether user space may read".into(),
             AskKernel::NotAllowed => setting().unwrap_or_else(|| "the kernel does not let user space read it".into()),
@@ -241,20 +251,5 @@ impl Counter {
     #[must_use]
     pub fn page_lock(&self) -> Option<u32> {
         self.part.lock().filter(|_| self.others.is_none())
-    }
-
-    /// Ticks (of [`clock::ticks`](crate::clock::ticks)) that a user read and a `read(2)` take at best, of a few of each; `None` for
-    /// the user read where there is none.
-    #[must_use]
-    pub fn cost(&self) -> (Option<u64>, u64) {
-        let fastest = |read: &dyn Fn() -> bool| {
-            let timed = (0..8).map(|_| {
-                let start = Native.ticks();
-                read().then(|| Native.ticks().saturating_sub(start))
-            });
-            timed.collect::<Option<Vec<_>>>().and_then(|ticks| ticks.into_iter().min())
-        };
-        let user = fastest(&|| self.read_user().is_some());
-        (user, fastest(&|| self.kernel_reading().is_ok()).unwrap_or(u64::MAX))
     }
 }

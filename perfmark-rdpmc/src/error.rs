@@ -88,6 +88,16 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What is used up, and the remedy, where `errno` says that something is.
+pub(crate) fn used_up(errno: i32) -> Option<&'static str> {
+    match errno {
+        libc::EMFILE => Some("this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)"),
+        libc::ENFILE => Some("the system has no descriptor left; raise fs.file-max"),
+        libc::ENOMEM => Some("the kernel has no memory left"),
+        _ => None,
+    }
+}
+
 /// `ENOENT`, or `errno 12345` for one without a name here.
 pub(crate) fn errno_text(errno: i32) -> String {
     errno_name(errno).map_or_else(|| format!("errno {errno}"), str::to_owned)
@@ -103,5 +113,5 @@ fn errno_name(errno: i32) -> Option<&'static str> {
             }
         };
     }
-    names!(E2BIG EACCES EAGAIN EBADF EBUSY EFAULT EINTR EINVAL EIO EMFILE ENFILE ENODEV ENOENT ENOMEM ENOSPC ENOSYS EPERM ESRCH EOPNOTSUPP EOVERFLOW)
+    names!(E2BIG EACCES EAGAIN EBADF EBUSY EFAULT EINTR EINVAL EIO EISDIR ELOOP EMFILE ENFILE ENODEV ENOENT ENOMEM ENOSPC ENOSYS EPERM ESRCH EOPNOTSUPP EOVERFLOW)
 }

@@ -3,6 +3,7 @@
 use crate::attr::Attr;
 use crate::counter::Counter;
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::open;
 use crate::part::{GROUP, GROUP_NUMBERS, Part, Refusal};
 use crate::read::UserRead;
@@ -87,8 +88,10 @@ impl Group {
         }
         let mut counters: Vec<Counter> = Vec::with_capacity(attrs.len());
         let mut ids = Vec::with_capacity(attrs.len());
+        let mut pmu = None;
         for attr in attrs {
-            let counter = open_member(attr, counters.first()).map_err(|error| too_big(attr, &counters, error))?;
+            let counter =
+                open_member(attr, counters.first(), &mut pmu).map_err(|error| too_big(attr, &counters, error))?;
             ids.push(counter.id()?);
             counters.push(counter);
         }
@@ -203,9 +206,10 @@ impl Drop for Group {
     }
 }
 
-fn open_member(attr: &Attr, leader: Option<&Counter>) -> Result<Counter, Error> {
+/// Takes note of the core PMU that the member is on in `pmu`.
+fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) -> Result<Counter, Error> {
     let leader_fd = leader.map(|leader| leader.part().fd().map_err(|refusal| leader.explain(refusal))).transpose()?;
-    let opened = open::open_one_kind(attr, &mut |raw| {
+    let opened = open::open_member(attr, &Machine::here(), pmu.as_deref(), &mut |raw| {
         let mut raw = raw.clone();
         if leader.is_none() {
             raw.read_format |= FORMAT_GROUP | FORMAT_ID;
@@ -215,9 +219,11 @@ fn open_member(attr: &Attr, leader: Option<&Counter>) -> Result<Counter, Error> 
         }
         sys::open_in_group(&raw, leader_fd)
     })?;
-    let is_user_readable = opened.encoding.is_user_readable() && attr.asks_user_reads();
-    let part = Part::new(opened.fd, is_user_readable);
-    Ok(Counter::from_part(if leader.is_none() { part.leading() } else { part }, attr.event().clone()))
+    if let Some(own) = opened.encoding.core_pmu() {
+        *pmu = Some(own.into());
+    }
+    let part = Part::new(opened.fd, attr.maps(&opened.encoding));
+    Ok(Counter::from_part(if leader.is_none() { part.leading() } else { part }, attr.clone()))
 }
 
 /// The kernel says EINVAL of a member for which there is no counter left, and of much else: if the event opens on its own, it was that.

@@ -130,6 +130,7 @@ mod error;
 mod arch;
 mod sys;
 mod machine;
+mod rights;
 mod event;
 mod attr;
 mod open;
@@ -142,6 +143,7 @@ mod counter;
 mod control;
 mod group;
 pub mod clock;
+mod cost;
 pub mod support;
 
 pub use arch::known_loop;

@@ -1,9 +1,11 @@
 //! What a machine says of its counters in procfs and sysfs.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
+
+use crate::error::{Error, used_up};
 
 /// A machine, as its procfs and sysfs describe it; or a description of one, in a directory that holds copies of their files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct Machine {
 
 /// Where the kernel lists its PMUs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
+pub(crate) const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
+const USER_ACCESS: &str = "proc/sys/kernel/perf_user_access";
 
 impl Machine {
     /// The machine that this program runs on.
@@ -31,19 +35,15 @@ impl Machine {
         self.root.join(path)
     }
 
-    /// A file's text, without white space at its ends.
+    /// A file's text, without white space at its ends; none where it is missing or cannot be read.
     pub(crate) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
-        Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
+        self.read(path).ok()?
     }
 
-    /// A file's text, without white space at its ends; none if there is no such file. Gives what is wrong where it cannot be read.
-    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<Option<String>, String> {
-        let path = path.as_ref();
-        match fs::read_to_string(self.path(path)) {
-            Ok(text) => Ok(Some(text.trim().to_owned())),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(format!("/{} cannot be read: {error}", path.display())),
-        }
+    /// A file's text, without white space at its ends; none if there is no such file.
+    pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<Option<String>, Unreadable> {
+        let text = fs::read(self.path(&path)).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        present(path.as_ref(), text)
     }
 
     /// A file's number.
@@ -51,40 +51,35 @@ impl Machine {
         self.text(path)?.parse().ok()
     }
 
-    /// The names in a directory, sorted.
-    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        names
-    }
-
-    /// Whether this process has `CAP_SYS_ADMIN`, which no level of `kernel.perf_event_paranoid` stops.
-    pub(crate) fn may_do_all(&self) -> bool {
-        const CAP_SYS_ADMIN: u64 = 1 << 21;
-        // In a user namespace of its own a process has all rights there, and none here.
-        let namespace = self.text("proc/self/uid_map").unwrap_or_default();
-        if namespace.split_whitespace().ne(["0", "0", "4294967295"]) {
-            return false;
-        }
-        let status = self.text("proc/self/status").unwrap_or_default();
-        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        effective
-            .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-            .is_some_and(|bits| bits & CAP_SYS_ADMIN != 0)
+    /// The names in a directory, sorted; none if there is no such directory.
+    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unreadable> {
+        let list = |entries: fs::ReadDir| -> io::Result<Vec<String>> {
+            let names = entries.filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose());
+            let mut names = names.collect::<io::Result<Vec<_>>>()?;
+            names.sort_unstable();
+            Ok(names)
+        };
+        Ok(present(path.as_ref(), fs::read_dir(self.path(&path)).and_then(list))?.unwrap_or_default())
     }
 
     /// `kernel.perf_event_paranoid`.
     pub(crate) fn paranoid(&self) -> Option<i64> {
-        self.number("proc/sys/kernel/perf_event_paranoid")
+        self.number(PARANOID)
+    }
+
+    /// The names of all PMUs. None where a sandbox hides sysfs, as where there is none: the kernel's generic events do without.
+    pub(crate) fn pmus(&self) -> Result<Vec<String>, Unreadable> {
+        match self.names(DEVICES) {
+            Err(Unreadable { errno: libc::EACCES | libc::EPERM, .. }) => Ok(Vec::new()),
+            names => names,
+        }
     }
 
     /// The PMUs of the cores. One that covers some CPUs only names them in `cpus`; x86 calls its only one `cpu`.
-    pub(crate) fn core_pmus(&self) -> Vec<String> {
-        let mut pmus = self.names(DEVICES);
+    pub(crate) fn core_pmus(&self) -> Result<Vec<String>, Unreadable> {
+        let mut pmus = self.pmus()?;
         pmus.retain(|pmu| pmu == "cpu" || self.path(DEVICES).join(pmu).join("cpus").exists());
-        pmus
+        Ok(pmus)
     }
 
     /// The CPUs that a core PMU covers, as its `cpus` lists them; nothing for one that covers all.
@@ -102,15 +97,87 @@ impl Machine {
         self.path(DEVICES).join(pmu).join("cpumask").exists()
     }
 
-    /// Why the kernel gives no index for a hardware event, if a setting says so.
-    pub(crate) fn user_reads_forbidden(&self) -> Option<String> {
-        if self.number("proc/sys/kernel/perf_user_access") == Some(0) {
-            return Some(
-                "kernel.perf_user_access is 0; `sysctl kernel.perf_user_access=1` allows user-space reads".into(),
-            );
+    /// `kernel.perf_user_access`.
+    pub(crate) fn perf_user_access(&self) -> Option<i64> {
+        self.number(USER_ACCESS)
+    }
+
+    /// x86: a core PMU's file `rdpmc`.
+    pub(crate) fn rdpmc(&self, pmu: &str) -> Option<i64> {
+        self.number(format!("{DEVICES}/{pmu}/rdpmc"))
+    }
+
+    /// The setting that keeps user space from reading hardware counters, if there is one.
+    pub(crate) fn forbids_user_reads(&self) -> Option<Forbids> {
+        let pmus = self.core_pmus().unwrap_or_default();
+        Forbids::among(self.perf_user_access(), pmus.iter().map(|pmu| (pmu.as_str(), self.rdpmc(pmu))))
+    }
+}
+
+/// A setting that keeps user space from reading hardware counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Forbids {
+    pub(crate) setting: String,
+    pub(crate) remedy: String,
+}
+
+impl Forbids {
+    /// Of the settings `kernel.perf_user_access` and, for each core PMU, `rdpmc`.
+    pub(crate) fn among<'a, I>(perf_user_access: Option<i64>, rdpmc: I) -> Option<Self>
+    where
+        I: IntoIterator<Item = (&'a str, Option<i64>)>,
+    {
+        if perf_user_access == Some(0) {
+            return Some(Self {
+                setting: "kernel.perf_user_access is 0".into(),
+                remedy: "as root (in a container: on its host): sysctl kernel.perf_user_access=1".into(),
+            });
         }
-        let mut files = self.core_pmus().into_iter().map(|pmu| format!("{DEVICES}/{pmu}/rdpmc"));
-        let file = files.find(|file| self.number(file) == Some(0))?;
-        Some(format!("/{file} is 0; writing 1 allows user-space reads"))
+        let (pmu, _) = rdpmc.into_iter().find(|&(_, value)| value == Some(0))?;
+        let file = format!("/{DEVICES}/{pmu}/rdpmc");
+        let remedy = format!("as root (in a container: on its host): echo 1 >{file}");
+        Some(Self { setting: format!("{file} is 0"), remedy })
+    }
+}
+
+impl fmt::Display for Forbids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.setting, self.remedy)
+    }
+}
+
+/// A file or directory that is there, or may be, and could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    path: PathBuf,
+    pub(crate) errno: i32,
+}
+
+impl Unreadable {
+    /// In words: `tried` could not be looked up.
+    pub(crate) fn explain(&self, tried: impl Into<String>) -> Error {
+        let why = used_up(self.errno).unwrap_or(match self.errno {
+            libc::EACCES | libc::EPERM => {
+                "a sandbox or a security module hides it from this process; let it look there"
+            }
+            _ => "what stands behind the file fails; the kernel's log may tell more",
+        });
+        Error::os(self.errno, &format!("reading {self}"), tried, why)
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.path.display())
+    }
+}
+
+/// What was read; none where nothing is there. A name that is too long for a file is no file's.
+fn present<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Unreadable> {
+    use ErrorKind::{InvalidFilename, NotADirectory, NotFound, Unsupported};
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename | Unsupported) => Ok(None),
+        Err(error) => Err(Unreadable { path: path.into(), errno: error.raw_os_error().unwrap_or(libc::EIO) }),
     }
 }

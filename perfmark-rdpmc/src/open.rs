@@ -1,10 +1,13 @@
 //! Asks the kernel for a counter, and puts its refusals into words.
 
 use crate::attr::{Attr, Request};
-use crate::error::Error;
+use crate::error::{Error, errno_text, used_up};
 use crate::event::{CountedBy, Encoding, Event, Kind};
-use crate::machine::Machine;
-use crate::sys::{self, Descriptor, PerfEventAttr, TYPE_BREAKPOINT, TYPE_RAW, TYPE_TRACEPOINT};
+use crate::machine::{DEVICES, Machine, PARANOID};
+use crate::rights::Rights;
+use crate::sys::{
+    self, Descriptor, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOINT,
+};
 
 /// arm64: `config1` bit 1 asks for user access, bit 0 for 64 bits (linux `Documentation/arch/arm64/perf.rst`).
 const ARM64_USER: u64 = 0b10;
@@ -20,43 +23,49 @@ pub(crate) struct Opened {
     pub(crate) encoding: Encoding,
 }
 
-/// Opens the event where one PMU counts it, by means of `ask`.
-pub(crate) fn open_one_kind(
-    attr: &Attr,
-    ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
-) -> Result<Opened, Error> {
-    let mut opened = open_each(attr, &Machine::here(), ask)?;
-    match opened.pop() {
-        Some(one) if opened.is_empty() => Ok(one),
-        _ => Err(Error::refused(
+/// Asks the kernel for an event, and gives errno where it refuses.
+pub(crate) type Ask<'a> = &'a mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>;
+
+/// Opens the event as a member of a group, which is on one core PMU: on `pmu`, if one of the other members is aimed at that.
+pub(crate) fn open_member(attr: &Attr, machine: &Machine, pmu: Option<&str>, ask: Ask<'_>) -> Result<Opened, Error> {
+    let mut requests = requests(attr, machine)?;
+    let request = match requests.pop() {
+        Some(one) if requests.is_empty() => one,
+        _ => {
+            return Err(Error::refused(
+                attr.to_string(),
+                "this machine has several kinds of core, each with a PMU of its own, and a group is on one of them; aim the event, as in \
+                 cpu_core/cycles/",
+            ));
+        }
+    };
+    match (pmu, request.encoding.core_pmu()) {
+        (Some(others), Some(own)) if others != own => Err(Error::refused(
             attr.to_string(),
-            "this machine has several kinds of core, each with a PMU of its own, and a group is on one of them; aim the event, as in \
-             cpu_core/cycles/",
+            format!(
+                "it is on the PMU {own} and the group's events before it are on {others}: a group is on the PMU of one kind of core, and linux \
+                 refuses to mix them (EINVAL); open a group for each"
+            ),
         )),
+        _ => open_one(attr, request, machine, ask),
     }
 }
 
 /// Opens the event on every PMU that counts it on `machine`, by means of `ask`; all of them or none.
-pub(crate) fn open_each(
-    attr: &Attr,
-    machine: &Machine,
-    ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
-) -> Result<Vec<Opened>, Error> {
-    let requests = match attr.encode(machine) {
-        // A wrong name is wrong everywhere.
-        Err(error) if error.is_unknown_name() => return Err(error),
-        _ if !sys::SUPPORTED => return Err(Error::unsupported(attr.to_string())),
-        requests => requests?,
-    };
-    requests.into_iter().map(|request| open_one(attr, request, machine, ask)).collect()
+pub(crate) fn open_each(attr: &Attr, machine: &Machine, ask: Ask<'_>) -> Result<Vec<Opened>, Error> {
+    requests(attr, machine)?.into_iter().map(|request| open_one(attr, request, machine, ask)).collect()
 }
 
-fn open_one(
-    attr: &Attr,
-    request: Request,
-    machine: &Machine,
-    ask: &mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>,
-) -> Result<Opened, Error> {
+fn requests(attr: &Attr, machine: &Machine) -> Result<Vec<Request>, Error> {
+    match attr.encode(machine) {
+        // A wrong name is wrong everywhere.
+        Err(error) if error.is_unknown_name() => Err(error),
+        _ if !sys::SUPPORTED => Err(Error::unsupported(attr.to_string())),
+        requests => requests,
+    }
+}
+
+fn open_one(attr: &Attr, request: Request, machine: &Machine, ask: Ask<'_>) -> Result<Opened, Error> {
     let mut raw = request.attr();
     let own = raw.config1;
     let mut refusal = None;
@@ -72,7 +81,8 @@ fn open_one(
         }
     }
     let errno = refusal.unwrap_or(libc::EINVAL);
-    Err(Error::os(errno, "perf_event_open", attr.to_string(), &explain(errno, attr, &request.encoding, machine)))
+    let refused = Refused { attr, raw: &raw, encoding: &request.encoding, machine };
+    Err(Error::os(errno, "perf_event_open", attr.to_string(), &refused.explain(errno, ask)))
 }
 
 /// What to add to `config1`, to be tried in turn.
@@ -89,47 +99,120 @@ fn user_access_requests(attr: &Attr, encoding: &Encoding) -> &'static [u64] {
     }
 }
 
-/// The likely cause on this machine, and the remedy.
-fn explain(errno: i32, attr: &Attr, encoding: &Encoding, machine: &Machine) -> String {
-    let is_core = encoding.counted_by != CountedBy::Kernel;
-    match errno {
-        libc::ENOENT if is_core && machine.core_pmus().is_empty() => {
-            "no PMU here (a virtual machine without one, usually); run on hardware, or give the machine a virtual PMU"
-                .into()
-        }
-        libc::ENOENT if encoding.text.is_some() => "there is no such file, or no such function in the kernel".into(),
-        libc::ENOENT | libc::EOPNOTSUPP if is_core => {
-            "this processor's PMU does not have the event; choose another".into()
-        }
-        libc::ENOENT | libc::EOPNOTSUPP => {
-            "this kernel does not have the event, or cannot count it so; choose another".into()
-        }
-        // What the kernel's own checks do not say (EACCES is theirs, but for tracepoints and probes), or not to someone who may do all.
-        libc::EPERM | libc::EACCES
-            if machine.may_do_all() || (errno == libc::EPERM && is_core_or_software(encoding)) =>
-        {
-            "a seccomp filter or a security module refuses it (containers do); allow perf_event_open there".into()
-        }
-        libc::EACCES | libc::EPERM => explain_rights(attr, encoding, machine),
-        libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (containers do)".into(),
-        libc::EMFILE => "this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)".into(),
-        libc::ENFILE => "the system has no descriptor left; raise fs.file-max".into(),
-        libc::EINVAL => explain_malformed(attr.event(), encoding).into(),
-        libc::ENODEV => "the PMU that counts it is gone".into(),
-        libc::EBUSY => "another event holds the PMU exclusively".into(),
-        libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four a thread); close one".into(),
-        libc::E2BIG => "it uses a field that this kernel is too old for (config3 needs linux 6.3)".into(),
-        ENOTSUPP => {
-            "uprobes cannot step over the instruction there (on x86 one with a lock prefix, for one); probe another"
-                .into()
-        }
-        libc::ENOMEM => "the kernel has no memory left".into(),
-        _ => "see perf_event_open(2)".into(),
-    }
+/// What was asked for, and refused.
+struct Refused<'a> {
+    attr: &'a Attr,
+    raw: &'a PerfEventAttr,
+    encoding: &'a Encoding,
+    machine: &'a Machine,
 }
 
-fn is_core_or_software(encoding: &Encoding) -> bool {
-    encoding.kind <= TYPE_RAW && encoding.kind != TYPE_TRACEPOINT
+const FILTER: &str = "a seccomp filter or a security module refuses it (containers do); allow perf_event_open there";
+
+impl Refused<'_> {
+    /// The likely cause on this machine, and the remedy.
+    fn explain(&self, errno: i32, ask: Ask<'_>) -> String {
+        if let Some(why) = used_up(errno) {
+            return why.into();
+        }
+        let is_core = self.encoding.counted_by != CountedBy::Kernel;
+        let pmus = || self.machine.names(DEVICES).and_then(|_| self.machine.core_pmus());
+        let why = match errno {
+            libc::ENOENT if is_core => match pmus() {
+                Ok(pmus) if pmus.is_empty() => {
+                    "no PMU here (a virtual machine without one, usually); run on hardware, or give the machine a virtual PMU"
+                }
+                Ok(_) => "this processor's PMU does not have the event; choose another",
+                Err(_) => {
+                    "this processor's PMU does not have the event, or there is no PMU: sysfs, which would tell, cannot be read"
+                }
+            },
+            libc::ENOENT if self.encoding.text.is_some() => "there is no such file, or no such function in the kernel",
+            libc::EOPNOTSUPP if is_core => "this processor's PMU cannot count the event so; choose another",
+            libc::ENOENT | libc::EOPNOTSUPP => {
+                "this kernel does not have the event, or cannot count it so; choose another"
+            }
+            libc::EACCES | libc::EPERM => return self.explain_rights(errno, ask),
+            libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (containers do)",
+            libc::EINVAL => explain_malformed(self.attr.event(), self.encoding),
+            libc::ENODEV => "the PMU that counts it is gone",
+            libc::EBUSY => "another event holds the PMU exclusively",
+            libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four a thread); close one",
+            libc::E2BIG => self.explain_too_big(),
+            ENOTSUPP => {
+                "uprobes cannot step over the instruction there (on x86 one with a lock prefix, for one); probe another"
+            }
+            _ => "see perf_event_open(2)",
+        };
+        why.into()
+    }
+
+    /// A kernel refuses fields behind the end of its own structure that are not zero (`perf_copy_attr`), so that the last that is set is one
+    /// of these; and places of probes that are longer than it takes (`perf_uprobe_init`, `perf_kprobe_init`).
+    fn explain_too_big(&self) -> &'static str {
+        if self.raw.config3 != 0 {
+            "this kernel is too old for config3, which is set (linux 6.3 has it)"
+        } else if self.raw.sig_data != 0 {
+            "this kernel is too old for sig_data, which is set (linux 5.13 has it)"
+        } else if self.encoding.text.is_some() {
+            "the path or the function's name is longer than the kernel takes"
+        } else {
+            "the request has a field that this kernel is too old for"
+        }
+    }
+
+    /// Who may count what (`Documentation/admin-guide/perf-security.rst`). The kernel's own checks say EACCES, but for tracepoints and the
+    /// kernel's addresses.
+    fn explain_rights(&self, errno: i32, ask: Ask<'_>) -> String {
+        let (attr, encoding) = (self.attr, self.encoding);
+        let is_tracepoint = encoding.kind == TYPE_TRACEPOINT;
+        let is_kernels_address = encoding.kind == TYPE_BREAKPOINT && self.raw.config1 >> 63 != 0;
+        let mut rights = Rights::of(self.machine);
+        if rights.may_do_all() || (errno == libc::EPERM && !is_tracepoint && !is_kernels_address) {
+            return FILTER.into();
+        }
+        if rights.paranoid.is_none()
+            && let Err(file) = self.machine.read(PARANOID)
+        {
+            let cause = errno_text(file.errno);
+            return format!("kernel.perf_event_paranoid, which may forbid it, cannot be read to tell more: {cause}");
+        }
+        // Above level 2 the kernels differ: whether this one lets an event for user mode pass, that counts nothing, tells.
+        if rights.refuses_all() {
+            rights.seen(ask(&PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV)).is_ok());
+        }
+        let (level, namespace) = (rights.level(), rights.namespace());
+        match encoding.pmu.as_deref() {
+            Some("uprobe") => {
+                return format!(
+                    "uprobes want CAP_SYS_ADMIN at every level of kernel.perf_event_paranoid; run as root{namespace}"
+                );
+            }
+            _ if rights.refuses_all() => {
+                return format!(
+                    "{level}, at which this kernel (Debian's, Ubuntu's) wants CAP_SYS_ADMIN for everything; `sysctl \
+                     kernel.perf_event_paranoid=2` as root allows counting user mode{namespace}"
+                );
+            }
+            Some("kprobe") if !rights.perfmon() => {
+                return format!(
+                    "kprobes want CAP_PERFMON (CAP_SYS_ADMIN before linux 5.8) at every level of kernel.perf_event_paranoid; run as root{namespace}"
+                );
+            }
+            _ => {}
+        }
+        if rights.paranoid.is_none() {
+            "the kernel or a container forbids it, and hides kernel.perf_event_paranoid".into()
+        } else if attr.counts_kernel() && !rights.kernel_part() {
+            format!("{level}: counting the kernel's part wants CAP_PERFMON, or level 1{namespace}")
+        } else if is_tracepoint && attr.counts_kernel() && !rights.perfmon() {
+            format!("{level}: this tracepoint wants CAP_PERFMON, or level -1{namespace}")
+        } else if is_kernels_address {
+            format!("a breakpoint on the kernel's own addresses wants CAP_SYS_ADMIN{namespace}")
+        } else {
+            format!("{level} and would allow it: {FILTER}")
+        }
+    }
 }
 
 fn explain_malformed(event: &Event, encoding: &Encoding) -> &'static str {
@@ -149,38 +232,5 @@ fn explain_malformed(event: &Event, encoding: &Encoding) -> &'static str {
     }
 }
 
-/// Who may count what, by `kernel.perf_event_paranoid` and capabilities (`Documentation/admin-guide/perf-security.rst`).
-fn explain_rights(attr: &Attr, encoding: &Encoding, machine: &Machine) -> String {
-    // Checked before anything else, and at every level (`perf_uprobe_event_init`, `perf_kprobe_event_init` in `kernel/events/core.c`).
-    let level = machine.paranoid();
-    match (encoding.pmu.as_deref(), level) {
-        (_, Some(level @ 3..)) => {
-            return format!(
-                "kernel.perf_event_paranoid is {level}, which wants CAP_SYS_ADMIN; `sysctl kernel.perf_event_paranoid=2` as root allows counting \
-                 user mode"
-            );
-        }
-        (Some("uprobe"), _) => {
-            return "uprobes want CAP_SYS_ADMIN at every level of kernel.perf_event_paranoid; run as root".into();
-        }
-        (Some("kprobe"), _) => {
-            return "kprobes want CAP_PERFMON (CAP_SYS_ADMIN before linux 5.8) at every level of kernel.perf_event_paranoid; run as root".into();
-        }
-        _ => {}
-    }
-    match level {
-        Some(level @ 2..) if attr.counts_kernel() => {
-            format!("kernel.perf_event_paranoid is {level}: counting the kernel's part wants CAP_PERFMON, or level 1")
-        }
-        Some(level @ 0..) if encoding.kind == TYPE_TRACEPOINT && attr.counts_kernel() => {
-            format!("kernel.perf_event_paranoid is {level}: this tracepoint wants CAP_PERFMON, or level -1")
-        }
-        Some(_) if encoding.kind == TYPE_BREAKPOINT => {
-            "a breakpoint on the kernel's own addresses wants CAP_SYS_ADMIN".into()
-        }
-        Some(level) => format!(
-            "kernel.perf_event_paranoid is {level} and would allow it: a seccomp filter refuses it (containers do); allow perf_event_open there"
-        ),
-        None => "the kernel or a container forbids it, and hides kernel.perf_event_paranoid".into(),
-    }
-}
+#[cfg(all(test, target_os = "linux", not(any(miri, perfmark_unsupported))))]
+mod tests;

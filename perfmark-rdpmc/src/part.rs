@@ -1,9 +1,7 @@
 //! One descriptor and its page: an event as one PMU counts it.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::Native;
@@ -11,7 +9,7 @@ use crate::error::{Error, errno_text};
 use crate::read::{self, AskKernel, UserRead};
 use crate::reading::Reading;
 use crate::region::{Memory, Region};
-use crate::sys::{self, Descriptor, Id, Mapping};
+use crate::sys::{self, Descriptor, Mapping};
 
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
@@ -19,12 +17,11 @@ pub(crate) struct Part {
     /// First, where a pointer to the part leads.
     memory: Memory<Native>,
     page: Result<Mapping, String>,
-    fd: ManuallyDrop<Descriptor>,
+    fd: Descriptor,
     /// Whether something else closed the descriptor.
-    is_closed: Arc<AtomicBool>,
+    is_closed: Cell<bool>,
     /// Whether it leads a group, whose values read(2) gives all at once.
     is_leader: bool,
-    id: Id,
     /// The process that opened it.
     generation: u32,
     this_thread: PhantomData<*const ()>,
@@ -65,28 +62,23 @@ impl Refusal {
 }
 
 impl Part {
-    /// Takes the descriptor over, and maps its page if it is to be read in user space.
-    pub(crate) fn new(fd: Descriptor, is_user_readable: bool) -> Self {
-        let page = if is_user_readable {
+    /// Takes the descriptor over, and maps its page unless `maps` tells why not.
+    pub(crate) fn new(fd: Descriptor, maps: Result<(), &str>) -> Self {
+        let page = maps.map_err(str::to_owned).and_then(|()| {
             Mapping::new(&fd).map_err(|errno| match errno {
                 libc::EPERM => {
                     "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb".into()
                 }
                 errno => format!("{}: the counter's page could not be mapped", errno_text(errno)),
             })
-        } else {
-            Err("the kernel alone counts it".into())
-        };
-        let is_closed = Arc::new(AtomicBool::new(false));
-        let id = sys::opened(&fd, &is_closed, page.as_ref().ok());
+        });
         let memory = Memory::new(&Native, page.as_ref().ok().map(Mapping::page));
         Self {
             page,
-            fd: ManuallyDrop::new(fd),
+            fd,
             memory,
-            is_closed,
+            is_closed: Cell::new(false),
             is_leader: false,
-            id,
             generation: sys::generation(),
             this_thread: PhantomData,
         }
@@ -97,7 +89,6 @@ impl Part {
     }
 
     pub(crate) fn give_up_page(&mut self, why: &str) {
-        sys::without_page(self.id);
         self.memory.without_page();
         self.page = Err(why.into());
     }
@@ -112,7 +103,7 @@ impl Part {
     pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
         if self.generation != sys::generation() {
             Err(Refusal::Forked)
-        } else if self.is_closed.load(Relaxed) {
+        } else if self.is_closed.get() {
             Err(Refusal::Closed)
         } else {
             Ok(&self.fd)
@@ -163,7 +154,7 @@ impl Part {
     fn refused(&self, errno: i32) -> Refusal {
         if errno == libc::EBADF {
             // The number may be another file's the next time.
-            self.is_closed.store(true, Relaxed);
+            self.is_closed.set(true);
             return Refusal::Closed;
         }
         Refusal::Os(errno)
@@ -216,21 +207,5 @@ impl Part {
     /// The whole reading at a region's beginning, as far as it is known.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
         self.memory.beginning(region)
-    }
-}
-
-impl Drop for Part {
-    #[allow(unsafe_code, reason = "a descriptor that someone else closed is not ours to close")]
-    fn drop(&mut self) {
-        if self.generation != sys::generation() {
-            // The parent's: what is at these numbers and addresses here is not ours to close and unmap.
-            std::mem::forget(std::mem::replace(&mut self.page, Err(String::new())));
-            return;
-        }
-        sys::closing(self.id);
-        if self.fd().is_ok() {
-            // SAFETY: not used after.
-            unsafe { ManuallyDrop::drop(&mut self.fd) };
-        }
     }
 }

@@ -114,6 +114,20 @@ fn settings_that_forbid_user_reads_are_told_with_their_remedy() {
 }
 
 #[test]
+fn tracepoints_are_told_by_what_this_process_can_read_of_tracefs() {
+    for (name, mount, readable) in [
+        ("tracefs", "sys/kernel/tracing", true),
+        ("in-debugfs", "sys/kernel/debug/tracing", true),
+        ("elsewhere", "mnt", false),
+    ] {
+        let id = format!("{mount}/events/sched/sched_switch/id");
+        let support = described(name, &[(PARANOID, "2\n"), (STATUS, NOBODY), (&id, "316\n")]);
+        assert_eq!(support.tracepoints, readable, "{support}");
+        assert_eq!(finding(&support, "tracepoints").remedy.is_none(), readable, "{support}");
+    }
+}
+
+#[test]
 fn a_hybrid_has_two_core_pmus_and_the_others_by_name() {
     let device = |file: &str| format!("sys/bus/event_source/devices/{file}");
     let files = [

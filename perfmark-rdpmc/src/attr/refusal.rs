@@ -4,16 +4,13 @@ use super::{Attr, Field};
 use crate::event::{CountedBy, Encoding};
 use crate::machine::Machine;
 use crate::sys::{
-    FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE, FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER,
-    FLAG_INHERIT, PRECISE_IP_SHIFT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+    COUNT_SW_BPF_OUTPUT, COUNT_SW_CPU_CLOCK, COUNT_SW_DUMMY, COUNT_SW_TASK_CLOCK, FLAG_EXCLUDE_GUEST,
+    FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE, FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER, FLAG_INHERIT,
+    PRECISE_IP_SHIFT, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
 };
 
 const MODES: u64 = FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV;
 const MACHINES: u64 = FLAG_EXCLUDE_HOST | FLAG_EXCLUDE_GUEST;
-
-/// `PERF_COUNT_SW_DUMMY` and `PERF_COUNT_SW_BPF_OUTPUT`.
-const DUMMY: u64 = 9;
-const BPF_OUTPUT: u64 = 10;
 
 /// PMUs that cannot tell modes apart, and so refuse to leave one out (`PERF_PMU_CAP_NO_EXCLUDE`).
 const WITHOUT_MODES: &[&str] = &["msr"];
@@ -24,6 +21,14 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
     if all(MODES) || all(MACHINES) {
         return Some("everything is left out, so that it would give 0 for ever; count one mode at least".into());
     }
+    if all(FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL)
+        && let Some(what) = knows_no_hypervisor(encoding)
+    {
+        return Some(format!(
+            "user mode and the kernel are left out, and {what}, so that it would give 0 for ever; count one of the two (:u or :k behind the \
+             name)"
+        ));
+    }
     if encoding.kernel_only && !attr.counts_kernel() {
         let what = if encoding.kind == TYPE_TRACEPOINT { "tracepoints are met" } else { "it happens" };
         return Some(format!(
@@ -31,7 +36,7 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
              Attr::kernel(true))"
         ));
     }
-    if encoding.kind == TYPE_SOFTWARE && matches!(encoding.config, DUMMY | BPF_OUTPUT) {
+    if encoding.kind == TYPE_SOFTWARE && matches!(encoding.config, COUNT_SW_DUMMY | COUNT_SW_BPF_OUTPUT) {
         return Some("it stands in for an event and counts nothing, for ever".into());
     }
     if let Some(pmu) = &encoding.pmu {
@@ -59,4 +64,20 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
         return Some("precise_ip is about samples, and x86 refuses it without a sample period (EINVAL); set one, or leave it out".into());
     }
     None
+}
+
+/// Why the event has no part that is neither user mode's nor the kernel's, if so.
+fn knows_no_hypervisor(encoding: &Encoding) -> Option<&'static str> {
+    // `perf_exclude_event` in kernel/events/core.c; clocks never ask it.
+    let is_event_of_kernel = match encoding.kind {
+        TYPE_SOFTWARE => !matches!(encoding.config, COUNT_SW_CPU_CLOCK | COUNT_SW_TASK_CLOCK),
+        TYPE_TRACEPOINT | TYPE_BREAKPOINT => true,
+        _ => encoding.text.is_some() || matches!(encoding.pmu.as_deref(), Some("kprobe" | "uprobe")),
+    };
+    if is_event_of_kernel {
+        return Some("what the kernel counts itself is of one or the other");
+    }
+    // `x86_pmu_hw_config` in arch/x86/events/core.c has a bit for user mode and one for the kernel. arm64 and riscv64 know another level.
+    let is_x86 = cfg!(target_arch = "x86_64") && encoding.counted_by != CountedBy::Kernel;
+    is_x86.then_some("x86's counters cannot tell a hypervisor from the kernel")
 }

@@ -32,8 +32,8 @@ fn modifiers_set_the_flags_that_perf_sets() {
         ("cycles", EK | EH, "cycles:u"),
         ("cycles:u", EK | EH, "cycles:u"),
         ("cycles:k", EU | EH, "cycles:k"),
-        ("cycles:h", EU | EK, "cycles:h"),
         ("cycles:uk", EH, "cycles:uk"),
+        ("cycles:kh", EU, "cycles:kh"),
         ("cycles:ukh", 0, "cycles"),
         ("cycles:G", EK | EH | FLAG_EXCLUDE_HOST, "cycles:uG"),
         ("cycles:uH", EK | EH | FLAG_EXCLUDE_GUEST, "cycles:uH"),
@@ -142,6 +142,37 @@ fn what_would_count_nothing_is_refused_by_name_and_reason() {
         refusal(&Attr::new(Hardware::Cycles).exclude_host(true).exclude_guest(true), "zen")
             .contains("everything is left out")
     );
+}
+
+#[test]
+fn what_has_no_part_of_a_hypervisor_is_refused_where_nothing_else_is_asked_for() {
+    for text in ["page-faults:h", "alignment-faults:h", "1:2:h", "software/config=2/h", "mem:0x1000/8:w:h"] {
+        let told = refusal(&attr(text), "alder-lake");
+        assert!(told.contains("0 for ever") && told.contains("is of one or the other"), "{told}");
+    }
+    for text in ["syscalls:sys_enter_read:h", "uprobe/path=/bin/true,offset=0x1130/h", "sched:sched_switch:h"] {
+        assert!(refusal(&attr(text), "alder-lake").contains("0 for ever"), "{text}");
+    }
+    for text in ["task-clock:h", "cpu-clock:h", "page-faults:k", "page-faults:uh"] {
+        assert!(attr(text).encode(&fixture("alder-lake")).is_ok(), "{text} counts something");
+    }
+    for text in ["cycles:h", "L1-dcache-loads:h", "r1a8:h", "cpu/event=0xc0/h"] {
+        let encoded = attr(text).encode(&fixture("skylake-server"));
+        assert_eq!(encoded.is_err(), cfg!(target_arch = "x86_64"), "{text}");
+        assert!(encoded.err().is_none_or(|why| why.reason().contains("x86's counters")), "{text}");
+    }
+}
+
+#[test]
+fn each_event_without_user_reads_has_its_own_reason() {
+    let told = |attr: Attr| {
+        let requests = attr.encode(&fixture("alder-lake")).unwrap_or_else(|error| panic!("{error}"));
+        attr.maps(&requests[0].encoding)
+    };
+    assert_eq!(told(attr("cpu_core/cycles/")), Ok(()));
+    assert!(told(attr("cpu_core/cycles/").user_reads(false)).is_err_and(|why| why.contains("user_reads(false)")));
+    assert_eq!(told(attr("page-faults").user_reads(false)), Err("the kernel alone counts it"));
+    assert!(told(attr("cpu_core/slots/")).is_err_and(|why| why.contains("fractions of slots")));
 }
 
 #[test]

@@ -89,6 +89,11 @@ impl Encoding {
         Self { config1, config2, config3, ..Self::new(kind, config) }
     }
 
+    /// The core PMU that it is aimed at, if it is at one.
+    pub(crate) fn core_pmu(&self) -> Option<&str> {
+        self.pmu.as_deref().filter(|_| self.counted_by != CountedBy::Kernel)
+    }
+
     /// Whether the thread that opened it may read it without the kernel, where the kernel allows that at all.
     #[must_use]
     pub fn is_user_readable(&self) -> bool {

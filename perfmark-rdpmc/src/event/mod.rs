@@ -9,6 +9,7 @@ mod generic;
 mod cache;
 mod breakpoint;
 mod nearest;
+mod failure;
 mod parse;
 mod format;
 mod pmu;
@@ -30,6 +31,7 @@ pub use encoding::Encoding;
 pub use generic::{Hardware, Software};
 pub use modifier::{Modifier, Modifiers};
 pub use term::{Term, Value};
+pub(crate) use tracepoint::are_readable as tracepoints_are_readable;
 
 use crate::error::Error;
 
@@ -77,7 +79,13 @@ pub struct Event {
     modifiers: Modifiers,
 }
 
-/// What kind of event it is, without its modifiers.
+/// What kind of event it is, without its modifiers. Events are made of their texts and of the generic ones' types, never of a kind, so that
+/// each can be written.
+///
+/// ```compile_fail
+/// // Its text would read as the generic event.
+/// let event: perfmark_rdpmc::Event = perfmark_rdpmc::Kind::Named("cycles".into()).into();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -121,7 +129,12 @@ impl Event {
     /// The processor's event of that number, as its manual has it.
     #[must_use]
     pub fn raw(config: u64) -> Self {
-        Kind::Raw(config).into()
+        Self::plain(Kind::Raw(config))
+    }
+
+    /// Without modifiers. Not for everyone: of a kind with a text of any form in it, the event's own text would read as another event.
+    fn plain(kind: Kind) -> Self {
+        Self { kind, modifiers: Modifiers::default() }
     }
 
     /// What kind of event it is.
@@ -225,32 +238,26 @@ impl FromStr for Event {
     }
 }
 
-impl From<Kind> for Event {
-    fn from(kind: Kind) -> Self {
-        Self { kind, modifiers: Modifiers::default() }
-    }
-}
-
 impl From<Hardware> for Event {
     fn from(event: Hardware) -> Self {
-        Kind::Hardware(event).into()
+        Self::plain(Kind::Hardware(event))
     }
 }
 
 impl From<Software> for Event {
     fn from(event: Software) -> Self {
-        Kind::Software(event).into()
+        Self::plain(Kind::Software(event))
     }
 }
 
 impl From<CacheEvent> for Event {
     fn from(event: CacheEvent) -> Self {
-        Kind::Cache(event).into()
+        Self::plain(Kind::Cache(event))
     }
 }
 
 impl From<Breakpoint> for Event {
     fn from(breakpoint: Breakpoint) -> Self {
-        Kind::Breakpoint(breakpoint).into()
+        Self::plain(Kind::Breakpoint(breakpoint))
     }
 }

@@ -90,7 +90,7 @@ fn plain(text: &str) -> Result<Event, String> {
         (Kind::Tracepoint { system: head.into(), name: parts[1].into() }, &parts[2..])
     };
     match letters {
-        [] => Ok(kind.into()),
+        [] => Ok(Event::plain(kind)),
         [letters] => Ok(Event { kind, modifiers: modifiers(Some(letters))? }),
         _ => Err("modifiers stand behind one : only".into()),
     }

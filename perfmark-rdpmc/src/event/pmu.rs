@@ -1,8 +1,9 @@
 //! A PMU as sysfs describes it (`Documentation/ABI/testing/sysfs-bus-event_source-devices-{format,events,caps}`).
 
+use super::failure::Failure;
 use super::format::Format;
 use super::term::Term;
-use crate::machine::{DEVICES, Machine};
+use crate::machine::{DEVICES, Machine, Unreadable};
 
 /// PMUs of the kernel's own, whose events no hardware counter counts.
 pub(super) const OF_THE_KERNEL: &[&str] = &["software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr"];
@@ -20,7 +21,7 @@ pub(crate) struct Pmu<'a> {
 
 impl<'a> Pmu<'a> {
     /// None if there is no PMU of that name. Gives what is wrong where its `type` cannot be read.
-    pub(crate) fn find(machine: &'a Machine, name: &str) -> Result<Option<Self>, String> {
+    pub(crate) fn find(machine: &'a Machine, name: &str) -> Result<Option<Self>, Failure> {
         let path = format!("{DEVICES}/{name}/type");
         let Some(kind) = machine.read(&path)? else { return Ok(None) };
         let kind = kind.parse().map_err(|_| format!("/{path} holds no type: {kind:?}"))?;
@@ -35,55 +36,60 @@ impl<'a> Pmu<'a> {
         format!("{DEVICES}/{}/{file}", self.name)
     }
 
-    pub(super) fn is_core(&self) -> bool {
-        self.machine.core_pmus().contains(&self.name)
+    pub(super) fn is_core(&self) -> Result<bool, Unreadable> {
+        Ok(self.machine.core_pmus()?.contains(&self.name))
     }
 
     /// The bits of a field.
-    pub(super) fn format(&self, field: &str) -> Result<Option<Format>, String> {
+    pub(super) fn format(&self, field: &str) -> Result<Option<Format>, Failure> {
         let path = self.file(&format!("format/{field}"));
         let Some(text) = self.machine.read(&path)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|why| format!("/{path}: {why}"))
+        text.parse().map(Some).map_err(|why| format!("/{path}: {why}").into())
     }
 
     /// The terms that an event of its list stands for.
-    pub(super) fn event(&self, event: &str) -> Result<Option<Vec<Term>>, String> {
+    pub(super) fn event(&self, event: &str) -> Result<Option<Vec<Term>>, Failure> {
         if BESIDES.iter().any(|suffix| event.ends_with(suffix)) {
             return Ok(None);
         }
         let path = self.file(&format!("events/{event}"));
         let Some(text) = self.machine.read(&path)? else { return Ok(None) };
-        Term::parse_list(&text).map(Some).map_err(|why| format!("/{path}: {why}"))
+        Term::parse_list(&text).map(Some).map_err(|why| format!("/{path}: {why}").into())
     }
 
     /// What a count of the event is to be multiplied by.
-    pub(super) fn scale(&self, event: &str) -> Result<Option<f64>, String> {
+    pub(super) fn scale(&self, event: &str) -> Result<Option<f64>, Failure> {
         let path = self.file(&format!("events/{event}.scale"));
         let Some(text) = self.machine.read(&path)? else { return Ok(None) };
         let scale = text.parse::<f64>().ok().filter(|scale| scale.is_finite());
-        scale.map(Some).ok_or_else(|| format!("/{path} holds no factor: {text:?}"))
+        scale.map(Some).ok_or_else(|| format!("/{path} holds no factor: {text:?}").into())
     }
 
     /// The unit of the scaled count.
-    pub(super) fn unit(&self, event: &str) -> Result<Option<String>, String> {
+    pub(super) fn unit(&self, event: &str) -> Result<Option<String>, Unreadable> {
         self.machine.read(self.file(&format!("events/{event}.unit")))
     }
 
     /// The greatest threshold that its counters take (arm64, `Documentation/arch/arm64/perf.rst`); 0 where they have none.
-    pub(super) fn threshold_max(&self) -> Option<u64> {
-        let text = self.machine.text(self.file("caps/threshold_max"))?;
-        super::term::number(&text).ok()
+    pub(super) fn threshold_max(&self) -> Result<Option<u64>, Unreadable> {
+        let text = self.machine.read(self.file("caps/threshold_max"))?;
+        Ok(text.and_then(|text| super::term::number(&text).ok()))
     }
 
     /// The events of its list.
-    pub(crate) fn events(&self) -> Vec<String> {
-        let mut events = self.machine.names(self.file("events"));
+    pub(super) fn events(&self) -> Result<Vec<String>, Unreadable> {
+        let mut events = self.machine.names(self.file("events"))?;
         events.retain(|event| !BESIDES.iter().any(|suffix| event.ends_with(suffix)));
-        events
+        Ok(events)
+    }
+
+    /// Whether its list has the event.
+    pub(super) fn lists(&self, event: &str) -> Result<bool, Unreadable> {
+        Ok(self.events()?.iter().any(|listed| listed == event))
     }
 
     /// The fields of its format.
-    pub(super) fn fields(&self) -> Vec<String> {
+    pub(super) fn fields(&self) -> Result<Vec<String>, Unreadable> {
         self.machine.names(self.file("format"))
     }
 }

@@ -8,6 +8,7 @@
 use std::ffi::CString;
 
 use super::encoding::Encoding;
+use super::failure::Failure;
 use super::pmu::Pmu;
 use super::term::{Term, Value};
 use super::terms;
@@ -23,7 +24,7 @@ pub(super) fn example(pmu: &str) -> &'static str {
 }
 
 /// An event of one of the two PMUs.
-pub(super) fn encode(pmu: &Pmu<'_>, given: &[Term]) -> Result<Encoding, String> {
+pub(super) fn encode(pmu: &Pmu<'_>, given: &[Term]) -> Result<Encoding, Failure> {
     let is_uprobe = pmu.name() == "uprobe";
     let (of_place, of_format): (Vec<&Term>, Vec<&Term>) =
         given.iter().partition(|term| matches!(term.name.as_str(), "path" | "func" | "offset" | "addr"));
@@ -33,7 +34,7 @@ pub(super) fn encode(pmu: &Pmu<'_>, given: &[Term]) -> Result<Encoding, String> 
     let mut offset = None;
     let mut address = None;
     for term in of_place {
-        let wrong = || Err(format!("{term} has no meaning for {}", pmu.name()));
+        let wrong = || Err(format!("{term} has no meaning for {}", pmu.name()).into());
         match (term.name.as_str(), &term.value) {
             ("path", Some(Value::Text(path))) if is_uprobe => encoding.text = Some(text(path)?),
             ("func", Some(Value::Text(name))) if !is_uprobe => encoding.text = Some(text(name)?),
@@ -43,11 +44,11 @@ pub(super) fn encode(pmu: &Pmu<'_>, given: &[Term]) -> Result<Encoding, String> 
         }
     }
     match (is_uprobe, &encoding.text, address, offset) {
-        (true, None, ..) => return Err(format!("the file is missing: {}", example(pmu.name()))),
+        (true, None, ..) => return Err(format!("the file is missing: {}", example(pmu.name())).into()),
         (true, Some(_), _, None) => {
             return Err("offset= is missing: the instruction's place in the file, in bytes".into());
         }
-        (false, None, None, _) => return Err(format!("the place is missing: {}", example(pmu.name()))),
+        (false, None, None, _) => return Err(format!("the place is missing: {}", example(pmu.name())).into()),
         (false, Some(_), Some(_), _) | (false, _, Some(_), Some(_)) => {
             return Err("addr= stands alone: it is the place itself".into());
         }

@@ -3,14 +3,15 @@
 use super::breakpoint::Breakpoint;
 use super::cache::CacheEvent;
 use super::encoding::Encoding;
+use super::failure::Failure;
 use super::generic::{Hardware, Software};
 use super::nearest::{did_you_mean, nearest};
 use super::pmu::Pmu;
 use super::term::Term;
 use super::{Event, Kind, parse, probe, terms, tracepoint};
 use crate::error::Error;
-use crate::machine::{DEVICES, Machine};
-use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE};
+use crate::machine::{DEVICES, Machine, Unreadable};
+use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, aim_of, aimed_at};
 
 impl Event {
     /// Its numbers on `machine`: one encoding, or one for each core PMU where the machine has several kinds of core, and the event is not
@@ -33,14 +34,14 @@ impl Event {
     /// the field's width), and where sysfs or tracefs cannot be read.
     pub fn resolve(&self, machine: &Machine) -> Result<Vec<Encoding>, Error> {
         let tried = || format!("event {:?}", self.to_string());
-        let unknown = |why: String| Error::name(tried(), why);
+        let explain = |failure: Failure| failure.explain(tried());
         match &self.kind {
-            Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(unknown),
-            Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(unknown),
-            Kind::Raw(config) => on_cores(machine, TYPE_RAW, *config).map_err(unknown),
+            Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(explain),
+            Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(explain),
+            Kind::Raw(config) => on_cores(machine, TYPE_RAW, *config).map_err(explain),
             Kind::Software(event) => Ok(vec![Encoding::new(TYPE_SOFTWARE, *event as u64)]),
             Kind::Numbered { kind, config } => {
-                numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(unknown)
+                numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(explain)
             }
             Kind::Breakpoint(breakpoint) => {
                 breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(tried(), why))
@@ -48,8 +49,8 @@ impl Event {
             Kind::Tracepoint { system, name } => {
                 tracepoint::encode(machine, &tried, system, name).map(|encoding| vec![encoding])
             }
-            Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(unknown),
-            Kind::Named(name) => named(machine, name).map_err(unknown),
+            Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(explain),
+            Kind::Named(name) => named(machine, name).map_err(explain),
         }
     }
 }
@@ -68,7 +69,7 @@ impl Breakpoint {
 
 impl Machine {
     /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some want more terms, some PMUs cannot count for one
-    /// thread; [`Event::resolve`] and opening tell.
+    /// thread; [`Event::resolve`] and opening tell. So do they of files that cannot be read, whose events are not listed here.
     ///
     /// ```
     /// for event in perfmark_rdpmc::Machine::here().events() {
@@ -77,52 +78,74 @@ impl Machine {
     /// ```
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
-        let pmus = self.names(DEVICES);
+        let pmus = self.pmus().unwrap_or_default();
         let pmus = pmus.iter().filter_map(|name| Pmu::find(self, name).ok()?);
-        let texts = pmus.flat_map(|pmu| pmu.events().into_iter().map(move |event| format!("{}/{event}/", pmu.name())));
+        let texts = pmus.flat_map(|pmu| {
+            let events = pmu.events().unwrap_or_default();
+            events.into_iter().map(move |event| format!("{}/{event}/", pmu.name()))
+        });
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 }
 
-fn core_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, String> {
-    let names = machine.core_pmus();
+/// Those of the names that are PMUs' still.
+fn found<'a>(machine: &'a Machine, names: &[String]) -> Result<Vec<Pmu<'a>>, Failure> {
     names.iter().filter_map(|name| Pmu::find(machine, name).transpose()).collect()
 }
 
+fn core_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
+    found(machine, &machine.core_pmus()?)
+}
+
+/// The PMUs whose files make sense, for what is about one of them.
+fn sound_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
+    let mut pmus = Vec::new();
+    for name in machine.pmus()? {
+        match Pmu::find(machine, &name) {
+            Ok(pmu) => pmus.extend(pmu),
+            Err(Failure::Wrong(_)) => {}
+            Err(unreadable) => return Err(unreadable),
+        }
+    }
+    Ok(pmus)
+}
+
 /// An event that every core PMU knows by the same number. With one of them, or none, the kernel chooses; of several each has to be
-/// named (`PERF_PMU_TYPE_SHIFT` in `include/uapi/linux/perf_event.h`).
-fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, String> {
+/// named.
+fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, Failure> {
     let pmus = core_pmus(machine)?;
     if let [] | [_] = pmus[..] {
         let mut encoding = Encoding::new(kind, config);
         if let Some(pmu) = pmus.first().filter(|pmu| pmu.kind == kind) {
-            encoding.counted_by = terms::counted_by(pmu, &encoding);
+            encoding.counted_by = terms::counted_by(pmu, &encoding)?;
         }
         return Ok(vec![encoding]);
     }
     let aimed = pmus.into_iter().map(|pmu| {
         let mut encoding = match kind {
             TYPE_RAW => Encoding::new(pmu.kind, config),
-            _ => Encoding::new(kind, u64::from(pmu.kind) << 32 | config),
+            _ => Encoding::new(kind, aimed_at(pmu.kind, config)),
         };
-        encoding.counted_by = terms::counted_by(&pmu, &encoding);
+        encoding.counted_by = terms::counted_by(&pmu, &encoding)?;
         encoding.pmu = Some(pmu.name().into());
-        encoding
+        Ok(encoding)
     });
-    Ok(aimed.collect())
+    aimed.collect()
 }
 
-/// Type and config as they are; the type may be a PMU's.
-fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, String> {
+/// Type and config as they are. The type may be a PMU's, or a generic event's that is aimed at one.
+fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failure> {
     let mut encoding = Encoding::new(kind, config);
-    let names = machine.names(DEVICES);
-    let mut pmus = names.iter().filter_map(|name| Pmu::find(machine, name).ok()?);
-    if let Some(pmu) = pmus.find(|pmu| pmu.kind == kind) {
+    let is_of = |pmu: &Pmu<'_>| match kind {
+        TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == aim_of(config),
+        _ => pmu.kind == kind,
+    };
+    if let Some(pmu) = sound_pmus(machine)?.into_iter().find(is_of) {
         if probe::is_probe(pmu.name()) {
-            return Err(format!("{} wants a place besides: {}", pmu.name(), probe::example(pmu.name())));
+            return Err(format!("{} wants a place besides: {}", pmu.name(), probe::example(pmu.name())).into());
         }
-        if pmu.is_core() {
-            encoding.counted_by = terms::counted_by(&pmu, &encoding);
+        if pmu.is_core()? {
+            encoding.counted_by = terms::counted_by(&pmu, &encoding)?;
         }
         encoding.pmu = Some(pmu.name().into());
     }
@@ -130,7 +153,7 @@ fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Strin
 }
 
 /// On the PMU of that name, or on each of the core PMUs whose names begin so.
-fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding>, String> {
+fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding>, Failure> {
     let cores = core_pmus(machine)?;
     let several = cores.len() > 1;
     if let Some(pmu) = Pmu::find(machine, name)? {
@@ -143,39 +166,45 @@ fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding
     if alike.is_empty() {
         // Not a PMU but an event of one.
         let is_generic = parse::generic(name).is_some();
-        alike.extend(cores.iter().filter(|pmu| is_generic || pmu.events().iter().any(|event| event == name)));
+        for pmu in &cores {
+            if is_generic || pmu.lists(name)? {
+                alike.push(pmu);
+            }
+        }
         terms.insert(0, Term { name: name.into(), value: None });
     }
     let (mut encodings, mut refusal) = (Vec::new(), None);
     for pmu in alike {
         match terms::encode(pmu, &terms, several) {
             Ok(encoding) => encodings.push(encoding),
+            // On the other kinds of core it may be counted all the same, and then in part.
+            Err(unreadable @ Failure::Unreadable(_)) => return Err(unreadable),
             Err(why) => refusal = refusal.or(Some(why)),
         }
     }
     match refusal {
         _ if !encodings.is_empty() => Ok(encodings),
         Some(why) => Err(why),
-        None => Err(no_pmu(machine, name)),
+        None => Err(no_pmu(machine, name)?),
     }
 }
 
-fn no_pmu(machine: &Machine, name: &str) -> String {
-    let all = machine.names(DEVICES);
+fn no_pmu(machine: &Machine, name: &str) -> Result<Failure, Unreadable> {
+    let all = machine.names(DEVICES)?;
     if all.is_empty() {
-        return format!("there is no PMU {name}: this machine's sysfs shows none");
+        return Ok(format!("there is no PMU {name}: this machine's sysfs shows none").into());
     }
     let near = nearest(name, all.iter().map(String::as_str));
-    format!("there is no PMU {name}{}; there are {}", did_you_mean(&near), all.join(", "))
+    Ok(format!("there is no PMU {name}{}; there are {}", did_you_mean(&near), all.join(", ")).into())
 }
 
 /// An event of that name in a PMU's list: of the core PMUs all that have it, else the first of the others.
-fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, String> {
-    let (cores, all) = (core_pmus(machine)?, machine.names(DEVICES));
+fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, Failure> {
+    let cores = core_pmus(machine)?;
     let several = cores.len() > 1;
-    let encode = |pmu: &Pmu<'_>| -> Result<Option<Encoding>, String> {
+    let encode = |pmu: &Pmu<'_>| -> Result<Option<Encoding>, Failure> {
         let same = |event: &String| event.replace('_', "-") == name.replace('_', "-");
-        let events = pmu.events();
+        let events = pmu.events()?;
         let Some(event) =
             events.iter().find(|event| *event == name).or_else(|| events.iter().find(|event| same(event)))
         else {
@@ -187,33 +216,34 @@ fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, String> {
     if !on_cores.is_empty() {
         return Ok(on_cores);
     }
-    for pmu in all.iter().filter_map(|pmu| Pmu::find(machine, pmu).ok().flatten()) {
+    for pmu in sound_pmus(machine)? {
         if let Some(encoding) = encode(&pmu)? {
             return Ok(vec![encoding]);
         }
     }
-    Err(unknown(machine, name))
+    Err(unknown(machine, name)?)
 }
 
 /// The generic names and this machine's events, of which those nearest to `name` are told.
-fn unknown(machine: &Machine, name: &str) -> String {
+fn unknown(machine: &Machine, name: &str) -> Result<Failure, Failure> {
+    // Of a machine whose list of PMUs is hidden nobody knows what it has.
+    machine.names(DEVICES)?;
     let caches: Vec<String> = CacheEvent::all().map(|event| event.to_string()).collect();
-    let listed: Vec<String> = machine
-        .names(DEVICES)
-        .iter()
-        .filter_map(|pmu| Pmu::find(machine, pmu).ok()?)
-        .flat_map(|pmu| pmu.events())
-        .collect();
+    let mut listed = Vec::new();
+    for pmu in sound_pmus(machine)? {
+        listed.extend(pmu.events()?);
+    }
     let hardware = Hardware::ALL.iter().flat_map(|event| event.names()).copied();
     let software = Software::ALL.iter().flat_map(|event| event.names()).copied();
     let near = nearest(name, hardware.chain(software).chain(caches.iter().chain(&listed).map(String::as_str)));
     if !near.is_empty() {
-        return format!("this machine has no such event{}", did_you_mean(&near));
+        return Ok(format!("this machine has no such event{}", did_you_mean(&near)).into());
     }
     let shown = Hardware::ALL.iter().map(|event| event.name()).chain(Software::ALL.iter().map(|event| event.name()));
-    format!(
+    Ok(format!(
         "this machine has no such event; there are {}, cache events as L1-dcache-load-misses, raw ones as r1c2 (hexadecimal), and \
          those of a PMU as cpu/event=0xc2/",
         shown.collect::<Vec<_>>().join(", ")
     )
+    .into())
 }

@@ -1,13 +1,15 @@
 //! The terms of an event on one PMU, as numbers for the kernel.
 
 use super::encoding::{CountedBy, Encoding};
+use super::failure::Failure;
 use super::format::{Format, Words, word};
 use super::generic::Hardware;
 use super::nearest::{did_you_mean, nearest};
 use super::pmu::Pmu;
 use super::term::{Term, Value};
 use super::{Kind, parse};
-use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE};
+use crate::machine::Unreadable;
+use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE, aimed_at};
 
 /// perf's terms about samples and about its own tools.
 const NOT_FOR_COUNTING: &[&str] = &[
@@ -41,7 +43,7 @@ enum Base {
 }
 
 /// `terms` on `pmu`. `several` tells that the machine has more than one core PMU, so that a generic event has to name its own.
-pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Encoding, String> {
+pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Encoding, Failure> {
     let mut words = Words::default();
     let mut base = Base::Fields;
     let (mut scale, mut unit) = (None, None);
@@ -55,10 +57,10 @@ pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Enc
             (scale, unit) = (scale.or(pmu.scale(&listed.name)?), unit.or(pmu.unit(&listed.name)?));
         } else if pmu.format(&term.name)?.is_some() {
             fields.push(term);
-        } else if let Some((kind, id)) = generic(pmu, &term.name) {
+        } else if let Some((kind, id)) = generic(pmu, &term.name)? {
             base = Base::Generic { kind, id };
         } else {
-            return Err(unknown(pmu, &term.name));
+            return Err(unknown(pmu, &term.name)?);
         }
     }
     for term in terms {
@@ -67,7 +69,7 @@ pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Enc
         }
     }
     for term in fields {
-        let field = pmu.format(&term.name)?.ok_or_else(|| unknown(pmu, &term.name))?;
+        let Some(field) = pmu.format(&term.name)? else { return Err(unknown(pmu, &term.name)?) };
         set(&mut words, term, field, false)?;
     }
     let mut encoding = match base {
@@ -76,15 +78,16 @@ pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Enc
             return Err(format!(
                 "{} does not list this generic event, so that no field of config can be set beside it",
                 pmu.name()
-            ));
+            )
+            .into());
         }
         Base::Generic { kind, id } => {
-            words.config[0] = if several { u64::from(pmu.kind) << 32 | id } else { id };
+            words.config[0] = if several { aimed_at(pmu.kind, id) } else { id };
             Encoding::with_words(kind, words)
         }
     };
-    check_threshold(pmu, terms)?;
-    encoding.counted_by = counted_by(pmu, &encoding);
+    check_threshold(pmu.threshold_max()?, terms)?;
+    encoding.counted_by = counted_by(pmu, &encoding)?;
     encoding.pmu = Some(pmu.name().into());
     (encoding.scale, encoding.unit) = (scale, unit);
     Ok(encoding)
@@ -102,7 +105,7 @@ struct Listed {
 
 /// The event of that name in the PMU's list. For the sake of fields given beside it, a generic event may stand there under any of its names
 /// (`cpu-cycles` for `cycles`).
-fn listed(pmu: &Pmu<'_>, name: &str, all: &[Term]) -> Result<Option<Listed>, String> {
+fn listed(pmu: &Pmu<'_>, name: &str, all: &[Term]) -> Result<Option<Listed>, Failure> {
     let alone = all.iter().all(|term| term.name == name || term.name == "name");
     let aliases = match parse::generic(name) {
         Some(Kind::Hardware(event)) if !alone => event.names(),
@@ -117,17 +120,17 @@ fn listed(pmu: &Pmu<'_>, name: &str, all: &[Term]) -> Result<Option<Listed>, Str
 }
 
 /// A generic event's type and number, if the PMU is one of the cores' and so has them.
-fn generic(pmu: &Pmu<'_>, name: &str) -> Option<(u32, u64)> {
-    let (kind, id) = match parse::generic(name).filter(|_| pmu.is_core())? {
-        Kind::Hardware(event) => (TYPE_HARDWARE, event as u64),
-        Kind::Cache(event) => (TYPE_HW_CACHE, event.config()),
-        _ => return None,
+fn generic(pmu: &Pmu<'_>, name: &str) -> Result<Option<(u32, u64)>, Unreadable> {
+    let event = match parse::generic(name) {
+        Some(Kind::Hardware(event)) => (TYPE_HARDWARE, event as u64),
+        Some(Kind::Cache(event)) => (TYPE_HW_CACHE, event.config()),
+        _ => return Ok(None),
     };
-    Some((kind, id))
+    Ok(pmu.is_core()?.then_some(event))
 }
 
 /// The fields that a listed event stands for. One set to `?` is for the user to give.
-fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term]) -> Result<(), String> {
+fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term]) -> Result<(), Failure> {
     for term in listed {
         let is_parameter = matches!(&term.value, Some(Value::Text(text)) if text == "?");
         if is_parameter {
@@ -135,7 +138,7 @@ fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term])
                 let missing =
                     listed.iter().filter(|term| matches!(&term.value, Some(Value::Text(text)) if text == "?"));
                 let missing: Vec<String> = missing.map(|term| format!("{}=", term.name)).collect();
-                return Err(format!("the event wants {} besides", missing.join(" and ")));
+                return Err(format!("the event wants {} besides", missing.join(" and ")).into());
             }
         } else if let Some(word) = word(&term.name) {
             words.config[word] = value(term, 64)?;
@@ -146,7 +149,8 @@ fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term])
                 "{} lists the event with a field {} that its format does not have",
                 pmu.name(),
                 term.name
-            ));
+            )
+            .into());
         }
     }
     Ok(())
@@ -176,10 +180,10 @@ fn value(term: &Term, width: u32) -> Result<u64, String> {
 }
 
 /// `threshold`, `threshold_compare`, `threshold_count` of Armv8.8: count only cycles in which an event happens often enough.
-fn check_threshold(pmu: &Pmu<'_>, terms: &[Term]) -> Result<(), String> {
+fn check_threshold(max: Option<u64>, terms: &[Term]) -> Result<(), String> {
     let given = |name: &str| terms.iter().find(|term| term.name == name);
     // Other PMUs have fields of these names, too: Intel's memory controllers.
-    let Some(max) = pmu.threshold_max() else { return Ok(()) };
+    let Some(max) = max else { return Ok(()) };
     let threshold = given("threshold").map_or(Ok(0), |term| value(term, 12))?;
     if threshold == 0 {
         return match given("threshold_compare").or_else(|| given("threshold_count")) {
@@ -198,32 +202,31 @@ fn check_threshold(pmu: &Pmu<'_>, terms: &[Term]) -> Result<(), String> {
 
 /// Slots and the metrics made of them have event 0 with unit mask 4, or 0x80 and more, on an Intel PMU that lists slots
 /// (`is_slots_event`, `is_metric_event` in `arch/x86/events/perf_event.h`, linux 6.12).
-pub(super) fn counted_by(pmu: &Pmu<'_>, encoding: &Encoding) -> CountedBy {
-    if !pmu.is_core() {
-        return CountedBy::Kernel;
+pub(super) fn counted_by(pmu: &Pmu<'_>, encoding: &Encoding) -> Result<CountedBy, Unreadable> {
+    if !pmu.is_core()? {
+        return Ok(CountedBy::Kernel);
     }
     let own_fields = encoding.kind == pmu.kind;
     let is_slots = matches!(
         encoding.config & 0xffff,
         0x0400 | 0x8000 | 0x8100 | 0x8200 | 0x8300 | 0x8400 | 0x8500 | 0x8600 | 0x8700
     );
-    if own_fields && is_slots && pmu.events().iter().any(|event| event == "slots") {
-        CountedBy::Topdown
-    } else {
-        CountedBy::Core
-    }
+    Ok(if own_fields && is_slots && pmu.lists("slots")? { CountedBy::Topdown } else { CountedBy::Core })
 }
 
-fn unknown(pmu: &Pmu<'_>, name: &str) -> String {
+/// What is wrong with the name; or, where that cannot be found out, why not.
+fn unknown(pmu: &Pmu<'_>, name: &str) -> Result<Failure, Unreadable> {
     if NOT_FOR_COUNTING.contains(&name) {
-        return format!("{name} concerns samples or perf's own tools, and is of no use to counting; leave it out");
+        let why = format!("{name} concerns samples or perf's own tools, and is of no use to counting; leave it out");
+        return Ok(why.into());
     }
-    let (events, fields) = (pmu.events(), pmu.fields());
+    let (events, fields, is_core) = (pmu.events()?, pmu.fields()?, pmu.is_core()?);
     let generic: &[&str] =
-        if pmu.is_core() { &["config", "config1", "config2", "config3", "name"] } else { &["config", "name"] };
-    let hardware = Hardware::ALL.iter().filter(|_| pmu.is_core()).flat_map(|event| event.names());
+        if is_core { &["config", "config1", "config2", "config3", "name"] } else { &["config", "name"] };
+    let hardware = Hardware::ALL.iter().filter(|_| is_core).flat_map(|event| event.names());
     let all = events.iter().chain(&fields).map(String::as_str).chain(generic.iter().copied()).chain(hardware.copied());
     let near = nearest(name, all);
     let fields = if fields.is_empty() { "none".into() } else { fields.join(", ") };
-    format!("{} has neither an event nor a field {name}{}; its fields are {fields}", pmu.name(), did_you_mean(&near))
+    let near = did_you_mean(&near);
+    Ok(format!("{} has neither an event nor a field {name}{near}; its fields are {fields}", pmu.name()).into())
 }

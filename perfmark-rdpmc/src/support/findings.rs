@@ -71,8 +71,8 @@ impl Support {
             findings.extend(self.user_reads(trial));
             findings.extend(self.truth(trial));
             findings.extend(costs(trial));
-        } else if let Some((why, remedy)) = self.user_reads_forbidden() {
-            findings.push(bad("user reads", format!("not allowed: {why}"), remedy));
+        } else if let Some(forbids) = self.forbids_user_reads() {
+            findings.push(bad("user reads", format!("not allowed: {}", forbids.setting), forbids.remedy));
         }
         findings.push(self.memory());
         match self.nmi_watchdog {
@@ -108,13 +108,6 @@ impl Support {
         findings
     }
 
-    fn level(&self) -> String {
-        match self.rights.paranoid {
-            Some(level) => format!("kernel.perf_event_paranoid is {level}"),
-            None => "there is no kernel.perf_event_paranoid".into(),
-        }
-    }
-
     /// How to let one program have a capability.
     fn grant(&self, capability: &str) -> String {
         match &self.confinement.container {
@@ -132,7 +125,7 @@ impl Support {
         if self.user_mode() {
             return good(subject, format!("can be counted: {}", self.why_allowed(2)));
         }
-        let level = self.level();
+        let level = self.rights.level();
         let sysctl = format!("as root{}: sysctl kernel.perf_event_paranoid=2", self.on_its_host());
         let filtered = self.confinement.seccomp == Some(true);
         match self.trial.as_ref().and_then(|trial| trial.user_mode.err()) {
@@ -155,12 +148,7 @@ impl Support {
                 )
             }
             None | Some(libc::EACCES) if self.rights.paranoid.is_some_and(|level| level > 2) => {
-                let grant = self.grant("CAP_SYS_ADMIN");
-                let namespace = if self.rights.user_namespace && self.rights.cap_sys_admin {
-                    ", and this user namespace's does not count"
-                } else {
-                    ""
-                };
+                let (grant, namespace) = (self.grant("CAP_SYS_ADMIN"), self.rights.namespace());
                 bad(
                     subject,
                     format!("{level}: it wants CAP_SYS_ADMIN for everything (Debian's, Ubuntu's){namespace}"),
@@ -186,20 +174,24 @@ impl Support {
             self.on_its_host(),
             self.grant("CAP_PERFMON")
         );
-        less(subject, format!("cannot be counted: {}, which wants CAP_PERFMON for it", self.level()), remedy)
+        let (level, namespace) = (self.rights.level(), self.rights.namespace());
+        less(subject, format!("cannot be counted: {level}, which wants CAP_PERFMON for it{namespace}"), remedy)
     }
 
     fn why_allowed(&self, level: i64) -> String {
-        let capability = if self.rights.user_namespace || self.rights.paranoid.is_none_or(|is| is <= level) {
+        let rights = &self.rights;
+        let why = if rights.paranoid.is_none_or(|is| is <= level) {
             ""
-        } else if self.rights.cap_sys_admin {
+        } else if rights.may_do_all() {
             ", and the process has CAP_SYS_ADMIN"
-        } else if self.rights.cap_perfmon {
+        } else if level == 2 && rights.high_level_opens {
+            ", which this kernel takes for 2"
+        } else if rights.perfmon() {
             ", and the process has CAP_PERFMON"
         } else {
-            ", which this kernel takes for 2"
+            ""
         };
-        format!("{}{capability}", self.level())
+        format!("{}{why}", rights.level())
     }
 
     fn on_its_host(&self) -> &'static str {
@@ -229,7 +221,7 @@ impl Support {
         findings.push(if self.rights.uprobes() {
             good("probes", "kprobes and uprobes can be counted (CAP_SYS_ADMIN)")
         } else if self.rights.kprobes() {
-            let text = "kprobes can be counted (CAP_PERFMON), uprobes on linux 5.8 to 6.15 only";
+            let text = "kprobes can be counted (CAP_PERFMON), uprobes only on linux 5.8 and later without the mend of July 2025";
             less("probes", text, self.grant("CAP_SYS_ADMIN"))
         } else {
             less(
@@ -248,6 +240,9 @@ impl Support {
     }
 
     fn core_pmu_findings(&self) -> Vec<Finding> {
+        if let Some(why) = &self.pmus_unreadable {
+            return vec![bad("PMU", format!("none is known: {why}"), "let this process read sysfs")];
+        }
         if self.core_pmus.is_empty() {
             let remedy = if self.virtual_machine.is_some() {
                 "give the virtual machine a PMU (QEMU: -cpu host,pmu=on; VMware: vpmc.enable; cloud: a type of machine that has one, \
@@ -288,11 +283,13 @@ impl Support {
             (Ok(()), _) => Some(good(subject, "a hardware counter can be read without a system call")),
             // Where nothing can be counted, that is the finding. But a setting that will be in the way next is told now.
             (Err(_), Err(_)) => {
-                let (why, remedy) = self.user_reads_forbidden()?;
-                Some(bad(subject, format!("not allowed: {why}"), remedy))
+                let forbids = self.forbids_user_reads()?;
+                Some(bad(subject, format!("not allowed: {}", forbids.setting), forbids.remedy))
             }
-            (Err(why), Ok(_)) => Some(match self.user_reads_forbidden() {
-                Some((why, remedy)) => bad(subject, format!("not allowed, read(2) is used: {why}"), remedy),
+            (Err(why), Ok(_)) => Some(match self.forbids_user_reads() {
+                Some(forbids) => {
+                    bad(subject, format!("not allowed, read(2) is used: {}", forbids.setting), forbids.remedy)
+                }
                 None => bad(
                     subject,
                     format!("not possible, read(2) is used: {why}"),

@@ -1,19 +1,21 @@
 //! What this machine and this process allow: what the kernel's files say, what it answers when asked, and what to do about each no.
 
-mod rights;
+mod limits;
 mod pmus;
 mod virtual_machine;
 mod trial;
 mod findings;
 mod display;
 
+pub use crate::rights::Rights;
 pub use findings::{Finding, Mark};
+pub use limits::{Confinement, Container, LockedMemory};
 pub use pmus::{CorePmu, Counters};
-pub use rights::{Confinement, Container, LockedMemory, Rights};
 pub use trial::{Cost, Time, Trial, Truth};
 pub use virtual_machine::VirtualMachine;
 
-use crate::machine::{DEVICES, Machine};
+use crate::event;
+use crate::machine::{DEVICES, Forbids, Machine};
 use crate::sys;
 
 /// What of performance counters a machine and a process on it allow. Plain data; its `Display` is a report for a person, in which
@@ -33,6 +35,8 @@ pub struct Support {
     pub confinement: Confinement,
     /// `kernel.perf_user_access` (arm64, riscv64): 0 where user space may not read.
     pub perf_user_access: Option<i64>,
+    /// Why the PMUs are not known, where their list cannot be read.
+    pub pmus_unreadable: Option<String>,
     /// The PMUs of the cores: one, or one for each kind of core, or none.
     pub core_pmus: Vec<CorePmu>,
     /// The names of the other PMUs.
@@ -41,7 +45,7 @@ pub struct Support {
     pub nmi_watchdog: Option<bool>,
     /// The signs of a virtual machine.
     pub virtual_machine: Option<VirtualMachine>,
-    /// Whether a user who is not root can read the numbers of tracepoints.
+    /// Whether this process can read the numbers of tracepoints, which lie in tracefs.
     pub tracepoints: bool,
     /// What was tried. `None` for a machine that is only described.
     pub trial: Option<Trial>,
@@ -70,7 +74,9 @@ pub fn support() -> Support {
         for pmu in &mut support.core_pmus {
             pmu.count(several);
         }
-        support.trial = Some(Trial::here());
+        let trial = Trial::here();
+        support.rights.seen(trial.user_mode.is_ok());
+        support.trial = Some(trial);
         support.locked_memory.page_bytes = Some(sys::page_size());
     }
     support
@@ -80,8 +86,8 @@ impl Support {
     /// What a machine's files say. Nothing is tried.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
-        let core = machine.core_pmus();
-        let mut other_pmus = machine.names(DEVICES);
+        let core = machine.core_pmus().unwrap_or_default();
+        let mut other_pmus = machine.pmus().unwrap_or_default();
         other_pmus.retain(|pmu| !core.contains(pmu));
         let rights = Rights::of(machine);
         Self {
@@ -90,12 +96,13 @@ impl Support {
             locked_memory: LockedMemory::of(machine, &rights),
             rights,
             confinement: Confinement::of(machine),
-            perf_user_access: machine.number("proc/sys/kernel/perf_user_access"),
+            perf_user_access: machine.perf_user_access(),
+            pmus_unreadable: machine.names(DEVICES).err().map(|file| file.explain("PMUs").reason().to_owned()),
             core_pmus: core.into_iter().map(|name| CorePmu::of(machine, name)).collect(),
             other_pmus,
             nmi_watchdog: machine.number("proc/sys/kernel/nmi_watchdog").map(|on| on != 0),
             virtual_machine: VirtualMachine::of(machine),
-            tracepoints: machine.text("sys/kernel/tracing/events/sched/sched_switch/id").is_some(),
+            tracepoints: event::tracepoints_are_readable(machine),
             trial: None,
         }
     }
@@ -112,16 +119,8 @@ impl Support {
         self.trial.as_ref().map_or_else(|| self.rights.kernel_part(), |trial| trial.kernel_part.is_ok())
     }
 
-    /// Why user space may not read counters, if a setting says so, and the remedy.
-    pub(crate) fn user_reads_forbidden(&self) -> Option<(String, String)> {
-        if self.perf_user_access == Some(0) {
-            return Some((
-                "kernel.perf_user_access is 0".into(),
-                "as root (in a container: on its host): sysctl kernel.perf_user_access=1".into(),
-            ));
-        }
-        let pmu = self.core_pmus.iter().find(|pmu| pmu.rdpmc == Some(0))?;
-        let file = format!("/{DEVICES}/{}/rdpmc", pmu.name);
-        Some((format!("{file} is 0"), format!("as root (in a container: on its host): echo 1 >{file}")))
+    /// The setting that keeps user space from reading counters, if there is one.
+    pub(crate) fn forbids_user_reads(&self) -> Option<Forbids> {
+        Forbids::among(self.perf_user_access, self.core_pmus.iter().map(|pmu| (pmu.name.as_str(), pmu.rdpmc)))
     }
 }

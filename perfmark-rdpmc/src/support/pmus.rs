@@ -15,9 +15,6 @@ use crate::sys::{
 /// arm64's the leader too, unless it waits for an exec.
 const LEADER: u64 = FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
 
-/// With several PMUs, the upper half of `config` says which one a generic event is for (`PERF_PMU_TYPE_SHIFT`, linux 5.12).
-const PMU_TYPE_SHIFT: u32 = 32;
-
 /// More than any PMU has. Some drivers (riscv64) do not judge groups.
 const TOO_MANY: usize = 64;
 
@@ -53,7 +50,7 @@ impl CorePmu {
         Self {
             kind: machine.number(file("type")).and_then(|kind| u32::try_from(kind).ok()),
             cpus: machine.text(file("cpus")),
-            rdpmc: machine.number(file("rdpmc")),
+            rdpmc: machine.rdpmc(&name),
             counters: Err("not tried".into()),
             name,
         }
@@ -61,16 +58,16 @@ impl CorePmu {
 
     /// Counts its counters.
     pub(super) fn count(&mut self, several: bool) {
-        let select = match (several, self.kind) {
+        let pmu = match (several, self.kind) {
             (false, _) => 0,
-            (true, Some(kind)) => u64::from(kind) << PMU_TYPE_SHIFT,
+            (true, Some(kind)) => kind,
             (true, None) => return,
         };
         self.counters = grow(|event, leader| {
             let attr = PerfEventAttr {
                 kind: TYPE_HARDWARE,
                 size: PerfEventAttr::SIZE,
-                config: event as u64 | select,
+                config: sys::aimed_at(pmu, event as u64),
                 flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV | if leader.is_none() { LEADER } else { 0 },
                 ..PerfEventAttr::default()
             };

@@ -2,12 +2,12 @@
 
 use crate::arch::known_loop;
 use crate::attr::Attr;
-use crate::clock::{Clock, ticks};
+use crate::clock::Clock;
 use crate::counter::Counter;
 use crate::error::Error;
 use crate::event::{Hardware, Software};
 use crate::reading::Delta;
-use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_SOFTWARE};
+use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr};
 
 /// What was tried on this machine, by the calling thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,10 +88,7 @@ impl Trial {
 
 /// Opens an event that counts nothing, so that the answer is about rights alone, and closes it.
 fn try_software(flags: u64) -> Result<(), i32> {
-    /// `PERF_COUNT_SW_DUMMY` (linux 3.12).
-    const DUMMY: u64 = 9;
-    let size = PerfEventAttr::SIZE;
-    sys::open(&PerfEventAttr { kind: TYPE_SOFTWARE, size, config: DUMMY, flags, ..PerfEventAttr::default() }).map(drop)
+    sys::open(&PerfEventAttr::dummy(flags)).map(drop)
 }
 
 fn truth_of(counter: &Counter) -> Result<Truth, Error> {
@@ -116,31 +113,11 @@ fn truth_of(counter: &Counter) -> Result<Truth, Error> {
 
 impl Cost {
     fn of(counter: &Counter, clock: Clock) -> Self {
-        let user = fastest(|| counter.read_user().is_some());
-        let read = fastest(|| counter.read_syscall().is_ok());
+        let (user, read) = counter.cost();
         let nanoseconds = clock.nanoseconds_per_tick();
         let time = |ticks: f64| Time { ticks, nanoseconds: ticks * nanoseconds };
         Self { user: user.map(time), read: read.map(time) }
     }
-}
-
-/// Ticks of the fastest of a few batches, for each reading; `None` if one fails. arm64's tick can last longer than a reading.
-fn fastest(read: impl Fn() -> bool) -> Option<f64> {
-    const BATCHES: usize = 16;
-    const BATCH: u32 = 32;
-    let mut best: Option<u64> = None;
-    for _ in 0..BATCHES {
-        let start = ticks();
-        for _ in 0..BATCH {
-            if !read() {
-                return None;
-            }
-        }
-        // Ticks of two CPUs may differ.
-        let Some(taken) = ticks().checked_sub(start) else { continue };
-        best = Some(best.map_or(taken, |best| best.min(taken)));
-    }
-    best.map(|ticks| ticks as f64 / f64::from(BATCH))
 }
 
 #[cfg(test)]

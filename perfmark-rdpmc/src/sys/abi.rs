@@ -9,6 +9,11 @@ pub(crate) const TYPE_HW_CACHE: u32 = 3;
 pub(crate) const TYPE_RAW: u32 = 4;
 pub(crate) const TYPE_BREAKPOINT: u32 = 5;
 
+pub(crate) const COUNT_SW_CPU_CLOCK: u64 = 0;
+pub(crate) const COUNT_SW_TASK_CLOCK: u64 = 1;
+pub(crate) const COUNT_SW_DUMMY: u64 = 9;
+pub(crate) const COUNT_SW_BPF_OUTPUT: u64 = 10;
+
 pub(crate) const FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
 pub(crate) const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
 pub(crate) const FORMAT_ID: u64 = 1 << 2;
@@ -77,6 +82,24 @@ impl PerfEventAttr {
 }
 
 const _: () = assert!(size_of::<PerfEventAttr>() == PerfEventAttr::SIZE as usize);
+
+impl PerfEventAttr {
+    /// Counts nothing (`PERF_COUNT_SW_DUMMY`, linux 3.12), so that whether it opens tells of rights alone.
+    pub(crate) fn dummy(flags: u64) -> Self {
+        Self { kind: TYPE_SOFTWARE, size: Self::SIZE, config: COUNT_SW_DUMMY, flags, ..Self::default() }
+    }
+}
+
+/// The `config` of a generic hardware or cache event for one PMU of several, whose type stands in the upper half
+/// (`PERF_PMU_TYPE_SHIFT`, linux 5.12); 0 leaves it to the kernel.
+pub(crate) fn aimed_at(pmu: u32, id: u64) -> u64 {
+    u64::from(pmu) << 32 | id
+}
+
+/// The type of the PMU that such a `config` is for.
+pub(crate) fn aim_of(config: u64) -> u64 {
+    config >> 32
+}
 
 /// The start of `struct perf_event_mmap_page`. The kernel writes it, from other CPUs too, so every field is an atomic.
 #[derive(Debug, Default)]

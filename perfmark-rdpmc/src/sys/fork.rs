@@ -13,14 +13,15 @@
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use super::IOC_ID;
+use super::{IOC_ID, MmapPage};
 
 /// An event's descriptor, closed when dropped.
 #[derive(Debug)]
@@ -34,15 +35,11 @@ pub(crate) struct Descriptor {
 /// The kernel's own name for an event, never used again. Linux before 3.12 does not tell it.
 type EventId = u64;
 
-/// Names a page in the list.
-pub(crate) type Id = u64;
-
 /// The process's open descriptors and pages, and what is kept between the two sides of a fork.
 struct List {
-    next: Id,
     descriptors: BTreeMap<RawFd, Option<EventId>>,
     /// Addresses and lengths.
-    pages: BTreeMap<Id, (usize, usize)>,
+    pages: BTreeMap<usize, usize>,
     /// Of the thread that forks.
     mask: MaybeUninit<libc::sigset_t>,
 }
@@ -59,12 +56,7 @@ unsafe impl Sync for Locked {}
 
 static LIST: Locked = Locked {
     is_held: AtomicBool::new(false),
-    list: UnsafeCell::new(List {
-        next: 0,
-        descriptors: BTreeMap::new(),
-        pages: BTreeMap::new(),
-        mask: MaybeUninit::uninit(),
-    }),
+    list: UnsafeCell::new(List { descriptors: BTreeMap::new(), pages: BTreeMap::new(), mask: MaybeUninit::uninit() }),
 };
 
 /// Counts forks on the way from the first process to this one.
@@ -134,6 +126,15 @@ impl Descriptor {
     }
 }
 
+#[cfg(test)]
+impl From<std::fs::File> for Descriptor {
+    /// Stands in for an event's.
+    fn from(file: std::fs::File) -> Self {
+        use std::os::fd::IntoRawFd as _;
+        Self::open(|| Ok(file.into_raw_fd())).expect("it is open")
+    }
+}
+
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if self.generation != generation() {
@@ -158,18 +159,48 @@ fn close(fd: RawFd, is: Option<EventId>) {
     }
 }
 
-/// Takes note of a page, at that address and of that length.
-pub(super) fn mapped(page: Option<(usize, usize)>) -> Id {
-    with(|list| {
-        list.next += 1;
-        page.map(|page| list.pages.insert(list.next, page));
-        list.next
-    })
+/// An event's metadata page, mapped read-only; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<MmapPage>,
+    length: usize,
+    generation: u32,
 }
 
-/// Takes note of a page that is about to be unmapped.
-pub(crate) fn without_page(id: Id) {
-    with(|list| list.pages.remove(&id));
+impl Mapping {
+    /// Maps an event's page. Gives errno where the kernel refuses.
+    pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
+        let length = usize::try_from(super::page_size()).unwrap_or(4096);
+        with(|list| {
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let start =
+                unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };
+            let page = NonNull::new(start.cast::<MmapPage>()).filter(|_| start != libc::MAP_FAILED);
+            let start = page.ok_or_else(|| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
+            list.pages.insert(start.as_ptr().expose_provenance(), length);
+            Ok(Self { start, length, generation: generation() })
+        })
+    }
+
+    pub(crate) fn page(&self) -> &MmapPage {
+        // SAFETY: mapped until drop, at least a page long, and all its fields are atomics of any bit pattern. In a forked child the empty page
+        // that stands in for it.
+        unsafe { self.start.as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.generation != generation() {
+            // The parent's: what is at its address here is not ours to unmap.
+            return;
+        }
+        with(|list| {
+            list.pages.remove(&self.start.as_ptr().expose_provenance());
+            // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        });
+    }
 }
 
 unsafe extern "C" fn before() {
@@ -194,7 +225,7 @@ unsafe extern "C" fn after_in_child() {
     // SAFETY: the lock is held since `before`, by the thread that this one is the copy of.
     let list = unsafe { &mut *LIST.list.get() };
     let (descriptors, pages) = (std::mem::take(&mut list.descriptors), std::mem::take(&mut list.pages));
-    for &(start, length) in pages.values() {
+    for (&start, &length) in &pages {
         let start = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
         // Zeroes are a page that no one may read a counter by. Not over what an earlier handler put there.
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;

@@ -3,15 +3,11 @@
 
 use std::io;
 use std::os::fd::RawFd;
-use std::ptr::{self, NonNull};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::ptr;
 
-use super::abi::{MmapPage, PerfEventAttr, ReadFormat};
-use super::fork;
+use super::abi::{PerfEventAttr, ReadFormat};
 /// Takes note of a counter that is about to be closed.
-pub(crate) use super::fork::without_page as closing;
-pub(crate) use super::fork::{Descriptor, Id, generation, without_page};
+pub(crate) use super::fork::{Descriptor, Mapping, generation};
 use crate::arch::system_call;
 
 pub(crate) const SUPPORTED: bool = true;
@@ -29,12 +25,12 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
 pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
     let group = leader.map_or(-1, Descriptor::number);
+    // The kernel writes the size that it knows into one that is too large for it.
+    let mut attr = attr.clone();
     // With all signals blocked, so that none interrupts it.
     Descriptor::open(|| {
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
-        let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, ptr::from_ref(attr), 0, -1, group, PERF_FLAG_FD_CLOEXEC)
-        };
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC) };
         match RawFd::try_from(fd) {
             Ok(fd @ 0..) => Ok(out_of_the_way(fd)),
             _ => Err(errno()),
@@ -60,11 +56,6 @@ fn out_of_the_way(fd: RawFd) -> RawFd {
         // There was none left up there: the low one does.
         _ => fd,
     }
-}
-
-/// Tells `fork` of a page.
-pub(crate) fn opened(_: &Descriptor, _: &Arc<AtomicBool>, page: Option<&Mapping>) -> Id {
-    fork::mapped(page.map(|page| (page.start.as_ptr().expose_provenance(), page.length)))
 }
 
 /// `ioctl(2)` with a number.
@@ -153,35 +144,4 @@ pub(crate) fn cpu() -> Option<u32> {
 pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf has no preconditions.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// An event's metadata page, mapped read-only; unmapped when dropped.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    start: NonNull<MmapPage>,
-    length: usize,
-}
-
-impl Mapping {
-    pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
-        let length = usize::try_from(page_size()).unwrap_or(4096);
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };
-        match NonNull::new(start.cast::<MmapPage>()) {
-            Some(page) if start != libc::MAP_FAILED => Ok(Self { start: page, length }),
-            _ => Err(errno()),
-        }
-    }
-
-    pub(crate) fn page(&self) -> &MmapPage {
-        // SAFETY: mapped until drop, at least a page long, and all its fields are atomics of any bit pattern.
-        unsafe { self.start.as_ref() }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
-    }
 }

@@ -32,6 +32,6 @@ mod kernel;
 
 pub(crate) use abi::*;
 pub(crate) use kernel::{
-    Descriptor, Id, Mapping, SUPPORTED, closing, cpu, enable_all_of_thread, generation, ioctl, ioctl_descriptor,
-    ioctl_pointer, open, open_in_group, opened, page_size, read, read_numbers, without_page,
+    Descriptor, Mapping, SUPPORTED, cpu, enable_all_of_thread, generation, ioctl, ioctl_descriptor, ioctl_pointer,
+    open, open_in_group, page_size, read, read_numbers,
 };

@@ -1,8 +1,5 @@
 //! Targets without counters: nothing can be opened, so nothing can be read.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use super::abi::{MmapPage, PerfEventAttr, ReadFormat};
 
 pub(crate) const SUPPORTED: bool = false;
@@ -36,16 +33,6 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
 pub(crate) fn generation() -> u32 {
     0
 }
-
-pub(crate) type Id = u64;
-
-pub(crate) fn opened(fd: &Descriptor, _: &Arc<AtomicBool>, _: Option<&Mapping>) -> Id {
-    match *fd {}
-}
-
-pub(crate) fn without_page(_: Id) {}
-
-pub(crate) fn closing(_: Id) {}
 
 pub(crate) fn ioctl(fd: &Descriptor, _: u64, _: u64) -> Result<(), i32> {
     match *fd {}

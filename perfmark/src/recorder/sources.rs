@@ -129,7 +129,7 @@ fn why_not_user(counter: &Counter, id: EventId, events: &Events) -> Option<Strin
             let user_is_cheaper = known.unwrap_or_else(|| {
                 let (user, syscall) = counter.cost();
                 // Off the PMU just now: to be found out another time.
-                let cheaper = user.map(|user| user <= syscall);
+                let cheaper = user.zip(syscall).map(|(user, syscall)| user <= syscall);
                 events.with(id, |entry| entry.user_is_cheaper = cheaper);
                 cheaper.unwrap_or(true)
             });

@@ -1,89 +1,7 @@
-//! What the kernel's settings, the process's capabilities and what confines it allow.
+//! What limits a process's mapped pages, and what confines it.
 
 use crate::machine::Machine;
-
-/// `CAP_*` (`include/uapi/linux/capability.h`, linux 6.12).
-const CAP_IPC_LOCK: u32 = 14;
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-
-/// What decides about the events that a process may open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, each as the kernel tells it")]
-pub struct Rights {
-    /// `kernel.perf_event_paranoid`. `None` where the kernel has no perf events, or hides them.
-    pub paranoid: Option<i64>,
-    /// Whether `CAP_PERFMON` (linux 5.8) is in effect.
-    pub cap_perfmon: bool,
-    /// Whether `CAP_SYS_ADMIN` is in effect.
-    pub cap_sys_admin: bool,
-    /// Whether `CAP_IPC_LOCK` is in effect.
-    pub cap_ipc_lock: bool,
-    /// Whether the process lives in a user namespace of its own, where the kernel's perf events take no notice of its capabilities.
-    pub user_namespace: bool,
-    /// Whether programs that it starts gain no capabilities (`no_new_privs`), `setcap` notwithstanding.
-    pub no_new_privs: bool,
-}
-
-/// The value of a line `name:  value`, as in `/proc/self/status`.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-}
-
-impl Rights {
-    pub(super) fn of(machine: &Machine) -> Self {
-        let status = machine.text("proc/self/status").unwrap_or_default();
-        let capabilities = field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
-        let has = |capability: u32| capabilities >> capability & 1 == 1;
-        // The first namespace maps all of the 2^32 - 1 users to themselves.
-        let users = machine.text("proc/self/uid_map");
-        let first = |map: &String| map.split_whitespace().eq(["0", "0", "4294967295"]);
-        Self {
-            paranoid: machine.paranoid(),
-            cap_perfmon: has(CAP_PERFMON),
-            cap_sys_admin: has(CAP_SYS_ADMIN),
-            cap_ipc_lock: has(CAP_IPC_LOCK),
-            user_namespace: users.is_some_and(|map| !first(&map)),
-            no_new_privs: field(&status, "NoNewPrivs") == Some("1"),
-        }
-    }
-
-    /// Whether these settings allow counting user mode. Levels above 2 are Debian's (3) and Ubuntu's (4), and want `CAP_SYS_ADMIN`;
-    /// other kernels take them for 2.
-    #[must_use]
-    pub fn user_mode(&self) -> bool {
-        self.paranoid.is_some_and(|level| level <= 2 || self.admin())
-    }
-
-    /// Whether these settings allow counting the kernel's part.
-    #[must_use]
-    pub fn kernel_part(&self) -> bool {
-        self.user_mode() && (self.paranoid.is_some_and(|level| level <= 1) || self.perfmon())
-    }
-
-    /// Whether these settings allow kprobes.
-    #[must_use]
-    pub fn kprobes(&self) -> bool {
-        self.user_mode() && self.perfmon()
-    }
-
-    /// Whether these settings allow uprobes on every kernel: `CAP_PERFMON` was enough from linux 5.8 until 6.16 and its stable
-    /// releases took that back.
-    #[must_use]
-    pub fn uprobes(&self) -> bool {
-        self.user_mode() && self.admin()
-    }
-
-    fn admin(&self) -> bool {
-        self.cap_sys_admin && !self.user_namespace
-    }
-
-    /// As the kernel's `perfmon_capable`.
-    fn perfmon(&self) -> bool {
-        (self.cap_perfmon || self.cap_sys_admin) && !self.user_namespace
-    }
-}
+use crate::rights::{Rights, field};
 
 /// What limits the pages of counters that can be mapped, of which each user-read counter needs one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -221,17 +139,5 @@ mod tests {
         assert_eq!(limits.counters(), None);
         limits = LockedMemory { exempt: true, rlimit_memlock: Some(0), ..limits };
         assert_eq!(limits.counters(), None);
-    }
-
-    #[test]
-    fn a_level_is_what_the_kernel_makes_of_it() {
-        let at = |level| Rights { paranoid: Some(level), ..Rights::default() };
-        assert!(at(1).kernel_part() && !at(2).kernel_part() && at(2).user_mode() && !at(3).user_mode());
-        let perfmon = |level| Rights { cap_perfmon: true, ..at(level) };
-        assert!(perfmon(2).kernel_part() && perfmon(2).kprobes() && !perfmon(2).uprobes() && !perfmon(3).user_mode());
-        let admin = Rights { cap_sys_admin: true, ..at(4) };
-        assert!(admin.kernel_part() && admin.uprobes());
-        assert!(!Rights { user_namespace: true, ..admin }.user_mode(), "its capabilities are not the machine's");
-        assert!(!Rights::default().user_mode(), "no perf events");
     }
 }

@@ -1,0 +1,209 @@
+//! Refusals and their true causes: files that cannot be read, breakpoints that cannot be changed, capabilities that count for nothing.
+//!
+//! What changes a whole process happens in this program started anew, with `PERFMARK_TEST_SCENARIO`.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{env, fs};
+
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Error, Event, Hardware, Machine, Software, Support};
+use support::trial;
+
+const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
+
+fn main() {
+    match env::var(SCENARIO).as_deref() {
+        Ok("descriptors") => return without_descriptors(),
+        Ok("namespace") => return in_a_user_namespace(),
+        _ => {}
+    }
+    support::run(
+        vec![
+            trial("a_file_that_cannot_be_read_is_told_with_errno_and_is_no_unknown_name", unreadable),
+            trial("without_descriptors_no_name_is_unknown", || passes("descriptors")),
+            trial("root_of_a_user_namespace_is_told_that_it_is_none", || passes("namespace")),
+            trial("a_breakpoint_that_was_aimed_elsewhere_counts_and_is_named_there", aimed_elsewhere),
+            trial("a_breakpoint_that_cannot_be_changed_is_told_what_is_in_the_way", not_to_be_changed),
+            trial("what_would_count_nothing_is_not_opened", counting_nothing),
+        ],
+        &[("user_reads_that_were_turned_off_are_told_as_the_callers_choice", turned_off)],
+    );
+}
+
+/// Runs a scenario, which panics where it fails.
+fn passes(scenario: &str) {
+    let output = Command::new(env::current_exe().expect("known")).env(SCENARIO, scenario).output().expect("started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn parse(text: &str) -> Event {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn fixture(name: &str) -> Machine {
+    Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
+}
+
+fn assert_told(error: &Error, errno: &str, path: &str) {
+    assert_eq!(error.errno_name(), Some(errno), "{error}");
+    assert!(!error.is_unknown_name() && error.reason().contains(path), "{error}");
+    assert!(!error.reason().contains("did you mean") && !error.reason().contains("as root"), "{error}");
+}
+
+/// Links that lead to themselves cannot be read by root either.
+fn unreadable() {
+    const PMU: &str = "sys/bus/event_source/devices/cpu";
+    let root = env::temp_dir().join(format!("perfmark-causes-{}", std::process::id()));
+    for (name, broken, events) in [
+        ("devices", "sys/bus/event_source/devices", &["cycles", "no-such-event", "cpu/event=1/", "nopmu/event=1/"][..]),
+        ("type", &format!("{PMU}/type"), &["cycles", "no-such-event", "cpu/event=1/", "4:0x3c"]),
+        ("events", &format!("{PMU}/events"), &["no-such-event", "cpu/nothing/", "cpu/listed/"]),
+        ("format", &format!("{PMU}/format"), &["cpu/event=1/", "cpu/nothing/"]),
+        ("listed", &format!("{PMU}/events/listed"), &["listed", "cpu/listed/"]),
+        ("id", "sys/kernel/tracing/events/sched/sched_switch/id", &["sched:sched_switch:uk"]),
+        ("system", "sys/kernel/tracing/events/sched", &["sched:sched_switch:uk", "sched:nothing:uk"]),
+        ("uprobes", "sys/kernel/tracing/uprobe_events", &["sched:sched_switch:uk"]),
+    ] {
+        let root: PathBuf = root.join(name);
+        for (file, text) in [
+            (format!("{PMU}/type"), "4"),
+            (format!("{PMU}/events/listed"), "event=1"),
+            (format!("{PMU}/format/event"), "config:0-7"),
+            ("sys/kernel/tracing/events/sched/sched_switch/id".into(), "316"),
+            ("sys/kernel/tracing/uprobe_events".into(), ""),
+        ] {
+            let file = root.join(file);
+            if !file.starts_with(root.join(broken)) {
+                fs::create_dir_all(file.parent().expect("below the root")).expect("writable");
+                fs::write(file, text).expect("writable");
+            }
+        }
+        let link = root.join(broken);
+        fs::create_dir_all(link.parent().expect("below the root")).expect("writable");
+        symlink(&link, &link).expect("writable");
+        for event in events {
+            let error = parse(event).resolve(&Machine::at(&root)).expect_err("nobody knows it");
+            println!("{error}");
+            assert_told(&error, "ELOOP", broken);
+        }
+        if name == "devices" {
+            let mut support = Support::of(&Machine::at(&root));
+            support.target = true;
+            let findings = support.findings();
+            let pmu = findings.iter().find(|finding| finding.subject == "PMU").expect("told");
+            assert!(pmu.text.contains("ELOOP") && !pmu.text.contains("no hardware event"), "{pmu:?}");
+        }
+    }
+    fs::remove_dir_all(root).expect("writable");
+}
+
+/// Leaves the process the descriptors 0, 1 and 2, which are open.
+fn without_descriptors() {
+    let machine = fixture("alder-lake");
+    let events = [
+        "cycles",
+        "no-such-event",
+        "cpu_core/cycles/",
+        "cpu_core/nothing/",
+        "sched:sched_switch:uk",
+        "no:tracepoint:uk",
+    ];
+    let limit = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    // SAFETY: a live limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    for event in events {
+        let error = parse(event).resolve(&machine).expect_err("no file can be opened");
+        println!("{error}");
+        assert_told(&error, "EMFILE", "/sys/");
+        assert!(error.reason().contains("RLIMIT_NOFILE"), "{error}");
+    }
+    let error = Counter::open(&Attr::new(Hardware::Cycles)).expect_err("nor an event");
+    assert!(error.is_unsupported() || error.errno_name() == Some("EMFILE"), "{error}");
+}
+
+fn in_a_user_namespace() {
+    // SAFETY: takes no pointer; this process has one thread.
+    if unsafe { libc::unshare(libc::CLONE_NEWUSER) } == -1 {
+        println!("skipped: no user namespace can be made here: {}", std::io::Error::last_os_error());
+        return;
+    }
+    let probe = parse("uprobe/path=/proc/self/exe,offset=0/");
+    if !probe
+        .resolve(&Machine::here())
+        .is_ok_and(|_| fs::exists("/proc/sys/kernel/perf_event_paranoid").is_ok_and(|is| is))
+    {
+        println!("skipped: this kernel has no uprobes");
+        return;
+    }
+    let error = Counter::open(&Attr::new(probe)).expect_err("it is nobody's root");
+    println!("{error}");
+    let told = error.errno_name() == Some("EACCES") && error.reason().contains("are its user namespace's");
+    let filtered = error.errno_name() != Some("EACCES") && error.reason().contains("filter");
+    assert!(told || filtered || error.is_unsupported(), "{error}");
+}
+
+static FIRST: AtomicU64 = AtomicU64::new(0);
+static SECOND: AtomicU64 = AtomicU64::new(0);
+
+fn writes(variable: &AtomicU64) -> Attr {
+    Attr::new(Breakpoint::on(variable, Access::Write).expect("8 bytes"))
+}
+
+/// None, and told, where this machine has no breakpoints.
+fn open_breakpoint() -> Option<Counter> {
+    Counter::open(&writes(&FIRST)).map_err(|error| println!("skipped: {error}")).ok()
+}
+
+fn aimed_elsewhere() {
+    let Some(mut counter) = open_breakpoint() else { return };
+    let count = |counter: &Counter| {
+        let before = counter.read().expect("readable");
+        (0..7).for_each(|n| FIRST.store(n, Relaxed));
+        (0..3).for_each(|n| SECOND.store(n, Relaxed));
+        match counter.read().expect("readable").since(&before) {
+            Delta::Exact(value) => value,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(count(&counter), 7);
+    let second = writes(&SECOND);
+    counter.modify_attributes(&second).expect("another of the same kind");
+    assert_eq!((count(&counter), counter.event()), (3, second.event()));
+}
+
+fn not_to_be_changed() {
+    let Some(mut counter) = open_breakpoint() else { return };
+    let event = counter.event().clone();
+    let mut refusal = |attr: &Attr| {
+        let error = counter.modify_attributes(attr).expect_err("not possible");
+        println!("{error}");
+        assert_eq!(counter.event(), &event, "it is where it was");
+        assert!(!error.reason().contains("this one counts"), "{error}");
+        error.to_string()
+    };
+    assert!(refusal(&writes(&SECOND).kernel(true)).contains("this changes its modes or fields"));
+    assert!(refusal(&Attr::new(Software::TaskClock)).contains("another breakpoint, and nothing else"));
+    let kernels = Breakpoint::at(0xffff_ffff_8100_0000, 8, Access::Write).expect("8 bytes");
+    assert!(refusal(&Attr::new(kernels)).contains("the address is the kernel's own"));
+}
+
+fn counting_nothing() {
+    for text in ["page-faults:h", "minor-faults:h", "context-switches:h", "mem:0x1000/8:w:h"] {
+        let error = Counter::open(&Attr::new(parse(text))).expect_err("it would give 0");
+        assert!(error.is_unsupported() || error.reason().contains("0 for ever"), "{error}");
+    }
+}
+
+fn turned_off() {
+    let counter = Counter::open(&Attr::new(Hardware::Instructions).user_reads(false)).expect("there is a PMU");
+    let why = counter.user_reads().expect_err("turned off");
+    assert!(why.contains("Attr::user_reads(false)"), "{why}");
+    assert!(counter.read_user().is_none() && counter.read().is_ok());
+}
