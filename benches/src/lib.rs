@@ -1,5 +1,8 @@
 //! What a mark and a reading cost: see the benchmarks of this package.
 
+pub mod table;
+pub mod record;
+
 use perfmark_rdpmc::clock::ticks;
 
 /// Samples of each contender.

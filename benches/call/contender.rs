@@ -1,0 +1,79 @@
+//! A line of the table: a case, and in which process it is measured.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::{env, io};
+
+use perfmark_rdpmc::{Counter, Error};
+
+use crate::batch::{Case, Team};
+
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    pub(crate) case: Arc<Case>,
+    /// Why this machine cannot measure it.
+    pub(crate) absent: Option<Error>,
+    in_child: bool,
+}
+
+/// What asks a process for a batch of one contender: followed by its name and the number of threads.
+const BATCH: &str = "--batch";
+
+impl Contender {
+    pub(crate) fn new(name: &'static str, case: Case) -> Self {
+        Self { name, case: Arc::new(case), absent: None, in_child: false }
+    }
+
+    /// Measured only where this could be had.
+    pub(crate) fn needs(self, counter: Result<Counter, Error>) -> Self {
+        Self { absent: counter.err(), ..self }
+    }
+
+    /// Measured in a process of its own, in which marks are off; a new one for each batch.
+    pub(crate) fn in_child(self) -> Self {
+        Self { in_child: true, ..self }
+    }
+
+    /// A batch takes as long as many of the others.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.in_child
+    }
+
+    /// The ticks that a mark adds to a call, on each of so many threads at once.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no child, or none that answers.
+    pub(crate) fn batch(&self, team: &Team, threads: usize) -> io::Result<Vec<f64>> {
+        if !self.in_child {
+            return Ok(team.batch(&self.case, threads));
+        }
+        let output = Command::new(env::current_exe()?)
+            .args([BATCH, self.name, &threads.to_string()])
+            .env("PERFMARK", "off")
+            .stderr(Stdio::inherit())
+            .output()?;
+        let answer = String::from_utf8_lossy(&output.stdout);
+        let costs: Vec<f64> = answer.split_whitespace().filter_map(|cost| cost.parse().ok()).collect();
+        if output.status.success() && costs.len() == threads {
+            return Ok(costs);
+        }
+        Err(io::Error::other(format!("the child for {}: {}, said {answer:?}", self.name, output.status)))
+    }
+}
+
+/// The contender's name and the number of threads, where this process is such a child.
+pub(crate) fn asked(arguments: &[String]) -> Option<(&str, usize)> {
+    match arguments {
+        [batch, name, threads, ..] if batch == BATCH => Some((name, threads.parse().ok()?)),
+        _ => None,
+    }
+}
+
+/// Answers the parent.
+pub(crate) fn answer(contenders: &[Contender], name: &str, threads: usize) {
+    let contender = contenders.iter().find(|contender| contender.name == name);
+    for cost in contender.map_or_else(Vec::new, |contender| Team::new().batch(&contender.case, threads)) {
+        println!("{cost}");
+    }
+}

@@ -1,0 +1,118 @@
+//! What no mark can undercut: the reads alone, and the least that one can do with them.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::time::Instant;
+
+use perfmark_rdpmc::clock::ticks;
+use perfmark_rdpmc::{Attr, Counter, Software};
+
+use crate::batch::Case;
+use crate::contender::Contender;
+
+pub(crate) const BARE: &str = "a bare pair of tick reads";
+
+pub(crate) fn contenders() -> Vec<Contender> {
+    let mut floors = vec![Contender::new(BARE, Case::leaf(pair))];
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    floors.push(Contender::new("a pair, fenced", Case::leaf(fenced_pair)));
+    floors.push(Contender::new("a pair into a thread-local histogram", Case::leaf(pair_into_histogram)));
+    floors.push(Contender::new("a pair of Instant::now", Case::leaf(instant_pair)));
+    floors.push(Contender::new("a pair of read(2), task-clock", Case::leaf(read_pair).calls(100)).needs(open()));
+    floors
+}
+
+#[inline(never)]
+fn pair(n: u64) -> u64 {
+    let before = ticks();
+    let n = black_box(n);
+    black_box(ticks().wrapping_sub(before));
+    n
+}
+
+/// Nothing before the pair is measured in it, and nothing inside outlasts it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(never)]
+fn fenced_pair(n: u64) -> u64 {
+    fence();
+    let before = ticks();
+    fence();
+    let n = black_box(n);
+    fence();
+    black_box(ticks().wrapping_sub(before));
+    n
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn fence() {
+    // SAFETY: an instruction of every x86-64 processor, which touches no memory.
+    unsafe { std::arch::x86_64::_mm_lfence() };
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn fence() {
+    // SAFETY: an instruction of every arm64 processor; it changes no register.
+    unsafe { std::arch::asm!("isb", options(nostack, preserves_flags)) };
+}
+
+#[inline(never)]
+fn pair_into_histogram(n: u64) -> u64 {
+    let before = ticks();
+    let n = black_box(n);
+    let elapsed = ticks().wrapping_sub(before);
+    HISTOGRAM.with(|histogram| histogram.add(elapsed));
+    n
+}
+
+#[inline(never)]
+fn instant_pair(n: u64) -> u64 {
+    let before = Instant::now();
+    let n = black_box(n);
+    black_box(before.elapsed());
+    n
+}
+
+/// log2 of the buckets of an octave: a value is known within 1/32.
+const GRAIN: u32 = 5;
+const BUCKETS: usize = (64 - GRAIN as usize + 1) << GRAIN;
+
+/// Of one writer: the least that keeps a distribution and a sum.
+struct Histogram {
+    counts: [Cell<u64>; BUCKETS],
+    sum: Cell<u64>,
+}
+
+impl Histogram {
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "GRAIN + 1 bits are left")]
+    fn add(&self, value: u64) {
+        // The bits after the first GRAIN + 1 are dropped; what is left numbers the bucket within its octave.
+        let dropped = u64::BITS - 1 - GRAIN - (value | 1 << GRAIN).leading_zeros();
+        let bucket = ((dropped as usize) << GRAIN) + (value >> dropped) as usize;
+        let count = &self.counts[bucket];
+        count.set(count.get() + 1);
+        self.sum.set(self.sum.get().wrapping_add(value));
+    }
+}
+
+thread_local! {
+    static HISTOGRAM: Histogram = const { Histogram { counts: [const { Cell::new(0) }; BUCKETS], sum: Cell::new(0) } };
+    static TASK_CLOCK: Option<Counter> = open().ok();
+}
+
+fn open() -> Result<Counter, perfmark_rdpmc::Error> {
+    Counter::open(&Attr::new(Software::TaskClock))
+}
+
+#[inline(never)]
+fn read_pair(n: u64) -> u64 {
+    TASK_CLOCK.with(|counter| {
+        let read = || counter.as_ref().map(Counter::read_syscall);
+        let before = read();
+        let n = black_box(n);
+        black_box((before, read()));
+        n
+    })
+}

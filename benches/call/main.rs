@@ -1,0 +1,155 @@
+//! What a marked call costs, beside the floors under it and what a user would pick instead, in pairs of tick reads.
+//!
+//! ```sh
+//! cargo bench -p benches --bench call                                # floors and marks
+//! cargo bench -p benches --bench call --features peers               # and peers, which only this builds
+//! cargo bench -p benches --bench call --features peers -- --record   # kept in records/, where it is whole
+//! cargo bench -p benches --bench call -- self nested                 # these alone, by parts of their names
+//! ```
+//!
+//! A mark's cost is the time of a loop over calls of a marked function, less that of the same loop over the same function unmarked, by the
+//! number of calls. The contenders take turns, a short batch each, first on one thread, then on two at once; each round gives a ratio to
+//! that round's bare pair, and the table tells the ratios' medians and quartiles: what else the machine does at times falls on few of them.
+//! Where it is busy all the time, the first quartile is what a quiet one would say: tick reads hardly suffer from a neighbour on the same
+//! core, and the rest of a mark does.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::{env, io};
+
+use perfmark_rdpmc::clock::Clock;
+
+/// A function that gives back what it is given, through another one, and is never inlined; with these attributes.
+macro_rules! function {
+    ($(#[$($mark:tt)*])* fn $name:ident => $inner:path) => {
+        $(#[$($mark)*])*
+        #[inline(never)]
+        fn $name(n: u64) -> u64 {
+            std::hint::black_box($inner(n))
+        }
+    };
+}
+
+mod pinned;
+mod batch;
+mod contender;
+mod floors;
+mod marks;
+#[cfg(feature = "peers")]
+mod peers;
+
+use benches::record;
+use benches::table::{self, Row};
+
+use batch::Team;
+use contender::Contender;
+
+/// Half a minute with peers, a few seconds without.
+const ROUNDS: usize = if cfg!(feature = "peers") { 201 } else { 1001 };
+/// Slow contenders take part in one round of so many.
+const SLOW: usize = 5;
+
+fn contenders() -> Vec<Contender> {
+    let mut all = floors::contenders();
+    all.extend(marks::contenders());
+    #[cfg(feature = "peers")]
+    all.extend(peers::contenders());
+    all
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<ExitCode> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let Some((name, threads)) = contender::asked(&arguments) {
+        contender::answer(&contenders(), name, threads);
+        return Ok(ExitCode::SUCCESS);
+    }
+    #[cfg(feature = "peers")]
+    peers::set_environment();
+    let mut contenders = contenders();
+    contenders.retain(|contender| match &contender.absent {
+        Some(why) => {
+            println!("not here: {}: {why}", contender.name);
+            false
+        }
+        None => true,
+    });
+    // Parts of names, for a quick look at a few.
+    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|&part| name.contains(part));
+    contenders.retain(|contender| contender.name == floors::BARE || is_wanted(contender.name));
+    let clock = Clock::start();
+    let (rows, pair) = compare(&contenders)?;
+    let caption = format!(
+        "A mark's cost in pairs of tick reads of {:.1} ns: medians (quartiles) of {ROUNDS} interleaved rounds.",
+        pair * clock.nanoseconds_per_tick()
+    );
+    println!("{caption}\n\n{}", table::text(&rows));
+    if wanted.is_empty() && arguments.iter().any(|argument| argument == "--record") {
+        println!("recorded in {}", record(&caption, &rows)?.display());
+    }
+    Ok(if is_complete(&contenders) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The table's rows, and the ticks of a bare pair.
+fn compare(contenders: &[Contender]) -> io::Result<(Vec<Row>, f64)> {
+    let team = Team::new();
+    let mut rows: Vec<Row> = contenders.iter().map(|contender| Row::new(contender.name)).collect();
+    let mut pairs = Vec::with_capacity(ROUNDS);
+    for round in 0..ROUNDS {
+        // The first of them is the bare pair.
+        let (mut pair, mut pair_of_both) = (1.0, vec![1.0; 2]);
+        for (at, (contender, row)) in contenders.iter().zip(&mut rows).enumerate() {
+            if contender.is_slow() && round % SLOW != 0 {
+                continue;
+            }
+            let (alone, both) = (contender.batch(&team, 1)?[0], contender.batch(&team, 2)?);
+            if at == 0 {
+                (pair, pair_of_both) = (alone, both.clone());
+                pairs.push(pair);
+            }
+            row.alone.push(alone / pair);
+            row.both.extend(both.iter().zip(&pair_of_both).map(|(cost, pair)| cost / pair));
+            row.growth.extend(both.iter().map(|cost| cost / alone));
+        }
+    }
+    Ok((rows, table::median(&pairs)))
+}
+
+fn record(caption: &str, rows: &[Row]) -> io::Result<PathBuf> {
+    let features = if cfg!(feature = "peers") { " --features peers" } else { "" };
+    let title = format!("A marked call: `cargo bench -p benches --bench call{features} -- --record`");
+    let body = format!("{}.\n\n{caption}\n\n{}{}", record::machine(), table::markdown(rows), peers_versions());
+    record::write(&title, &body)
+}
+
+#[cfg(feature = "peers")]
+fn peers_versions() -> String {
+    format!("\n{}.\n", record::versions(&peers::CRATES))
+}
+
+#[cfg(not(feature = "peers"))]
+fn peers_versions() -> String {
+    String::new()
+}
+
+/// Whether each contender did what it was paid for; tells which did not.
+fn is_complete(contenders: &[Contender]) -> bool {
+    let mut complete = true;
+    for contender in contenders {
+        if let Some((recorded, made)) = contender.case.missing() {
+            eprintln!("{} recorded {recorded} of {made} calls", contender.name);
+            complete = false;
+        }
+    }
+    complete
+}
