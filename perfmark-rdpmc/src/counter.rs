@@ -1,5 +1,7 @@
 //! One event opened on one thread.
 
+use std::sync::OnceLock;
+
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::event::Event;
@@ -165,10 +167,56 @@ impl Counter {
     #[inline]
     #[must_use]
     pub fn end(&self, region: &Region) -> Delta {
-        match self.part.end(region) {
+        match self.end_unchanged(region) {
             Some(value) => Delta::Exact(value),
             None => self.end_after_a_change(*region),
         }
+    }
+
+    /// Ends a region if the kernel did not touch the counter inside it. `None`: [`end`](Self::end) tells what was counted.
+    #[inline]
+    #[must_use]
+    pub fn end_unchanged(&self, region: &Region) -> Option<u64> {
+        self.part.end(region)
+    }
+
+    /// Whether [`begin_next`](Self::begin_next) and [`end_next`](Self::end_next) may be called here, right behind another counter's reading:
+    /// where the machine has cores of one kind only, and on x86-64 and arm64.
+    ///
+    /// There a thread that just read one of its counters may read any: a number that no longer is the event's gives another counter's value, or
+    /// 0, which the check after the reading notices. On riscv64 the kernel grants each counter by itself; between kinds of core a number may
+    /// name none at all.
+    #[must_use]
+    pub fn may_be_next() -> bool {
+        static HERE: OnceLock<bool> = OnceLock::new();
+        cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
+            && *HERE.get_or_init(|| Machine::here().core_pmus().is_ok_and(|pmus| pmus.len() <= 1))
+    }
+
+    /// As [`begin_unchanged`](Self::begin_unchanged), in fewer instructions.
+    ///
+    /// # Safety
+    ///
+    /// [`may_be_next`](Self::may_be_next), and right before this a `begin_unchanged` of another counter of the thread told that it did.
+    #[inline]
+    #[must_use]
+    #[allow(unsafe_code, reason = "leaves out a check that the caller's word stands for")]
+    pub unsafe fn begin_next(&self, region: &mut Region) -> bool {
+        // SAFETY: the caller's word.
+        unsafe { self.part.begin_unchecked(region) }
+    }
+
+    /// As [`end_unchanged`](Self::end_unchanged), in fewer instructions.
+    ///
+    /// # Safety
+    ///
+    /// [`may_be_next`](Self::may_be_next), and right before this an `end_unchanged` of another counter of the thread told a value.
+    #[inline]
+    #[must_use]
+    #[allow(unsafe_code, reason = "leaves out a check that the caller's word stands for")]
+    pub unsafe fn end_next(&self, region: &Region) -> Option<u64> {
+        // SAFETY: the caller's word.
+        unsafe { self.part.end_unchecked(region) }
     }
 
     /// Remembers what the page says now, because the kernel touched it since, and begins the region; the long way where that does not help.

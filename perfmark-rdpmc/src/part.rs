@@ -194,6 +194,30 @@ impl Part {
         unsafe { self.memory.end(&Native, region) }
     }
 
+    /// As [`begin`](Self::begin), without the check before.
+    ///
+    /// # Safety
+    ///
+    /// As [`Counter::begin_next`](crate::Counter::begin_next) has it.
+    #[inline]
+    #[allow(unsafe_code, reason = "as in begin")]
+    pub(crate) unsafe fn begin_unchecked(&self, region: &mut Region) -> bool {
+        // SAFETY: as in `begin`; and the caller's word.
+        unsafe { self.memory.begin_unchecked(&Native, region) }
+    }
+
+    /// As [`end`](Self::end), without the check before.
+    ///
+    /// # Safety
+    ///
+    /// As [`begin_unchecked`](Self::begin_unchecked).
+    #[inline]
+    #[allow(unsafe_code, reason = "as in begin")]
+    pub(crate) unsafe fn end_unchecked(&self, region: &Region) -> Option<u64> {
+        // SAFETY: as in `begin`; and the caller's word.
+        unsafe { self.memory.end_unchecked(&Native, region) }
+    }
+
     /// Remembers what the page says now; false where that does not make the next regions cheap.
     pub(crate) fn remember(&self, read: &UserRead) -> bool {
         self.memory.remember(&Native, read)

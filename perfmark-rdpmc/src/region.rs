@@ -43,6 +43,22 @@ impl Default for Region {
 }
 
 impl Region {
+    /// Leaves `count` events out of what the region's end will tell: for those inside that are known, and not meant.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region, known_loop};
+    ///
+    /// let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else { return };
+    /// let mut region = Region::default();
+    /// counter.begin(&mut region);
+    /// region.leave_out(known_loop(1_000));
+    /// println!("some tens: {:?}", counter.end(&region));
+    /// ```
+    #[inline]
+    pub fn leave_out(&mut self, count: u64) {
+        self.raw = self.raw.wrapping_add(count);
+    }
+
     /// A region that begins with a whole reading.
     pub(crate) fn whole(reading: Reading) -> Self {
         let Reading { value: raw, enabled, running, resets, .. } = reading;
@@ -129,6 +145,50 @@ impl<P: Processor> Memory<P> {
         let raw = unsafe { self.raw(processor, self.lock.get(), at) }?;
         // Smaller: it overflowed a moment ago, and the kernel does not know yet.
         raw.checked_sub(begun)
+    }
+
+    /// As [`begin`](Self::begin), without the check before.
+    ///
+    /// # Safety
+    ///
+    /// As there; and reading a counter that was taken from this event since harms nothing.
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    pub(crate) unsafe fn begin_unchecked(&self, processor: &P, region: &mut Region) -> bool {
+        let remembered = self.lock.get();
+        // SAFETY: the caller's word.
+        let (raw, lock) = unsafe { self.raw_unchecked(processor) };
+        region.raw = raw;
+        region.at = remembered;
+        lock == remembered
+    }
+
+    /// As [`end`](Self::end), without the check before.
+    ///
+    /// # Safety
+    ///
+    /// As [`begin_unchecked`](Self::begin_unchecked); and it is a region of this event.
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    pub(crate) unsafe fn end_unchecked(&self, processor: &P, region: &Region) -> Option<u64> {
+        // SAFETY: the caller's word.
+        let (raw, lock) = unsafe { self.raw_unchecked(processor) };
+        let (value, is_smaller) = raw.overflowing_sub(region.raw);
+        (lock == region.at && !is_smaller).then_some(value)
+    }
+
+    /// The remembered counter's bits, and the lock's value after.
+    ///
+    /// # Safety
+    ///
+    /// As [`begin_unchecked`](Self::begin_unchecked).
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    unsafe fn raw_unchecked(&self, processor: &P) -> (u64, u64) {
+        // SAFETY: the caller's word.
+        let (raw, page) = unsafe { (processor.read(self.counter.get()), &*self.page.get()) };
+        compiler_fence(Acquire);
+        (raw, page.lock.load(Relaxed).into())
     }
 
     /// The remembered counter's bits, if the page's lock is `remembered`, for which it is right, before, and `at` after. As the lock does not

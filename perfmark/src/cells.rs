@@ -8,70 +8,96 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use crate::arena::Arena;
 use crate::events::EventId;
-use crate::histogram::{Cells, Frozen};
+use crate::histogram::{Cells, Frozen, advance};
 use crate::mark::Mark;
 
 /// One event's figures over one mark's calls on one thread.
 #[derive(Debug)]
 pub(crate) struct EventCells {
-    pub(crate) event: EventId,
-    /// Where the thread's recorder keeps the event's counter.
-    pub(crate) slot: usize,
     /// Every measured call.
     pub(crate) values: Cells,
-    /// Of these, the ones scaled.
+    /// The sum over calls with another call of the same mark around them.
+    pub(crate) nested: AtomicU64,
+    /// The sum of what marked calls inside measured ones cost.
+    pub(crate) inside: AtomicU64,
+    /// Of the measured calls, the ones scaled.
     pub(crate) scaled: AtomicU64,
-    /// The sum over calls without another call of the same mark around them.
-    pub(crate) total: AtomicU64,
-    /// The sum without marked calls inside.
-    pub(crate) own: AtomicU64,
+    /// Calls that ended and were not counted at all.
+    pub(crate) unmeasured: AtomicU64,
+    pub(crate) event: EventId,
+    /// What the probe costs in this event, and how far that varies.
+    pub(crate) probe: Probe,
+}
+
+/// What a mark's probe costs in one event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// What it sees of itself: taken off each call.
+    pub(crate) own: u64,
+    /// What its caller sees of it: taken off the marked calls around.
+    pub(crate) whole: u64,
+    /// How far `own` varies: what is left of an empty call, in nine cases of ten.
+    pub(crate) noise: u64,
+}
+
+impl Probe {
+    /// The larger of each.
+    fn max(self, other: Self) -> Self {
+        Self { own: self.own.max(other.own), whole: self.whole.max(other.whole), noise: self.noise.max(other.noise) }
+    }
 }
 
 impl EventCells {
-    pub(crate) fn new(event: EventId, slot: usize) -> Self {
+    pub(crate) fn new(event: EventId, probe: Probe) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { event, slot, values: Cells::new(), scaled: zero(), total: zero(), own: zero() }
+        let (nested, inside, scaled, unmeasured) = (zero(), zero(), zero(), zero());
+        Self { values: Cells::new(), nested, inside, scaled, unmeasured, event, probe }
     }
 }
 
 /// One mark's figures on one thread.
 #[derive(Debug)]
 pub(crate) struct MarkCells {
-    pub(crate) mark: &'static Mark,
-    /// Calls begun.
-    pub(crate) entered: AtomicU64,
-    /// Calls ended, in every way.
-    pub(crate) finished: AtomicU64,
+    pub(crate) events: Box<[EventCells]>,
+    /// Calls begun and not ended.
+    pub(crate) open: AtomicU64,
     /// Calls that a panic ended.
     pub(crate) unwound: AtomicU64,
-    pub(crate) events: Box<[EventCells]>,
+    pub(crate) mark: &'static Mark,
     next: *const Self,
 }
 
 impl MarkCells {
     pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { mark, entered: zero(), finished: zero(), unwound: zero(), events, next: ptr::null() }
+        Self { events, open: zero(), unwound: zero(), mark, next: ptr::null() }
     }
 
-    /// Notes that a call ended: after what it left in the cells, so that a reader who sees the call sees that, too.
-    #[inline]
-    pub(crate) fn finish(&self) {
-        self.finished.store(self.finished.load(Relaxed) + 1, Release);
-    }
-
-    /// Adds what is here to `totals`. Calls are read before values, so that a call that ends meanwhile is not taken for unmeasured.
-    pub(crate) fn add_to(&self, totals: &mut Totals) {
-        let finished = self.finished.load(Acquire);
-        totals.calls += finished;
-        totals.unwound += self.unwound.load(Relaxed);
-        totals.in_flight += self.entered.load(Relaxed).saturating_sub(finished);
+    /// Notes calls that ended and were not counted in any event.
+    pub(crate) fn add_unmeasured(&self, calls: u64) {
         for cells in &self.events {
+            advance(&cells.unmeasured, calls);
+        }
+    }
+
+    /// Adds what is here to `totals`. The first event is written last: every call seen there is seen in the others, too.
+    pub(crate) fn add_to(&self, totals: &mut Totals) {
+        totals.unwound += self.unwound.load(Relaxed);
+        totals.calls += self.unwound.load(Relaxed);
+        totals.in_flight += self.open.load(Relaxed);
+        for (n, cells) in self.events.iter().enumerate() {
+            let unmeasured = cells.unmeasured.load(Relaxed);
             let figures = totals.event(cells.event);
+            let before = figures.values.count;
             cells.values.add_to(&mut figures.values);
+            let measured = figures.values.count - before;
             figures.scaled += cells.scaled.load(Relaxed);
-            figures.total = figures.total.saturating_add(cells.total.load(Relaxed));
-            figures.own = figures.own.saturating_add(cells.own.load(Relaxed));
+            figures.nested = figures.nested.saturating_add(cells.nested.load(Relaxed));
+            figures.inside = figures.inside.saturating_add(cells.inside.load(Relaxed));
+            figures.probe = figures.probe.max(cells.probe);
+            if n == 0 {
+                totals.calls += measured + unmeasured;
+            }
         }
     }
 }
@@ -135,8 +161,21 @@ pub(crate) struct Totals {
 pub(crate) struct Figures {
     pub(crate) values: Frozen,
     pub(crate) scaled: u64,
-    pub(crate) total: u64,
-    pub(crate) own: u64,
+    pub(crate) nested: u64,
+    pub(crate) inside: u64,
+    pub(crate) probe: Probe,
+}
+
+impl Figures {
+    /// The sum over calls without another call of the same mark around them.
+    pub(crate) fn total(&self) -> u128 {
+        self.values.sum.saturating_sub(self.nested.into())
+    }
+
+    /// The sum without marked calls inside.
+    pub(crate) fn own(&self) -> u128 {
+        self.values.sum.saturating_sub(self.inside.into())
+    }
 }
 
 impl Totals {

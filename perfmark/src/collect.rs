@@ -126,17 +126,19 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
 fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: Option<f64>) -> Values {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
     let unit = |value: u64| scale.map_or(value, |scale| (value as f64 * scale).round() as u64);
+    // Sums beyond the range stay at its end.
+    let sum_unit = |sum: u128| unit(u64::try_from(sum).unwrap_or(u64::MAX));
     let frozen = &figures.values;
     let quantile = |numerator, denominator| frozen.quantile(numerator, denominator).map(unit);
-    let sum = unit(frozen.sum);
+    let sum = sum_unit(frozen.sum);
     Values {
         event,
         measured: frozen.count,
         scaled: figures.scaled,
         unmeasured: calls.saturating_sub(frozen.count + totals.unwound),
         sum,
-        total: unit(figures.total),
-        self_sum: Some(unit(figures.own)),
+        total: sum_unit(figures.total()),
+        self_sum: Some(sum_unit(figures.own())),
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),

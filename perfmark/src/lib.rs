@@ -45,7 +45,7 @@
 //! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is without them.
 //! A call whose counter was taken off the processor for a part of the time is scaled and told as such; one not counted at all is left out and
 //! told as unmeasured. A call ended by a panic is counted, and in no figure. Of a recursive function, totals hold the outermost calls only.
-//! The mark's own cost, some hundred instructions a call with counters, is not taken off yet.
+//! The mark's own cost is measured once for each set of events, and taken off: from the call, and from the marked calls around it.
 
 #![deny(unsafe_code)]
 

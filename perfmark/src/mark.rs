@@ -17,6 +17,8 @@ pub struct Mark {
     pub(crate) events: &'static [&'static str],
     /// From 1 on, given at the first call; 0 until then.
     index: AtomicU32,
+    /// Where every thread's table has it: the index, or 0 where that is unknown or beyond the table, or [`OFF`].
+    place: AtomicU32,
     /// The mark called before this one, in the list of those called.
     next: AtomicPtr<Self>,
     /// Calls met while perfmark was at work on their thread: counted only.
@@ -24,6 +26,21 @@ pub struct Mark {
     /// Calls on threads that have no recorder, or none any more: counted only.
     pub(crate) unrecorded: AtomicU64,
 }
+
+/// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at some more cost.
+pub(crate) const PLACES: usize = 1 << 14;
+
+/// In the place's place: calls of the mark do nothing. The only value with the highest bit set, which is quick to tell.
+const OFF: u32 = 1 << 31;
+
+/// Whether the place means that calls do nothing.
+#[inline]
+pub(crate) fn is_off(place: u32) -> bool {
+    place.cast_signed() < 0
+}
+
+/// The index and place of the mark that is in no list.
+const HIDDEN: u32 = 1;
 
 /// What `inventory` collects.
 #[derive(Debug)]
@@ -33,7 +50,7 @@ inventory::collect!(Registered);
 
 /// The marks called so far, last first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
-static INDICES: AtomicU32 = AtomicU32::new(0);
+static INDICES: AtomicU32 = AtomicU32::new(HIDDEN);
 
 impl Mark {
     /// Called by the attribute's expansion alone.
@@ -52,32 +69,56 @@ impl Mark {
             line,
             events,
             index: AtomicU32::new(0),
+            place: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             interrupted: AtomicU64::new(0),
             unrecorded: AtomicU64::new(0),
         }
     }
 
-    /// The mark's place in every thread's table; 0 before its first call.
-    #[inline]
+    /// A mark of perfmark's own, in no list, with the first place.
+    pub(crate) const fn hidden() -> Self {
+        let path = || "";
+        let mark = Self::new("", path, "", 0, &[]);
+        Self { index: AtomicU32::new(HIDDEN), place: AtomicU32::new(HIDDEN), ..mark }
+    }
+
+    /// The mark's number in this process; 0 before its first call.
     pub(crate) fn index(&self) -> u32 {
         self.index.load(Relaxed)
     }
 
-    /// Gives the mark its index and lists it as called, once.
+    /// The mark's place in every thread's table, below [`PLACES`]; 0 where it has none; or [`OFF`].
+    #[inline]
+    pub(crate) fn place(&self) -> u32 {
+        self.place.load(Relaxed)
+    }
+
+    /// Lets calls of the mark do nothing from now on.
+    pub(crate) fn switch_off(&self) {
+        self.place.store(OFF, Relaxed);
+    }
+
+    /// Gives the mark its index and place and lists it as called, once.
     ///
     /// The list is threaded through the marks themselves, without a lock, so that a fork in the middle leaves it whole.
-    pub(crate) fn register(&'static self) -> u32 {
+    pub(crate) fn register(&'static self) {
+        if self.index() != 0 {
+            return;
+        }
         let fresh = INDICES.fetch_add(1, Relaxed) + 1;
-        if let Err(index) = self.index.compare_exchange(0, fresh, Relaxed, Relaxed) {
-            return index;
+        if self.index.compare_exchange(0, fresh, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        if (fresh as usize) < PLACES {
+            self.place.store(fresh, Relaxed);
         }
         let this = ptr::from_ref(self).cast_mut();
         let mut head = CALLED.load(Relaxed);
         loop {
             self.next.store(head, Relaxed);
             match CALLED.compare_exchange_weak(head, this, Release, Relaxed) {
-                Ok(_) => return fresh,
+                Ok(_) => return,
                 Err(now) => head = now,
             }
         }

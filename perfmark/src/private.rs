@@ -4,34 +4,34 @@ pub use crate::__perfmark_mark as mark;
 
 #[cfg(feature = "record")]
 mod recording {
-    use std::marker::PhantomData;
-
     pub use inventory;
 
+    use crate::mark;
     pub use crate::mark::{Mark, Registered};
-    use crate::recorder::{self, Token};
-    use crate::start;
+    use crate::recorder::{self, Call};
 
     /// One call of a mark, ended when dropped; it belongs to the thread that made it.
+    ///
+    /// ```compile_fail
+    /// fn sent<T: Send>() {}
+    /// sent::<perfmark::private::Guard>();
+    /// ```
     #[derive(Debug)]
-    pub struct Guard {
-        token: Token,
-        this_thread: PhantomData<*const ()>,
-    }
+    pub struct Guard(Call);
 
     /// Begins a call. Switched off it is a load and a branch.
     #[inline]
     #[must_use]
     pub fn enter(mark: &'static Mark) -> Guard {
-        let token = if start::is_off() { 0 } else { recorder::enter(mark) };
-        Guard { token, this_thread: PhantomData }
+        let place = mark.place();
+        Guard(if mark::is_off(place) { Call::NONE } else { recorder::enter(mark, place) })
     }
 
     impl Drop for Guard {
         #[inline]
         fn drop(&mut self) {
-            if self.token != 0 {
-                recorder::leave(self.token);
+            if self.0.is_open() {
+                recorder::leave(&self.0);
             }
         }
     }

@@ -74,7 +74,7 @@ impl Registry {
     pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
         let mut threads = self.lock();
         for mark in cells.iter() {
-            mark.finished.store(mark.entered.load(Relaxed), Relaxed);
+            mark.add_unmeasured(mark.open.swap(0, Relaxed));
         }
         threads.retired.add(cells);
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));

@@ -20,7 +20,8 @@ fn counts(name: &str) -> (u64, u64, u64, u64) {
 
 #[perfmark(time)]
 fn recursive(depth: u32) -> u32 {
-    if depth == 0 { black_box(0) } else { 1 + recursive(depth - 1) }
+    let work: u32 = (0..10_000).map(|n| black_box(n) & 1).sum();
+    if depth == 0 { work - 5_000 } else { 1 + recursive(depth - 1) }
 }
 
 #[test]

@@ -380,7 +380,7 @@ fn descriptors_are_closed_when_threads_end() {
 }
 
 /// How far the two ways may differ: by the instructions that read(2) itself takes in user mode.
-const READ_2: u64 = if cfg!(debug_assertions) { 2_000 } else { 100 };
+const READ_2: u64 = if cfg!(debug_assertions) { 2_000 } else { 200 };
 
 fn user_reads_and_read_2_agree() {
     let counted = |read: &str| {

@@ -14,12 +14,13 @@ const PLACE_BITS: u32 = 5;
 
 /// The octave and the place of `value`.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "masked to five bits")]
+#[expect(clippy::cast_possible_truncation, reason = "at most 64 octaves")]
 pub(super) fn of(value: u64) -> (usize, usize) {
-    let bits = u64::BITS - (value | (PLACES as u64 - 1)).leading_zeros();
-    let octave = bits - PLACE_BITS;
-    let shift = octave.saturating_sub(1);
-    (octave as usize, ((value >> shift) & (PLACES as u64 - 1)) as usize)
+    const SHIFTED: u64 = (u64::BITS - (PLACE_BITS + 1)) as u64;
+    // The six highest bits of a value of more than six; of these the first is 1, and adds the octave that it opens.
+    let shift = SHIFTED - u64::from((value | ((1 << (PLACE_BITS + 1)) - 1)).leading_zeros());
+    let bits = value >> shift;
+    ((shift + (bits >> PLACE_BITS)) as usize, bits as usize % PLACES)
 }
 
 /// The values in a bucket.

@@ -17,6 +17,7 @@ type Octave = [AtomicU64; PLACES];
 /// A histogram with its totals. 256 bytes more for each octave that a value fell in.
 #[derive(Debug)]
 pub(crate) struct Cells {
+    /// Wraps.
     sum: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
@@ -33,39 +34,41 @@ impl Cells {
         }
     }
 
-    /// Adds a value; not where there is no memory for it. Only the thread that owns these cells may call it, always with the same
-    /// arena, which outlives them. Sums stay at `u64::MAX` instead of wrapping.
+    /// The bucket of a value. None if no value fell in its octave yet.
     #[inline]
-    pub(crate) fn add(&self, value: u64, arena: &Arena) {
+    pub(crate) fn bucket(&self, value: u64) -> Option<Bucket<'_>> {
         let (octave, place) = bucket::of(value);
-        let mut counts = self.octaves[octave].load(Relaxed);
+        // SAFETY: every value's octave is one of these, as a test of `bucket` has it.
+        let counts = unsafe { self.octaves.get_unchecked(octave) }.load(Relaxed);
         if counts.is_null() {
-            counts = match self.grow(octave, arena) {
-                Some(counts) => counts,
-                None => return,
-            };
+            return None;
         }
         // SAFETY: an octave lives as long as the arena, and so as its cells.
-        advance(unsafe { &(*counts)[place] }, 1);
-        advance(&self.sum, value);
-        if value < self.min.load(Relaxed) {
-            self.min.store(value, Relaxed);
-        }
-        if value > self.max.load(Relaxed) {
-            self.max.store(value, Relaxed);
-        }
+        Some(Bucket { cells: self, count: unsafe { &(*counts)[place] }, value })
     }
 
+    /// The bucket of a value; None where there is no memory for it. Only the thread that owns these cells may call it, always with the same
+    /// arena, which outlives them.
     #[cold]
-    #[inline(never)]
-    fn grow(&self, octave: usize, arena: &Arena) -> Option<*mut Octave> {
-        let counts = arena.take::<Octave>()?.as_ptr();
-        self.octaves[octave].store(counts, Release);
-        Some(counts)
+    pub(crate) fn grow(&self, value: u64, arena: &Arena) -> Option<Bucket<'_>> {
+        let (octave, _) = bucket::of(value);
+        if self.octaves[octave].load(Relaxed).is_null() {
+            self.octaves[octave].store(arena.take::<Octave>()?.as_ptr(), Release);
+        }
+        self.bucket(value)
+    }
+
+    /// Values and their sum, as far as it goes; for the thread that writes.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        let octaves = self.octaves.iter().map(|counts| counts.load(Relaxed)).filter(|counts| !counts.is_null());
+        // SAFETY: an octave lives as long as the arena, and so as its cells.
+        let counts = octaves.flat_map(|counts| unsafe { &*counts }).map(|count| count.load(Relaxed));
+        (counts.sum(), self.sum.load(Relaxed))
     }
 
     /// Adds what is here to `frozen`.
     pub(crate) fn add_to(&self, frozen: &mut Frozen) {
+        let mut near = 0;
         for (octave, counts) in self.octaves.iter().enumerate() {
             let counts = counts.load(Acquire);
             if counts.is_null() {
@@ -73,10 +76,46 @@ impl Cells {
             }
             // SAFETY: an octave lives as long as the arena, and so as its cells.
             for (place, count) in unsafe { &*counts }.iter().enumerate() {
-                frozen.add_bucket(octave, place, count.load(Relaxed));
+                let count = count.load(Acquire);
+                near += u128::from(*bucket::values(octave, place).start()) * u128::from(count);
+                frozen.add_bucket(octave, place, count);
             }
         }
-        frozen.add_totals(self.sum.load(Relaxed), self.min.load(Relaxed), self.max.load(Relaxed));
+        frozen.add_totals(whole_sum(self.sum.load(Relaxed), near), self.min.load(Relaxed), self.max.load(Relaxed));
+    }
+}
+
+/// A sum of which the low 64 bits are known, and that it is at least `near`, and at most a 32nd more: so up to 2^69 it is known as a whole.
+fn whole_sum(low: u64, near: u128) -> u128 {
+    const WRAP: u128 = 1 << 64;
+    // While a thread adds, its sum may be a value behind or ahead: the nearest one is meant.
+    let wraps = (near.saturating_sub(u128::from(low)) + WRAP / 2) / WRAP;
+    u128::from(low) + wraps * WRAP
+}
+
+/// Where a value is to be counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Bucket<'a> {
+    cells: &'a Cells,
+    count: &'a AtomicU64,
+    value: u64,
+}
+
+impl Bucket<'_> {
+    /// Adds the value. Only the thread that owns the cells may call it.
+    ///
+    /// The count is stored last, and released: who sees the call sees what it added.
+    #[inline]
+    pub(crate) fn add(self) {
+        let Self { cells, count, value } = self;
+        cells.sum.store(cells.sum.load(Relaxed).wrapping_add(value), Relaxed);
+        // SAFETY: this thread alone writes them, so that it may read them together.
+        let (min, max) = unsafe { (*cells.min.as_ptr(), *cells.max.as_ptr()) };
+        if value < min || value > max {
+            cells.min.store(min.min(value), Relaxed);
+            cells.max.store(max.max(value), Relaxed);
+        }
+        count.store(count.load(Relaxed) + 1, Release);
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct Frozen {
     /// By octave and place: the order of the values.
     buckets: BTreeMap<(usize, usize), u64>,
     pub(crate) count: u64,
-    pub(crate) sum: u64,
+    pub(crate) sum: u128,
     range: Option<(u64, u64)>,
 }
 
@@ -23,7 +23,7 @@ impl Frozen {
     }
 
     /// `min` above `max` means that there was no value yet.
-    pub(super) fn add_totals(&mut self, sum: u64, min: u64, max: u64) {
+    pub(super) fn add_totals(&mut self, sum: u128, min: u64, max: u64) {
         self.sum = self.sum.saturating_add(sum);
         if min <= max {
             let (low, high) = self.range.unwrap_or((min, max));
@@ -72,7 +72,7 @@ mod tests {
     fn frozen(values: &[u64]) -> Frozen {
         let (arena, cells, mut frozen) = (Arena::new(), Cells::new(), Frozen::default());
         for &value in values {
-            cells.add(value, &arena);
+            cells.grow(value, &arena).expect("memory").add();
         }
         cells.add_to(&mut frozen);
         frozen
@@ -95,7 +95,7 @@ mod tests {
             let frozen = frozen(&values);
             values.sort_unstable();
             assert_eq!(frozen.count, values.len() as u64);
-            assert_eq!(frozen.sum, values.iter().fold(0, |sum, &value| u64::saturating_add(sum, value)));
+            assert_eq!(frozen.sum, values.iter().map(|&value| u128::from(value)).sum());
             assert_eq!((frozen.min(), frozen.max()), (values.first().copied(), values.last().copied()));
             for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
@@ -112,7 +112,7 @@ mod tests {
         let mut merged = frozen(&one);
         let (arena, cells) = (Arena::new(), Cells::new());
         for &value in &two {
-            cells.add(value, &arena);
+            cells.grow(value, &arena).expect("memory").add();
         }
         cells.add_to(&mut merged);
         Cells::new().add_to(&mut merged);
@@ -126,7 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn sums_stop_at_the_end_of_the_range() {
-        assert_eq!(frozen(&[u64::MAX, u64::MAX, 1]).sum, u64::MAX);
+    fn sums_beyond_64_bits_are_exact() {
+        assert_eq!(frozen(&[u64::MAX, u64::MAX, 1]).sum, 2 * u128::from(u64::MAX) + 1);
+        let large: Vec<u64> = (0..100_000).map(|n| 1_000_000_000_000_000 + n).collect();
+        assert_eq!(frozen(&large).sum, large.iter().map(|&value| u128::from(value)).sum());
     }
 }

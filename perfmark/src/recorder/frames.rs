@@ -2,83 +2,158 @@
 //!
 //! A guard holds only the serial number of its frame. So one that is dropped late, out of order, or in a forked child, finds that its
 //! frame is gone, and one that was forgotten is noticed by the next one below it.
+//!
+//! A frame is a span for each event of its mark, and a header behind them, so that the innermost call's header is always found next to
+//! the stack's end.
+#![allow(unsafe_code, reason = "a stack of frames of different sizes")]
 
-use perfmark_rdpmc::Delta;
+use std::iter::Zip;
+use std::slice;
 
-use super::sources::Begin;
-use crate::cells::MarkCells;
+use perfmark_rdpmc::{Delta, Region};
 
-/// Calls of marks inside one another, at most.
-const DEPTH: usize = 512;
-/// Events of all these together, at most.
-const READINGS: usize = 4 * DEPTH;
+use super::plan::{Plan, Planned};
 
-/// One open call.
-#[derive(Clone, Copy)]
-pub(super) struct Frame {
-    serial: u64,
-    pub(super) cells: *const MarkCells,
-    /// Where its readings begin.
-    first: usize,
-    /// Whether a panic was under way when it began.
-    pub(super) panicking: bool,
-}
+/// What a guard holds: the serial number of its frame, perhaps with [`SLOW`]; 0 for a call that has none.
+pub(crate) type Token = u64;
+
+pub(super) const NO_FRAME: Token = 0;
+
+/// In a token or in a header, not in both: the call ends by the long way.
+pub(super) const SLOW: u64 = 1 << 63;
+/// In a header: a panic was under way when the call began.
+pub(super) const PANICKING: u64 = 1 << 62;
+/// The rest: what is counted up at each call.
+pub(super) const SERIAL: u64 = PANICKING - 1;
 
 /// One event of one open call.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(super) struct Span {
-    pub(super) begin: Begin,
-    /// What the call cost, once it is ended.
-    pub(super) delta: Delta,
-    /// What the slot held for the call around this one.
-    pub(super) outer: u64,
+    /// Where the event's counter was.
+    pub(super) region: Region,
+    /// Where the tick counter was; on the way from the short way of ending to the long one, what was counted.
+    pub(super) value: u64,
+    /// What the slot's `inside` was.
+    pub(super) inside: u64,
+    /// What the slot's `cost` was, on a thread that keeps it.
+    pub(super) cost: u64,
+    /// On the long way of ending: what was counted, once it is read.
+    pub(super) delta: Option<Delta>,
 }
 
-/// The stack. Zeroes are an empty one.
-pub(super) struct Frames {
-    depth: usize,
-    readings: usize,
-    serial: u64,
-    open: [Frame; DEPTH],
-    spans: [Span; READINGS],
+/// What stands behind a frame's spans.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) serial: u64,
+    pub(super) plan: *const Plan,
 }
 
-impl Frames {
-    /// Opens a frame and gives its serial number, which is never 0, and its spans; None if the stack is full.
-    #[inline]
-    pub(super) fn push(&mut self, cells: &MarkCells, panicking: bool) -> Option<(u64, &mut [Span])> {
-        let first = self.readings;
-        let end = first + cells.events.len();
-        let frame = self.open.get_mut(self.depth)?;
-        let spans = self.spans.get_mut(first..end)?;
-        self.serial += 1;
-        *frame = Frame { serial: self.serial, cells, first, panicking };
-        self.depth += 1;
-        self.readings = end;
-        Some((self.serial, spans))
+/// Room for this many frames of four events.
+const FRAMES: usize = 512;
+const SPANS: usize = 4 * FRAMES;
+
+/// Where frames are. Zeroes are not set up.
+#[repr(C)]
+pub(super) struct Stack {
+    /// The end of the innermost frame.
+    pub(super) end: *mut Span,
+    /// Calls that had a frame so far.
+    pub(super) serial: u64,
+    /// No frame ends beyond it.
+    pub(super) limit: *mut Span,
+    first: *mut Span,
+}
+
+/// The room that frames are in. The first word is no frame's: it stands where the header below the first frame would.
+#[repr(C)]
+pub(super) struct Space {
+    nothing: Header,
+    spans: [Span; SPANS],
+    headers: [Header; FRAMES],
+}
+
+impl Stack {
+    /// Empties the stack, whose frames are in that space from now on.
+    pub(super) fn set_up(&mut self, space: *mut Space) {
+        // SAFETY: within the space: the headers follow the spans.
+        unsafe {
+            self.first = (&raw mut (*space).spans).cast();
+            self.limit = (&raw mut (*space).headers).add(1).cast();
+        }
+        self.end = self.first;
     }
 
-    /// The frame of that serial number, and its spans, if it is the innermost.
+    /// Whether a frame of that many spans has no room.
     #[inline]
-    pub(super) fn top(&mut self, serial: u64) -> Option<(Frame, &mut [Span])> {
-        let frame = *self.open.get(self.depth.wrapping_sub(1))?;
-        if frame.serial != serial {
+    pub(super) fn is_full(&self, spans: usize) -> bool {
+        let end = self.end.wrapping_add(spans).cast::<Header>().wrapping_add(1);
+        end > self.limit.cast()
+    }
+
+    /// The innermost frame. None if there is none.
+    pub(super) fn innermost(&mut self) -> Option<Frame> {
+        if self.end == self.first {
             return None;
         }
-        Some((frame, self.spans.get_mut(frame.first..self.readings)?))
+        // SAFETY: the end of the innermost frame.
+        Some(unsafe { Frame::ending_at(self.end) })
     }
 
-    /// Takes the innermost frame off.
+    /// All frames, the innermost first.
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = Frame> {
+        let first = self.first;
+        std::iter::successors(self.innermost(), move |frame| {
+            let end = frame.spans;
+            // SAFETY: a frame begins where the one below it ends.
+            (end != first).then(|| unsafe { Frame::ending_at(end) })
+        })
+    }
+}
+
+/// A frame on the stack.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    pub(super) spans: *mut Span,
+    pub(super) header: *mut Header,
+}
+
+impl Frame {
+    /// A frame for a call of that many events, above `end`.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<(Frame, &[Span])> {
-        self.depth = self.depth.checked_sub(1)?;
-        let frame = *self.open.get(self.depth)?;
-        let end = std::mem::replace(&mut self.readings, frame.first);
-        Some((frame, self.spans.get(frame.first..end)?))
+    pub(super) fn above(end: *mut Span, spans: usize) -> Self {
+        Self { spans: end, header: end.wrapping_add(spans).cast() }
     }
 
-    /// Whether the frame of that serial number is on the stack, at whatever depth.
-    pub(super) fn contains(&self, serial: u64) -> bool {
-        self.open[..self.depth].iter().any(|frame| frame.serial == serial)
+    /// The frame that ends there.
+    ///
+    /// # Safety
+    ///
+    /// It does, and its plan lives.
+    pub(super) unsafe fn ending_at(end: *mut Span) -> Self {
+        let header = end.cast::<Header>().wrapping_sub(1);
+        // SAFETY: the caller's word.
+        let spans = unsafe { &*(*header).plan }.events.len();
+        Self { spans: header.cast::<Span>().wrapping_sub(spans), header }
+    }
+
+    #[inline]
+    pub(super) fn end(&self) -> *mut Span {
+        self.header.wrapping_add(1).cast()
+    }
+
+    /// The events, each with its span.
+    ///
+    /// # Safety
+    ///
+    /// It is on the stack, and nothing else refers to its spans.
+    pub(super) unsafe fn events<'a>(&self) -> Zip<slice::Iter<'a, Planned>, slice::IterMut<'a, Span>> {
+        // SAFETY: the caller's word; plans live as long as the thread's recorder.
+        let (events, spans) = unsafe {
+            let events = &(*(*self.header).plan).events;
+            (events, slice::from_raw_parts_mut(self.spans, events.len()))
+        };
+        events.iter().zip(spans)
     }
 }

@@ -3,9 +3,11 @@
 mod errno;
 mod sources;
 mod frames;
+mod plan;
 mod probe;
+mod long;
+mod calibrate;
 mod thread_end;
 mod thread;
 
-pub(crate) use probe::Token;
-pub(crate) use thread::{enter, leave, own_work, prepare_process};
+pub(crate) use thread::{Call, enter, leave, own_work, prepare_process};

@@ -1,110 +1,208 @@
-//! The probe: what a marked call executes between finding its thread's state and returning to the program.
-#![allow(unsafe_code, reason = "frames hold pointers to cells that live as long as the thread's")]
+//! The probe: what a marked call executes between finding its thread's state and returning to the program, while nothing is unusual.
+//!
+//! Each function here ends by returning, or by calling one of `long` at its very end: so it saves no registers for what seldom happens.
+#![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
 
+use std::array;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
-use perfmark_rdpmc::Delta;
+use perfmark_rdpmc::{Counter, clock};
 
-use super::frames::{Frame, Frames, Span};
-use super::sources::Slot;
-use crate::arena::Arena;
-use crate::cells::{EventCells, MarkCells};
-use crate::histogram::advance;
+use super::frames::{Frame, Header, NO_FRAME, Span};
+use super::long;
+use super::plan::{Ends, Plan, Planned};
+use super::thread::{Call, Recorder, put_back};
+use crate::cells::EventCells;
+use crate::histogram::{Bucket, advance};
 
-/// What a guard holds: the serial number of its frame, or this.
-pub(crate) type Token = u64;
+/// The two ends for a mark of these events, of which `time` is the first if it is among them.
+pub(super) fn ends(events: &[Planned]) -> Ends {
+    macro_rules! ends {
+        ($($count:literal)*) => {
+            match (events.len(), events.first().is_some_and(|first| first.slot().counter().is_none())) {
+                $(
+                    ($count, false) => ends_of::<$count, false>(),
+                    ($count, true) => ends_of::<$count, true>(),
+                )*
+                _ => long::ENDS,
+            }
+        };
+    }
+    if events.len() > 1 && !Counter::may_be_next() {
+        return long::ENDS;
+    }
+    ends!(1 2 3 4)
+}
 
-pub(super) const NO_FRAME: Token = 0;
+fn ends_of<const N: usize, const TIMED: bool>() -> Ends {
+    Ends { begin: begin::<N, TIMED>, end_leaf: end::<N, TIMED, true>, end: end::<N, TIMED, false> }
+}
+
+/// Reads event `n` at the beginning of a call; false where that takes the long way.
+///
+/// # Safety
+///
+/// The first event is time if `TIMED`, the others are counters, and the events before `n` were just read.
+#[inline]
+unsafe fn begin_event<const TIMED: bool>(events: &[Planned], n: usize, span: &mut Span) -> bool {
+    if TIMED && n == 0 {
+        span.value = clock::ticks();
+        return true;
+    }
+    // SAFETY: the caller's word; the first counter is checked, the others are right behind it.
+    unsafe {
+        let counter = events[n].known_counter();
+        if n == usize::from(TIMED) {
+            counter.begin_unchanged(&mut span.region)
+        } else {
+            counter.begin_next(&mut span.region)
+        }
+    }
+}
+
+/// What event `n` counted since; None where that takes the long way.
+///
+/// # Safety
+///
+/// As [`begin_event`].
+#[inline]
+unsafe fn end_event<const TIMED: bool>(events: &[Planned], n: usize, span: &Span) -> Option<u64> {
+    if TIMED && n == 0 {
+        return clock::ticks().checked_sub(span.value);
+    }
+    // SAFETY: as in `begin_event`.
+    unsafe {
+        let counter = events[n].known_counter();
+        if n == usize::from(TIMED) { counter.end_unchanged(&span.region) } else { counter.end_next(&span.region) }
+    }
+}
 
 /// Opens a frame; the counters are read last.
-#[inline]
-pub(super) fn begin(slots: &mut [Slot], cells: &MarkCells, frames: &mut Frames) -> Token {
-    advance(&cells.entered, 1);
-    let Some((serial, spans)) = frames.push(cells, panicking()) else {
-        // Deeper than the stack: counted, and unmeasured.
-        cells.finish();
-        return NO_FRAME;
-    };
-    for (cells, span) in cells.events.iter().zip(&mut *spans) {
-        span.outer = std::mem::take(&mut slots[cells.slot].inside);
+///
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
+unsafe fn begin<const N: usize, const TIMED: bool>(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    loop {
+        // First of all, where little has to be kept over the call that this can be.
+        if panicking() {
+            // SAFETY: the caller's word.
+            return unsafe { long::begin(recorder, plan) };
+        }
+        // SAFETY: the caller's word.
+        let (stack, events, cells) =
+            unsafe { (&mut (*recorder).stack, &*(&raw const *(*plan).events).cast::<[Planned; N]>(), &*(*plan).cells) };
+        if stack.is_full(N) {
+            // SAFETY: the caller's word.
+            return unsafe { long::begin(recorder, plan) };
+        }
+        let frame = Frame::above(stack.end, N);
+        // SAFETY: there is room for it.
+        let spans = unsafe { &mut *frame.spans.cast::<[Span; N]>() };
+        let serial = stack.serial + 1;
+        // SAFETY: as above.
+        unsafe { frame.header.write(Header { serial, plan }) };
+        (stack.end, stack.serial) = (frame.end(), serial);
+        cells.open.store(cells.open.load(Relaxed) + 1, Relaxed);
+        let is_read = spans.iter_mut().enumerate().all(|(n, span)| {
+            span.inside = events[n].slot().inside.get();
+            // SAFETY: the events are read in their order.
+            unsafe { begin_event::<TIMED>(events, n, span) }
+        });
+        // SAFETY: the frame is open.
+        if is_read || !unsafe { long::look_again(recorder, plan) } {
+            // SAFETY: the caller's word.
+            return unsafe { put_back(recorder, serial) };
+        }
     }
-    for (cells, span) in cells.events.iter().zip(spans) {
-        slots[cells.slot].begin(&mut span.begin);
-    }
-    serial
 }
 
-/// Closes the innermost frame if it is the token's; the counters are read first.
-#[inline]
-pub(super) fn end(slots: &mut [Slot], frames: &mut Frames, arena: &Arena, token: Token) -> bool {
-    let Some((frame, spans)) = frames.top(token) else { return false };
-    // SAFETY: a frame's cells live as long as the thread's.
-    let cells = unsafe { &*frame.cells };
-    for (cells, span) in cells.events.iter().zip(&mut *spans) {
-        span.delta = slots[cells.slot].end(&span.begin);
+/// Closes the innermost frame; the counters are read first.
+///
+/// # Safety
+///
+/// As [`End`](super::plan::End) has it; the call has `N` events, and is a leaf if it says so.
+unsafe fn end<const N: usize, const TIMED: bool, const IS_LEAF: bool>(recorder: *mut Recorder, header: *mut Header) {
+    if panicking() {
+        // SAFETY: the caller's word.
+        return unsafe { long::end(recorder, header) };
     }
-    let unwound = panicking() && !frame.panicking;
-    let outermost = cells.entered.load(Relaxed).wrapping_sub(cells.finished.load(Relaxed)) == 1;
-    for (cells, span) in cells.events.iter().zip(spans) {
-        account(cells, span, &mut slots[cells.slot], arena, outermost, unwound);
+    let frame = Frame { spans: header.cast::<Span>().wrapping_sub(N), header };
+    // SAFETY: the caller's word.
+    let (spans, plan) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), &*(*header).plan) };
+    // SAFETY: the caller's word.
+    let events = unsafe { &*(&raw const *plan.events).cast::<[Planned; N]>() };
+    let mut counted = [0; N];
+    for n in 0..N {
+        // SAFETY: the events are read in their order.
+        match unsafe { end_event::<TIMED>(events, n, &spans[n]) } {
+            Some(value) => counted[n] = value,
+            // SAFETY: the caller's word.
+            None => return unsafe { long::end(recorder, header) },
+        }
     }
-    if unwound {
-        advance(&cells.unwound, 1);
+    // SAFETY: the caller's word.
+    let inside = if IS_LEAF { 0 } else { unsafe { (*recorder).stack.serial - (*header).serial } };
+    // SAFETY: the caller's word.
+    let is_accounted = unsafe { account::<N, IS_LEAF>(plan, spans, &counted, inside) };
+    if !is_accounted {
+        for (span, counted) in spans.iter_mut().zip(counted) {
+            span.value = counted;
+        }
+        // SAFETY: the caller's word.
+        return unsafe { long::end_from(recorder, header, true) };
     }
-    cells.finish();
-    frames.pop();
+    // SAFETY: the caller's word.
+    unsafe { (*recorder).stack.end = frame.spans };
+    // SAFETY: the caller's word.
+    unsafe { put_back(recorder, NO_FRAME) };
+}
+
+/// Adds a call to its cells, and to what the call around it has inside. False, and nothing is changed, if a histogram has to grow first.
+///
+/// # Safety
+///
+/// The plan has `N` events and is of a thread that is alive. A leaf is a call without marked calls inside: `inside` is how many there were.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "a part of `end`")]
+unsafe fn account<const N: usize, const IS_LEAF: bool>(
+    plan: &Plan,
+    spans: &[Span; N],
+    counted: &[u64; N],
+    inside: u64,
+) -> bool {
+    // SAFETY: the caller's word.
+    let (events, cells) = unsafe { (&*(&raw const *plan.events).cast::<[Planned; N]>(), &*plan.cells) };
+    // SAFETY: the caller's word.
+    let event_cells = unsafe { &*(&raw const *cells.events).cast::<[EventCells; N]>() };
+    let net: [u64; N] = array::from_fn(|n| {
+        let planned = &events[n];
+        let probes = if IS_LEAF { 0 } else { inside.wrapping_mul(planned.whole.get()) };
+        counted[n].saturating_sub(planned.own.get().wrapping_add(probes))
+    });
+    let buckets: [Option<Bucket<'_>>; N] = array::from_fn(|n| event_cells[n].values.bucket(net[n]));
+    if buckets.iter().any(Option::is_none) {
+        return false;
+    }
+    let open = cells.open.load(Relaxed) - 1;
+    cells.open.store(open, Relaxed);
+    // The first event last: who sees a call there sees it in all.
+    for n in (0..N).rev() {
+        let (value, slot) = (net[n], events[n].slot());
+        if IS_LEAF {
+            slot.inside.set(slot.inside.get().wrapping_add(value));
+        } else {
+            let inside = slot.inside.get().wrapping_sub(spans[n].inside);
+            advance(&event_cells[n].inside, inside.min(value));
+            slot.inside.set(spans[n].inside.wrapping_add(value));
+        }
+        if open != 0 {
+            advance(&event_cells[n].nested, value);
+        }
+        if let Some(bucket) = buckets[n] {
+            bucket.add();
+        }
+    }
     true
-}
-
-/// Adds one event of a call to its cells, and to what the call around it has inside.
-#[inline]
-fn account(cells: &EventCells, span: &Span, slot: &mut Slot, arena: &Arena, outermost: bool, unwound: bool) {
-    let inside = slot.inside;
-    let value = match span.delta {
-        Delta::Exact(value) => value,
-        Delta::Scaled { estimate, .. } => {
-            if !unwound {
-                advance(&cells.scaled, 1);
-            }
-            estimate
-        }
-        Delta::Unmeasured => {
-            slot.inside = span.outer.saturating_add(inside);
-            return;
-        }
-    };
-    slot.inside = span.outer.saturating_add(value);
-    if unwound {
-        return;
-    }
-    cells.values.add(value, arena);
-    advance(&cells.own, value.saturating_sub(inside));
-    if outermost {
-        advance(&cells.total, value);
-    }
-}
-
-/// A guard whose frame is not the innermost: the ones above it were never ended. They are counted, and unmeasured; or its own frame is
-/// gone already, and there is nothing to do.
-#[cold]
-#[inline(never)]
-pub(super) fn end_out_of_order(slots: &mut [Slot], frames: &mut Frames, arena: &Arena, token: Token) {
-    if !frames.contains(token) {
-        return;
-    }
-    while !end(slots, frames, arena, token) {
-        let Some((frame, spans)) = frames.pop() else { return };
-        abandon(slots, &frame, spans);
-    }
-}
-
-fn abandon(slots: &mut [Slot], frame: &Frame, spans: &[Span]) {
-    // SAFETY: a frame's cells live as long as the thread's.
-    let cells = unsafe { &*frame.cells };
-    for (cells, span) in cells.events.iter().zip(spans) {
-        let slot = &mut slots[cells.slot];
-        slot.inside = slot.inside.saturating_add(span.outer);
-    }
-    cells.finish();
 }

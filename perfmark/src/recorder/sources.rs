@@ -1,65 +1,58 @@
 //! A thread's counters: each distinct event once, opened by the first mark that asks for it, shared by all.
 
-use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
+use std::cell::Cell;
+
+use perfmark_rdpmc::{Attr, Counter, Event};
 
 use crate::config::{ReadMode, config};
 use crate::events::{EventId, Events, What};
 
-/// Where an event's values come from.
-#[derive(Debug)]
-enum Source {
-    Ticks,
-    // Boxed: a slot stays small enough for a few to share a cache line.
-    Counter(Box<Counter>),
-}
-
 /// An event of this thread.
 #[derive(Debug)]
 pub(super) struct Slot {
-    event: EventId,
+    pub(super) event: EventId,
     /// None where it cannot be had.
-    source: Option<Source>,
-    /// What marked calls inside the innermost open call cost, as far as they ended.
-    pub(super) inside: u64,
+    pub(super) source: Option<Source>,
+    /// The sum of what calls cost that ended, but for what they had inside: it grows by a call's cost from where it was at its beginning.
+    pub(super) inside: Cell<u64>,
+    /// The sum of what probes cost, on a thread whose marks have several sets of events.
+    pub(super) cost: Cell<u64>,
 }
 
-/// The beginning of a call, as its event's source has it.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Begin {
-    ticks: u64,
-    region: Region,
+/// A thread's slots. Each stays where it is.
+#[allow(clippy::vec_box, reason = "pointers to them are kept")]
+pub(super) type Slots = Vec<Box<Slot>>;
+
+/// Where an event's values come from.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a counter is as near as can be, and ticks are one slot of a thread's")]
+pub(super) enum Source {
+    Ticks,
+    Counter {
+        counter: Counter,
+        /// Whether user space reads it.
+        is_user: bool,
+    },
 }
 
 impl Slot {
-    #[inline]
-    pub(super) fn begin(&self, begin: &mut Begin) {
+    /// None for ticks.
+    pub(super) fn counter(&self) -> Option<&Counter> {
         match &self.source {
-            Some(Source::Counter(counter)) => {
-                if !counter.begin_unchanged(&mut begin.region) {
-                    counter.begin(&mut begin.region);
-                    // Once more, so that the beginning is followed by the same instructions always.
-                    _ = counter.begin_unchanged(&mut begin.region);
-                }
-            }
-            Some(Source::Ticks) | None => begin.ticks = clock::ticks(),
+            Some(Source::Counter { counter, .. }) => Some(counter),
+            Some(Source::Ticks) | None => None,
         }
     }
 
-    /// What was counted since.
-    #[inline]
-    pub(super) fn end(&self, begin: &Begin) -> Delta {
-        match &self.source {
-            Some(Source::Counter(counter)) => counter.end(&begin.region),
-            // Ticks that run backwards, on CPUs that do not agree, are no time.
-            Some(Source::Ticks) => clock::ticks().checked_sub(begin.ticks).map_or(Delta::Unmeasured, Delta::Exact),
-            None => Delta::Unmeasured,
-        }
+    /// Whether read(2) alone tells.
+    pub(super) fn is_kernels(&self) -> bool {
+        matches!(self.source, Some(Source::Counter { is_user: false, .. }))
     }
 }
 
 /// The slots for `wanted`, as far as the events can be had on this thread, opened where they are new; `time` alone if none can.
-pub(super) fn slots_for(wanted: &[What], slots: &mut Vec<Slot>, events: &Events) -> Vec<(EventId, usize)> {
-    let mut had: Vec<(EventId, usize)> = Vec::new();
+pub(super) fn slots_for(wanted: &[What], slots: &mut Slots, events: &Events) -> Vec<usize> {
+    let mut had = Vec::new();
     for what in wanted {
         // One event under two names is one event.
         if let Some(slot) = slot_for(what, slots, events)
@@ -75,13 +68,14 @@ pub(super) fn slots_for(wanted: &[What], slots: &mut Vec<Slot>, events: &Events)
     had
 }
 
-fn slot_for(what: &What, slots: &mut Vec<Slot>, events: &Events) -> Option<(EventId, usize)> {
+fn slot_for(what: &What, slots: &mut Slots, events: &Events) -> Option<usize> {
     let event = events.id(what);
     let at = slots.iter().position(|slot| slot.event == event).unwrap_or_else(|| {
-        slots.push(Slot { event, source: open(what, event, events), inside: 0 });
+        let source = open(what, event, events);
+        slots.push(Box::new(Slot { event, source, inside: Cell::new(0), cost: Cell::new(0) }));
         slots.len() - 1
     });
-    slots[at].source.is_some().then_some((event, at))
+    slots[at].source.is_some().then_some(at)
 }
 
 /// Opens the event, and notes for the report what became of it.
@@ -103,7 +97,8 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
         }
     };
     let why_syscall = why_not_user(&counter, id, events);
-    if why_syscall.is_some() {
+    let is_user = why_syscall.is_none();
+    if !is_user {
         counter.read_by_kernel_only();
     }
     events.with(id, |entry| match why_syscall {
@@ -113,7 +108,7 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
             entry.why_syscall.get_or_insert(why);
         }
     });
-    Some(Source::Counter(Box::new(counter)))
+    Some(Source::Counter { counter, is_user })
 }
 
 /// The reason for reading `counter` by read(2), if there is one.

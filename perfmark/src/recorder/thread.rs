@@ -1,10 +1,11 @@
 //! A thread's state, and how the two ends of a marked call find it.
 //!
 //! A thread's recorder lies in memory of its own that a fork wipes: zeroes mean that it is not set up, so a forked child starts cold
-//! without being told. It is found through a thread-local without a destructor, which stays readable while later destructors run.
+//! without being told. It is found through a thread-local without a destructor, which stays readable while later destructors run. A probe
+//! takes it out of there, so that a mark met in a signal handler meanwhile finds none.
 #![allow(unsafe_code, reason = "raw pointers to state that outlives thread-locals")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
@@ -12,207 +13,456 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
-use super::frames::Frames;
-use super::probe::{NO_FRAME, Token, begin, end, end_out_of_order};
-use super::sources::{self, Slot};
-use super::{errno::KeepErrno, thread_end};
-use crate::cells::{EventCells, MarkCells, ThreadCells};
+use super::calibrate::{self, Calibrated, Cost, EMPTY, Key, Moment};
+use super::frames::{Header, NO_FRAME, SERIAL, Space, Stack, Token};
+use super::plan::{Plan, Planned};
+use super::sources::{self, Slot, Slots};
+use super::{errno::KeepErrno, long, probe, thread_end};
+use crate::arena::Arena;
+use crate::cells::{EventCells, MarkCells, Probe, ThreadCells};
 use crate::config::config;
 use crate::events::{What, events};
-use crate::mark::Mark;
+use crate::mark::{Mark, PLACES};
 use crate::registry::registry;
 use crate::{per_process, start};
 
 /// What the thread is doing, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// The program's own work.
+    /// The program's own work, or one end of a marked call: then the recorder is taken out.
     Program,
-    /// One end of a marked call: a mark met now is in a signal handler.
-    Probe,
     /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's.
     Own,
     /// The thread's cells are folded; calls are only counted.
     Ended,
 }
 
-struct Thread {
-    doing: Cell<Doing>,
+pub(super) struct Thread {
+    /// Null if there is none yet, while a probe has taken it out, and while the thread does perfmark's own work.
     recorder: Cell<*mut Recorder>,
+    /// The same, but never taken out.
+    home: Cell<*mut Recorder>,
+    doing: Cell<Doing>,
 }
 
 thread_local! {
-    static THREAD: Thread =
-        const { Thread { doing: Cell::new(Doing::Program), recorder: Cell::new(ptr::null_mut()) } };
+    static THREAD: Thread = const {
+        Thread {
+            recorder: Cell::new(ptr::null_mut()),
+            home: Cell::new(ptr::null_mut()),
+            doing: Cell::new(Doing::Program),
+        }
+    };
 }
 
 /// A thread's state. Zeroes are one not set up.
-struct Recorder {
+#[repr(C)]
+pub(super) struct Recorder {
+    pub(super) stack: Stack,
+    /// Where it is taken out of, and put back.
+    thread: *const Thread,
     /// Null while not set up.
     books: *mut Books,
-    frames: Frames,
+    /// This thread's plans by the mark's place; null where the mark was not called.
+    plans: [*const Plan; PLACES],
+    space: Space,
 }
 
 /// The part on the heap.
 struct Books {
-    /// This thread's cells by the mark's index; null where the mark was not called.
-    marks: Vec<*const MarkCells>,
-    slots: Vec<Slot>,
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    plans: Vec<Box<Plan>>,
+    slots: Slots,
+    /// Whether its marks have several sets of events, so that what their probes cost is kept by event.
+    keeps_costs: bool,
     cells: Arc<ThreadCells>,
+}
+
+/// A call as its guard holds it: not for another thread.
+#[derive(Debug)]
+pub(crate) struct Call {
+    token: Token,
+    thread: *const Thread,
+}
+
+impl Call {
+    /// One that has no frame, and no end.
+    pub(crate) const NONE: Self = Self { token: NO_FRAME, thread: ptr::null() };
+
+    /// Whether it has to be ended.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.token != NO_FRAME
+    }
+}
+
+impl Thread {
+    /// Takes the recorder out. None where a probe or perfmark's own work has it, and where there is none.
+    #[inline]
+    fn take(&self) -> Option<NonNull<Recorder>> {
+        let recorder = NonNull::new(self.recorder.get())?;
+        self.recorder.set(ptr::null_mut());
+        compiler_fence(SeqCst);
+        Some(recorder)
+    }
+}
+
+/// Puts the recorder back into its `Thread`, and gives the call that was begun.
+///
+/// # Safety
+///
+/// It was taken out of there.
+#[inline]
+pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
+    // SAFETY: the thread-local of the thread that this is, which outlives its recorder.
+    let thread = unsafe { &*(*recorder).thread };
+    compiler_fence(SeqCst);
+    thread.recorder.set(recorder);
+    Call { token, thread }
 }
 
 /// Begins a call.
 #[inline(never)]
-pub(crate) fn enter(mark: &'static Mark) -> Token {
+pub(crate) fn enter(mark: &'static Mark, place: u32) -> Call {
     THREAD.with(|thread| {
-        if thread.doing.get() != Doing::Program {
-            return met_at_work(thread, mark);
+        let Some(recorder) = thread.take() else { return enter_without(thread, mark) };
+        let recorder = recorder.as_ptr();
+        // SAFETY: this thread's recorder, and a place within the table.
+        let plan = unsafe { *(&raw const (*recorder).plans).cast::<*const Plan>().add(place as usize) };
+        if plan.is_null() {
+            thread.recorder.set(recorder);
+            return first_call(thread, mark);
         }
-        thread.doing.set(Doing::Probe);
-        compiler_fence(SeqCst);
-        // SAFETY: null, or this thread's live recorder, which nobody else uses while the thread is in a probe.
-        let recorder = unsafe { thread.recorder.get().as_mut() };
-        let token = match recorder.and_then(|recorder| recorder.known(mark)) {
-            Some((books, cells, frames)) => begin(&mut books.slots, cells, frames),
-            None => first_call(thread, mark),
-        };
-        compiler_fence(SeqCst);
-        thread.doing.set(Doing::Program);
-        token
+        // SAFETY: a plan of this thread's, whose recorder it is.
+        unsafe { ((*plan).ends.get().begin)(recorder, plan) }
     })
 }
 
-/// Ends the call that `enter` gave the token for.
+/// Ends a call.
+#[inline]
+pub(crate) fn leave(call: &Call) {
+    // By value, in registers.
+    leave_call(call.token, call.thread);
+}
+
 #[inline(never)]
-pub(crate) fn leave(token: Token) {
-    THREAD.with(|thread| {
-        if thread.doing.get() != Doing::Program {
-            // A signal handler longjmps or ends a frame of the thread it interrupted: its own frame stays for the next one to notice.
-            return;
+fn leave_call(token: Token, thread: *const Thread) {
+    // SAFETY: of the thread that this is: a call does not leave its thread.
+    let thread = unsafe { &*thread };
+    // None: a signal handler longjmps or ends a frame of the thread it interrupted. The frame stays for the next one to notice.
+    let Some(recorder) = thread.take() else { return };
+    let recorder = recorder.as_ptr();
+    // SAFETY: this thread's recorder, in a forked child zeroes. The call begun last, if it is still open, is the innermost.
+    unsafe {
+        if (*recorder).stack.serial != token {
+            return leave_caller(recorder, token);
         }
-        thread.doing.set(Doing::Probe);
-        compiler_fence(SeqCst);
-        // SAFETY: as in `enter`.
-        if let Some(recorder) = unsafe { thread.recorder.get().as_mut() } {
-            // SAFETY: null, or this recorder's live books.
-            if let Some(books) = unsafe { recorder.books.as_mut() }
-                && !end(&mut books.slots, &mut recorder.frames, &books.cells.arena, token)
-            {
-                end_out_of_order(&mut books.slots, &mut recorder.frames, &books.cells.arena, token);
+        let header = (*recorder).stack.end.cast::<Header>().sub(1);
+        ((*(*header).plan).ends.get().end_leaf)(recorder, header);
+    }
+}
+
+/// Ends a call after which others were begun.
+///
+/// # Safety
+///
+/// The recorder is this thread's, taken out.
+#[inline(never)]
+unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
+    // SAFETY: the caller's word.
+    let end = unsafe { (*recorder).stack.end };
+    if !end.is_null() {
+        let header = end.cast::<Header>().wrapping_sub(1);
+        // SAFETY: the innermost frame's, or the one below the first, whose serial number is no token.
+        unsafe {
+            if (*header).serial == token {
+                return ((*(*header).plan).ends.get().end)(recorder, header);
             }
         }
-        compiler_fence(SeqCst);
-        thread.doing.set(Doing::Program);
-    });
+    }
+    // SAFETY: the caller's word.
+    unsafe { long::leave(recorder, token) };
 }
 
 /// Runs perfmark's own work on this thread: marks met in it (in an allocator) are no calls. None if this thread is at it already, so
 /// that a lock which it holds is not taken again.
 pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
-    THREAD.with(|thread| match thread.doing.get() {
-        Doing::Probe | Doing::Own => None,
-        before @ (Doing::Program | Doing::Ended) => {
-            thread.doing.set(Doing::Own);
-            // Restored by a destructor, also if the work panics.
-            let _restore = Restore { thread, before };
-            Some(work())
+    THREAD.with(|thread| {
+        let before = thread.doing.get();
+        let is_in_probe = thread.recorder.get().is_null() && !thread.home.get().is_null();
+        if before == Doing::Own || (before == Doing::Program && is_in_probe) {
+            return None;
         }
+        let _restore = Restore::own(thread);
+        Some(work())
     })
 }
 
+/// Ends own work, also if it panics.
 struct Restore<'a> {
     thread: &'a Thread,
-    before: Doing,
+    doing: Doing,
+    recorder: *mut Recorder,
+}
+
+impl<'a> Restore<'a> {
+    fn own(thread: &'a Thread) -> Self {
+        let doing = thread.doing.replace(Doing::Own);
+        Self { thread, doing, recorder: thread.recorder.replace(ptr::null_mut()) }
+    }
 }
 
 impl Drop for Restore<'_> {
     fn drop(&mut self) {
-        self.thread.doing.set(self.before);
+        self.thread.recorder.set(self.recorder);
+        self.thread.doing.set(self.doing);
     }
 }
 
 impl Recorder {
-    #[inline]
-    fn known(&mut self, mark: &Mark) -> Option<(&mut Books, &MarkCells, &mut Frames)> {
-        // SAFETY: null, or this recorder's live books.
-        let books = unsafe { self.books.as_mut() }?;
-        let cells = *books.marks.get(mark.index() as usize)?;
-        // SAFETY: null, or cells that live as long as the thread's.
-        let cells = unsafe { cells.as_ref() }?;
-        Some((books, cells, &mut self.frames))
+    /// Where its histograms grow.
+    pub(super) fn arena(&self) -> &Arena {
+        // SAFETY: a recorder whose calls end is set up.
+        &unsafe { &*self.books }.cells.arena
+    }
+
+    /// Whether marks have several sets of events, so that what their probes cost is kept by event.
+    pub(super) fn keeps_costs(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { &*self.books }.keeps_costs
+    }
+
+    /// Takes note of a probe's cost.
+    pub(super) fn pay(&self, plan: &Plan) {
+        // SAFETY: as above.
+        for (slot, cost) in unsafe { &*self.books }.slots.iter().zip(&*plan.costs.borrow()) {
+            slot.cost.set(slot.cost.get().wrapping_add(*cost));
+        }
     }
 }
 
+/// A call where there is no recorder to be taken: the thread's first, or one made by perfmark's own work, or by a signal handler.
 #[cold]
 #[inline(never)]
-fn met_at_work(thread: &Thread, mark: &'static Mark) -> Token {
+fn enter_without(thread: &Thread, mark: &'static Mark) -> Call {
     let count = match thread.doing.get() {
-        Doing::Probe => &mark.interrupted,
+        Doing::Program if thread.home.get().is_null() => return first_call(thread, mark),
+        Doing::Program => &mark.interrupted,
         Doing::Ended => &mark.unrecorded,
-        Doing::Own | Doing::Program => return NO_FRAME,
+        Doing::Own => return Call::NONE,
     };
-    if mark.index() == 0 {
-        mark.register();
-    }
+    mark.register();
     count.fetch_add(1, Relaxed);
-    NO_FRAME
+    Call::NONE
 }
 
 /// A thread's first call of a mark: sets up what is missing, then begins.
 #[cold]
 #[inline(never)]
-fn first_call(thread: &Thread, mark: &'static Mark) -> Token {
-    thread.doing.set(Doing::Own);
+fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
     let _errno = KeepErrno::new();
-    start::start();
-    if start::is_off() {
-        return NO_FRAME;
-    }
-    if mark.index() == 0 {
+    let prepared = {
+        let _restore = Restore::own(thread);
+        start::start();
+        if start::is_off() {
+            mark.switch_off();
+            return Call::NONE;
+        }
         mark.register();
-    }
-    let prepared = prepare(thread, mark);
-    thread.doing.set(Doing::Probe);
-    // SAFETY: this thread's live recorder, which nobody else uses while the thread is in a probe.
-    let known = prepared.ok().and_then(|mut recorder| unsafe { recorder.as_mut() }.known(mark));
-    if let Some((books, cells, frames)) = known {
-        begin(&mut books.slots, cells, frames)
-    } else {
+        prepare(thread, mark)
+    };
+    let Ok((memory, plan)) = prepared else {
         mark.unrecorded.fetch_add(1, Relaxed);
-        NO_FRAME
+        return Call::NONE;
+    };
+    thread.recorder.set(memory.as_ptr());
+    if let Some(recorder) = thread.take() {
+        // SAFETY: a plan of this thread's, whose recorder it is.
+        unsafe { ((*plan).ends.get().begin)(recorder.as_ptr(), plan) }
+    } else {
+        Call::NONE
     }
 }
 
-/// Makes the thread's recorder where there is none, and the mark's cells in it.
-fn prepare(thread: &Thread, mark: &'static Mark) -> io::Result<NonNull<Recorder>> {
-    let (registry, events) = (registry()?, events()?);
-    let memory: NonNull<Recorder> = match NonNull::new(thread.recorder.get()) {
-        Some(recorder) => recorder,
-        None => per_process::map(size_of::<Recorder>())?.cast(),
-    };
-    // SAFETY: this thread's own, mapped; zeroes are a recorder not set up.
-    let recorder = unsafe { &mut *memory.as_ptr() };
-    if recorder.books.is_null() {
-        let cells = Arc::new(ThreadCells::new());
-        registry.add(Arc::clone(&cells));
-        recorder.books = Box::into_raw(Box::new(Books { marks: Vec::new(), slots: Vec::new(), cells }));
-        thread.recorder.set(memory.as_ptr());
-        thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
+/// Makes the thread's recorder where there is none, and the mark's plan in it.
+fn prepare(thread: &Thread, mark: &'static Mark) -> io::Result<(NonNull<Recorder>, *const Plan)> {
+    let (memory, events) = (set_up(thread)?, events()?);
+    // SAFETY: this thread's recorder, which nobody else uses while the thread does its own work; calibration, which makes calls, ends the
+    // borrow.
+    let recorder = || unsafe { &mut *memory.as_ptr() };
+    // SAFETY: the same.
+    let books = || unsafe { &mut *recorder().books };
+    // A mark whose place is beyond the table: known, but not found there.
+    let known = books().plans.iter().find(|plan| {
+        // SAFETY: cells live as long as the books.
+        ptr::eq(unsafe { (*plan.cells).mark }, mark)
+    });
+    if let Some(plan) = known {
+        return Ok((memory, &raw const **plan));
     }
-    // SAFETY: set above, or before.
-    let books = unsafe { &mut *recorder.books };
+    let began: Vec<Option<Moment>> = books().slots.iter().map(|slot| Moment::of(slot)).collect();
     let wanted: Vec<What> = match mark.events {
         [] => config().events.clone(),
         names => names.iter().map(|name| What::parse(name)).collect(),
     };
-    let slots = sources::slots_for(&wanted, &mut books.slots, events);
-    let cells = slots.into_iter().map(|(event, slot)| EventCells::new(event, slot)).collect();
-    let index = mark.index() as usize;
-    if books.marks.len() <= index {
-        books.marks.resize(index + 1, ptr::null());
+    let mut set = sources::slots_for(&wanted, &mut books().slots, events);
+    // Time first: where it is among counters makes no difference, and so there are fewer kinds of probe.
+    set.sort_by_key(|&at| books().slots[at].counter().is_some());
+    let is_new = books().plans.iter().all(|plan| plan.set != set);
+    if is_new && !books().plans.is_empty() {
+        keep_costs(recorder(), books());
+        for at in 0..books().plans.len() {
+            let cost = calibrate(thread, memory, &books().plans[at].set);
+            apply(&books().plans[at], &cost, true);
+        }
     }
-    books.marks[index] = books.cells.add(MarkCells::new(mark, cells));
+    let cost = calibrate(thread, memory, &set);
+    let plan = {
+        let books = books();
+        let probe = |n: usize| Probe { own: cost.own[n], whole: cost.whole[set[n]], noise: cost.noise[n] };
+        let cells = set.iter().enumerate().map(|(n, &at)| EventCells::new(books.slots[at].event, probe(n))).collect();
+        let cells = books.cells.add(MarkCells::new(mark, cells));
+        let plan = Box::new(plan_for(books, cells, set));
+        apply(&plan, &cost, books.keeps_costs);
+        books.plans.push(plan);
+        books.plans.last().map_or(ptr::null(), |plan| &raw const **plan)
+    };
+    let place = mark.place() as usize;
+    if place != 0 {
+        recorder().plans[place] = plan;
+    }
+    leave_out(recorder(), books(), &began);
+    Ok((memory, plan))
+}
+
+/// Makes the thread's recorder where there is none.
+fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
+    let registry = registry()?;
+    let memory: NonNull<Recorder> = match NonNull::new(thread.home.get()) {
+        Some(recorder) => recorder,
+        None => per_process::map(size_of::<Recorder>())?.cast(),
+    };
+    // SAFETY: this thread's own, mapped; zeroes are a recorder not set up. Nobody else uses it while the thread does its own work.
+    let recorder = unsafe { &mut *memory.as_ptr() };
+    if recorder.books.is_null() {
+        let cells = Arc::new(ThreadCells::new());
+        registry.add(Arc::clone(&cells));
+        let books = Books { plans: Vec::new(), slots: Vec::new(), keeps_costs: false, cells };
+        recorder.books = Box::into_raw(Box::new(books));
+        recorder.stack.set_up(&raw mut recorder.space);
+        recorder.thread = thread;
+        thread.home.set(memory.as_ptr());
+        thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
+    }
     Ok(memory)
+}
+
+/// A plan for the slots of `set`, with that place for its figures.
+fn plan_for(books: &Books, cells: *const MarkCells, set: Vec<usize>) -> Plan {
+    let events: Box<[Planned]> = set.iter().map(|&at| Planned::new(&books.slots[at])).collect();
+    let is_long = books.keeps_costs || set.iter().any(|&at| books.slots[at].is_kernels());
+    let ends = if is_long { long::ENDS } else { probe::ends(&events) };
+    Plan { ends: Cell::new(ends), cells, events, set, costs: RefCell::default() }
+}
+
+/// Takes note of what a plan's probe costs.
+fn apply(plan: &Plan, cost: &Cost, keeps_costs: bool) {
+    for ((planned, own), &at) in plan.events.iter().zip(&cost.own).zip(&plan.set) {
+        planned.own.set(*own);
+        planned.whole.set(cost.whole[at]);
+    }
+    if keeps_costs {
+        plan.costs.replace(cost.whole.clone());
+    }
+}
+
+/// From now on the thread keeps what probes cost by event: its marks have several sets of events.
+fn keep_costs(recorder: &mut Recorder, books: &mut Books) {
+    if std::mem::replace(&mut books.keeps_costs, true) {
+        return;
+    }
+    for plan in &books.plans {
+        plan.ends.set(long::ENDS);
+        for planned in &plan.events {
+            planned.slot().cost.set(recorder.stack.serial.wrapping_mul(planned.whole.get()));
+        }
+    }
+    for frame in recorder.stack.iter() {
+        // SAFETY: a frame on the stack, of this thread, which is at nothing else.
+        unsafe {
+            let serial = (*frame.header).serial & SERIAL;
+            for (planned, span) in frame.events() {
+                span.cost = serial.wrapping_mul(planned.whole.get());
+            }
+        }
+    }
+}
+
+/// What the probe of a set costs on this thread.
+fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &[usize]) -> Cost {
+    struct Here<'a> {
+        thread: &'a Thread,
+        memory: NonNull<Recorder>,
+        cells: &'a MarkCells,
+    }
+    impl Calibrated for Here<'_> {
+        fn as_program(&self, calls: &dyn Fn()) {
+            let (doing, own) =
+                (self.thread.doing.replace(Doing::Program), self.thread.recorder.replace(self.memory.as_ptr()));
+            calls();
+            self.thread.recorder.set(own);
+            self.thread.doing.set(doing);
+        }
+
+        fn so_far(&self, n: usize) -> (u64, u64) {
+            self.cells.events[n].values.so_far()
+        }
+    }
+    // SAFETY: set up. Calls use the books by shared references only.
+    let books = unsafe { &*(*memory.as_ptr()).books };
+    let kind = |slot: &Slot| (slot.event, slot.is_kernels());
+    // Where no costs are kept the set is the only one.
+    let events = books.slots.iter().map(|slot| kind(slot)).collect();
+    let key = Key { events, set: set.to_vec(), keeps_costs: books.keeps_costs };
+    let cells = set.iter().map(|&at| EventCells::new(books.slots[at].event, Probe::default())).collect();
+    let cells = MarkCells::new(&EMPTY, cells);
+    let plan = plan_for(books, &raw const cells, set.to_vec());
+    let kept: Vec<(u64, u64)> = books.slots.iter().map(|slot| (slot.inside.get(), slot.cost.get())).collect();
+    let place = |plan: *const Plan| {
+        // SAFETY: as in `prepare`.
+        let recorder = unsafe { &mut *memory.as_ptr() };
+        recorder.plans[EMPTY.place() as usize] = plan;
+        recorder.stack.serial
+    };
+    let serial = place(&raw const plan);
+    let cost = calibrate::cost(&key, &books.slots, &Here { thread, memory, cells: &cells });
+    place(ptr::null());
+    // They were no calls of the program's.
+    // SAFETY: as in `prepare`.
+    unsafe { &mut *memory.as_ptr() }.stack.serial = serial;
+    for (slot, (inside, cost)) in books.slots.iter().zip(kept) {
+        slot.inside.set(inside);
+        slot.cost.set(cost);
+    }
+    cost
+}
+
+/// Leaves what was counted since `began` out of the open calls: it was perfmark's own work.
+fn leave_out(recorder: &mut Recorder, books: &Books, began: &[Option<Moment>]) {
+    let slots = books.slots.iter().zip(began);
+    let work: Vec<u64> =
+        slots.map(|(slot, began)| began.and_then(|began| began.until_now(slot)).unwrap_or(0)).collect();
+    for frame in recorder.stack.iter() {
+        // SAFETY: a frame on the stack, of this thread, which is at nothing else.
+        let (set, events) = unsafe { (&(*(*frame.header).plan).set, frame.events()) };
+        for ((planned, span), &at) in events.zip(set) {
+            let work = work.get(at).copied().unwrap_or(0);
+            match planned.slot().counter() {
+                Some(_) => span.region.leave_out(work),
+                None => span.value += work,
+            }
+        }
+    }
 }
 
 /// Makes what the process needs once while it has one thread: a fork in the middle of it would leave the child waiting for a thread that
@@ -232,6 +482,7 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     THREAD.with(|thread| {
         thread.doing.set(Doing::Own);
         thread.recorder.set(ptr::null_mut());
+        thread.home.set(ptr::null_mut());
         // SAFETY: this thread's recorder, still mapped; after a fork it is not set up.
         let books = unsafe { memory.as_ref() }.books;
         if !books.is_null() {

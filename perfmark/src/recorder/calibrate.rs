@@ -1,0 +1,168 @@
+//! What the probe costs: measured once for each set of events, on an empty marked function beside an unmarked one.
+//!
+//! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see of the whole probe.
+
+use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
+
+use perfmark_rdpmc::{Delta, Reading, clock};
+
+use super::sources::{Slot, Slots};
+use crate::events::EventId;
+use crate::mark::Mark;
+use crate::per_process::PerProcess;
+use crate::private;
+
+/// The mark of the empty function.
+pub(super) static EMPTY: Mark = Mark::hidden();
+
+/// What the probe of one set of events costs on threads that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// What it sees of itself, for each event of the set.
+    pub(super) own: Vec<u64>,
+    /// How much more an empty call shows, at most, in nine cases of ten; for each event of the set.
+    pub(super) noise: Vec<u64>,
+    /// What its caller sees of it, for each event that the thread has.
+    pub(super) whole: Vec<u64>,
+}
+
+/// What costs depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// The thread's events, and whether read(2) alone tells each.
+    pub(super) events: Vec<(EventId, bool)>,
+    /// Which of these make up the set.
+    pub(super) set: Vec<usize>,
+    /// Whether the thread keeps costs by event.
+    pub(super) keeps_costs: bool,
+}
+
+#[derive(Debug, Default)]
+struct Known(Mutex<Vec<(Key, Cost)>>);
+
+static KNOWN: PerProcess<Known> = PerProcess::new();
+
+/// How the calibration gets at the thread that it runs on.
+pub(super) trait Calibrated {
+    /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be marked, too.
+    fn as_program(&self, calls: &dyn Fn());
+
+    /// How many calls of [`EMPTY`] event `n` of the set counted, and what it saw in them all.
+    fn so_far(&self, n: usize) -> (u64, u64);
+}
+
+/// The costs for `key`: known in this process, or measured now.
+pub(super) fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Cost {
+    let known = KNOWN.get().ok();
+    let lock = |known: &'static Known| known.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known
+        && let Some((_, cost)) = lock(known).iter().find(|(other, _)| other == key)
+    {
+        return cost.clone();
+    }
+    // Not with the lock held: a signal handler may make a call meanwhile.
+    let cost = measure(key.set.len(), slots, thread);
+    if let Some(known) = known {
+        lock(known).push((key.clone(), cost.clone()));
+    }
+    cost
+}
+
+/// Calls that are looked at one by one.
+const SAMPLES: usize = 31;
+/// Loops of calls, and of how many.
+const LOOPS: usize = 7;
+const CALLS: u32 = 32;
+
+fn measure(events: usize, slots: &Slots, thread: &dyn Calibrated) -> Cost {
+    // The first ones are in cold caches, and grow histograms.
+    thread.as_program(&|| run(marked));
+    let mut seen = vec![Vec::with_capacity(SAMPLES); events];
+    for _ in 0..SAMPLES {
+        let before: Vec<_> = (0..events).map(|n| thread.so_far(n)).collect();
+        thread.as_program(&marked);
+        for (n, (seen, before)) in seen.iter_mut().zip(before).enumerate() {
+            let after = thread.so_far(n);
+            // Unless the call was not counted.
+            if after.0 > before.0 {
+                seen.push(after.1.wrapping_sub(before.1));
+            }
+        }
+    }
+    let mut cost = Cost::default();
+    for mut seen in seen {
+        seen.sort_unstable();
+        let own = seen.get(seen.len() / 2).copied().unwrap_or(0);
+        cost.own.push(own);
+        cost.noise.push(seen.get(seen.len() * 9 / 10).map_or(0, |most: &u64| most.saturating_sub(own)));
+    }
+    cost.whole = slots.iter().map(|slot| whole(slot, thread)).collect();
+    cost
+}
+
+/// How much more of the slot's event a loop of marked calls has than one of unmarked ones, a call.
+fn whole(slot: &Slot, thread: &dyn Calibrated) -> u64 {
+    let counted = |call: fn()| {
+        let mut loops: Vec<u64> =
+            (0..LOOPS).filter_map(|_| between(slot, || thread.as_program(&|| run(call)))).collect();
+        loops.sort_unstable();
+        loops.get(loops.len() / 2).copied().unwrap_or(0)
+    };
+    let (with, without) = (counted(marked), counted(unmarked));
+    (with.saturating_sub(without) + u64::from(CALLS / 2)) / u64::from(CALLS)
+}
+
+/// What a slot's event counts while `work` runs. None if it was not counted all the while.
+fn between(slot: &Slot, work: impl FnOnce()) -> Option<u64> {
+    let begin = Moment::of(slot);
+    work();
+    begin?.until_now(slot)
+}
+
+/// What a slot's event says at one moment.
+#[derive(Clone, Copy)]
+pub(super) enum Moment {
+    Ticks(u64),
+    Counter(Reading),
+}
+
+impl Moment {
+    pub(super) fn of(slot: &Slot) -> Option<Self> {
+        match slot.counter() {
+            Some(counter) => counter.read().ok().map(Self::Counter),
+            None => Some(Self::Ticks(clock::ticks())),
+        }
+    }
+
+    /// What was counted since. None if it was not counted all the while.
+    pub(super) fn until_now(self, slot: &Slot) -> Option<u64> {
+        match (self, Self::of(slot)?) {
+            (Self::Ticks(begin), Self::Ticks(end)) => end.checked_sub(begin),
+            (Self::Counter(begin), Self::Counter(end)) => match end.since(&begin) {
+                Delta::Exact(counted) => Some(counted),
+                Delta::Scaled { .. } | Delta::Unmeasured => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn run(call: fn()) {
+    let call = black_box(call);
+    for _ in 0..CALLS {
+        call();
+    }
+}
+
+#[inline(never)]
+fn marked() {
+    // As the attribute's expansion does it.
+    let _perfmark = private::enter(&EMPTY);
+    black_box(());
+}
+
+#[inline(never)]
+fn unmarked() {
+    black_box(());
+}

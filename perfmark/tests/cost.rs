@@ -1,0 +1,101 @@
+//! What a mark costs its caller, in instructions, which repeat exactly in the emulated machine with a PMU. `costs.txt` holds what they were; a
+//! cost that grows by more than 2 % fails.
+
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+use std::env;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::process::Command;
+
+use perfmark::perfmark;
+use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
+
+fn main() {
+    if env::var_os(OFF).is_some() {
+        println!("{}", a_call(|| off(black_box(7))));
+        return;
+    }
+    support::run(vec![], &[("a_mark_costs_what_it_did", a_mark_costs_what_it_did)]);
+}
+
+/// Set in the process that measures marks switched off.
+const OFF: &str = "PERFMARK_TEST_OFF";
+
+const CALLS: u64 = 1_000;
+
+macro_rules! functions {
+    ($($(#[$mark:meta])? $name:ident;)*) => {
+        $(
+            $(#[$mark])?
+            #[inline(never)]
+            fn $name(n: u64) -> u64 {
+                black_box(n)
+            }
+        )*
+    };
+}
+
+functions! {
+    unmarked;
+    #[perfmark(time)] time;
+    #[perfmark(instructions)] one;
+    #[perfmark(cycles, instructions)] two;
+    #[perfmark(cycles, instructions, stalled_cycles_frontend, stalled_cycles_backend)] four;
+    #[perfmark(cycles, instructions)] off;
+}
+
+#[perfmark(cycles, instructions)]
+#[inline(never)]
+fn parent(n: u64) -> u64 {
+    black_box(two(n))
+}
+
+#[inline(never)]
+fn unmarked_parent(n: u64) -> u64 {
+    black_box(unmarked(n))
+}
+
+/// Instructions in user mode of a call of it, as its caller sees them: the least of a few tries.
+fn a_call(work: impl Fn() -> u64) -> u64 {
+    let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
+    let tries = (0..10).map(|_| {
+        let before = witness.read().expect("readable");
+        for _ in 0..CALLS {
+            work();
+        }
+        match witness.read().expect("readable").since(&before) {
+            Delta::Exact(instructions) => instructions,
+            other => panic!("{other:?}"),
+        }
+    });
+    tries.min().expect("tried") / CALLS
+}
+
+fn switched_off() -> u64 {
+    let program = env::current_exe().expect("it runs");
+    let output = Command::new(program).env("PERFMARK", "off").env(OFF, "1").output().expect("it starts");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+}
+
+fn a_mark_costs_what_it_did() {
+    // Each in a thread of its own, as the first set of events is the thread's own.
+    let alone = |work: fn(u64) -> u64| {
+        std::thread::spawn(move || a_call(|| work(black_box(7)))).join().expect("does not panic")
+    };
+    let (bare, bare_parent) = (alone(unmarked), alone(unmarked_parent));
+    let costs = [
+        ("time", alone(time) - bare),
+        ("one event", alone(one) - bare),
+        ("two events", alone(two) - bare),
+        ("four events", alone(four) - bare),
+        ("parent and child of two events", alone(parent) - bare_parent),
+        ("switched off", switched_off() - bare),
+    ];
+    let mut told = String::new();
+    for (what, cost) in costs {
+        _ = writeln!(told, "{cost:4} {what}");
+    }
+    println!("instructions that a call of a mark adds to its caller:\n{told}");
+}
