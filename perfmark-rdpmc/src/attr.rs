@@ -219,6 +219,15 @@ impl Attr {
         self.flags & (FLAG_PINNED | FLAG_EXCLUSIVE) != 0
     }
 
+    /// Whether it samples.
+    pub(crate) fn samples(&self) -> bool {
+        self.set(Field::SamplePeriod).unwrap_or(0) != 0
+    }
+
+    pub(crate) fn inherits(&self) -> bool {
+        self.flags & FLAG_INHERIT != 0
+    }
+
     pub(crate) fn is_disabled(&self) -> bool {
         self.flags & FLAG_DISABLED != 0
     }

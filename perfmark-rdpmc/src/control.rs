@@ -78,6 +78,11 @@ impl Counter {
     ///
     /// As [`period`](Self::period).
     pub fn set_output(&self, to: Option<&Self>) -> Result<(), Error> {
+        // Which the kernel grants, as there is nothing to be sent.
+        if to.is_none() && !self.attr().samples() {
+            let why = "the request is for events that sample, and this one counts";
+            return Err(Error::refused(self.event().to_string(), why));
+        }
         let other = to.map(|to| to.part().fd()).transpose().map_err(|refusal| self.explain(refusal))?;
         self.each("ioctl(SET_OUTPUT)", |fd| sys::ioctl_descriptor(fd, IOC_SET_OUTPUT, other))
     }

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::open;
 use crate::part::{GROUP, GROUP_NUMBERS, Part, Refusal};
 use crate::read::UserRead;
-use crate::reading::{Delta, Reading};
+use crate::reading::{Clock, Delta, Reading};
 use crate::sys::{
     self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP,
     IOC_RESET,
@@ -63,7 +63,7 @@ impl GroupReading {
     pub fn since(&self, earlier: &Self) -> Vec<Delta> {
         let one = |reading: &Self, value: u64| {
             let Self { enabled, running, resets, is_late, .. } = *reading;
-            Reading { value, enabled, running, resets, is_late }
+            Reading { value, enabled, running, resets, is_late, clock: Clock::default() }
         };
         let pairs = self.values.iter().zip(&earlier.values);
         pairs.map(|(&now, &then)| one(self, now).since(&one(earlier, then))).collect()
@@ -71,7 +71,8 @@ impl GroupReading {
 }
 
 impl Group {
-    /// Opens the events as a group that the first one leads, for the calling thread, and starts them.
+    /// Opens the events as a group that the first one leads, for the calling thread, and starts them, unless the first is
+    /// [`disabled`](Attr::disabled).
     ///
     /// # Errors
     ///
@@ -84,6 +85,12 @@ impl Group {
             return Err(Error::refused(
                 attr.to_string(),
                 "only the first event of a group, which leads it, may be pinned or exclusive",
+            ));
+        }
+        if let Some(attr) = attrs.iter().find(|attr| attr.inherits() != attrs[0].inherits()) {
+            return Err(Error::refused(
+                attr.to_string(),
+                "all events of a group inherit, or none does: linux refuses a group of both (EINVAL)",
             ));
         }
         let mut counters: Vec<Counter> = Vec::with_capacity(attrs.len());
@@ -168,7 +175,12 @@ impl Group {
     ///
     /// As [`Counter::enable`].
     pub fn enable(&self) -> Result<(), Error> {
-        self.request("ioctl(ENABLE)", IOC_ENABLE)
+        // One by one, the leader last. At one go it is on its PMU first, and members of other PMUs stay off theirs until the thread is switched,
+        // while the group's times go on (seen in linux 6.18).
+        for member in self.counters.iter().skip(1) {
+            request("ioctl(ENABLE)", member, IOC_ENABLE, 0)?;
+        }
+        request("ioctl(ENABLE)", &self.counters[0], IOC_ENABLE, 0)
     }
 
     /// Stops the whole group.
@@ -177,7 +189,7 @@ impl Group {
     ///
     /// As [`Counter::enable`].
     pub fn disable(&self) -> Result<(), Error> {
-        self.request("ioctl(DISABLE)", IOC_DISABLE)
+        request("ioctl(DISABLE)", &self.counters[0], IOC_DISABLE, IOC_FLAG_GROUP)
     }
 
     /// Sets all values to 0; the times go on.
@@ -189,14 +201,13 @@ impl Group {
         for counter in &self.counters {
             counter.part().forget();
         }
-        self.request("ioctl(RESET)", IOC_RESET)
+        request("ioctl(RESET)", &self.counters[0], IOC_RESET, IOC_FLAG_GROUP)
     }
+}
 
-    fn request(&self, call: &str, request: u64) -> Result<(), Error> {
-        let leader = &self.counters[0];
-        let asked = leader.part().fd().and_then(|fd| sys::ioctl(fd, request, IOC_FLAG_GROUP).map_err(Refusal::Os));
-        asked.map_err(|refusal| refusal.explain(call, leader.event().to_string()))
-    }
+fn request(call: &str, counter: &Counter, request: u64, argument: u64) -> Result<(), Error> {
+    let asked = counter.part().fd().and_then(|fd| sys::ioctl(fd, request, argument).map_err(Refusal::Os));
+    asked.map_err(|refusal| refusal.explain(call, counter.event().to_string()))
 }
 
 impl Drop for Group {
@@ -216,6 +227,9 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
             // Stopped until all are there. arm64 checks that a group fits only if it could be started by exec (`validate_event` in
             // drivers/perf/arm_pmu.c, linux 6.1).
             raw.flags |= FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
+        } else {
+            // The leader says whether the group is stopped.
+            raw.flags &= !(FLAG_DISABLED | FLAG_ENABLE_ON_EXEC);
         }
         sys::open_in_group(&raw, leader_fd)
     })?;

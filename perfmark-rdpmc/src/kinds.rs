@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use crate::part::{Part, Refusal};
 use crate::read::{self, AskKernel};
-use crate::reading::Reading;
+use crate::reading::{Clock, Reading};
 use crate::sys;
 
 /// The event on the kinds of core after the first.
@@ -25,6 +25,8 @@ struct Kind {
     cpus: Vec<RangeInclusive<u32>>,
     /// Nanoseconds that its enabled time is ahead of the first one's, as it was started a little earlier.
     ahead: Cell<u64>,
+    /// Which kind it is, and how far that may be off.
+    clock: Cell<Clock>,
 }
 
 /// No machine has more kinds.
@@ -44,7 +46,7 @@ impl Others {
         if parts.is_empty() {
             return None;
         }
-        let kinds = std::iter::once(cpus).chain(others).map(|cpus| Kind { cpus, ahead: Cell::new(0) }).collect();
+        let kinds = (0..).zip(std::iter::once(cpus).chain(others)).map(Kind::new).collect();
         let this = Self { parts: parts.into(), kinds };
         this.note_starts(first);
         Some(Box::new(this))
@@ -76,12 +78,21 @@ impl Others {
         self.kind_here().checked_sub(1).and_then(|other| self.parts.get(other)).unwrap_or(first)
     }
 
-    /// Takes note of how far the enabled times are apart, as they were started or stopped one after another.
+    /// Takes note of how far the enabled times are apart, as they were started or stopped one after another: of a few tries the one whose
+    /// readings are nearest to each other.
     pub(crate) fn note_starts(&self, first: &Part) {
+        const READINGS: usize = 16;
         for (part, kind) in self.parts.iter().zip(&self.kinds[1..]) {
-            if let (Ok(before), Ok(other), Ok(after)) = (first.kernel_read(), part.kernel_read(), first.kernel_read()) {
-                let meanwhile = before.enabled + after.enabled.saturating_sub(before.enabled) / 2;
-                kind.ahead.set(other.enabled.wrapping_sub(meanwhile));
+            let ahead = || {
+                let (before, other, after) = (first.kernel_read(), part.kernel_read(), first.kernel_read());
+                let (before, other, after) = (before.ok()?.enabled, other.ok()?.enabled, after.ok()?.enabled);
+                let apart = after.saturating_sub(before);
+                Some((apart, other.wrapping_sub(before + apart / 2)))
+            };
+            if let Some((apart, ahead)) = (0..READINGS).filter_map(|_| ahead()).min() {
+                kind.ahead.set(ahead);
+                kind.clock
+                    .set(Clock { within: u16::try_from(apart.div_ceil(2)).unwrap_or(u16::MAX), ..kind.clock.get() });
             }
         }
     }
@@ -143,9 +154,13 @@ impl Others {
 }
 
 impl Kind {
+    fn new((kind, cpus): (u8, Vec<RangeInclusive<u32>>)) -> Self {
+        Self { cpus, ahead: Cell::new(0), clock: Cell::new(Clock { kind, within: 0 }) }
+    }
+
     /// A reading of this kind by the first one's clock.
     fn on(&self, reading: Reading) -> Reading {
-        Reading { enabled: reading.enabled.wrapping_sub(self.ahead.get()), ..reading }
+        Reading { enabled: reading.enabled.wrapping_sub(self.ahead.get()), clock: self.clock.get(), ..reading }
     }
 }
 
@@ -186,15 +201,18 @@ mod tests {
         now: u64,
         kinds: [Clocked; 2],
         here: usize,
-        ahead: u64,
+        clocks: [Kind; 2],
     }
 
     impl Model {
         fn new() -> Self {
             let kinds =
                 [Clocked { started: 100, ..Clocked::default() }, Clocked { started: 900, ..Clocked::default() }];
-            // As it is worked out when both were started: the second one's clock is 800 behind.
-            Self { now: 1_000, kinds, here: 0, ahead: 0_u64.wrapping_sub(800) }
+            let clocks = [0, 1].map(|kind| Kind::new((kind, Vec::new())));
+            // As it is worked out when both were started: the second one's clock is 800 behind, give or take 40.
+            clocks[1].ahead.set(0_u64.wrapping_sub(800 + 33));
+            clocks[1].clock.set(Clock { kind: 1, within: 40 });
+            Self { now: 1_000, kinds, here: 0, clocks }
         }
 
         /// `counted` of the time on the PMU.
@@ -211,12 +229,11 @@ mod tests {
         }
 
         fn read(&mut self) -> Reading {
-            let ahead = [0, self.ahead];
             let looks = [self.look(0), self.look(1)];
             let mut resting = Resting::default();
             let other = looks[1 - self.here];
             resting.add(other.value, other.running);
-            resting.with(Kind { cpus: Vec::new(), ahead: Cell::new(ahead[self.here]) }.on(looks[self.here]))
+            resting.with(self.clocks[self.here].on(looks[self.here]))
         }
     }
 

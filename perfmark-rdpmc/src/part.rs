@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::arch::Native;
 use crate::error::{Error, errno_text};
 use crate::read::{self, AskKernel, UserRead};
-use crate::reading::Reading;
+use crate::reading::{Clock, Reading};
 use crate::region::{Memory, Region};
 use crate::sys::{self, Descriptor, Mapping};
 
@@ -123,7 +123,7 @@ impl Part {
     /// As a reading of this event.
     #[inline]
     fn reading(&self, value: u64, enabled: u64, running: u64) -> Reading {
-        Reading { value, enabled, running, resets: self.memory.resets(), is_late: false }
+        Reading { value, enabled, running, resets: self.memory.resets(), is_late: false, clock: Clock::default() }
     }
 
     /// `read(2)` in the middle of a program: allocates nothing.

@@ -15,13 +15,23 @@ pub struct Reading {
     pub(crate) resets: u32,
     /// Whether the times are of an earlier moment than the value. Their difference is of this moment all the same.
     pub(crate) is_late: bool,
+    /// Whose enabled time it is.
+    pub(crate) clock: Clock,
+}
+
+/// Where the event is on several kinds of core, the one whose enabled time a reading has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clock {
+    pub(crate) kind: u8,
+    /// Nanoseconds that it may be off from the first kind's.
+    pub(crate) within: u16,
 }
 
 impl From<UserRead> for Reading {
     #[inline]
     fn from(read: UserRead) -> Self {
         let UserRead { value, enabled, running, is_late, .. } = read;
-        Self { value, enabled, running, resets: 0, is_late }
+        Self { value, enabled, running, resets: 0, is_late, clock: Clock::default() }
     }
 }
 
@@ -53,9 +63,15 @@ impl Reading {
         let counted = self.value.wrapping_sub(earlier.value);
         let enabled = self.enabled.wrapping_sub(earlier.enabled);
         let running = self.running.wrapping_sub(earlier.running);
+        // Between kinds of core whose clocks are known to within some nanoseconds, so much time off the PMU is none.
+        let within = if self.clock.kind == earlier.clock.kind {
+            0
+        } else {
+            u64::from(self.clock.within) + u64::from(earlier.clock.within)
+        };
         if self.resets != earlier.resets || self.value < earlier.value {
             Delta::Unmeasured
-        } else if enabled == running {
+        } else if enabled.abs_diff(running) <= within {
             Delta::Exact(counted)
         } else if running == 0 || running > enabled || earlier.is_late {
             Delta::Unmeasured

@@ -15,7 +15,7 @@ use std::sync::atomic::compiler_fence;
 
 use crate::arch::Processor;
 use crate::read::{UserRead, sign_extend};
-use crate::reading::Reading;
+use crate::reading::{Clock, Reading};
 use crate::sys::MmapPage;
 
 /// The beginning of a region, kept by [`Counter::begin`](crate::Counter::begin) for [`Counter::end`](crate::Counter::end).
@@ -34,6 +34,11 @@ pub struct Region {
 const WHOLE: u64 = 1 << 32;
 /// There is no beginning. Also: no counter is remembered.
 const NONE: u64 = 2 << 32;
+/// Added to `WHOLE`: its times are of an earlier moment.
+const LATE: u64 = 4 << 32;
+/// Where in it the reading's clock stands.
+const KIND_SHIFT: u32 = 40;
+const WITHIN_SHIFT: u32 = 48;
 
 impl Default for Region {
     /// A region that was not begun: its end is unmeasured.
@@ -61,8 +66,9 @@ impl Region {
 
     /// A region that begins with a whole reading.
     pub(crate) fn whole(reading: Reading) -> Self {
-        let Reading { value: raw, enabled, running, resets, .. } = reading;
-        Self { raw, at: WHOLE + u64::from(resets), enabled, running }
+        let Reading { value: raw, enabled, running, resets, is_late, clock } = reading;
+        let clock = u64::from(clock.kind) << KIND_SHIFT | u64::from(clock.within) << WITHIN_SHIFT;
+        Self { raw, at: (WHOLE + u64::from(resets)) | if is_late { LATE } else { 0 } | clock, enabled, running }
     }
 }
 
@@ -213,10 +219,10 @@ impl<P: Processor> Memory<P> {
         (u64::from(page.lock.load(Relaxed)) == at).then_some(raw)
     }
 
-    /// Goes on without a page: no region is cheap any more.
+    /// Goes on without a page: no region is cheap any more, and those begun so are unmeasured.
     pub(crate) fn without_page(&self) {
         self.page.set(&raw const NO_PAGE);
-        self.forget();
+        self.forget_page();
     }
 
     /// Remembers what the page said, so that the next regions are cheap, if they can be: once other events took the counter away for a
@@ -237,6 +243,10 @@ impl<P: Processor> Memory<P> {
     /// Forgets all that the page said, because the counter is about to be set to 0: regions begun before are unmeasured.
     pub(crate) fn forget(&self) {
         self.resets.set(self.resets.get().wrapping_add(1));
+        self.forget_page();
+    }
+
+    fn forget_page(&self) {
         self.lock.set(NONE);
         for said in &self.said {
             said.set(Said { lock: NONE, ..said.get() });
@@ -252,14 +262,16 @@ impl<P: Processor> Memory<P> {
     /// The whole reading at a region's beginning, unless there was none, or what the page said then is forgotten.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
         let resets = self.resets();
-        if region.at == WHOLE + u64::from(resets) {
-            let Region { raw: value, enabled, running, .. } = *region;
-            return Some(Reading { value, enabled, running, resets, is_late: false });
+        if region.at & (LATE - 1) == WHOLE + u64::from(resets) {
+            let Region { raw: value, enabled, running, at } = *region;
+            #[expect(clippy::cast_possible_truncation, reason = "the fields that `Region::whole` made")]
+            let clock = Clock { kind: (at >> KIND_SHIFT) as u8, within: (at >> WITHIN_SHIFT) as u16 };
+            return Some(Reading { value, enabled, running, resets, is_late: at & LATE != 0, clock });
         }
         let said = self.said.iter().map(Cell::get).find(|said| said.lock == region.at && region.at != NONE)?;
         let value = said.offset.wrapping_add(sign_extend(region.raw, said.width));
         // The times are those of the moment in which the page was remembered, not of the region's beginning.
-        Some(Reading { value, enabled: said.time, running: said.time, resets, is_late: true })
+        Some(Reading { value, enabled: said.time, running: said.time, resets, is_late: true, clock: Clock::default() })
     }
 }
 

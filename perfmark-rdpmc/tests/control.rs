@@ -116,6 +116,8 @@ fn requests_for_sampling_events() {
         );
         assert_eq!(error.to_string(), told);
     }
+    let error = counter.set_output(None).expect_err("it has no samples");
+    assert_eq!(error.reason(), "the request is for events that sample, and this one counts");
     let error = counter.modify_attributes(&breakpoint).expect_err("it is none");
     assert_eq!(error.reason(), "it is no breakpoint; these alone can be changed, whether they count or sample");
     assert!(value(&counter) > 0, "and goes on counting");

@@ -12,6 +12,8 @@ fn main() {
             trial("a_group_of_nothing_is_refused", a_group_of_nothing_is_refused),
             trial("a_member_that_cannot_be_had_is_told_as_itself", a_member_that_cannot_be_had_is_told_as_itself),
             trial("only_a_leader_may_be_pinned_or_exclusive", only_a_leader_may_be_pinned_or_exclusive),
+            trial("members_of_several_pmus_stop_and_start_together", members_of_several_pmus_stop_and_start_together),
+            trial("a_group_inherits_or_does_not", a_group_inherits_or_does_not),
             trial("members_are_counters_too", || members_are_counters_too(&Attr::new(Software::TaskClock))),
         ],
         &[
@@ -76,6 +78,39 @@ fn only_a_leader_may_be_pinned_or_exclusive() {
 }
 
 /// Each by itself, the leader, whose descriptor gives the numbers of all, among them.
+/// Each clock is a PMU of its own, and a stopped leader's members stay off theirs until they are started.
+fn members_of_several_pmus_stop_and_start_together() {
+    let [task, cpu] = [Software::TaskClock, Software::CpuClock].map(Attr::new);
+    for attrs in [[task.clone(), cpu.clone()], [cpu.clone().disabled(true), task.clone()], [task, cpu.disabled(true)]] {
+        let opened = Group::open(&attrs);
+        if is_unsupported(&opened) {
+            return;
+        }
+        let group = opened.expect("every kernel has them");
+        let counted = || {
+            let before = group.read().expect("readable");
+            let _ = known_loop(1_000_000);
+            group.read().expect("readable").since(&before)
+        };
+        if attrs[0].to_string().starts_with("cpu") {
+            assert_eq!(counted(), [Delta::Exact(0); 2], "it was opened stopped");
+        } else {
+            assert!(matches!(counted()[..], [Delta::Exact(1_000..), Delta::Exact(1_000..)]), "{:?}", counted());
+        }
+        group.disable().expect("allowed");
+        assert_eq!(counted(), [Delta::Exact(0); 2]);
+        group.enable().expect("allowed");
+        let [Delta::Exact(one), Delta::Exact(two)] = counted()[..] else { panic!("{:?}", counted()) };
+        assert!(one > 1_000 && two.abs_diff(one) < one / 2, "{one} {two}");
+    }
+}
+
+fn a_group_inherits_or_does_not() {
+    let attr = Attr::new(Software::TaskClock);
+    let error = Group::open(&[attr.clone(), attr.inherit(true)]).expect_err("not both");
+    assert!(error.reason().starts_with("all events of a group inherit, or none does"), "{error}");
+}
+
 fn members_are_counters_too(attr: &Attr) {
     let opened = Group::open(&vec![attr.clone(); 3]);
     if is_unsupported(&opened) {

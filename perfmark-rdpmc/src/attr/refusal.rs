@@ -1,6 +1,6 @@
 //! What would open and count nothing, or what the kernel refuses without saying why: told before it is asked.
 
-use super::{Attr, Field};
+use super::Attr;
 use crate::event::{CountedBy, Encoding};
 use crate::machine::Machine;
 use crate::sys::{
@@ -28,6 +28,14 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
             "user mode and the kernel are left out, and {what}, so that it would give 0 for ever; count one of the two (:u or :k behind the \
              name)"
         ));
+    }
+    if attr.flags & FLAG_EXCLUDE_USER != 0
+        && encoding.kind == TYPE_SOFTWARE
+        && matches!(encoding.config, COUNT_SW_TASK_CLOCK | COUNT_SW_CPU_CLOCK)
+    {
+        return Some(
+            "linux leaves nothing out of its clocks: it would be the thread's whole time, user mode included".into(),
+        );
     }
     if encoding.kernel_only && !attr.counts_kernel() {
         let what = if encoding.kind == TYPE_TRACEPOINT { "tracepoints are met" } else { "it happens" };
@@ -59,8 +67,7 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
                 .into(),
         );
     }
-    let samples = attr.set(Field::SamplePeriod).unwrap_or(0) != 0;
-    if cfg!(target_arch = "x86_64") && attr.flags >> PRECISE_IP_SHIFT & 0b11 != 0 && !samples {
+    if cfg!(target_arch = "x86_64") && attr.flags >> PRECISE_IP_SHIFT & 0b11 != 0 && !attr.samples() {
         return Some("precise_ip is about samples, and x86 refuses it without a sample period (EINVAL); set one, or leave it out".into());
     }
     None

@@ -153,7 +153,10 @@ fn what_has_no_part_of_a_hypervisor_is_refused_where_nothing_else_is_asked_for()
     for text in ["syscalls:sys_enter_read:h", "uprobe/path=/bin/true,offset=0x1130/h", "sched:sched_switch:h"] {
         assert!(refusal(&attr(text), "alder-lake").contains("0 for ever"), "{text}");
     }
-    for text in ["task-clock:h", "cpu-clock:h", "page-faults:k", "page-faults:uh"] {
+    for text in ["task-clock:h", "cpu-clock:k"] {
+        assert!(refusal(&attr(text), "alder-lake").contains("the thread's whole time"), "{text}");
+    }
+    for text in ["task-clock", "cpu-clock:u", "task-clock:ukh", "page-faults:k", "page-faults:uh"] {
         assert!(attr(text).encode(&fixture("alder-lake")).is_ok(), "{text} counts something");
     }
     for text in ["cycles:h", "L1-dcache-loads:h", "r1a8:h", "cpu/event=0xc0/h"] {

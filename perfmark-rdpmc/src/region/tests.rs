@@ -177,6 +177,17 @@ fn once_off_the_pmu_regions_are_scaled_by_their_own_times() {
 }
 
 #[test]
+fn a_whole_beginning_with_times_of_an_earlier_moment_scales_nothing() {
+    let setup = Setup::new();
+    let late = Reading { is_late: true, ..setup.whole().into() };
+    let (true_, late) = (Region::whole(setup.whole().into()), Region::whole(late));
+    setup.count(0, 10);
+    assert_eq!((setup.end(&true_), setup.end(&late)), (Delta::Exact(10), Delta::Exact(10)));
+    setup.off_for(200, 100);
+    assert_eq!((setup.end(&true_), setup.end(&late)), (Delta::Scaled { estimate: 20, counted: 10 }, Delta::Unmeasured));
+}
+
+#[test]
 fn a_region_never_on_the_pmu_is_unmeasured() {
     let setup = Setup::new();
     setup.off_for(1_000, 400);
