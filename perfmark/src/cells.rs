@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use crate::arena::Arena;
 use crate::events::EventId;
-use crate::histogram::{Cells, Frozen, advance};
+use crate::histogram::{Cells, Frozen, add, whole};
 use crate::mark::Mark;
 
 /// One event's figures over one mark's calls on one thread.
@@ -18,7 +18,8 @@ pub(crate) struct EventCells {
     pub(crate) values: Cells,
     /// The sum over calls with another call of the same mark around them.
     pub(crate) nested: AtomicU64,
-    /// The sum of what marked calls inside measured ones cost.
+    /// The sum of what marked calls inside measured ones cost, and of how much more is shown of these than there is. It wraps, as that can be
+    /// less than nothing.
     pub(crate) inside: AtomicU64,
     /// Of the measured calls, the ones scaled.
     pub(crate) scaled: AtomicU64,
@@ -76,7 +77,7 @@ impl MarkCells {
     /// Notes calls that ended and were not counted in any event.
     pub(crate) fn add_unmeasured(&self, calls: u64) {
         for cells in &self.events {
-            advance(&cells.unmeasured, calls);
+            add(&cells.unmeasured, calls);
         }
     }
 
@@ -92,8 +93,9 @@ impl MarkCells {
             cells.values.add_to(&mut figures.values);
             let measured = figures.values.count - before;
             figures.scaled += cells.scaled.load(Relaxed);
-            figures.nested = figures.nested.saturating_add(cells.nested.load(Relaxed));
-            figures.inside = figures.inside.saturating_add(cells.inside.load(Relaxed));
+            let (nested, inside) = (cells.nested.load(Relaxed), cells.inside.load(Relaxed));
+            figures.nested = figures.nested.wrapping_add(nested);
+            figures.inside = figures.inside.wrapping_add(inside);
             figures.probe = figures.probe.max(cells.probe);
             if n == 0 {
                 totals.calls += measured + unmeasured;
@@ -169,12 +171,20 @@ pub(crate) struct Figures {
 impl Figures {
     /// The sum over calls without another call of the same mark around them.
     pub(crate) fn total(&self) -> u128 {
-        self.values.sum.saturating_sub(self.nested.into())
+        self.without(self.nested)
     }
 
     /// The sum without marked calls inside.
     pub(crate) fn own(&self) -> u128 {
-        self.values.sum.saturating_sub(self.inside.into())
+        self.without(self.inside)
+    }
+
+    /// The sum without a part of it, which wraps, as it may be less than nothing.
+    fn without(&self, part: u64) -> u128 {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits")]
+        let low = (self.values.sum as u64).wrapping_sub(part);
+        // Nearer to the middle than 2^63, as long as the sum is.
+        whole(low, self.values.sum / 2).min(self.values.sum)
     }
 }
 

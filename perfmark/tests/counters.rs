@@ -19,6 +19,10 @@ fn main() {
             ("a_marked_loop_is_exact_over_counter_overflows", a_marked_loop_is_exact_over_counter_overflows),
             ("promise_2_a_marked_loop_shows_its_own_instructions", promise_2_a_marked_loop_shows_its_own_instructions),
             ("promise_2_a_caller_does_not_see_its_callees_probes", promise_2_a_caller_does_not_see_its_callees_probes),
+            (
+                "promise_3_a_tree_of_calls_shows_what_it_does_unmarked",
+                promise_3_a_tree_of_calls_shows_what_it_does_unmarked,
+            ),
             ("every_event_of_a_mark_is_read_in_user_space", every_event_of_a_mark_is_read_in_user_space),
             ("a_caller_holds_its_callees_instructions", a_caller_holds_its_callees_instructions),
             ("threads_that_ended_leave_exact_sums", threads_that_ended_leave_exact_sums),
@@ -156,6 +160,44 @@ fn promise_2_a_caller_does_not_see_its_callees_probes() {
     println!("a caller of {CHILDREN}: {marked} instructions with marked callees, {unmarked} with unmarked ones");
     if !cfg!(debug_assertions) {
         assert!(marked.abs_diff(unmarked) <= CHILDREN, "{marked} {unmarked}");
+    }
+}
+
+macro_rules! tree {
+    ($($(#[$mark:meta])? $name:ident)*) => {
+        $(
+            $(#[$mark])?
+            #[inline(never)]
+            fn $name(n: u64) -> u64 {
+                if std::hint::black_box(n) < 2 { n } else { $name(n - 1) + $name(n - 2) }
+            }
+        )*
+    };
+}
+tree! { #[perfmark(instructions)] tree plain_tree }
+
+#[perfmark(instructions)]
+fn root_of_marked() {
+    assert_eq!(tree(20), 6_765);
+}
+
+#[perfmark(instructions)]
+fn root_of_unmarked() {
+    assert_eq!(plain_tree(20), 6_765);
+}
+
+fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
+    tree(2);
+    root_of_marked();
+    root_of_unmarked();
+    let (root, calls, plain) = (instructions("root_of_marked"), instructions("tree"), instructions("root_of_unmarked"));
+    let parts = root.self_sum.zip(calls.self_sum).map_or(0, |(root, calls)| root + calls);
+    println!("a tree of 21,891 calls: {} instructions, {parts} in its parts; {} unmarked", root.sum, plain.sum);
+    assert_eq!(calls.measured, 21_891 + 3);
+    if !cfg!(debug_assertions) {
+        assert!(calls.total <= root.sum + calls.min.unwrap_or(0) * 3 && parts.abs_diff(root.sum) <= root.sum / 100);
+        // The compiler makes another function of a marked one: it saves registers, and does not turn the second call into a loop.
+        assert!(root.sum.abs_diff(plain.sum) <= 8 * calls.measured, "{} {}", root.sum, plain.sum);
     }
 }
 

@@ -37,6 +37,20 @@ fn promise_3_recursion_counts_once_in_totals() {
 }
 
 #[perfmark(time)]
+fn fibonacci(n: u64) -> u64 {
+    if n < 2 { n } else { fibonacci(n - 1) + fibonacci(n - 2) }
+}
+
+#[test]
+fn promise_5_every_call_of_a_tree_is_counted() {
+    assert_eq!(fibonacci(25), 75_025);
+    let calls = figures("fibonacci");
+    let values = &calls.values[0];
+    assert_eq!((calls.calls, values.measured, values.unmeasured), (242_785, 242_785, 0));
+    assert!(values.total <= values.sum && values.self_sum <= Some(values.sum), "{values:?}");
+}
+
+#[perfmark(time)]
 fn deep(depth: u32) {
     if depth > 0 {
         deep(depth - 1);

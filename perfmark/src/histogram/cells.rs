@@ -81,16 +81,15 @@ impl Cells {
                 frozen.add_bucket(octave, place, count);
             }
         }
-        frozen.add_totals(whole_sum(self.sum.load(Relaxed), near), self.min.load(Relaxed), self.max.load(Relaxed));
+        frozen.add_totals(whole(self.sum.load(Relaxed), near), self.min.load(Relaxed), self.max.load(Relaxed));
     }
 }
 
-/// A sum of which the low 64 bits are known, and that it is at least `near`, and at most a 32nd more: so up to 2^69 it is known as a whole.
-fn whole_sum(low: u64, near: u128) -> u128 {
-    const WRAP: u128 = 1 << 64;
-    // While a thread adds, its sum may be a value behind or ahead: the nearest one is meant.
-    let wraps = (near.saturating_sub(u128::from(low)) + WRAP / 2) / WRAP;
-    u128::from(low) + wraps * WRAP
+/// The number of which the low 64 bits are known, and which is nearer to `near` than 2^63. Less than nothing is nothing.
+pub(crate) fn whole(low: u64, near: u128) -> u128 {
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits")]
+    let off = low.wrapping_sub(near as u64).cast_signed();
+    near.saturating_add_signed(off.into())
 }
 
 /// Where a value is to be counted.
@@ -108,19 +107,20 @@ impl Bucket<'_> {
     #[inline]
     pub(crate) fn add(self) {
         let Self { cells, count, value } = self;
-        cells.sum.store(cells.sum.load(Relaxed).wrapping_add(value), Relaxed);
+        add(&cells.sum, value);
         // SAFETY: this thread alone writes them, so that it may read them together.
         let (min, max) = unsafe { (*cells.min.as_ptr(), *cells.max.as_ptr()) };
         if value < min || value > max {
             cells.min.store(min.min(value), Relaxed);
             cells.max.store(max.max(value), Relaxed);
         }
-        count.store(count.load(Relaxed) + 1, Release);
+        // SAFETY: this thread alone writes it.
+        count.store(unsafe { *count.as_ptr() } + 1, Release);
     }
 }
 
-/// Adds to a counter that only this thread writes.
+/// Adds to a number that only this thread writes. It wraps.
 #[inline]
-pub(crate) fn advance(counter: &AtomicU64, by: u64) {
-    counter.store(counter.load(Relaxed).saturating_add(by), Relaxed);
+pub(crate) fn add(number: &AtomicU64, by: u64) {
+    number.store(number.load(Relaxed).wrapping_add(by), Relaxed);
 }

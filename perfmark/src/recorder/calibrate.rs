@@ -1,6 +1,7 @@
 //! What the probe costs: measured once for each set of events, on an empty marked function beside an unmarked one.
 //!
-//! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see of the whole probe.
+//! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see of the whole probe. A
+//! call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has costs of its own.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -23,8 +24,12 @@ pub(super) struct Cost {
     pub(super) own: Vec<u64>,
     /// How much more an empty call shows, at most, in nine cases of ten; for each event of the set.
     pub(super) noise: Vec<u64>,
-    /// What its caller sees of it, for each event that the thread has.
+    /// What a caller sees of its own probe, for each event of the set.
+    pub(super) own_caller: Vec<u64>,
+    /// What is seen of it from around, for each event that the thread has.
     pub(super) whole: Vec<u64>,
+    /// How much more is seen of a caller's.
+    pub(super) extra: Vec<u64>,
 }
 
 /// What costs depend on.
@@ -62,7 +67,7 @@ pub(super) fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Cost {
         return cost.clone();
     }
     // Not with the lock held: a signal handler may make a call meanwhile.
-    let cost = measure(key.set.len(), slots, thread);
+    let cost = measure(&key.set, slots, thread);
     if let Some(known) = known {
         lock(known).push((key.clone(), cost.clone()));
     }
@@ -75,13 +80,34 @@ const SAMPLES: usize = 31;
 const LOOPS: usize = 7;
 const CALLS: u32 = 32;
 
-fn measure(events: usize, slots: &Slots, thread: &dyn Calibrated) -> Cost {
+fn measure(set: &[usize], slots: &Slots, thread: &dyn Calibrated) -> Cost {
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(marked));
+    let seen = samples(set.len(), thread, marked);
+    let middle = |samples: &[u64]| samples.get(samples.len() / 2).copied().unwrap_or(0);
+    let own: Vec<u64> = seen.iter().map(|samples| middle(samples)).collect();
+    let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
+    let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
+    let more = |slot: &Slot, with: fn(), without: fn()| {
+        let (with, without) = (counted(slot, thread, with), counted(slot, thread, without));
+        (with.saturating_sub(without) + u64::from(CALLS / 2)) / u64::from(CALLS)
+    };
+    let whole: Vec<u64> = slots.iter().map(|slot| more(slot, marked, unmarked)).collect();
+    let callers = slots.iter().map(|slot| more(slot, marked_caller, unmarked_caller));
+    let extra = callers.zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
+    // A sample is of the caller and of the call inside it: `own` and more.
+    let both = samples(set.len(), thread, marked_caller);
+    let both = both.iter().map(|samples| middle(samples));
+    let own_caller = both.zip(&own).zip(set).map(|((both, own), &at)| both.saturating_sub(own + whole[at])).collect();
+    Cost { own, noise, own_caller, whole, extra }
+}
+
+/// What each event of the set counted in some calls of `call`, sorted.
+fn samples(events: usize, thread: &dyn Calibrated, call: fn()) -> Vec<Vec<u64>> {
     let mut seen = vec![Vec::with_capacity(SAMPLES); events];
     for _ in 0..SAMPLES {
         let before: Vec<_> = (0..events).map(|n| thread.so_far(n)).collect();
-        thread.as_program(&marked);
+        thread.as_program(&|| black_box(call)());
         for (n, (seen, before)) in seen.iter_mut().zip(before).enumerate() {
             let after = thread.so_far(n);
             // Unless the call was not counted.
@@ -90,27 +116,17 @@ fn measure(events: usize, slots: &Slots, thread: &dyn Calibrated) -> Cost {
             }
         }
     }
-    let mut cost = Cost::default();
-    for mut seen in seen {
+    for seen in &mut seen {
         seen.sort_unstable();
-        let own = seen.get(seen.len() / 2).copied().unwrap_or(0);
-        cost.own.push(own);
-        cost.noise.push(seen.get(seen.len() * 9 / 10).map_or(0, |most: &u64| most.saturating_sub(own)));
     }
-    cost.whole = slots.iter().map(|slot| whole(slot, thread)).collect();
-    cost
+    seen
 }
 
-/// How much more of the slot's event a loop of marked calls has than one of unmarked ones, a call.
-fn whole(slot: &Slot, thread: &dyn Calibrated) -> u64 {
-    let counted = |call: fn()| {
-        let mut loops: Vec<u64> =
-            (0..LOOPS).filter_map(|_| between(slot, || thread.as_program(&|| run(call)))).collect();
-        loops.sort_unstable();
-        loops.get(loops.len() / 2).copied().unwrap_or(0)
-    };
-    let (with, without) = (counted(marked), counted(unmarked));
-    (with.saturating_sub(without) + u64::from(CALLS / 2)) / u64::from(CALLS)
+/// What the slot's event has in a loop of calls: the least of a few, as whatever disturbs a loop makes it dearer, and a cost that is too high
+/// takes away what calls did themselves.
+fn counted(slot: &Slot, thread: &dyn Calibrated, call: fn()) -> u64 {
+    let loops = (0..LOOPS).filter_map(|_| between(slot, || thread.as_program(&|| run(call))));
+    loops.min().unwrap_or(0)
 }
 
 /// What a slot's event counts while `work` runs. None if it was not counted all the while.
@@ -164,5 +180,17 @@ fn marked() {
 
 #[inline(never)]
 fn unmarked() {
+    black_box(());
+}
+
+#[inline(never)]
+fn marked_caller() {
+    let _perfmark = private::enter(&EMPTY);
+    marked();
+}
+
+#[inline(never)]
+fn unmarked_caller() {
+    marked();
     black_box(());
 }

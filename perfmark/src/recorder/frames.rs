@@ -46,8 +46,39 @@ pub(super) struct Span {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Header {
+    /// What the stack's `callers` was.
+    pub(super) callers: u64,
     pub(super) serial: u64,
     pub(super) plan: *const Plan,
+}
+
+/// The calls that a call had inside, directly or not.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Inside {
+    calls: u64,
+    /// Of these, those that had calls inside themselves.
+    callers: u64,
+}
+
+impl Inside {
+    /// Of the innermost call, whose header it is.
+    #[inline]
+    pub(super) fn of(stack: &Stack, header: &Header) -> Self {
+        let calls = stack.serial - (header.serial & SERIAL);
+        Self { calls, callers: stack.callers - header.callers }
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self.calls == 0
+    }
+
+    /// What the call's event counted of its own probe and of those inside.
+    #[inline]
+    pub(super) fn overhead(self, planned: &Planned) -> u64 {
+        let inside = self.calls.wrapping_mul(planned.whole.get());
+        let callers = self.callers.wrapping_mul(planned.extra.get());
+        planned.own_caller.get().wrapping_add(inside).wrapping_add(callers)
+    }
 }
 
 /// Room for this many frames of four events.
@@ -61,6 +92,8 @@ pub(super) struct Stack {
     pub(super) end: *mut Span,
     /// Calls that had a frame so far.
     pub(super) serial: u64,
+    /// Calls that ended so far after others had been begun in them.
+    pub(super) callers: u64,
     /// No frame ends beyond it.
     pub(super) limit: *mut Span,
     first: *mut Span,

@@ -6,10 +6,10 @@ use std::thread::panicking;
 
 use perfmark_rdpmc::Delta;
 
-use super::frames::{Frame, Header, NO_FRAME, PANICKING, SERIAL, SLOW, Span, Token};
-use super::plan::{Ends, Plan, Planned};
+use super::frames::{Frame, Header, Inside, NO_FRAME, PANICKING, SERIAL, SLOW, Span, Token};
+use super::plan::{Ends, Net, Plan, Planned};
 use super::thread::{Call, Recorder, put_back};
-use crate::histogram::advance;
+use crate::histogram::add;
 
 /// The two ends where everything takes the long way.
 pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end };
@@ -36,11 +36,11 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     stack.serial += 1;
     let panicking = if panicking() { PANICKING } else { 0 };
     // SAFETY: there is room for it.
-    unsafe { frame.header.write(Header { serial: stack.serial | panicking, plan }) };
+    unsafe { frame.header.write(Header { callers: stack.callers, serial: stack.serial | panicking, plan }) };
     stack.end = frame.end();
     cells.open.store(cells.open.load(Relaxed) + 1, Relaxed);
     if recorder_.keeps_costs() {
-        recorder_.pay(plan_);
+        recorder_.pay(plan_, |(whole, _)| whole);
     }
     let stack = &mut recorder_.stack;
     // SAFETY: the frame is open, and its spans are no one else's.
@@ -152,7 +152,8 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     // SAFETY: as above.
     let cells = unsafe { &*plan.cells };
     let unwound = panicking && serial & PANICKING == 0;
-    let probes = recorder.stack.serial - (serial & SERIAL);
+    // SAFETY: as above.
+    let probes = Inside::of(&recorder.stack, unsafe { &*frame.header });
     let open = cells.open.load(Relaxed).saturating_sub(1);
     cells.open.store(open, Relaxed);
     // SAFETY: the caller's word. The first event last: who sees a call there sees it in all.
@@ -164,38 +165,45 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
             Some(Delta::Unmeasured) | None => {
                 // What was measured inside stays inside of the call around.
                 if !unwound {
-                    advance(&cells.unmeasured, 1);
+                    add(&cells.unmeasured, 1);
                 }
                 continue;
             }
         };
-        let overhead = if recorder.keeps_costs() {
-            slot.cost.get().wrapping_sub(span.cost)
+        let overhead = if probes.is_none() {
+            planned.own.get()
+        } else if recorder.keeps_costs() {
+            planned.own_caller.get().wrapping_add(slot.cost.get().wrapping_sub(span.cost))
         } else {
-            probes.wrapping_mul(planned.whole.get())
+            probes.overhead(planned)
         };
-        let value = counted.saturating_sub(planned.own.get().wrapping_add(overhead));
-        let inside = slot.inside.get().wrapping_sub(span.inside);
-        slot.inside.set(span.inside.wrapping_add(value));
+        let net = Net::of(counted, overhead);
+        let inside = net.leave(slot, span.inside);
         if unwound {
             continue;
         }
         // Where there is no memory for the histogram to grow the call is unmeasured.
-        let Some(bucket) = cells.values.grow(value, recorder.arena()) else {
-            advance(&cells.unmeasured, 1);
+        let Some(bucket) = cells.values.grow(net.shown(), recorder.arena()) else {
+            add(&cells.unmeasured, 1);
             continue;
         };
-        advance(&cells.inside, inside.min(value));
+        add(&cells.inside, inside.wrapping_add(net.lost()));
         if open != 0 {
-            advance(&cells.nested, value);
+            add(&cells.nested, net.shown());
         }
         if is_scaled {
-            advance(&cells.scaled, 1);
+            add(&cells.scaled, 1);
         }
         bucket.add();
     }
     if unwound {
-        advance(&cells.unwound, 1);
+        add(&cells.unwound, 1);
+    }
+    if !probes.is_none() {
+        recorder.stack.callers += 1;
+        if recorder.keeps_costs() {
+            recorder.pay(plan, |(_, extra)| extra);
+        }
     }
     recorder.stack.end = frame.spans;
 }

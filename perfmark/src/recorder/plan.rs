@@ -32,8 +32,8 @@ pub(super) struct Plan {
     pub(super) events: Box<[Planned]>,
     /// Which of the thread's slots the events are in.
     pub(super) set: Vec<usize>,
-    /// What a caller sees of a probe, for each of the thread's slots, where the thread keeps costs.
-    pub(super) costs: RefCell<Vec<u64>>,
+    /// What is seen from around of a probe, and of a caller's more, for each of the thread's slots, where the thread keeps costs.
+    pub(super) costs: RefCell<Vec<(u64, u64)>>,
 }
 
 /// One of its events.
@@ -41,14 +41,19 @@ pub(super) struct Planned {
     slot: *const Slot,
     /// What the probe sees of itself.
     pub(super) own: Cell<u64>,
-    /// What the caller sees of a probe with this set of events.
+    /// What is seen from around of a probe with this set of events.
     pub(super) whole: Cell<u64>,
+    /// What a caller's probe sees of itself.
+    pub(super) own_caller: Cell<u64>,
+    /// What is seen from around of a caller's probe more than of another.
+    pub(super) extra: Cell<u64>,
 }
 
 impl Planned {
     /// The slot lives as long as the plan.
     pub(super) fn new(slot: &Slot) -> Self {
-        Self { slot, own: Cell::new(0), whole: Cell::new(0) }
+        let zero = || Cell::new(0);
+        Self { slot, own: zero(), whole: zero(), own_caller: zero(), extra: zero() }
     }
 
     #[inline]
@@ -86,5 +91,46 @@ impl Planned {
     pub(super) unsafe fn known_counter(&self) -> &Counter {
         // SAFETY: the caller's word.
         unsafe { self.slot().counter().unwrap_unchecked() }
+    }
+}
+
+/// What a call cost, without probes: less than nothing where these cost less than they usually do.
+#[derive(Clone, Copy)]
+pub(super) struct Net {
+    /// Wraps.
+    value: u64,
+    is_less_than_nothing: bool,
+}
+
+impl Net {
+    #[inline]
+    pub(super) fn of(counted: u64, overhead: u64) -> Self {
+        let (value, is_less_than_nothing) = counted.overflowing_sub(overhead);
+        Self { value, is_less_than_nothing }
+    }
+
+    #[inline]
+    pub(super) fn is_less_than_nothing(self) -> bool {
+        self.is_less_than_nothing
+    }
+
+    /// What is shown: nothing for what is less.
+    #[inline]
+    pub(super) fn shown(self) -> u64 {
+        if self.is_less_than_nothing { 0 } else { self.value }
+    }
+
+    /// How much more is shown than there is. It counts as something inside, so that what calls cost themselves adds up to what the outermost cost.
+    #[inline]
+    pub(super) fn lost(self) -> u64 {
+        self.shown().wrapping_sub(self.value)
+    }
+
+    /// Notes in its slot that a call ended, which began with `before` there; and gives what the calls inside it cost.
+    #[inline]
+    pub(super) fn leave(self, slot: &Slot, before: u64) -> u64 {
+        let inside = slot.inside.get().wrapping_sub(before);
+        slot.inside.set(before.wrapping_add(self.value));
+        inside
     }
 }

@@ -9,12 +9,12 @@ use std::thread::panicking;
 
 use perfmark_rdpmc::{Counter, clock};
 
-use super::frames::{Frame, Header, NO_FRAME, Span};
+use super::frames::{Frame, Header, Inside, NO_FRAME, Span};
 use super::long;
-use super::plan::{Ends, Plan, Planned};
+use super::plan::{Ends, Net, Plan, Planned};
 use super::thread::{Call, Recorder, put_back};
 use crate::cells::EventCells;
-use crate::histogram::{Bucket, advance};
+use crate::histogram::{Bucket, add};
 
 /// The two ends for a mark of these events, of which `time` is the first if it is among them.
 pub(super) fn ends(events: &[Planned]) -> Ends {
@@ -102,7 +102,7 @@ unsafe fn begin<const N: usize, const TIMED: bool>(recorder: *mut Recorder, plan
         let spans = unsafe { &mut *frame.spans.cast::<[Span; N]>() };
         let serial = stack.serial + 1;
         // SAFETY: as above.
-        unsafe { frame.header.write(Header { serial, plan }) };
+        unsafe { frame.header.write(Header { callers: stack.callers, serial, plan }) };
         (stack.end, stack.serial) = (frame.end(), serial);
         cells.open.store(cells.open.load(Relaxed) + 1, Relaxed);
         let is_read = spans.iter_mut().enumerate().all(|(n, span)| {
@@ -143,7 +143,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const IS_LEAF: bool>(recorder: 
         }
     }
     // SAFETY: the caller's word.
-    let inside = if IS_LEAF { 0 } else { unsafe { (*recorder).stack.serial - (*header).serial } };
+    let inside = if IS_LEAF { Inside::default() } else { unsafe { Inside::of(&(*recorder).stack, &*header) } };
     // SAFETY: the caller's word.
     let is_accounted = unsafe { account::<N, IS_LEAF>(plan, spans, &counted, inside) };
     if !is_accounted {
@@ -154,7 +154,12 @@ unsafe fn end<const N: usize, const TIMED: bool, const IS_LEAF: bool>(recorder: 
         return unsafe { long::end_from(recorder, header, true) };
     }
     // SAFETY: the caller's word.
-    unsafe { (*recorder).stack.end = frame.spans };
+    unsafe {
+        (*recorder).stack.end = frame.spans;
+        if !IS_LEAF {
+            (*recorder).stack.callers += 1;
+        }
+    }
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) };
 }
@@ -170,18 +175,16 @@ unsafe fn account<const N: usize, const IS_LEAF: bool>(
     plan: &Plan,
     spans: &[Span; N],
     counted: &[u64; N],
-    inside: u64,
+    inside: Inside,
 ) -> bool {
     // SAFETY: the caller's word.
     let (events, cells) = unsafe { (&*(&raw const *plan.events).cast::<[Planned; N]>(), &*plan.cells) };
     // SAFETY: the caller's word.
     let event_cells = unsafe { &*(&raw const *cells.events).cast::<[EventCells; N]>() };
-    let net: [u64; N] = array::from_fn(|n| {
-        let planned = &events[n];
-        let probes = if IS_LEAF { 0 } else { inside.wrapping_mul(planned.whole.get()) };
-        counted[n].saturating_sub(planned.own.get().wrapping_add(probes))
+    let net: [Net; N] = array::from_fn(|n| {
+        Net::of(counted[n], if IS_LEAF { events[n].own.get() } else { inside.overhead(&events[n]) })
     });
-    let buckets: [Option<Bucket<'_>>; N] = array::from_fn(|n| event_cells[n].values.bucket(net[n]));
+    let buckets: [Option<Bucket<'_>>; N] = array::from_fn(|n| event_cells[n].values.bucket(net[n].shown()));
     if buckets.iter().any(Option::is_none) {
         return false;
     }
@@ -189,16 +192,18 @@ unsafe fn account<const N: usize, const IS_LEAF: bool>(
     cells.open.store(open, Relaxed);
     // The first event last: who sees a call there sees it in all.
     for n in (0..N).rev() {
-        let (value, slot) = (net[n], events[n].slot());
+        let (net, slot, cells) = (net[n], events[n].slot(), &event_cells[n]);
         if IS_LEAF {
-            slot.inside.set(slot.inside.get().wrapping_add(value));
+            net.leave(slot, slot.inside.get());
+            if net.is_less_than_nothing() {
+                add(&cells.inside, net.lost());
+            }
         } else {
-            let inside = slot.inside.get().wrapping_sub(spans[n].inside);
-            advance(&event_cells[n].inside, inside.min(value));
-            slot.inside.set(spans[n].inside.wrapping_add(value));
+            let inside = net.leave(slot, spans[n].inside);
+            add(&cells.inside, inside.wrapping_add(net.lost()));
         }
         if open != 0 {
-            advance(&event_cells[n].nested, value);
+            add(&cells.nested, net.shown());
         }
         if let Some(bucket) = buckets[n] {
             bucket.add();

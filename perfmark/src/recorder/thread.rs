@@ -232,11 +232,11 @@ impl Recorder {
         unsafe { &*self.books }.keeps_costs
     }
 
-    /// Takes note of a probe's cost.
-    pub(super) fn pay(&self, plan: &Plan) {
+    /// Takes note of a probe's cost: the whole, or what a caller's has more.
+    pub(super) fn pay(&self, plan: &Plan, which: impl Fn((u64, u64)) -> u64) {
         // SAFETY: as above.
         for (slot, cost) in unsafe { &*self.books }.slots.iter().zip(&*plan.costs.borrow()) {
-            slot.cost.set(slot.cost.get().wrapping_add(*cost));
+            slot.cost.set(slot.cost.get().wrapping_add(which(*cost)));
         }
     }
 }
@@ -367,32 +367,37 @@ fn plan_for(books: &Books, cells: *const MarkCells, set: Vec<usize>) -> Plan {
 
 /// Takes note of what a plan's probe costs.
 fn apply(plan: &Plan, cost: &Cost, keeps_costs: bool) {
-    for ((planned, own), &at) in plan.events.iter().zip(&cost.own).zip(&plan.set) {
-        planned.own.set(*own);
+    for (n, (planned, &at)) in plan.events.iter().zip(&plan.set).enumerate() {
+        planned.own.set(cost.own[n]);
+        planned.own_caller.set(cost.own_caller[n]);
         planned.whole.set(cost.whole[at]);
+        planned.extra.set(cost.extra[at]);
     }
     if keeps_costs {
-        plan.costs.replace(cost.whole.clone());
+        plan.costs.replace(cost.whole.iter().copied().zip(cost.extra.iter().copied()).collect());
     }
 }
 
 /// From now on the thread keeps what probes cost by event: its marks have several sets of events.
 fn keep_costs(recorder: &mut Recorder, books: &mut Books) {
+    let so_far = |planned: &Planned, calls: u64, callers: u64| {
+        calls.wrapping_mul(planned.whole.get()).wrapping_add(callers.wrapping_mul(planned.extra.get()))
+    };
     if std::mem::replace(&mut books.keeps_costs, true) {
         return;
     }
     for plan in &books.plans {
         plan.ends.set(long::ENDS);
         for planned in &plan.events {
-            planned.slot().cost.set(recorder.stack.serial.wrapping_mul(planned.whole.get()));
+            planned.slot().cost.set(so_far(planned, recorder.stack.serial, recorder.stack.callers));
         }
     }
     for frame in recorder.stack.iter() {
         // SAFETY: a frame on the stack, of this thread, which is at nothing else.
         unsafe {
-            let serial = (*frame.header).serial & SERIAL;
+            let Header { serial, callers, .. } = *frame.header;
             for (planned, span) in frame.events() {
-                span.cost = serial.wrapping_mul(planned.whole.get());
+                span.cost = so_far(planned, serial & SERIAL, callers);
             }
         }
     }
@@ -432,14 +437,15 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &[usize]) -> Cost 
         // SAFETY: as in `prepare`.
         let recorder = unsafe { &mut *memory.as_ptr() };
         recorder.plans[EMPTY.place() as usize] = plan;
-        recorder.stack.serial
+        (recorder.stack.serial, recorder.stack.callers)
     };
-    let serial = place(&raw const plan);
+    let counts = place(&raw const plan);
     let cost = calibrate::cost(&key, &books.slots, &Here { thread, memory, cells: &cells });
     place(ptr::null());
     // They were no calls of the program's.
     // SAFETY: as in `prepare`.
-    unsafe { &mut *memory.as_ptr() }.stack.serial = serial;
+    let stack = unsafe { &mut (*memory.as_ptr()).stack };
+    (stack.serial, stack.callers) = counts;
     for (slot, (inside, cost)) in books.slots.iter().zip(kept) {
         slot.inside.set(inside);
         slot.cost.set(cost);
