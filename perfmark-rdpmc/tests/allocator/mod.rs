@@ -1,4 +1,4 @@
-//! An allocator that opens and drops a counter of its own in the middle of a call, when asked to.
+//! An allocator that opens and drops a counter of its own in the middle of each call, when asked to.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,21 +10,19 @@ use super::{held, most_telling, open};
 struct Counting;
 
 thread_local! {
-    /// Calls until then.
-    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    /// Whether this thread's calls do, as far as they are not an opening's own.
+    static COUNTS: Cell<bool> = const { Cell::new(false) };
+    static OPENED: Cell<u32> = const { Cell::new(0) };
 }
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn count() {
-    match LEFT.get() {
-        None => {}
-        Some(0) => {
-            LEFT.set(None);
-            drop(Counter::open(&Attr::new(Software::TaskClock)));
-        }
-        Some(left) => LEFT.set(Some(left - 1)),
+    if COUNTS.replace(false) {
+        let opened = Counter::open(&Attr::new(Software::TaskClock)).is_ok();
+        OPENED.set(OPENED.get() + u32::from(opened));
+        COUNTS.set(true);
     }
 }
 
@@ -43,23 +41,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A counter within each call of the allocator's that opening and dropping another takes.
 pub(super) fn opens_counters() {
+    const COUNTERS: usize = 30;
     let attr = most_telling();
     if open(&attr).is_none() {
         return;
     }
     let before = held();
-    let mut calls = 0;
-    loop {
-        LEFT.set(Some(calls));
-        drop(open(&attr));
-        if LEFT.replace(None).is_some() {
-            break;
-        }
-        calls += 1;
-    }
-    println!("{calls} calls of the allocator, a counter opened in each");
-    assert!(calls > 2);
+    COUNTS.set(true);
+    let counters: Vec<_> = (0..COUNTERS).map(|_| open(&attr)).collect();
+    drop(counters);
+    COUNTS.set(false);
     assert_eq!(held(), before);
+    println!("{} counters opened by the allocator while {COUNTERS} were", OPENED.get());
+    assert!(OPENED.get() as usize > 2 * COUNTERS);
 }
