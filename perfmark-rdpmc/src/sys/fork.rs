@@ -8,11 +8,13 @@
 //! is closed only if it still is the event's, by the id that the kernel gives each event once: someone else may have closed it, and the number
 //! be another file's by now.
 //!
-//! The handlers are registered before `main`, so that other handlers run outside of these: before them in the parent, after them in the child.
-//! Those registered even earlier, by libraries that are loaded first, run between them. There counters may be opened and dropped: the forking
-//! thread has the lock already; and in the child an opening first leaves the parent's behind. [`Counter::read`](crate::Counter::read) knows a
-//! child without handlers, by a number that a fork wipes. What is left: regions and `read_user`, which have no instruction to spare for that,
-//! die in such a handler of the child; and one that waits for another thread, which itself opens or drops a counter, waits for ever.
+//! The handlers are registered before `main`, so that those of a program run before them in the parent, and after them in the child. Handlers
+//! registered even earlier, by libraries loaded before this code, run in between, while the forking thread holds the lock with all signals
+//! blocked. They may open, drop and [`read`](crate::Counter::read) counters all the same: that thread does not take the lock again, and a number
+//! that a fork wipes tells that the counters are the parent's. Where one of them opens a counter in the child, the parent's are left behind then
+//! and there. Two things such a handler must not do: in the child, begin or end regions or call `read_user`, which have no instruction to spare
+//! for a look at that number, and die where the page is not mapped; and wait for another thread that opens or drops a counter, which waits for
+//! the lock.
 //!
 //! `pthread_atfork(3)` knows `fork` only; a child made by a bare `clone` must not touch its parent's counters, nor may one of `vfork`.
 #![allow(unsafe_code, reason = "pthread_atfork, a mutex, signal masks, closing, and mapping where pages were")]
