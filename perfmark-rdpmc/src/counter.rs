@@ -114,6 +114,9 @@ impl Counter {
     }
 
     fn reading(&self) -> Result<Reading, Refusal> {
+        if !self.part.is_here() {
+            return Err(Refusal::Forked);
+        }
         self.user_reading().map_or_else(|_| self.kernel_reading(), Ok)
     }
 

@@ -125,7 +125,8 @@ impl Group {
     ///
     /// As [`read_syscall`](Self::read_syscall).
     pub fn read(&self) -> Result<GroupReading, Error> {
-        self.read_user().map_or_else(|| self.read_syscall(), Ok)
+        let by_user = if self.counters[0].part().is_here() { self.read_user() } else { None };
+        by_user.map_or_else(|| self.read_syscall(), Ok)
     }
 
     /// Reads member by member without a system call. None of the pages changed from the first member to the last, so that all values are

@@ -116,7 +116,8 @@
 //! or SIGSEGV: the page does not tell until its next update. No check prevents this, in any reader.
 //!
 //! A child made by `fork` has no counters: its parent's are closed there at once, and say so when they are read. A child made by a bare
-//! `clone(2)` or `vfork` must not touch its parent's counters.
+//! `clone(2)` or `vfork` must not touch its parent's counters. Nor may a fork handler begin or end regions or call [`Counter::read_user`] in the
+//! child, if a library that was loaded before this crate registered it (`pthread_atfork(3)`): it runs before this crate's own.
 
 #![deny(unsafe_code)]
 

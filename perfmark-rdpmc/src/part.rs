@@ -98,10 +98,16 @@ impl Part {
         self.page().ok().map(|mapping| mapping.page().lock.load(Relaxed))
     }
 
+    /// Whether this is the process that opened it. In a forked child the page may not be mapped yet.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.generation == sys::generation()
+    }
+
     /// The descriptor, while it is this process's.
     #[inline]
     pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
-        if self.generation != sys::generation() {
+        if !self.is_here() {
             Err(Refusal::Forked)
         } else if self.is_closed.get() {
             Err(Refusal::Closed)

@@ -3,11 +3,15 @@
 //! What changes a whole process happens in this program started anew, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
+mod allocator;
 mod forks;
 mod support;
 
-use std::process::Command;
-use std::{env, fs, io};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{env, fs, io, thread};
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, clock, known_loop};
 use support::trial;
@@ -26,6 +30,9 @@ fn main() {
             trial("a_forked_child_closes_no_file_of_others", || passes("closed by another")),
             trial("a_fork_in_a_thread_locals_destructor_is_as_any", || passes("fork at a thread's end")),
             trial("forks_meet_threads_that_open_and_close_counters", || passes("fork beside openings")),
+            trial("fork_handlers_that_run_before_ours_may_use_counters", || passes("earlier handlers")),
+            trial("a_programs_fork_handlers_find_the_parents_counters_gone", || passes("a program's handlers")),
+            trial("an_allocator_may_open_counters", || passes("allocator")),
             trial("without_descriptors_it_is_told", || passes("descriptors")),
             trial("nothing_leaks_of_what_was_closed_or_half_opened", || passes("leaks")),
             trial("a_filter_that_answers_eperm_is_told_as_such", || passes("eperm")),
@@ -41,11 +48,25 @@ fn main() {
     );
 }
 
-/// Runs a scenario, which panics where it fails.
+/// Runs a scenario, which panics where it fails, and is ended with its children if it hangs.
 fn passes(scenario: &str) {
-    let output = Command::new(env::current_exe().expect("known")).env(SCENARIO, scenario).output().expect("started");
+    const HANGS: Duration = Duration::from_secs(60);
+    let mut command = Command::new(env::current_exe().expect("known"));
+    command.env(SCENARIO, scenario).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let process = command.spawn().expect("started");
+    let group = libc::pid_t::try_from(process.id()).expect("small");
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        if end.recv_timeout(HANGS) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: ends processes of this test's. They may have blocked all other signals.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
+    });
+    let output = process.wait_with_output().expect("started");
+    drop(ended);
+    watch.join().expect("does not panic");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{}: {told}", output.status);
     print!("{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -54,6 +75,9 @@ fn run_scenario(scenario: &str) {
         "closed by another" => forks::closed_by_another(),
         "fork at a thread's end" => forks::at_a_threads_end(),
         "fork beside openings" => forks::beside_openings(),
+        "earlier handlers" => forks::handlers::earlier(),
+        "a program's handlers" => forks::handlers::of_a_program(),
+        "allocator" => allocator::opens_counters(),
         "page's address used again" => forks::address_used_again(),
         "descriptors" => descriptors(),
         "leaks" => leaks(),
@@ -263,10 +287,10 @@ fn no_locked_memory() {
 fn a_million_reads_never_run_backwards() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     static DONE: AtomicBool = AtomicBool::new(false);
-    let cpus = std::thread::available_parallelism().map_or(1, Into::into);
+    let cpus = thread::available_parallelism().map_or(1, Into::into);
     let busy: Vec<_> = (0..cpus)
         .map(|_| {
-            std::thread::spawn(|| {
+            thread::spawn(|| {
                 while !DONE.load(Relaxed) {
                     let _ = known_loop(1_000);
                 }

@@ -8,18 +8,25 @@
 //! is closed only if it still is the event's, by the id that the kernel gives each event once: someone else may have closed it, and the number
 //! be another file's by now.
 //!
+//! The handlers are registered before `main`, so that those of a program run before them in the parent, and after them in the child. Handlers
+//! registered even earlier, by libraries loaded before this code, run in between, while the forking thread holds the lock with all signals
+//! blocked. They may open, drop and [`read`](crate::Counter::read) counters all the same: that thread does not take the lock again, and a number
+//! that a fork wipes tells that the counters are the parent's. Where one of them opens a counter in the child, the parent's are left behind then
+//! and there. Two things such a handler must not do: in the child, begin or end regions or call `read_user`, which have no instruction to spare
+//! for a look at that number, and die where the page is not mapped; and wait for another thread that opens or drops a counter, which waits for
+//! the lock.
+//!
 //! `pthread_atfork(3)` knows `fork` only; a child made by a bare `clone` must not touch its parent's counters, nor may one of `vfork`.
-#![allow(unsafe_code, reason = "pthread_atfork, signal masks, closing, and mapping where pages were")]
+#![allow(unsafe_code, reason = "pthread_atfork, a mutex, signal masks, closing, and mapping where pages were")]
 
-use std::cell::UnsafeCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use super::{IOC_ID, MmapPage};
 
@@ -27,49 +34,135 @@ use super::{IOC_ID, MmapPage};
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: RawFd,
-    event: Option<EventId>,
-    /// The process that opened it.
-    generation: u32,
+    _noted: Noted,
+}
+
+/// An event's metadata page, mapped read-only; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<MmapPage>,
+    _noted: Noted,
 }
 
 /// The kernel's own name for an event, never used again. Linux before 3.12 does not tell it.
 type EventId = u64;
 
+/// What a child must not keep.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Nothing,
+    Descriptor(RawFd, Option<EventId>),
+    /// Its address and length.
+    Page(*mut libc::c_void, usize),
+}
+
+/// One of the list, which is threaded through these: nothing is allocated or freed with the lock held, as an allocator may have counters, too.
+#[derive(Debug)]
+struct Node {
+    held: Held,
+    previous: *mut Node,
+    next: *mut Node,
+}
+
+/// A node in the list of the process that made it, and what it holds: both end when dropped.
+#[derive(Debug)]
+struct Noted {
+    node: NonNull<Node>,
+    generation: u32,
+}
+
 /// The process's open descriptors and pages, and what is kept between the two sides of a fork.
 struct List {
-    descriptors: BTreeMap<RawFd, Option<EventId>>,
-    /// Addresses and lengths.
-    pages: BTreeMap<usize, usize>,
+    first: *mut Node,
+    /// The process whose list it is.
+    generation: u32,
     /// Of the thread that forks.
     mask: MaybeUninit<libc::sigset_t>,
 }
 
-/// A lock that the handler before a fork takes and the ones after it release, which no guard of the standard library can do. It is held with
-/// all signals blocked, so that nobody forks in the middle on the thread that holds it.
+/// The handler before a fork takes the lock and the ones after it release it, which no guard of the standard library can do. It is held with
+/// all signals blocked, so that nothing else runs in the middle on the thread that holds it.
 struct Locked {
-    is_held: AtomicBool,
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
     list: UnsafeCell<List>,
 }
 
-// SAFETY: `list` is touched by the holder alone.
+// SAFETY: `mutex` is for all threads, and `list` is touched by the one that holds it alone.
 unsafe impl Sync for Locked {}
 
 static LIST: Locked = Locked {
-    is_held: AtomicBool::new(false),
-    list: UnsafeCell::new(List { descriptors: BTreeMap::new(), pages: BTreeMap::new(), mask: MaybeUninit::uninit() }),
+    mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+    list: UnsafeCell::new(List { first: ptr::null_mut(), generation: FIRST, mask: MaybeUninit::uninit() }),
 };
 
-/// Counts forks on the way from the first process to this one.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    /// How many forks the thread is in the middle of, more than one if a handler forks. If any, it has the lock.
+    static FORKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The generation of the first process.
+const FIRST: u32 = 1;
+
+/// Counts forks on the way from the first process to this one, in memory that a fork wipes: 0 until the child has left its parent's counters.
+static GENERATION: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
+
+/// Stands in for that memory where there is none (linux before 4.14): then only our own handler tells a child that it is one.
+static UNWIPED: AtomicU32 = AtomicU32::new(FIRST);
+
+fn generation_at() -> &'static AtomicU32 {
+    // SAFETY: a static, or mapped for ever.
+    unsafe { &*GENERATION.load(Acquire) }
+}
 
 /// Which process this is, in the line of forks. A counter of another generation is gone.
 #[inline]
 pub(crate) fn generation() -> u32 {
-    GENERATION.load(Relaxed)
+    generation_at().load(Relaxed)
 }
 
-/// Blocks all signals of this thread, takes the lock, and gives the mask that was.
-fn take() -> MaybeUninit<libc::sigset_t> {
+/// Before all other constructors of the program or library that this is part of (the language's own have 0 to 100), and so before their
+/// handlers.
+#[used]
+#[unsafe(link_section = ".init_array.00099")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        register();
+    }
+    before_main
+};
+
+/// Registers the handlers, once.
+fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Some(wiped) = map_wiped() {
+            wiped.store(FIRST, Relaxed);
+            GENERATION.store(ptr::from_ref(wiped).cast_mut(), Release);
+        }
+        // SAFETY: functions without arguments. Where there is no memory for them, forks go unnoticed.
+        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+    });
+}
+
+/// A number that reads as 0 in a forked child.
+fn map_wiped() -> Option<&'static AtomicU32> {
+    let (length, access) = (size_of::<AtomicU32>(), libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping at an address of the kernel's choice, which nobody unmaps unless it is of no use.
+    unsafe {
+        let start = libc::mmap(ptr::null_mut(), length, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        if libc::madvise(start, length, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(start, length);
+            return None;
+        }
+        start.cast::<AtomicU32>().as_ref()
+    }
+}
+
+/// Blocks all signals of this thread, and gives the mask that was.
+fn block_signals() -> MaybeUninit<libc::sigset_t> {
     let mut before = MaybeUninit::uninit();
     // SAFETY: live sets.
     unsafe {
@@ -77,24 +170,148 @@ fn take() -> MaybeUninit<libc::sigset_t> {
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, before.as_mut_ptr());
     }
-    while LIST.is_held.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-        std::thread::yield_now();
-    }
     before
 }
 
-fn release(mask: MaybeUninit<libc::sigset_t>) {
-    LIST.is_held.store(false, Release);
-    // SAFETY: written by `take`.
+fn unblock_signals(mask: MaybeUninit<libc::sigset_t>) {
+    // SAFETY: written by `block_signals`.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), ptr::null_mut()) };
 }
 
+/// Of the thread that is in the middle of a fork the lock is already.
 fn with<R>(change: impl FnOnce(&mut List) -> R) -> R {
-    let mask = take();
-    // SAFETY: the lock is held.
-    let result = change(unsafe { &mut *LIST.list.get() });
-    release(mask);
+    let mask = block_signals();
+    let has_lock = FORKS.get() > 0;
+    if !has_lock {
+        // SAFETY: a static mutex, which no signal handler of this thread can want now.
+        unsafe { libc::pthread_mutex_lock(LIST.mutex.get()) };
+    }
+    // SAFETY: the lock is held, and this function does not call itself: `change` runs no code of others, and no signal is handled.
+    let list = unsafe { &mut *LIST.list.get() };
+    if list.generation != generation() {
+        list.leave_behind();
+    }
+    let result = change(list);
+    if !has_lock {
+        // SAFETY: locked above.
+        unsafe { libc::pthread_mutex_unlock(LIST.mutex.get()) };
+    }
+    unblock_signals(mask);
     result
+}
+
+impl List {
+    /// # Safety
+    ///
+    /// The node lives and is not in the list.
+    unsafe fn insert(&mut self, node: NonNull<Node>) {
+        let node = node.as_ptr();
+        // SAFETY: all in the list live, and none is touched but with the list.
+        unsafe {
+            (*node).next = self.first;
+            if let Some(next) = self.first.as_mut() {
+                next.previous = node;
+            }
+        }
+        self.first = node;
+    }
+
+    /// # Safety
+    ///
+    /// The node is in the list.
+    unsafe fn remove(&mut self, node: NonNull<Node>) {
+        // SAFETY: as in `insert`.
+        unsafe {
+            let Node { previous, next, .. } = *node.as_ptr();
+            match previous.as_mut() {
+                Some(previous) => previous.next = next,
+                None => self.first = next,
+            }
+            if let Some(next) = next.as_mut() {
+                next.previous = previous;
+            }
+        }
+    }
+
+    /// In a forked child: ends what its parent's counters left here. The nodes stay with their owners, who, knowing their generation, do
+    /// nothing with them.
+    #[cold]
+    fn leave_behind(&mut self) {
+        let mut next = std::mem::replace(&mut self.first, ptr::null_mut());
+        // SAFETY: all in the list live, as the parent's did.
+        while let Some(node) = unsafe { next.as_ref() } {
+            match node.held {
+                Held::Page(start, length) => put_empty_page(start, length),
+                held => held.end(),
+            }
+            next = node.next;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        generation_at().store(self.generation, Relaxed);
+    }
+}
+
+impl Held {
+    fn end(self) {
+        // SAFETY: ours, and not used after; no reference into a page outlives the mapping.
+        unsafe {
+            match self {
+                // What still is that event's.
+                Self::Descriptor(fd, is) if event(fd) == is => _ = libc::close(fd),
+                Self::Page(start, length) => _ = libc::munmap(start, length),
+                Self::Descriptor(..) | Self::Nothing => {}
+            }
+        }
+    }
+}
+
+/// Zeroes are a page that no one may read a counter by. Not over what an earlier handler put there.
+fn put_empty_page(start: *mut libc::c_void, length: usize) {
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: maps where nothing is. A kernel before 4.17, which takes the address for a hint, may map elsewhere.
+    unsafe {
+        let mapped = libc::mmap(start, length, libc::PROT_READ, kind, -1, 0);
+        if mapped != libc::MAP_FAILED && mapped != start {
+            libc::munmap(mapped, length);
+        }
+    }
+}
+
+impl Noted {
+    /// Takes note of what `make` opens or maps.
+    fn new(make: impl FnOnce() -> Result<Held, i32>) -> Result<Self, i32> {
+        let empty = Node { held: Held::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
+        let node = NonNull::from(Box::leak(Box::new(empty)));
+        let noted = with(|list| {
+            let held = make()?;
+            // SAFETY: made above.
+            unsafe {
+                (*node.as_ptr()).held = held;
+                list.insert(node);
+            }
+            Ok(Self { node, generation: list.generation })
+        });
+        // SAFETY: made above, and in no list.
+        noted.inspect_err(|_| unsafe { drop(Box::from_raw(node.as_ptr())) })
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        if self.generation != generation() {
+            // The parent's. Not freed: the list may still have it, before it is left behind.
+            return;
+        }
+        with(|list| {
+            // SAFETY: in the list since it was made.
+            unsafe {
+                list.remove(self.node);
+                self.node.as_ref().held.end();
+            }
+        });
+        // SAFETY: made by `new`, and in no list any more.
+        unsafe { drop(Box::from_raw(self.node.as_ptr())) };
+    }
 }
 
 /// The event behind a descriptor, if it is one. The only request that a child may make: it changes nothing.
@@ -105,19 +322,16 @@ fn event(fd: RawFd) -> Option<EventId> {
 }
 
 impl Descriptor {
-    /// Takes note of what `open` opens.
+    /// Takes note of what `open` opens, which calls the kernel and nothing else.
     pub(super) fn open(open: impl FnOnce() -> Result<RawFd, i32>) -> Result<Self, i32> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: functions without arguments. Where there is no memory for them, forks go unnoticed.
-            unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
-        });
-        with(|list| {
-            let fd = open()?;
-            let event = event(fd);
-            list.descriptors.insert(fd, event);
-            Ok(Self { fd, event, generation: generation() })
-        })
+        // Where nothing runs before `main`.
+        register();
+        let mut fd = -1;
+        let noted = Noted::new(|| {
+            fd = open()?;
+            Ok(Held::Descriptor(fd, event(fd)))
+        })?;
+        Ok(Self { fd, _noted: noted })
     }
 
     #[inline]
@@ -135,51 +349,20 @@ impl From<std::fs::File> for Descriptor {
     }
 }
 
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        if self.generation != generation() {
-            // The parent's, closed at the fork.
-            return;
-        }
-        with(|list| {
-            // Or another of ours, which got the same number after someone else closed this one.
-            if list.descriptors.get(&self.fd) == Some(&self.event) {
-                list.descriptors.remove(&self.fd);
-                close(self.fd, self.event);
-            }
-        });
-    }
-}
-
-/// Closes what still is that event's descriptor.
-fn close(fd: RawFd, is: Option<EventId>) {
-    if event(fd) == is {
-        // SAFETY: ours, and not used after.
-        unsafe { libc::close(fd) };
-    }
-}
-
-/// An event's metadata page, mapped read-only; unmapped when dropped.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    start: NonNull<MmapPage>,
-    length: usize,
-    generation: u32,
-}
-
 impl Mapping {
     /// Maps an event's page. Gives errno where the kernel refuses.
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
         let length = usize::try_from(super::page_size()).unwrap_or(4096);
-        with(|list| {
+        let mut page = NonNull::dangling();
+        let noted = Noted::new(|| {
             // SAFETY: a new mapping at an address of the kernel's choice.
             let start =
                 unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };
-            let page = NonNull::new(start.cast::<MmapPage>()).filter(|_| start != libc::MAP_FAILED);
-            let start = page.ok_or_else(|| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
-            list.pages.insert(start.as_ptr().expose_provenance(), length);
-            Ok(Self { start, length, generation: generation() })
-        })
+            let mapped = NonNull::new(start.cast::<MmapPage>()).filter(|_| start != libc::MAP_FAILED);
+            page = mapped.ok_or_else(|| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
+            Ok(Held::Page(start, length))
+        })?;
+        Ok(Self { start: page, _noted: noted })
     }
 
     pub(crate) fn page(&self) -> &MmapPage {
@@ -189,31 +372,28 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        if self.generation != generation() {
-            // The parent's: what is at its address here is not ours to unmap.
-            return;
-        }
-        with(|list| {
-            list.pages.remove(&self.start.as_ptr().expose_provenance());
-            // SAFETY: the mapping is ours, and no reference into it outlives `self`.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
-        });
-    }
-}
-
 unsafe extern "C" fn before() {
-    let mask = take();
-    // SAFETY: the lock is held.
-    unsafe { (*LIST.list.get()).mask = mask };
+    let mask = block_signals();
+    if FORKS.replace(FORKS.get() + 1) == 0 {
+        // SAFETY: as in `with`; then the lock is held.
+        unsafe {
+            libc::pthread_mutex_lock(LIST.mutex.get());
+            (*LIST.list.get()).mask = mask;
+        }
+    }
 }
 
 /// Releases what `before` took.
 fn after() {
-    // SAFETY: the lock is held since `before`, which wrote the mask.
-    let mask = unsafe { (*LIST.list.get()).mask };
-    release(mask);
+    if FORKS.replace(FORKS.get() - 1) == 1 {
+        // SAFETY: the lock is held since `before`, which wrote the mask, by this thread or the one that it is the copy of.
+        let mask = unsafe {
+            let mask = (*LIST.list.get()).mask;
+            libc::pthread_mutex_unlock(LIST.mutex.get());
+            mask
+        };
+        unblock_signals(mask);
+    }
 }
 
 unsafe extern "C" fn after_in_parent() {
@@ -221,27 +401,8 @@ unsafe extern "C" fn after_in_parent() {
 }
 
 unsafe extern "C" fn after_in_child() {
-    GENERATION.fetch_add(1, Relaxed);
-    // SAFETY: the lock is held since `before`, by the thread that this one is the copy of.
-    let list = unsafe { &mut *LIST.list.get() };
-    let (descriptors, pages) = (std::mem::take(&mut list.descriptors), std::mem::take(&mut list.pages));
-    for (&start, &length) in &pages {
-        let start = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
-        // Zeroes are a page that no one may read a counter by. Not over what an earlier handler put there.
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: maps where nothing is. A kernel before 4.17, which takes the address for a hint, may map elsewhere.
-        unsafe {
-            let mapped = libc::mmap(start, length, libc::PROT_READ, kind, -1, 0);
-            if mapped != libc::MAP_FAILED && mapped != start {
-                libc::munmap(mapped, length);
-            }
-        }
-    }
-    // Copies of descriptors whose owners, knowing their generation, will not use or close them.
-    for (&fd, &event) in &descriptors {
-        close(fd, event);
-    }
-    // Not freed: the parent's other threads, which may have been in the allocator, are not here to finish.
-    std::mem::forget((descriptors, pages));
+    UNWIPED.store(0, Relaxed);
+    // Leaves the parent's behind.
+    with(|_| ());
     after();
 }

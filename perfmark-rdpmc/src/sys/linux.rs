@@ -6,7 +6,6 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use super::abi::{PerfEventAttr, ReadFormat};
-/// Takes note of a counter that is about to be closed.
 pub(crate) use super::fork::{Descriptor, Mapping, generation};
 use crate::arch::system_call;
 

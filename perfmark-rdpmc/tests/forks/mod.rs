@@ -1,5 +1,7 @@
 //! What a fork does to counters, and what counters do to a forked child.
 
+pub(super) mod handlers;
+
 use std::cell::RefCell;
 use std::fs;
 use std::os::fd::RawFd;
