@@ -1,6 +1,7 @@
 //! One event opened on one thread.
 
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::attr::Attr;
 use crate::error::Error;
@@ -191,9 +192,17 @@ impl Counter {
     /// name none at all.
     #[must_use]
     pub fn may_be_next() -> bool {
-        static HERE: OnceLock<bool> = OnceLock::new();
-        cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
-            && *HERE.get_or_init(|| Machine::here().core_pmus().is_ok_and(|pmus| pmus.len() <= 1))
+        const UNKNOWN: u8 = 2;
+        // Not a lock, which a child forked meanwhile would wait for: two threads find out the same.
+        static HERE: AtomicU8 = AtomicU8::new(UNKNOWN);
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return false;
+        }
+        if HERE.load(Relaxed) == UNKNOWN {
+            let may_be = Machine::here().core_pmus().is_ok_and(|pmus| pmus.len() <= 1);
+            HERE.store(may_be.into(), Relaxed);
+        }
+        HERE.load(Relaxed) == 1
     }
 
     /// As [`begin_unchanged`](Self::begin_unchanged), in fewer instructions.

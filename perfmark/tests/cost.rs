@@ -86,11 +86,11 @@ fn a_mark_costs_what_it_did() {
     };
     let (bare, bare_parent) = (alone(unmarked), alone(unmarked_parent));
     let costs = [
-        ("time", alone(time) - bare, 136),
-        ("one event", alone(one) - bare, 162),
-        ("two events", alone(two) - bare, 222),
-        ("four events", alone(four) - bare, 350),
-        ("parent and child of two events", alone(parent) - bare_parent, 477),
+        ("time", alone(time) - bare, 137),
+        ("one event", alone(one) - bare, 163),
+        ("two events", alone(two) - bare, 223),
+        ("four events", alone(four) - bare, 351),
+        ("parent and child of two events", alone(parent) - bare_parent, 481),
         ("switched off", switched_off() - bare, 10),
     ];
     let mut told = String::new();

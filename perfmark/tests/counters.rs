@@ -19,6 +19,7 @@ fn main() {
             ("a_marked_loop_is_exact_over_counter_overflows", a_marked_loop_is_exact_over_counter_overflows),
             ("promise_2_a_marked_loop_shows_its_own_instructions", promise_2_a_marked_loop_shows_its_own_instructions),
             ("promise_2_a_caller_does_not_see_its_callees_probes", promise_2_a_caller_does_not_see_its_callees_probes),
+            ("promise_2_nor_where_these_have_other_events", promise_2_nor_where_these_have_other_events),
             (
                 "promise_3_a_tree_of_calls_shows_what_it_does_unmarked",
                 promise_3_a_tree_of_calls_shows_what_it_does_unmarked,
@@ -163,6 +164,35 @@ fn promise_2_a_caller_does_not_see_its_callees_probes() {
     }
 }
 
+#[perfmark(instructions)]
+fn caller_of_timed() {
+    (0..CHILDREN).for_each(|_| timed());
+}
+
+#[perfmark(time, cycles)]
+#[inline(never)]
+fn timed() {
+    let _ = known_loop(5);
+}
+
+fn promise_2_nor_where_these_have_other_events() {
+    // On a thread of its own, which has these two sets of events from the start.
+    std::thread::spawn(|| {
+        timed();
+        (0..5).for_each(|_| caller_of_timed());
+    })
+    .join()
+    .expect("does not panic");
+    let least = |name| instructions(name).min.expect("measured");
+    let (timed, unmarked) = (least("caller_of_timed"), least("caller_of_unmarked"));
+    println!(
+        "a caller of {CHILDREN}: {timed} instructions with callees that have other events, {unmarked} with unmarked ones"
+    );
+    if !cfg!(debug_assertions) {
+        assert!(timed.abs_diff(unmarked) <= CHILDREN, "{timed} {unmarked}");
+    }
+}
+
 macro_rules! tree {
     ($($(#[$mark:meta])? $name:ident)*) => {
         $(
@@ -195,7 +225,7 @@ fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
     println!("a tree of 21,891 calls: {} instructions, {parts} in its parts; {} unmarked", root.sum, plain.sum);
     assert_eq!(calls.measured, 21_891 + 3);
     if !cfg!(debug_assertions) {
-        assert!(calls.total <= root.sum + calls.min.unwrap_or(0) * 3 && parts.abs_diff(root.sum) <= root.sum / 100);
+        assert!(calls.total <= root.sum + 1_000 && parts.abs_diff(root.sum) <= root.sum / 100);
         // The compiler makes another function of a marked one: it saves registers, and does not turn the second call into a loop.
         assert!(root.sum.abs_diff(plain.sum) <= 8 * calls.measured, "{} {}", root.sum, plain.sum);
     }

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
         ("an_unwound_call_stands_apart_in_the_report", an_unwound_call_stands_apart_in_the_report),
         ("a_forked_child_starts_empty_and_leaves_its_own_report", a_forked_child_starts_empty),
+        ("a_child_forked_in_a_call_goes_on_by_itself", a_child_forked_in_a_call_goes_on_by_itself),
         ("a_mark_in_a_signal_handler_is_counted", a_mark_in_a_signal_handler_is_counted),
         ("descriptors_are_closed_when_threads_end", descriptors_are_closed_when_threads_end),
         ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
@@ -131,6 +132,11 @@ fn run_scenario(scenario: &str) -> ExitCode {
             assert!(catch_unwind(panics).is_err());
         }
         "fork" => fork(),
+        "fork in a call" => {
+            for calls in 0..4 {
+                forks(calls);
+            }
+        }
         "signal" => signal(),
         "sigpipe" => {
             // SAFETY: the default action, as command-line tools restore it.
@@ -172,6 +178,38 @@ fn fork() {
         }
     }
     work(4);
+}
+
+/// In the child the calls end that its parent began, after some of its own.
+fn forks(calls: u64) {
+    #[perfmark]
+    fn outer(calls: u64) -> libc::pid_t {
+        inner(calls)
+    }
+    #[perfmark]
+    fn inner(calls: u64) -> libc::pid_t {
+        // SAFETY: the child calls nothing but marked functions and _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            (0..calls).for_each(|n| _ = work(n));
+        }
+        child
+    }
+    match outer(calls) {
+        0 => {
+            work(calls);
+            let work = perfmark::snapshot().marks.into_iter().find(|mark| mark.name == "work");
+            let is_right = work.is_some_and(|work| (work.calls, work.in_flight) == (calls + 1, 0));
+            // SAFETY: ends the child, at once.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: a child of ours, and a live integer.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(status, 0, "the child ended well, and counted its own calls, of {calls}");
+        }
+    }
 }
 
 fn signal() {
@@ -365,6 +403,12 @@ fn a_forked_child_starts_empty() {
     assert_eq!(childs["pid"].to_string(), child);
     fs::remove_file(&path).expect("there");
     fs::remove_file(format!("{}.{child}", variables[0].1)).expect("there");
+}
+
+fn a_child_forked_in_a_call_goes_on_by_itself() {
+    let report = json("fork in a call", &[], 0);
+    assert_eq!((&mark(&report, "outer")["calls"], &mark(&report, "inner")["calls"]), (&4.into(), &4.into()));
+    assert_eq!(mark(&report, "work")["calls"], 0);
 }
 
 fn a_mark_in_a_signal_handler_is_counted() {

@@ -4,9 +4,9 @@
 //! call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has costs of its own.
 
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perfmark_rdpmc::{Delta, Reading, clock};
+use perfmark_rdpmc::{Counter, Delta, Reading, clock};
 
 use super::sources::{Slot, Slots};
 use crate::events::EventId;
@@ -35,8 +35,8 @@ pub(super) struct Cost {
 /// What costs depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// The thread's events, and whether read(2) alone tells each.
-    pub(super) events: Vec<(EventId, bool)>,
+    /// The thread's events, and whether read(2) alone tells each; None for one that it has not.
+    pub(super) events: Vec<Option<(EventId, bool)>>,
     /// Which of these make up the set.
     pub(super) set: Vec<usize>,
     /// Whether the thread keeps costs by event.
@@ -57,21 +57,36 @@ pub(super) trait Calibrated {
     fn so_far(&self, n: usize) -> (u64, u64);
 }
 
-/// The costs for `key`: known in this process, or measured now.
-pub(super) fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Cost {
-    let known = KNOWN.get().ok();
-    let lock = |known: &'static Known| known.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = known
-        && let Some((_, cost)) = lock(known).iter().find(|(other, _)| other == key)
-    {
-        return cost.clone();
-    }
-    // Not with the lock held: a signal handler may make a call meanwhile.
-    let cost = measure(&key.set, slots, thread);
-    if let Some(known) = known {
+/// Makes what the process needs once.
+pub(super) fn prepare() {
+    // Where it cannot be had, costs are measured by each thread.
+    _ = (KNOWN.get(), Counter::may_be_next());
+}
+
+fn lock(known: &'static Known) -> MutexGuard<'static, Vec<(Key, Cost)>> {
+    known.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The costs for `key`, if they are known in this process.
+pub(super) fn known(key: &Key) -> Option<Cost> {
+    lock(KNOWN.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, cost)| cost.clone())
+}
+
+/// Measures the costs for `key`, and keeps them. None if calls were not counted, as other events held the counters.
+pub(super) fn measure(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
+    let cost = cost(&key.set, slots, thread)?;
+    if let Ok(known) = KNOWN.get() {
         lock(known).push((key.clone(), cost.clone()));
     }
-    cost
+    Some(cost)
+}
+
+impl Cost {
+    /// Where it is not known.
+    pub(super) fn nothing(set: usize, slots: usize) -> Self {
+        let (own, whole) = (vec![0; set], vec![0; slots]);
+        Self { noise: own.clone(), own_caller: own.clone(), own, extra: whole.clone(), whole }
+    }
 }
 
 /// Calls that are looked at one by one.
@@ -80,26 +95,30 @@ const SAMPLES: usize = 31;
 const LOOPS: usize = 7;
 const CALLS: u32 = 32;
 
-fn measure(set: &[usize], slots: &Slots, thread: &dyn Calibrated) -> Cost {
+fn cost(set: &[usize], slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(marked));
+    let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
     let seen = samples(set.len(), thread, marked);
-    let middle = |samples: &[u64]| samples.get(samples.len() / 2).copied().unwrap_or(0);
-    let own: Vec<u64> = seen.iter().map(|samples| middle(samples)).collect();
+    let own: Vec<u64> = seen.iter().map(middle).collect::<Option<_>>()?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
     let more = |slot: &Slot, with: fn(), without: fn()| {
-        let (with, without) = (counted(slot, thread, with), counted(slot, thread, without));
-        (with.saturating_sub(without) + u64::from(CALLS / 2)) / u64::from(CALLS)
+        if slot.source.is_none() {
+            return Some(0);
+        }
+        let (with, without) = counted(slot, thread, with, without)?;
+        Some((with.saturating_sub(without) + u64::from(CALLS / 2)) / u64::from(CALLS))
     };
-    let whole: Vec<u64> = slots.iter().map(|slot| more(slot, marked, unmarked)).collect();
-    let callers = slots.iter().map(|slot| more(slot, marked_caller, unmarked_caller));
-    let extra = callers.zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
+    let whole: Vec<u64> = slots.iter().map(|slot| more(slot, marked, unmarked)).collect::<Option<_>>()?;
+    let callers: Vec<u64> =
+        slots.iter().map(|slot| more(slot, marked_caller, unmarked_caller)).collect::<Option<_>>()?;
+    let extra = callers.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
     // A sample is of the caller and of the call inside it: `own` and more.
-    let both = samples(set.len(), thread, marked_caller);
-    let both = both.iter().map(|samples| middle(samples));
-    let own_caller = both.zip(&own).zip(set).map(|((both, own), &at)| both.saturating_sub(own + whole[at])).collect();
-    Cost { own, noise, own_caller, whole, extra }
+    let both: Vec<u64> = samples(set.len(), thread, marked_caller).iter().map(middle).collect::<Option<_>>()?;
+    let both = both.iter().zip(&own).zip(set);
+    let own_caller = both.map(|((both, own), &at)| both.saturating_sub(own + whole[at])).collect();
+    Some(Cost { own, noise, own_caller, whole, extra })
 }
 
 /// What each event of the set counted in some calls of `call`, sorted.
@@ -122,11 +141,14 @@ fn samples(events: usize, thread: &dyn Calibrated, call: fn()) -> Vec<Vec<u64>> 
     seen
 }
 
-/// What the slot's event has in a loop of calls: the least of a few, as whatever disturbs a loop makes it dearer, and a cost that is too high
-/// takes away what calls did themselves.
-fn counted(slot: &Slot, thread: &dyn Calibrated, call: fn()) -> u64 {
-    let loops = (0..LOOPS).filter_map(|_| between(slot, || thread.as_program(&|| run(call))));
-    loops.min().unwrap_or(0)
+/// What the slot's event has in loops of two kinds of calls, which take turns: the least of a few each, as whatever disturbs a loop makes it
+/// dearer, and a cost that is too high takes away what calls did themselves. None if a kind was never counted.
+fn counted(slot: &Slot, thread: &dyn Calibrated, first: fn(), second: fn()) -> Option<(u64, u64)> {
+    let run_once = |call: fn()| between(slot, || thread.as_program(&|| run(call)));
+    let loops: Vec<_> = (0..LOOPS).map(|_| (run_once(first), run_once(second))).collect();
+    let first = loops.iter().filter_map(|pair| pair.0).min()?;
+    let second = loops.iter().filter_map(|pair| pair.1).min()?;
+    Some((first, second))
 }
 
 /// What a slot's event counts while `work` runs. None if it was not counted all the while.

@@ -222,20 +222,22 @@ pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
     // SAFETY: frames on the stack.
     let is_its = |frame: &Frame| unsafe { (*frame.header).serial } & SERIAL == token & SERIAL;
     if stack.iter().any(|frame| is_its(&frame)) {
+        let mut is_innermost = true;
         while let Some(frame) = stack.innermost() {
-            // SAFETY: a frame on the stack.
-            let header = unsafe { &*frame.header };
             if is_its(&frame) {
+                if !is_innermost {
+                    // So that none of the tokens above it is the last one any more.
+                    stack.serial += 1;
+                }
                 // SAFETY: the caller's word; it is the innermost.
                 return unsafe { end(recorder, frame.header) };
             }
-            // SAFETY: cells live as long as the recorder.
-            let cells = unsafe { &*(*header.plan).cells };
+            is_innermost = false;
+            // SAFETY: frames, plans and cells live as long as the recorder.
+            let cells = unsafe { &*(*(*frame.header).plan).cells };
             cells.open.store(cells.open.load(Relaxed).saturating_sub(1), Relaxed);
             cells.add_unmeasured(1);
             stack.end = frame.spans;
-            // So that none of their tokens is the last one any more.
-            stack.serial += 1;
         }
     }
     // SAFETY: the caller's word.

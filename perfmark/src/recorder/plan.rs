@@ -30,8 +30,8 @@ pub(super) struct Plan {
     pub(super) ends: Cell<Ends>,
     pub(super) cells: *const MarkCells,
     pub(super) events: Box<[Planned]>,
-    /// Which of the thread's slots the events are in.
-    pub(super) set: Vec<usize>,
+    /// Which of the thread's sets of events it has.
+    pub(super) set: usize,
     /// What is seen from around of a probe, and of a caller's more, for each of the thread's slots, where the thread keeps costs.
     pub(super) costs: RefCell<Vec<(u64, u64)>>,
 }
@@ -39,6 +39,8 @@ pub(super) struct Plan {
 /// One of its events.
 pub(super) struct Planned {
     slot: *const Slot,
+    /// Where that is among the thread's.
+    pub(super) at: usize,
     /// What the probe sees of itself.
     pub(super) own: Cell<u64>,
     /// What is seen from around of a probe with this set of events.
@@ -51,9 +53,9 @@ pub(super) struct Planned {
 
 impl Planned {
     /// The slot lives as long as the plan.
-    pub(super) fn new(slot: &Slot) -> Self {
+    pub(super) fn new(slot: &Slot, at: usize) -> Self {
         let zero = || Cell::new(0);
-        Self { slot, own: zero(), whole: zero(), own_caller: zero(), extra: zero() }
+        Self { slot, at, own: zero(), whole: zero(), own_caller: zero(), extra: zero() }
     }
 
     #[inline]

@@ -11,7 +11,9 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::{AtomicU64, compiler_fence};
+
+use perfmark_rdpmc::Region;
 
 use super::calibrate::{self, Calibrated, Cost, EMPTY, Key, Moment};
 use super::frames::{Header, NO_FRAME, SERIAL, Space, Stack, Token};
@@ -33,6 +35,8 @@ enum Doing {
     Program,
     /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's.
     Own,
+    /// Calls of the mark that probes are measured by: another one met now is in a signal handler.
+    Calibration,
     /// The thread's cells are folded; calls are only counted.
     Ended,
 }
@@ -73,6 +77,10 @@ struct Books {
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     plans: Vec<Box<Plan>>,
     slots: Slots,
+    /// The sets of events that its marks have, as places in `slots`.
+    sets: Vec<Vec<usize>>,
+    /// Whether some plans are in no place.
+    has_unplaced: bool,
     /// Whether its marks have several sets of events, so that what their probes cost is kept by event.
     keeps_costs: bool,
     cells: Arc<ThreadCells>,
@@ -155,7 +163,7 @@ fn leave_call(token: Token, thread: *const Thread) {
     // SAFETY: this thread's recorder, in a forked child zeroes. The call begun last, if it is still open, is the innermost.
     unsafe {
         if (*recorder).stack.serial != token {
-            return leave_caller(recorder, token);
+            return leave_caller(thread, recorder, token);
         }
         let header = (*recorder).stack.end.cast::<Header>().sub(1);
         ((*(*header).plan).ends.get().end_leaf)(recorder, header);
@@ -166,31 +174,33 @@ fn leave_call(token: Token, thread: *const Thread) {
 ///
 /// # Safety
 ///
-/// The recorder is this thread's, taken out.
+/// The recorder is this thread's, taken out of `thread`.
 #[inline(never)]
-unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
+unsafe fn leave_caller(thread: &Thread, recorder: *mut Recorder, token: Token) {
     // SAFETY: the caller's word.
     let end = unsafe { (*recorder).stack.end };
-    if !end.is_null() {
-        let header = end.cast::<Header>().wrapping_sub(1);
-        // SAFETY: the innermost frame's, or the one below the first, whose serial number is no token.
-        unsafe {
-            if (*header).serial == token {
-                return ((*(*header).plan).ends.get().end)(recorder, header);
-            }
+    if end.is_null() {
+        // A forked child's, wiped: its parent's calls are not its own.
+        thread.recorder.set(recorder);
+        return;
+    }
+    let header = end.cast::<Header>().wrapping_sub(1);
+    // SAFETY: the innermost frame's, or the one below the first, whose serial number is no token; and the caller's word.
+    unsafe {
+        if (*header).serial == token {
+            ((*(*header).plan).ends.get().end)(recorder, header);
+        } else {
+            long::leave(recorder, token);
         }
     }
-    // SAFETY: the caller's word.
-    unsafe { long::leave(recorder, token) };
 }
 
 /// Runs perfmark's own work on this thread: marks met in it (in an allocator) are no calls. None if this thread is at it already, so
 /// that a lock which it holds is not taken again.
 pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
     THREAD.with(|thread| {
-        let before = thread.doing.get();
-        let is_in_probe = thread.recorder.get().is_null() && !thread.home.get().is_null();
-        if before == Doing::Own || (before == Doing::Program && is_in_probe) {
+        // A probe that it interrupts holds no lock, and is in no allocator.
+        if matches!(thread.doing.get(), Doing::Own | Doing::Calibration) {
             return None;
         }
         let _restore = Restore::own(thread);
@@ -232,6 +242,13 @@ impl Recorder {
         unsafe { &*self.books }.keeps_costs
     }
 
+    /// Puts a plan into its place, if it has one.
+    fn place(&mut self, place: usize, plan: *const Plan) {
+        if place != 0 {
+            self.plans[place] = plan;
+        }
+    }
+
     /// Takes note of a probe's cost: the whole, or what a caller's has more.
     pub(super) fn pay(&self, plan: &Plan, which: impl Fn((u64, u64)) -> u64) {
         // SAFETY: as above.
@@ -247,7 +264,7 @@ impl Recorder {
 fn enter_without(thread: &Thread, mark: &'static Mark) -> Call {
     let count = match thread.doing.get() {
         Doing::Program if thread.home.get().is_null() => return first_call(thread, mark),
-        Doing::Program => &mark.interrupted,
+        Doing::Program | Doing::Calibration => &mark.interrupted,
         Doing::Ended => &mark.unrecorded,
         Doing::Own => return Call::NONE,
     };
@@ -261,15 +278,21 @@ fn enter_without(thread: &Thread, mark: &'static Mark) -> Call {
 #[inline(never)]
 fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
     let _errno = KeepErrno::new();
+    if thread.doing.get() == Doing::Calibration {
+        mark.register();
+        mark.interrupted.fetch_add(1, Relaxed);
+        return Call::NONE;
+    }
     let prepared = {
         let _restore = Restore::own(thread);
+        let began = moments(thread);
         start::start();
         if start::is_off() {
             mark.switch_off();
             return Call::NONE;
         }
         mark.register();
-        prepare(thread, mark)
+        prepare(thread, mark, &began)
     };
     let Ok((memory, plan)) = prepared else {
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -284,59 +307,79 @@ fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
     }
 }
 
+/// What the thread's slots say now.
+fn moments(thread: &Thread) -> Vec<Option<Moment>> {
+    // SAFETY: null, or this thread's recorder, which nobody else uses while the thread does its own work; and its books.
+    let books = unsafe { thread.home.get().as_ref().and_then(|recorder| recorder.books.as_ref()) };
+    books.map_or_else(Vec::new, |books| books.slots.iter().map(|slot| Moment::of(slot)).collect())
+}
+
 /// Makes the thread's recorder where there is none, and the mark's plan in it.
-fn prepare(thread: &Thread, mark: &'static Mark) -> io::Result<(NonNull<Recorder>, *const Plan)> {
-    let (memory, events) = (set_up(thread)?, events()?);
-    // SAFETY: this thread's recorder, which nobody else uses while the thread does its own work; calibration, which makes calls, ends the
-    // borrow.
+fn prepare(
+    thread: &Thread,
+    mark: &'static Mark,
+    began: &[Option<Moment>],
+) -> io::Result<(NonNull<Recorder>, *const Plan)> {
+    let (events, memory) = (events()?, set_up(thread)?);
+    // SAFETY: this thread's recorder, which nobody else uses while the thread does its own work; calibration ends the borrow.
     let recorder = || unsafe { &mut *memory.as_ptr() };
     // SAFETY: the same.
     let books = || unsafe { &mut *recorder().books };
-    // A mark whose place is beyond the table: known, but not found there.
+    let place = mark.place() as usize;
+    // A mark that has no place, or had none yet when it was called first: known, but not found in the table.
+    let is_unplaced = place == 0 || books().has_unplaced;
     let known = books().plans.iter().find(|plan| {
         // SAFETY: cells live as long as the books.
-        ptr::eq(unsafe { (*plan.cells).mark }, mark)
+        is_unplaced && ptr::eq(unsafe { (*plan.cells).mark }, mark)
     });
     if let Some(plan) = known {
-        return Ok((memory, &raw const **plan));
+        let plan = &raw const **plan;
+        recorder().place(place, plan);
+        return Ok((memory, plan));
     }
-    let began: Vec<Option<Moment>> = books().slots.iter().map(|slot| Moment::of(slot)).collect();
     let wanted: Vec<What> = match mark.events {
         [] => config().events.clone(),
         names => names.iter().map(|name| What::parse(name)).collect(),
     };
-    let mut set = sources::slots_for(&wanted, &mut books().slots, events);
+    let mut slots = sources::slots_for(&wanted, &mut books().slots, events);
     // Time first: where it is among counters makes no difference, and so there are fewer kinds of probe.
-    set.sort_by_key(|&at| books().slots[at].counter().is_some());
-    let is_new = books().plans.iter().all(|plan| plan.set != set);
-    if is_new && !books().plans.is_empty() {
-        keep_costs(recorder(), books());
-        for at in 0..books().plans.len() {
-            let cost = calibrate(thread, memory, &books().plans[at].set);
-            apply(&books().plans[at], &cost, true);
+    slots.sort_by_key(|&at| books().slots[at].counter().is_some());
+    let known = books().sets.iter().position(|set| *set == slots);
+    let set = known.unwrap_or_else(|| books().sets.len());
+    if known.is_none() {
+        books().sets.push(slots);
+        if set > 0 {
+            keep_costs(recorder(), books());
+            for known in 0..set {
+                let cost = calibrate(thread, memory, known);
+                books().plans.iter().filter(|plan| plan.set == known).for_each(|plan| apply(plan, &cost, true));
+            }
         }
     }
-    let cost = calibrate(thread, memory, &set);
+    let cost = calibrate(thread, memory, set);
     let plan = {
         let books = books();
-        let probe = |n: usize| Probe { own: cost.own[n], whole: cost.whole[set[n]], noise: cost.noise[n] };
-        let cells = set.iter().enumerate().map(|(n, &at)| EventCells::new(books.slots[at].event, probe(n))).collect();
+        let slots = &books.sets[set];
+        let probe = |n: usize| Probe { own: cost.own[n], whole: cost.whole[slots[n]], noise: cost.noise[n] };
+        let cells = slots.iter().enumerate().map(|(n, &at)| EventCells::new(books.slots[at].event, probe(n))).collect();
         let cells = books.cells.add(MarkCells::new(mark, cells));
         let plan = Box::new(plan_for(books, cells, set));
         apply(&plan, &cost, books.keeps_costs);
         books.plans.push(plan);
         books.plans.last().map_or(ptr::null(), |plan| &raw const **plan)
     };
-    let place = mark.place() as usize;
-    if place != 0 {
-        recorder().plans[place] = plan;
-    }
-    leave_out(recorder(), books(), &began);
+    books().has_unplaced |= place == 0;
+    recorder().place(place, plan);
+    leave_out(recorder(), books(), began);
     Ok((memory, plan))
 }
 
 /// Makes the thread's recorder where there is none.
 fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
+    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's finds no call of its number.
+    static SET_UP: AtomicU64 = AtomicU64::new(0);
+    /// Calls of a thread have numbers below it.
+    const CALLS: u64 = 1 << 40;
     let registry = registry()?;
     let memory: NonNull<Recorder> = match NonNull::new(thread.home.get()) {
         Some(recorder) => recorder,
@@ -347,9 +390,17 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     if recorder.books.is_null() {
         let cells = Arc::new(ThreadCells::new());
         registry.add(Arc::clone(&cells));
-        let books = Books { plans: Vec::new(), slots: Vec::new(), keeps_costs: false, cells };
+        let books = Books {
+            plans: Vec::new(),
+            slots: Vec::new(),
+            sets: Vec::new(),
+            has_unplaced: false,
+            keeps_costs: false,
+            cells,
+        };
         recorder.books = Box::into_raw(Box::new(books));
         recorder.stack.set_up(&raw mut recorder.space);
+        recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
         recorder.thread = thread;
         thread.home.set(memory.as_ptr());
         thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
@@ -357,21 +408,23 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     Ok(memory)
 }
 
-/// A plan for the slots of `set`, with that place for its figures.
-fn plan_for(books: &Books, cells: *const MarkCells, set: Vec<usize>) -> Plan {
-    let events: Box<[Planned]> = set.iter().map(|&at| Planned::new(&books.slots[at])).collect();
-    let is_long = books.keeps_costs || set.iter().any(|&at| books.slots[at].is_kernels());
+/// A plan for the events of `set`, with that place for its figures.
+fn plan_for(books: &Books, cells: *const MarkCells, set: usize) -> Plan {
+    let slots = &books.sets[set];
+    let events: Box<[Planned]> = slots.iter().map(|&at| Planned::new(&books.slots[at], at)).collect();
+    let is_long = books.keeps_costs || slots.iter().any(|&at| books.slots[at].is_kernels());
     let ends = if is_long { long::ENDS } else { probe::ends(&events) };
-    Plan { ends: Cell::new(ends), cells, events, set, costs: RefCell::default() }
+    let costs = RefCell::new(vec![(0, 0); books.slots.len()]);
+    Plan { ends: Cell::new(ends), cells, events, set, costs }
 }
 
 /// Takes note of what a plan's probe costs.
 fn apply(plan: &Plan, cost: &Cost, keeps_costs: bool) {
-    for (n, (planned, &at)) in plan.events.iter().zip(&plan.set).enumerate() {
+    for (n, planned) in plan.events.iter().enumerate() {
         planned.own.set(cost.own[n]);
         planned.own_caller.set(cost.own_caller[n]);
-        planned.whole.set(cost.whole[at]);
-        planned.extra.set(cost.extra[at]);
+        planned.whole.set(cost.whole[planned.at]);
+        planned.extra.set(cost.extra[planned.at]);
     }
     if keeps_costs {
         plan.costs.replace(cost.whole.iter().copied().zip(cost.extra.iter().copied()).collect());
@@ -403,17 +456,17 @@ fn keep_costs(recorder: &mut Recorder, books: &mut Books) {
     }
 }
 
-/// What the probe of a set costs on this thread.
-fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &[usize]) -> Cost {
+/// What the probe of a set costs on this thread: measured on a recorder beside the thread's own, so that nothing of the program's is touched.
+fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: usize) -> Cost {
     struct Here<'a> {
         thread: &'a Thread,
-        memory: NonNull<Recorder>,
+        beside: NonNull<Recorder>,
         cells: &'a MarkCells,
     }
     impl Calibrated for Here<'_> {
         fn as_program(&self, calls: &dyn Fn()) {
-            let (doing, own) =
-                (self.thread.doing.replace(Doing::Program), self.thread.recorder.replace(self.memory.as_ptr()));
+            let doing = self.thread.doing.replace(Doing::Calibration);
+            let own = self.thread.recorder.replace(self.beside.as_ptr());
             calls();
             self.thread.recorder.set(own);
             self.thread.doing.set(doing);
@@ -424,48 +477,52 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &[usize]) -> Cost 
         }
     }
     // SAFETY: set up. Calls use the books by shared references only.
-    let books = unsafe { &*(*memory.as_ptr()).books };
-    let kind = |slot: &Slot| (slot.event, slot.is_kernels());
+    let own = unsafe { &(*memory.as_ptr()).books };
+    // SAFETY: the same.
+    let books = unsafe { &**own };
+    let slots = &books.sets[set];
+    let kind = |slot: &Slot| slot.source.is_some().then(|| (slot.event, slot.is_kernels()));
     // Where no costs are kept the set is the only one.
     let events = books.slots.iter().map(|slot| kind(slot)).collect();
-    let key = Key { events, set: set.to_vec(), keeps_costs: books.keeps_costs };
-    let cells = set.iter().map(|&at| EventCells::new(books.slots[at].event, Probe::default())).collect();
+    let key = Key { events, set: slots.clone(), keeps_costs: books.keeps_costs };
+    if let Some(cost) = calibrate::known(&key) {
+        return cost;
+    }
+    let unknown = || Cost::nothing(slots.len(), books.slots.len());
+    let Ok(beside) = per_process::map(size_of::<Recorder>()) else { return unknown() };
+    let beside: NonNull<Recorder> = beside.cast();
+    let cells = slots.iter().map(|&at| EventCells::new(books.slots[at].event, Probe::default())).collect();
     let cells = MarkCells::new(&EMPTY, cells);
-    let plan = plan_for(books, &raw const cells, set.to_vec());
+    let plan = plan_for(books, &raw const cells, set);
     let kept: Vec<(u64, u64)> = books.slots.iter().map(|slot| (slot.inside.get(), slot.cost.get())).collect();
-    let place = |plan: *const Plan| {
-        // SAFETY: as in `prepare`.
-        let recorder = unsafe { &mut *memory.as_ptr() };
-        recorder.plans[EMPTY.place() as usize] = plan;
-        (recorder.stack.serial, recorder.stack.callers)
-    };
-    let counts = place(&raw const plan);
-    let cost = calibrate::cost(&key, &books.slots, &Here { thread, memory, cells: &cells });
-    place(ptr::null());
-    // They were no calls of the program's.
-    // SAFETY: as in `prepare`.
-    let stack = unsafe { &mut (*memory.as_ptr()).stack };
-    (stack.serial, stack.callers) = counts;
+    {
+        // SAFETY: just mapped; zeroes are a recorder not set up.
+        let beside = unsafe { &mut *beside.as_ptr() };
+        beside.stack.set_up(&raw mut beside.space);
+        (beside.thread, beside.books) = (thread, *own);
+        beside.place(EMPTY.place() as usize, &raw const plan);
+    }
+    let cost = calibrate::measure(&key, &books.slots, &Here { thread, beside, cells: &cells });
     for (slot, (inside, cost)) in books.slots.iter().zip(kept) {
         slot.inside.set(inside);
         slot.cost.set(cost);
     }
-    cost
+    // SAFETY: the thread-local names the thread's own again.
+    unsafe { per_process::unmap(beside.cast(), size_of::<Recorder>()) };
+    cost.unwrap_or_else(unknown)
 }
 
-/// Leaves what was counted since `began` out of the open calls: it was perfmark's own work.
+/// Leaves what was counted since `began` out of the open calls: it was perfmark's own work. Where that is not known they are unmeasured.
 fn leave_out(recorder: &mut Recorder, books: &Books, began: &[Option<Moment>]) {
     let slots = books.slots.iter().zip(began);
-    let work: Vec<u64> =
-        slots.map(|(slot, began)| began.and_then(|began| began.until_now(slot)).unwrap_or(0)).collect();
+    let work: Vec<Option<u64>> = slots.map(|(slot, began)| began.and_then(|began| began.until_now(slot))).collect();
     for frame in recorder.stack.iter() {
         // SAFETY: a frame on the stack, of this thread, which is at nothing else.
-        let (set, events) = unsafe { (&(*(*frame.header).plan).set, frame.events()) };
-        for ((planned, span), &at) in events.zip(set) {
-            let work = work.get(at).copied().unwrap_or(0);
-            match planned.slot().counter() {
-                Some(_) => span.region.leave_out(work),
-                None => span.value += work,
+        for (planned, span) in unsafe { frame.events() } {
+            match (planned.slot().counter(), work.get(planned.at).copied().flatten()) {
+                (Some(_), Some(work)) => span.region.leave_out(work),
+                (Some(_), None) => span.region = Region::default(),
+                (None, work) => span.value += work.unwrap_or(0),
             }
         }
     }
@@ -477,6 +534,7 @@ pub(crate) fn prepare_process() {
     own_work(|| {
         // Where they cannot be had, the first call finds out, and says so.
         _ = (registry(), events());
+        calibrate::prepare();
         thread_end::prepare();
     });
 }
