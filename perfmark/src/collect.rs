@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock;
+use perfmark_rdpmc::support::Truth;
 
 use crate::cells::{Figures, Totals};
 use crate::config::config;
@@ -45,6 +46,7 @@ pub(crate) fn snapshot() -> Snapshot {
     snapshot.marks = mark::all().into_iter().map(|mark| figures(mark, &merged, &events, nanoseconds)).collect();
     snapshot.marks.sort_by(|one, two| (&one.file, one.line, &one.path).cmp(&(&two.file, two.line, &two.path)));
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
+    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.what), entry.truth?)));
     if events.iter().any(|(_, entry)| entry.stands_in) {
         snapshot.notes.push("marks that can have none of the events they ask for record time instead".into());
     }
@@ -83,6 +85,15 @@ fn event(entry: &Entry) -> snapshot::Event {
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
     };
     snapshot::Event { name: name(&entry.what), unit, read, reason }
+}
+
+/// What is wrong with a counter that a loop of known length showed to lie. One that did not count the loop told nothing.
+fn unreliable(name: &str, truth: Truth) -> Option<String> {
+    let counted = truth.counted.filter(|_| !truth.holds())?;
+    Some(format!(
+        "{name}: unreliable on this machine: of a loop of {} instructions it counted {counted}",
+        truth.executed
+    ))
 }
 
 /// What only some of the threads had to do without.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::Event;
+use perfmark_rdpmc::support::Truth;
 
 use crate::per_process::PerProcess;
 
@@ -44,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) why_refused: Option<String>,
     /// Whether it is recorded for a mark that could have none of its events (`time` alone).
     pub(crate) stands_in: bool,
+    /// What it said of a loop of known length, where that can be told: of instructions.
+    pub(crate) truth: Option<Truth>,
     /// Whether a user read is cheaper than read(2) here, once tried.
     pub(crate) user_is_cheaper: Option<bool>,
 }
@@ -76,6 +79,7 @@ impl Events {
                 why_syscall: None,
                 why_refused: None,
                 stands_in: false,
+                truth: None,
                 user_is_cheaper: None,
             });
             entries.len() - 1

@@ -38,6 +38,41 @@ pub struct Truth {
 }
 
 impl Truth {
+    /// What `counter`, which counts instructions, says of a loop of two million. A virtual machine's counters, for one, can lie.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::support::Truth;
+    /// use perfmark_rdpmc::{Attr, Counter, Hardware};
+    ///
+    /// if let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) {
+    ///     println!("reliable: {}", Truth::of(&counter)?.holds());
+    /// }
+    /// # Ok::<(), perfmark_rdpmc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Counter::read_syscall`].
+    pub fn of(counter: &Counter) -> Result<Self, Error> {
+        const TURNS: u64 = 1_000_000;
+        // Others' events may have been on the PMU the first times.
+        const TRIES: usize = 3;
+        let mut truth = Self { executed: 0, counted: None, exact: false };
+        for _ in 0..TRIES {
+            let before = counter.read_syscall()?;
+            truth.executed = known_loop(TURNS);
+            match counter.read_syscall()?.since(&before) {
+                Delta::Exact(value) => {
+                    (truth.counted, truth.exact) = (Some(value), true);
+                    break;
+                }
+                Delta::Scaled { estimate, .. } => truth.counted = Some(estimate),
+                Delta::Unmeasured => {}
+            }
+        }
+        Ok(truth)
+    }
+
     /// Whether the count is the loop's, but for the instructions of the readings around it: half a percent, or a tenth if scaled.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -71,7 +106,7 @@ impl Trial {
         let clock = Clock::start();
         let counter = Counter::open(&Attr::new(Hardware::Instructions));
         let (instructions, user_reads) = match &counter {
-            Ok(counter) => (truth_of(counter), counter.user_reads()),
+            Ok(counter) => (Truth::of(counter), counter.user_reads()),
             Err(error) => (Err(error.clone()), Err("no hardware event can be opened".into())),
         };
         // Where there is no PMU, any event tells the cost of asking the kernel.
@@ -89,26 +124,6 @@ impl Trial {
 /// Opens an event that counts nothing, so that the answer is about rights alone, and closes it.
 fn try_software(flags: u64) -> Result<(), i32> {
     sys::open(&PerfEventAttr::dummy(flags)).map(drop)
-}
-
-fn truth_of(counter: &Counter) -> Result<Truth, Error> {
-    const TURNS: u64 = 1_000_000;
-    // Others' events may have been on the PMU the first times.
-    const TRIES: usize = 3;
-    let mut truth = Truth { executed: 0, counted: None, exact: false };
-    for _ in 0..TRIES {
-        let before = counter.read_syscall()?;
-        truth.executed = known_loop(TURNS);
-        match counter.read_syscall()?.since(&before) {
-            Delta::Exact(value) => {
-                (truth.counted, truth.exact) = (Some(value), true);
-                break;
-            }
-            Delta::Scaled { estimate, .. } => truth.counted = Some(estimate),
-            Delta::Unmeasured => {}
-        }
-    }
-    Ok(truth)
 }
 
 impl Cost {

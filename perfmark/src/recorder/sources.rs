@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use perfmark_rdpmc::{Attr, Counter, Event};
+use perfmark_rdpmc::support::Truth;
+use perfmark_rdpmc::{Attr, Counter, Event, Hardware};
 
 use crate::config::{ReadMode, config};
 use crate::events::{EventId, Events, What};
@@ -96,6 +97,12 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
             return None;
         }
     };
+    if counter.event().kind() == Event::from(Hardware::Instructions).kind()
+        && events.with(id, |entry| entry.truth).is_none()
+        && let Ok(truth) = Truth::of(&counter)
+    {
+        events.with(id, |entry| entry.truth = Some(truth));
+    }
     let why_syscall = why_not_user(&counter, id, events);
     let is_user = why_syscall.is_none();
     if !is_user {
