@@ -157,6 +157,11 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
         p90: quantile(9, 10),
         p99: quantile(99, 100),
         p999: quantile(999, 1000),
+        probe: snapshot::Probe {
+            own: unit(figures.probe.own),
+            whole: unit(figures.probe.whole),
+            noise: unit(figures.probe.noise),
+        },
         buckets: match scale {
             None => frozen.buckets().collect(),
             Some(scale) => in_nanoseconds(frozen.buckets(), scale),

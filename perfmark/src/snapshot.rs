@@ -124,8 +124,22 @@ pub struct Values {
     pub p99: Option<u64>,
     /// 999 in a thousand calls are at or below.
     pub p999: Option<u64>,
+    /// What the mark's own measuring cost, which is taken off all figures here.
+    pub probe: Probe,
     /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
     pub buckets: Vec<(u64, u64, u64)>,
+}
+
+/// What a mark's own measuring costs in one event, measured in this process for each set of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize))]
+pub struct Probe {
+    /// What a call shows of it.
+    pub own: u64,
+    /// What the marked calls around it show of it.
+    pub whole: u64,
+    /// How far `own` varies: what is left of an empty call at most, in nine cases of ten. A value no larger says little.
+    pub noise: u64,
 }
 
 #[cfg(feature = "json")]

@@ -18,12 +18,23 @@ impl Figures<'_> {
         self.values.and_then(field).map_or_else(missing, |value| whole(value, self.unit))
     }
 
+    /// As [`of`](Self::of), of one call: marked where it is no larger than the measuring's noise.
+    fn call(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
+        let value = self.values.and_then(field);
+        self.of(field).near(value.is_some_and(|value| self.is_noise(value as f64)))
+    }
+
+    fn is_noise(&self, value: f64) -> bool {
+        self.values.is_some_and(|values| values.probe.noise > 0 && value <= values.probe.noise as f64)
+    }
+
     fn part(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
         self.values.and_then(field).map_or_else(missing, |value| percent(value, self.whole))
     }
 
     fn mean(&self) -> Quantity {
-        self.values.and_then(|values| values.mean).map_or_else(missing, |mean| real(mean, self.unit))
+        let mean = self.values.and_then(|values| values.mean);
+        mean.map_or_else(missing, |mean| real(mean, self.unit).near(self.is_noise(mean)))
     }
 }
 
@@ -47,10 +58,10 @@ pub(super) const COLUMNS: [Column; 10] = [
     Column { head: "share", from: 0, cell: |row| row.part(|values| Some(values.total)) },
     SELF,
     Column { head: "mean", from: 0, cell: |row| row.mean() },
-    Column { head: "min", from: 140, cell: |row| row.of(|values| values.min) },
-    Column { head: "p50", from: 0, cell: |row| row.of(|values| values.p50) },
-    Column { head: "p90", from: 120, cell: |row| row.of(|values| values.p90) },
-    Column { head: "p99", from: 0, cell: |row| row.of(|values| values.p99) },
-    Column { head: "p99.9", from: 140, cell: |row| row.of(|values| values.p999) },
-    Column { head: "max", from: 0, cell: |row| row.of(|values| values.max) },
+    Column { head: "min", from: 140, cell: |row| row.call(|values| values.min) },
+    Column { head: "p50", from: 0, cell: |row| row.call(|values| values.p50) },
+    Column { head: "p90", from: 120, cell: |row| row.call(|values| values.p90) },
+    Column { head: "p99", from: 0, cell: |row| row.call(|values| values.p99) },
+    Column { head: "p99.9", from: 140, cell: |row| row.call(|values| values.p999) },
+    Column { head: "max", from: 0, cell: |row| row.call(|values| values.max) },
 ];

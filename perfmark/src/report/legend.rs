@@ -1,6 +1,6 @@
 //! What stands above and below the table: the run, how to read the figures, what is not in them.
 
-use super::quantity::{counted, exact, whole};
+use super::quantity::{NEAR, counted, exact, whole};
 use super::share::{Shares, is_called};
 use super::text::{clean, shorten, width, wrap};
 use crate::snapshot::{Event, Read, Snapshot, Unit};
@@ -32,6 +32,23 @@ pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
     let mode = if has_counts { " Counts are of user mode only." } else { "" };
     let share = "share: of all that was measured in marks, a mark's marked callees included";
     wrap(out, &format!("{share}{nested}{own}. Sorted by share of {leading}.{mode}"), 0, columns);
+}
+
+/// What the marks' own measuring cost, as far as it is known.
+pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, columns: usize) {
+    let cost = |event: &Event| {
+        let all = snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.event == event.name);
+        let own = all.clone().map(|values| values.probe.own).max()?;
+        let around = all.map(|values| values.probe.whole).max()?;
+        (own + around > 0).then(|| {
+            format!("{} {} (from around {})", clean(&event.name), whole(own, event.unit), whole(around, event.unit))
+        })
+    };
+    let costs: Vec<String> = snapshot.events.iter().filter_map(cost).collect();
+    if !costs.is_empty() {
+        let noise = if has_noise { format!(" {NEAR}: no more than that varies by.") } else { String::new() };
+        wrap(out, &format!("taken off each call, as the mark's own: {}.{noise}", costs.join(", ")), 0, columns);
+    }
 }
 
 /// How each event was read, or why not: events with the same answer share a line.

@@ -20,6 +20,19 @@ impl fmt::Display for Quantity {
     }
 }
 
+/// What stands before a number that is no larger than the measuring's noise.
+pub(super) const NEAR: char = '~';
+
+impl Quantity {
+    /// With that mark, if it `is_noise`.
+    pub(super) fn near(mut self, is_noise: bool) -> Self {
+        if is_noise {
+            self.number.insert(0, NEAR);
+        }
+        self
+    }
+}
+
 /// What stands where nothing was measured.
 pub(super) fn missing() -> Quantity {
     Quantity { number: "–".to_owned(), unit: "" }

@@ -1,6 +1,6 @@
 //! Snapshots for the tests.
 
-use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
+use crate::snapshot::{Event, Mark, Probe, Read, Snapshot, Unit, Values};
 
 pub(super) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -43,6 +43,7 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
         p90: percent(120),
         p99: percent(200),
         p999: percent(900),
+        probe: Probe::default(),
         buckets: vec![(7_000, 7_039, 5), (9_000, 9_063, 1)],
     }
 }

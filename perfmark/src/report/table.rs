@@ -4,7 +4,7 @@
 //! mark is one row, with its calls in a column. Columns are as wide as their content; the first one gives way.
 
 use super::column::{CALLS, COLUMNS, Column, Figures, SELF};
-use super::quantity::{Quantity, counted};
+use super::quantity::{NEAR, Quantity, counted};
 use super::share::Shares;
 use super::text::{clean, push_left, push_right, shorten, width, wrap};
 use super::{coverage, legend, names};
@@ -25,9 +25,11 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize) -> String {
     } else {
         out.push('\n');
         let marks = order.iter().map(|&index| (&snapshot.marks[index], labels[index].as_str()));
-        Table::new(marks, &shares, columns).paint(&mut out);
+        let table = Table::new(marks, &shares, columns);
+        table.paint(&mut out);
         out.push('\n');
         legend::figures(&mut out, snapshot, &shares, SELF.is_shown(columns), columns);
+        legend::probes(&mut out, snapshot, table.has_noise(), columns);
     }
     legend::events(&mut out, snapshot, columns);
     legend::never_called(&mut out, snapshot, &labels, columns);
@@ -86,6 +88,12 @@ impl Table {
     fn row(&mut self, label: String, figures: &Figures<'_>) {
         let cells = self.shown.iter().map(|column| (column.cell)(figures)).collect();
         self.lines.push(Line::Row { label, cells });
+    }
+
+    /// Whether some value is no larger than the measuring's noise.
+    fn has_noise(&self) -> bool {
+        let is_noise = |cell: &Quantity| cell.number.starts_with(NEAR);
+        self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_noise)))
     }
 
     fn paint(&self, out: &mut String) {
@@ -193,6 +201,20 @@ fn facts(mark: &Mark, calls_width: usize) -> String {
 mod tests {
     use super::*;
     use crate::report::sample::{self, mark, snapshot, values};
+    use crate::snapshot::{Probe, Read};
+
+    #[test]
+    fn what_is_no_larger_than_the_noise_is_marked_and_the_probe_is_told() {
+        let mut small = mark("small", 10);
+        small.values = vec![values("time", 10, 120)];
+        small.values[0].probe = Probe { own: 12, whole: 40, noise: 15 };
+        small.values[0].max = Some(16);
+        let shown = render(&snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &[small]), 80);
+        let row = shown.lines().find(|line| line.starts_with("small")).expect("a row");
+        assert!(row.contains(" ~12 ns ") && row.contains(" ~10 ns ") && row.ends_with(" 16 ns"), "{row}");
+        let told = "time 12 ns (from around 40 ns). ~: no\n  more than that varies by.\n";
+        assert!(shown.contains(told), "{shown}");
+    }
 
     #[test]
     fn a_mark_of_several_events_is_a_heading_and_a_row_for_each() {
