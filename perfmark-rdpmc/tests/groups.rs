@@ -173,6 +173,8 @@ fn besides(group: &Group, read: fn(&Group) -> Result<GroupReading, Error>, turns
 fn a_group_that_fills_the_pmu_is_exact() {
     /// How far a region may be off in which the kernel touched the group: a reading that had to start over.
     const DISTURBED: u64 = 2_000;
+    /// How far the allocation of a reading's values may be off.
+    const ALLOCATOR: u64 = 20;
     let (fit, error) = biggest();
     println!("{error}");
     assert!(
@@ -191,7 +193,13 @@ fn a_group_that_fills_the_pmu_is_exact() {
         for turns in (1..=1_000).chain([1_000_000, 10_000_000]) {
             let (values, undisturbed) = besides(&group, read, turns);
             if undisturbed {
-                assert_eq!(values, offsets, "{name}, {turns} turns: members differ by what lies between their reads");
+                // A reading's own part is the same but for the allocator's; what lies between members is the same always.
+                assert!(
+                    values[0].abs_diff(offsets[0]) <= ALLOCATOR,
+                    "{name}, {turns} turns: {values:?}, not {offsets:?}"
+                );
+                let apart = |values: &[u64]| -> Vec<u64> { values.iter().map(|v| v.wrapping_sub(values[0])).collect() };
+                assert_eq!(apart(&values), apart(&offsets), "{name}, {turns} turns: {values:?}, not {offsets:?}");
                 quiet += 1;
             }
             let off = values.iter().zip(&offsets).map(|(value, offset)| value.abs_diff(*offset)).max();
