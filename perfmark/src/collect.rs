@@ -6,7 +6,7 @@ use perfmark_rdpmc::clock;
 use perfmark_rdpmc::support::Truth;
 
 use crate::cells::{Figures, Totals};
-use crate::config::config;
+use crate::config::{self, config};
 use crate::events::{Entry, EventId, What, events};
 use crate::mark::{self, Mark};
 use crate::recorder;
@@ -114,11 +114,18 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
     let totals = merged.totals(mark);
     let (interrupted, unrecorded) = (mark.interrupted.load(Relaxed), mark.unrecorded.load(Relaxed));
     let calls = totals.calls + interrupted + unrecorded;
-    let values = totals.events.iter().filter_map(|(id, figures)| {
+    let wanted = config::wanted(mark);
+    let mut events: Vec<_> = totals
+        .events
+        .iter()
         // An event that began to be recorded after the table was copied: the next snapshot has it.
-        let (_, entry) = events.iter().find(|(event, _)| event == id)?;
+        .filter_map(|(id, figures)| Some((&events.iter().find(|(event, _)| event == id)?.1, figures)))
+        .collect();
+    // As the mark names them; `time` that stands in is last.
+    events.sort_by_key(|(entry, _)| wanted.iter().position(|what| *what == entry.what).unwrap_or(usize::MAX));
+    let values = events.into_iter().map(|(entry, figures)| {
         let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
-        Some(values(name(&entry.what), figures, calls, &totals, scale))
+        values(name(&entry.what), figures, calls, &totals, scale)
     });
     snapshot::Mark {
         name: mark.name.into(),

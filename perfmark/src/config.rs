@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use perfmark_rdpmc::{Error, Event, Machine};
 
 use crate::events::What;
+use crate::mark::Mark;
 use crate::report::Format;
 
 /// What is recorded, how, and where the report goes.
@@ -59,6 +60,14 @@ static CONFIG: OnceLock<Config> = OnceLock::new();
 /// The settings in force: as the environment was at the start.
 pub(crate) fn config() -> &'static Config {
     CONFIG.get_or_init(Config::default)
+}
+
+/// What a mark is to record: the events that it names, in that order, or the default set.
+pub(crate) fn wanted(mark: &Mark) -> Vec<What> {
+    match mark.events {
+        [] => config().events.clone(),
+        names => names.iter().map(|name| What::parse(name)).collect(),
+    }
 }
 
 /// Reads the environment. Gives what is wrong with it, a sentence each; the default holds there.

@@ -67,6 +67,18 @@ fn calls_deeper_than_the_stack_are_counted_and_unmeasured() {
     assert_eq!(figures("deep").values[0].unmeasured, 2_001 - measured);
 }
 
+#[perfmark(task_clock, time)]
+fn named_in_an_order() {}
+
+#[test]
+fn figures_stand_in_the_order_in_which_the_mark_names_its_events() {
+    named_in_an_order();
+    let values = figures("named_in_an_order").values;
+    let events: Vec<_> = values.iter().map(|values| values.event.as_str()).collect();
+    // Where the kernel's clock cannot be had there is one of them.
+    assert!(["task-clock", "time"].ends_with(&events), "{events:?}");
+}
+
 #[perfmark(time)]
 fn panics(when: bool) {
     assert!(!when, "asked to");

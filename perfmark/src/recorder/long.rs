@@ -50,17 +50,10 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: as above.
     let is_short = |(planned, span): (&Planned, &mut Span)| planned.begin(span);
     // SAFETY: as above.
-    if !unsafe { frame.events() }.all(is_short) {
-        // SAFETY: as above.
-        for (planned, span) in unsafe { frame.events() } {
-            if let Some(counter) = planned.slot().counter() {
-                counter.begin(&mut span.region);
-            }
-        }
-        // SAFETY: as above.
-        for (planned, span) in unsafe { frame.events() } {
-            // Once more, so that the others' look at their pages is not counted.
-            _ = planned.begin(span);
+    unsafe {
+        if !frame.events().all(is_short) {
+            look(frame);
+            read(frame);
         }
     }
     // A header with a note in it is no token: so the call ends by the long way.
@@ -81,26 +74,45 @@ pub(super) unsafe fn look_again(recorder: *mut Recorder, plan: *const Plan) -> b
     // SAFETY: the caller's word.
     let (stack, cells) = unsafe { (&mut (*recorder).stack, &*(*plan).cells) };
     let Some(frame) = stack.innermost() else { return false };
-    let mut is_cheap = true;
     // SAFETY: the caller's word.
-    for (planned, span) in unsafe { frame.events() } {
-        if let Some(counter) = planned.slot().counter() {
-            counter.begin(&mut span.region);
-            is_cheap &= counter.begin_unchanged(&mut span.region);
-        }
-    }
-    if is_cheap {
+    if unsafe { look(frame) } {
         stack.end = frame.spans;
         stack.serial -= 1;
         cells.open.store(cells.open.load(Relaxed) - 1, Relaxed);
         return true;
     }
     // SAFETY: the caller's word.
+    unsafe { read(frame) };
+    false
+}
+
+/// Looks at the counters' pages, and begins with what they say now. Whether all can be read the short way from now on.
+///
+/// # Safety
+///
+/// The frame is on this thread's stack.
+unsafe fn look(frame: Frame) -> bool {
+    let mut is_short = true;
+    // SAFETY: the caller's word.
     for (planned, span) in unsafe { frame.events() } {
-        // Once more, so that the others' look at their pages is not counted.
+        if let Some(counter) = planned.slot().counter() {
+            counter.begin(&mut span.region);
+            is_short &= counter.begin_unchanged(&mut span.region);
+        }
+    }
+    is_short
+}
+
+/// Reads once more what can be read the short way, so that the look at the other events' pages is not counted.
+///
+/// # Safety
+///
+/// As [`look`].
+unsafe fn read(frame: Frame) {
+    // SAFETY: the caller's word.
+    for (planned, span) in unsafe { frame.events() } {
         _ = planned.begin(span);
     }
-    false
 }
 
 /// Closes the innermost frame.

@@ -22,8 +22,8 @@ use super::sources::{self, Slot, Slots};
 use super::{errno::KeepErrno, long, probe, thread_end};
 use crate::arena::Arena;
 use crate::cells::{EventCells, MarkCells, Probe, ThreadCells};
-use crate::config::config;
-use crate::events::{What, events};
+use crate::config::wanted;
+use crate::events::events;
 use crate::mark::{Mark, PLACES};
 use crate::registry::registry;
 use crate::{per_process, start};
@@ -279,9 +279,7 @@ fn enter_without(thread: &Thread, mark: &'static Mark) -> Call {
 fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
     let _errno = KeepErrno::new();
     if thread.doing.get() == Doing::Calibration {
-        mark.register();
-        mark.interrupted.fetch_add(1, Relaxed);
-        return Call::NONE;
+        return enter_without(thread, mark);
     }
     let prepared = {
         let _restore = Restore::own(thread);
@@ -298,13 +296,11 @@ fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
         mark.unrecorded.fetch_add(1, Relaxed);
         return Call::NONE;
     };
-    thread.recorder.set(memory.as_ptr());
-    if let Some(recorder) = thread.take() {
-        // SAFETY: a plan of this thread's, whose recorder it is.
-        unsafe { ((*plan).ends.get().begin)(recorder.as_ptr(), plan) }
-    } else {
-        Call::NONE
-    }
+    // Taken out, as for every probe.
+    thread.recorder.set(ptr::null_mut());
+    compiler_fence(SeqCst);
+    // SAFETY: a plan of this thread's, whose recorder it is.
+    unsafe { ((*plan).ends.get().begin)(memory.as_ptr(), plan) }
 }
 
 /// What the thread's slots say now.
@@ -337,13 +333,9 @@ fn prepare(
         recorder().place(place, plan);
         return Ok((memory, plan));
     }
-    let wanted: Vec<What> = match mark.events {
-        [] => config().events.clone(),
-        names => names.iter().map(|name| What::parse(name)).collect(),
-    };
-    let mut slots = sources::slots_for(&wanted, &mut books().slots, events);
-    // Time first: where it is among counters makes no difference, and so there are fewer kinds of probe.
-    slots.sort_by_key(|&at| books().slots[at].counter().is_some());
+    let mut slots = sources::slots_for(&wanted(mark), &mut books().slots, events);
+    // Time first, then the counters as they were opened: marks that name the same events in another order have the same set.
+    slots.sort_by_key(|&at| (books().slots[at].counter().is_some(), at));
     let known = books().sets.iter().position(|set| *set == slots);
     let set = known.unwrap_or_else(|| books().sets.len());
     if known.is_none() {
@@ -476,13 +468,12 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: usize) -> Cost {
             self.cells.events[n].values.so_far()
         }
     }
-    // SAFETY: set up. Calls use the books by shared references only.
-    let own = unsafe { &(*memory.as_ptr()).books };
-    // SAFETY: the same.
-    let books = unsafe { &**own };
+    // SAFETY: set up.
+    let own = unsafe { (*memory.as_ptr()).books };
+    // SAFETY: the same. Calls use the books by shared references only.
+    let books = unsafe { &*own };
     let slots = &books.sets[set];
     let kind = |slot: &Slot| slot.source.is_some().then(|| (slot.event, slot.is_kernels()));
-    // Where no costs are kept the set is the only one.
     let events = books.slots.iter().map(|slot| kind(slot)).collect();
     let key = Key { events, set: slots.clone(), keeps_costs: books.keeps_costs };
     if let Some(cost) = calibrate::known(&key) {
@@ -499,7 +490,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: usize) -> Cost {
         // SAFETY: just mapped; zeroes are a recorder not set up.
         let beside = unsafe { &mut *beside.as_ptr() };
         beside.stack.set_up(&raw mut beside.space);
-        (beside.thread, beside.books) = (thread, *own);
+        (beside.thread, beside.books) = (thread, own);
         beside.place(EMPTY.place() as usize, &raw const plan);
     }
     let cost = calibrate::measure(&key, &books.slots, &Here { thread, beside, cells: &cells });
