@@ -21,7 +21,8 @@ fn mark(args: &Args, function: Function) -> TokenStream {
     let name = args.name.as_ref().map_or_else(|| name.unraw().to_string(), syn::LitStr::value);
     let events = args.events.iter().map(|event| event.unraw().to_string());
     let (inner_attributes, statements) = split(body.stream());
-    let statement = quote!(::perfmark::private::mark! { #name [#(#events),*] });
+    let (every, is_fenced) = (args.every.unwrap_or(1), args.fence);
+    let statement = quote!(::perfmark::private::mark! { #name [#(#events),*] #every #is_fenced });
     let mut marked = Group::new(Delimiter::Brace, quote!(#inner_attributes #statement #statements));
     marked.set_span(body.span());
     // A body may begin with items, which now stand after a statement.

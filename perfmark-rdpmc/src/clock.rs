@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::arch::{Native, Processor as _};
+use crate::arch::{self, Native, Processor as _};
 
 /// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64, elsewhere nanoseconds of the standard library's clock.
 ///
@@ -11,6 +11,16 @@ use crate::arch::{Native, Processor as _};
 #[must_use]
 pub fn ticks() -> u64 {
     Native.ticks()
+}
+
+/// Lets the processor finish all instructions before it begins those after: `lfence` on x86-64 (Intel SDM volume 2A; on AMD where linux made
+/// it serialise, which it does on every processor that can), `isb` on arm64 (Arm ARM, B2.7.4), `fence` on riscv64, which orders memory and counters
+/// only. A reading of ticks or of a counter behind it counts all that stood before.
+///
+/// Some tens of cycles, and what the processor could have done meanwhile.
+#[inline]
+pub fn fence() {
+    arch::fence();
 }
 
 /// Relates ticks to nanoseconds by the monotonic clock, over the time since it was started.

@@ -200,6 +200,18 @@ impl Part {
         unsafe { self.memory.end(&Native, region) }
     }
 
+    /// The same of a region that is known to be this event's.
+    ///
+    /// # Safety
+    ///
+    /// As [`Counter::end_own`](crate::Counter::end_own) has it.
+    #[inline]
+    #[allow(unsafe_code, reason = "as in begin")]
+    pub(crate) unsafe fn end_own(&self, region: &Region) -> Option<u64> {
+        // SAFETY: as in `begin`; and the caller's word.
+        unsafe { self.memory.end_own(&Native, region) }
+    }
+
     /// As [`begin`](Self::begin), without the check before.
     ///
     /// # Safety

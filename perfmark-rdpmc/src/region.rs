@@ -153,6 +153,21 @@ impl<P: Processor> Memory<P> {
         raw.checked_sub(begun)
     }
 
+    /// The same of a region that is known to be this event's: then the page is as it was remembered for the region if its lock is that of the
+    /// region.
+    ///
+    /// # Safety
+    ///
+    /// As [`begin`](Self::begin); and `begin` of this very memory began the region.
+    #[allow(unsafe_code, reason = "reads a counter")]
+    #[inline]
+    pub(crate) unsafe fn end_own(&self, processor: &P, region: &Region) -> Option<u64> {
+        let Region { raw: begun, at, .. } = *region;
+        // SAFETY: the caller's word.
+        let raw = unsafe { self.raw(processor, at, at) }?;
+        raw.checked_sub(begun)
+    }
+
     /// As [`begin`](Self::begin), without the check before.
     ///
     /// # Safety
@@ -177,10 +192,11 @@ impl<P: Processor> Memory<P> {
     #[allow(unsafe_code, reason = "reads a counter")]
     #[inline]
     pub(crate) unsafe fn end_unchecked(&self, processor: &P, region: &Region) -> Option<u64> {
+        let Region { raw: begun, at, .. } = *region;
         // SAFETY: the caller's word.
         let (raw, lock) = unsafe { self.raw_unchecked(processor) };
-        let (value, is_smaller) = raw.overflowing_sub(region.raw);
-        (lock == region.at && !is_smaller).then_some(value)
+        let (value, is_smaller) = raw.overflowing_sub(begun);
+        (lock == at && !is_smaller).then_some(value)
     }
 
     /// The remembered counter's bits, and the lock's value after.
@@ -192,7 +208,9 @@ impl<P: Processor> Memory<P> {
     #[inline]
     unsafe fn raw_unchecked(&self, processor: &P) -> (u64, u64) {
         // SAFETY: the caller's word.
-        let (raw, page) = unsafe { (processor.read(self.counter.get()), &*self.page.get()) };
+        let (counter, page) = unsafe { (self.counter.get(), &*self.page.get()) };
+        // SAFETY: the caller's word.
+        let raw = unsafe { processor.read(counter) };
         compiler_fence(Acquire);
         (raw, page.lock.load(Relaxed).into())
     }

@@ -18,8 +18,7 @@ pub(crate) struct EventCells {
     pub(crate) values: Cells,
     /// The sum over calls with another call of the same mark around them.
     pub(crate) nested: AtomicU64,
-    /// The sum of what marked calls inside measured ones cost, and of how much more is shown of these than there is. It wraps, as that can be
-    /// less than nothing.
+    /// The sum of what marked calls inside measured ones cost. It wraps, as that can be less than nothing.
     pub(crate) inside: AtomicU64,
     /// Of the measured calls, the ones scaled.
     pub(crate) scaled: AtomicU64,
@@ -27,7 +26,7 @@ pub(crate) struct EventCells {
     pub(crate) unmeasured: AtomicU64,
     pub(crate) event: EventId,
     /// What the probe costs in this event, and how far that varies.
-    pub(crate) probe: Probe,
+    pub(crate) probe: ProbeCells,
 }
 
 /// What a mark's probe costs in one event.
@@ -41,18 +40,37 @@ pub(crate) struct Probe {
     pub(crate) noise: u64,
 }
 
-impl Probe {
+/// The same on one thread.
+#[derive(Debug, Default)]
+pub(crate) struct ProbeCells {
+    own: AtomicU64,
+    whole: AtomicU64,
+    noise: AtomicU64,
+}
+
+impl ProbeCells {
+    pub(crate) fn set(&self, own: u64, whole: u64, noise: u64) {
+        for (cell, value) in [(&self.own, own), (&self.whole, whole), (&self.noise, noise)] {
+            cell.store(value, Relaxed);
+        }
+    }
+
     /// The larger of each.
-    fn max(self, other: Self) -> Self {
-        Self { own: self.own.max(other.own), whole: self.whole.max(other.whole), noise: self.noise.max(other.noise) }
+    fn max(&self, other: Probe) -> Probe {
+        let larger = |cell: &AtomicU64, other: u64| cell.load(Relaxed).max(other);
+        Probe {
+            own: larger(&self.own, other.own),
+            whole: larger(&self.whole, other.whole),
+            noise: larger(&self.noise, other.noise),
+        }
     }
 }
 
 impl EventCells {
-    pub(crate) fn new(event: EventId, probe: Probe) -> Self {
+    pub(crate) fn new(event: EventId) -> Self {
         let zero = || AtomicU64::new(0);
         let (nested, inside, scaled, unmeasured) = (zero(), zero(), zero(), zero());
-        Self { values: Cells::new(), nested, inside, scaled, unmeasured, event, probe }
+        Self { values: Cells::new(), nested, inside, scaled, unmeasured, event, probe: ProbeCells::default() }
     }
 }
 
@@ -64,6 +82,8 @@ pub(crate) struct MarkCells {
     pub(crate) open: AtomicU64,
     /// Calls that a panic ended.
     pub(crate) unwound: AtomicU64,
+    /// Calls that were not to be measured.
+    pub(crate) skipped: AtomicU64,
     pub(crate) mark: &'static Mark,
     next: *const Self,
 }
@@ -71,7 +91,7 @@ pub(crate) struct MarkCells {
 impl MarkCells {
     pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { events, open: zero(), unwound: zero(), mark, next: ptr::null() }
+        Self { events, open: zero(), unwound: zero(), skipped: zero(), mark, next: ptr::null() }
     }
 
     /// Notes calls that ended and were not counted in any event.
@@ -83,8 +103,10 @@ impl MarkCells {
 
     /// Adds what is here to `totals`. The first event is written last: every call seen there is seen in the others, too.
     pub(crate) fn add_to(&self, totals: &mut Totals) {
-        totals.unwound += self.unwound.load(Relaxed);
-        totals.calls += self.unwound.load(Relaxed);
+        let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
+        totals.unwound += unwound;
+        totals.skipped += skipped;
+        totals.calls += unwound + skipped;
         totals.in_flight += self.open.load(Relaxed);
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
@@ -96,7 +118,7 @@ impl MarkCells {
             let (nested, inside) = (cells.nested.load(Relaxed), cells.inside.load(Relaxed));
             figures.nested = figures.nested.wrapping_add(nested);
             figures.inside = figures.inside.wrapping_add(inside);
-            figures.probe = figures.probe.max(cells.probe);
+            figures.probe = cells.probe.max(figures.probe);
             if n == 0 {
                 totals.calls += measured + unmeasured;
             }
@@ -154,6 +176,7 @@ impl Drop for ThreadCells {
 pub(crate) struct Totals {
     pub(crate) calls: u64,
     pub(crate) unwound: u64,
+    pub(crate) skipped: u64,
     pub(crate) in_flight: u64,
     pub(crate) events: Vec<(EventId, Figures)>,
 }

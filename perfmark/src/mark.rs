@@ -15,6 +15,10 @@ pub struct Mark {
     pub(crate) line: u32,
     /// The events that it asks for; none means the default set.
     pub(crate) events: &'static [&'static str],
+    /// One call in so many is measured.
+    pub(crate) every: u32,
+    /// Whether the processor finishes what stands before each reading.
+    pub(crate) is_fenced: bool,
     /// From 1 on, given at the first call; 0 until then.
     index: AtomicU32,
     /// Where every thread's table has it: the index, or 0 where that is unknown or beyond the table, or [`OFF`].
@@ -39,8 +43,8 @@ pub(crate) fn is_off(place: u32) -> bool {
     place.cast_signed() < 0
 }
 
-/// The index and place of the mark that is in no list.
-const HIDDEN: u32 = 1;
+/// Indices and places up to it are of marks that are in no list.
+pub(crate) const HIDDEN: u32 = 2;
 
 /// What `inventory` collects.
 #[derive(Debug)]
@@ -68,6 +72,8 @@ impl Mark {
             file,
             line,
             events,
+            every: 1,
+            is_fenced: false,
             index: AtomicU32::new(0),
             place: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
@@ -76,11 +82,17 @@ impl Mark {
         }
     }
 
-    /// A mark of perfmark's own, in no list, with the first place.
-    pub(crate) const fn hidden() -> Self {
+    /// The same, with one call in `every` measured, and with fences if it `is_fenced`.
+    #[must_use]
+    pub const fn with(self, every: u32, is_fenced: bool) -> Self {
+        Self { every, is_fenced, ..self }
+    }
+
+    /// A mark of perfmark's own, in no list, with that index and place.
+    pub(crate) const fn hidden(index: u32) -> Self {
         let path = || "";
         let mark = Self::new("", path, "", 0, &[]);
-        Self { index: AtomicU32::new(HIDDEN), place: AtomicU32::new(HIDDEN), ..mark }
+        Self { index: AtomicU32::new(index), place: AtomicU32::new(index), ..mark }
     }
 
     /// The mark's number in this process; 0 before its first call.

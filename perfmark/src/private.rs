@@ -44,7 +44,7 @@ pub use recording::{Guard, Mark, Registered, enter, inventory};
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
-    ($name:literal [$($event:literal),*]) => {
+    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {
         let _perfmark = {
             fn here() {}
             static MARK: $crate::private::Mark = $crate::private::Mark::new(
@@ -53,7 +53,8 @@ macro_rules! __perfmark_mark {
                 ::core::file!(),
                 ::core::line!(),
                 &[$($event),*],
-            );
+            )
+            .with($every, $is_fenced);
             $crate::private::inventory::submit! { $crate::private::Registered(&MARK) }
             $crate::private::enter(&MARK)
         };
@@ -65,5 +66,5 @@ macro_rules! __perfmark_mark {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
-    ($name:literal [$($event:literal),*]) => {};
+    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {};
 }

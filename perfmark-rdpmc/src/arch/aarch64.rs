@@ -57,6 +57,12 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
     unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) turns => _, options(nomem, nostack)) };
 }
 
+#[inline]
+pub(crate) fn fence() {
+    // SAFETY: changes no register; not `nomem`, so that the compiler too keeps the order.
+    unsafe { asm!("isb", options(nostack, preserves_flags)) };
+}
+
 impl Processor for Native {
     type Counter = Reader;
 

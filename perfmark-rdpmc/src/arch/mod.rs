@@ -51,6 +51,8 @@ pub(crate) struct Native;
 )]
 mod native;
 
+pub(crate) use native::fence;
+
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",

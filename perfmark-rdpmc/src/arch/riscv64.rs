@@ -57,6 +57,12 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
     unsafe { asm!("2:", "addi {0}, {0}, -1", "bnez {0}, 2b", inout(reg) turns => _, options(nomem, nostack)) };
 }
 
+#[inline]
+pub(crate) fn fence() {
+    // SAFETY: changes no register; not `nomem`, so that the compiler too keeps the order.
+    unsafe { asm!("fence", options(nostack, preserves_flags)) };
+}
+
 impl Processor for Native {
     type Counter = Reader;
 

@@ -12,6 +12,11 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
     }
 }
 
+#[inline]
+pub(crate) fn fence() {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
 impl Processor for Native {
     type Counter = ();
 

@@ -30,6 +30,12 @@ pub(super) fn two_instructions_a_turn(turns: u64) {
     unsafe { asm!("2:", "dec {0}", "jnz 2b", inout(reg) turns => _, options(nomem, nostack)) };
 }
 
+#[inline]
+pub(crate) fn fence() {
+    // SAFETY: an instruction of every x86-64; not `nomem`, so that the compiler too keeps the order.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) };
+}
+
 impl Processor for Native {
     type Counter = u32;
 

@@ -1,32 +1,44 @@
 //! Which bucket a value falls in.
 //!
-//! A bucket is named by octave and place. Octave 0 holds 0 to 31, one bucket a value. Octave `k` holds the values of `k + 5` bits,
-//! 32 buckets of `2^(k-1)` values each: the five bits below the highest one are the place.
+//! A bucket is named by row and place: the row is how many zeroes stand before the value's bits, the place is its six highest bits. So the
+//! place is at least 32, but in the last row, where all values of six bits or less are: there it is the value, and has a bucket of its own.
 
 use std::ops::RangeInclusive;
 
-/// Buckets an octave.
-pub(super) const PLACES: usize = 1 << PLACE_BITS;
-/// Octaves in the range of `u64`.
-pub(super) const OCTAVES: usize = 64 - PLACE_BITS as usize + 1;
+/// Rows in the range of `u64`; the larger a row, the smaller its values.
+pub(super) const ROWS: usize = LAST + 1;
+/// The row of all values below [`SMALL`].
+pub(super) const LAST: usize = (u64::BITS - PLACE_BITS) as usize;
+/// Places of the last row.
+pub(super) const SMALL: usize = 1 << PLACE_BITS;
+/// Places of every other row, which are those from here on.
+pub(super) const PLACES: usize = SMALL / 2;
 
-const PLACE_BITS: u32 = 5;
+const PLACE_BITS: u32 = 6;
 
-/// The octave and the place of `value`.
+/// The row of `value`.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "at most 64 octaves")]
-pub(super) fn of(value: u64) -> (usize, usize) {
-    const SHIFTED: u64 = (u64::BITS - (PLACE_BITS + 1)) as u64;
-    // The six highest bits of a value of more than six; of these the first is 1, and adds the octave that it opens.
-    let shift = SHIFTED - u64::from((value | ((1 << (PLACE_BITS + 1)) - 1)).leading_zeros());
-    let bits = value >> shift;
-    ((shift + (bits >> PLACE_BITS)) as usize, bits as usize % PLACES)
+pub(super) fn row(value: u64) -> usize {
+    (value | (SMALL as u64 - 1)).leading_zeros() as usize
+}
+
+/// The place of `value` in its row.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "six bits are left")]
+pub(super) fn place(value: u64, row: usize) -> usize {
+    (value << row >> LAST) as usize
+}
+
+/// The places of a row.
+pub(super) fn places(row: usize) -> RangeInclusive<usize> {
+    let first = if row == LAST { 0 } else { PLACES };
+    first..=SMALL - 1
 }
 
 /// The values in a bucket.
-pub(super) fn values(octave: usize, place: usize) -> RangeInclusive<u64> {
-    let Some(shift) = octave.checked_sub(1) else { return place as u64..=place as u64 };
-    let low = ((PLACES + place) as u64) << shift;
+pub(super) fn values(row: usize, place: usize) -> RangeInclusive<u64> {
+    let shift = LAST - row;
+    let low = (place as u64) << shift;
     low..=low + ((1 << shift) - 1)
 }
 
@@ -37,13 +49,14 @@ mod tests {
     #[test]
     fn the_buckets_follow_one_another_over_the_whole_range() {
         let mut next = Some(0);
-        for octave in 0..OCTAVES {
-            for place in 0..PLACES {
-                let values = values(octave, place);
+        for at in (0..ROWS).rev() {
+            for at_place in places(at) {
+                let values = values(at, at_place);
                 assert_eq!(next, Some(*values.start()));
                 next = values.end().checked_add(1);
-                assert_eq!(of(*values.start()), (octave, place));
-                assert_eq!(of(*values.end()), (octave, place));
+                for value in [*values.start(), *values.end()] {
+                    assert_eq!((row(value), place(value, at)), (at, at_place));
+                }
             }
         }
         assert_eq!(next, None, "the last bucket ends with u64::MAX");
@@ -51,9 +64,9 @@ mod tests {
 
     #[test]
     fn promise_7_the_middle_of_a_bucket_is_within_a_64th_of_its_values() {
-        for octave in 0..OCTAVES {
-            for place in 0..PLACES {
-                let (low, high) = values(octave, place).into_inner();
+        for row in 0..ROWS {
+            for place in places(row) {
+                let (low, high) = values(row, place).into_inner();
                 let middle = low + (high - low) / 2;
                 assert!(u128::from(high - middle) * 64 <= u128::from(high));
                 assert!(u128::from(middle - low) * 64 <= u128::from(low));

@@ -2,86 +2,128 @@
 //!
 //! There is one writer, so a counter is advanced by a relaxed load and a store, without a lock prefix. A reader sees each number
 //! whole; numbers that belong together may be a call apart while the writer runs.
-#![allow(unsafe_code, reason = "octaves are published through atomic pointers")]
+#![allow(unsafe_code, reason = "rows are published through atomic pointers")]
 
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64};
 
-use super::bucket::{self, OCTAVES, PLACES};
+use super::bucket::{self, LAST, PLACES, ROWS, SMALL};
 use super::frozen::Frozen;
 use crate::arena::Arena;
 
-type Octave = [AtomicU64; PLACES];
-
-/// A histogram with its totals. 256 bytes more for each octave that a value fell in.
+/// A histogram with its totals. 256 bytes more for each row between its smallest and its largest value; 512 for the last one.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Cells {
+    /// Where place 0 of each row's counts is, or would be; null where there are none. All rows from the smallest value's to the largest's have
+    /// some.
+    rows: [AtomicPtr<AtomicU64>; ROWS],
+    /// The smallest value, and how much more the largest is: so that one comparison tells a value between them. [`NOTHING`] before the first.
+    min: AtomicU64,
+    span: AtomicU64,
     /// Wraps.
     sum: AtomicU64,
-    min: AtomicU64,
-    max: AtomicU64,
-    octaves: [AtomicPtr<Octave>; OCTAVES],
 }
+
+/// A smallest value that none is.
+const NOTHING: u64 = u64::MAX;
 
 impl Cells {
     pub(crate) fn new() -> Self {
         Self {
+            rows: [const { AtomicPtr::new(ptr::null_mut()) }; ROWS],
+            min: AtomicU64::new(NOTHING),
+            span: AtomicU64::new(0),
             sum: AtomicU64::new(0),
-            min: AtomicU64::new(u64::MAX),
-            max: AtomicU64::new(0),
-            octaves: [const { AtomicPtr::new(ptr::null_mut()) }; OCTAVES],
         }
     }
 
-    /// The bucket of a value. None if no value fell in its octave yet.
+    /// Whether the value is between the smallest and the largest until now. For the thread that owns these cells.
     #[inline]
-    pub(crate) fn bucket(&self, value: u64) -> Option<Bucket<'_>> {
-        let (octave, place) = bucket::of(value);
-        // SAFETY: every value's octave is one of these, as a test of `bucket` has it.
-        let counts = unsafe { self.octaves.get_unchecked(octave) }.load(Relaxed);
-        if counts.is_null() {
-            return None;
-        }
-        // SAFETY: an octave lives as long as the arena, and so as its cells.
-        Some(Bucket { cells: self, count: unsafe { &(*counts)[place] }, value })
+    pub(crate) fn spans(&self, value: u64) -> bool {
+        // SAFETY: this thread alone writes them, so that it may read them together.
+        let (min, span) = unsafe { (*self.min.as_ptr(), *self.span.as_ptr()) };
+        value.wrapping_sub(min) <= span
     }
 
-    /// The bucket of a value; None where there is no memory for it. Only the thread that owns these cells may call it, always with the same
+    /// The bucket of a value.
+    ///
+    /// # Safety
+    ///
+    /// The cells [span](Self::spans) it.
+    #[inline]
+    pub(crate) unsafe fn bucket(&self, value: u64) -> Bucket<'_> {
+        let row = bucket::row(value);
+        // SAFETY: every value's row is one of these, as a test of `bucket` has it.
+        let counts = unsafe { self.rows.get_unchecked(row) }.load(Relaxed);
+        // SAFETY: between the smallest and the largest value there are counts, which live as long as the arena, and so as these cells.
+        Bucket { count: unsafe { &*counts.wrapping_add(bucket::place(value, row)) } }
+    }
+
+    /// The bucket of any value; None where there is no memory for it. Only the thread that owns these cells may call it, always with the same
     /// arena, which outlives them.
-    #[cold]
     pub(crate) fn grow(&self, value: u64, arena: &Arena) -> Option<Bucket<'_>> {
-        let (octave, _) = bucket::of(value);
-        if self.octaves[octave].load(Relaxed).is_null() {
-            self.octaves[octave].store(arena.take::<Octave>()?.as_ptr(), Release);
+        if self.spans(value) {
+            // SAFETY: they do.
+            return Some(unsafe { self.bucket(value) });
         }
-        self.bucket(value)
+        // One less than the largest there is: `NOTHING` is none, and no count of anything comes near.
+        let value = value.min(NOTHING - 1);
+        let (min, max) = self.range().map_or((value, value), |(min, max)| (min.min(value), max.max(value)));
+        for row in bucket::row(max)..=bucket::row(min) {
+            if self.rows[row].load(Relaxed).is_null() {
+                let counts: NonNull<AtomicU64> = match row {
+                    LAST => arena.take::<[AtomicU64; SMALL]>()?.cast(),
+                    _ => arena.take::<[AtomicU64; PLACES]>()?.cast(),
+                };
+                self.rows[row].store(counts.as_ptr().wrapping_sub(*bucket::places(row).start()), Release);
+            }
+        }
+        self.min.store(min, Relaxed);
+        self.span.store(max - min, Relaxed);
+        // SAFETY: now they span it.
+        Some(unsafe { self.bucket(value) })
+    }
+
+    /// The smallest and the largest value; None before the first.
+    fn range(&self) -> Option<(u64, u64)> {
+        let (min, span) = (self.min.load(Relaxed), self.span.load(Relaxed));
+        // Another thread may see the one before it is changed and the other after.
+        (min != NOTHING).then(|| (min, min.saturating_add(span)))
+    }
+
+    /// Adds to the sum. Only the thread that owns these cells may call it.
+    #[inline]
+    pub(crate) fn add_to_sum(&self, value: u64) {
+        add(&self.sum, value);
     }
 
     /// Values and their sum, as far as it goes; for the thread that writes.
     pub(crate) fn so_far(&self) -> (u64, u64) {
-        let octaves = self.octaves.iter().map(|counts| counts.load(Relaxed)).filter(|counts| !counts.is_null());
-        // SAFETY: an octave lives as long as the arena, and so as its cells.
-        let counts = octaves.flat_map(|counts| unsafe { &*counts }).map(|count| count.load(Relaxed));
-        (counts.sum(), self.sum.load(Relaxed))
+        (self.counts().map(|(.., count)| count).sum(), self.sum.load(Relaxed))
+    }
+
+    /// Row, place and count of each bucket.
+    fn counts(&self) -> impl Iterator<Item = (usize, usize, u64)> {
+        let rows = self.rows.iter().enumerate().map(|(row, counts)| (row, counts.load(Acquire)));
+        rows.filter(|(_, counts)| !counts.is_null()).flat_map(|(row, counts)| {
+            bucket::places(row).map(move |place| {
+                // SAFETY: a row's counts live as long as the arena, and so as its cells.
+                let count = unsafe { &*counts.wrapping_add(place) };
+                (row, place, count.load(Acquire))
+            })
+        })
     }
 
     /// Adds what is here to `frozen`.
     pub(crate) fn add_to(&self, frozen: &mut Frozen) {
         let mut near = 0;
-        for (octave, counts) in self.octaves.iter().enumerate() {
-            let counts = counts.load(Acquire);
-            if counts.is_null() {
-                continue;
-            }
-            // SAFETY: an octave lives as long as the arena, and so as its cells.
-            for (place, count) in unsafe { &*counts }.iter().enumerate() {
-                let count = count.load(Acquire);
-                near += u128::from(*bucket::values(octave, place).start()) * u128::from(count);
-                frozen.add_bucket(octave, place, count);
-            }
+        for (row, place, count) in self.counts() {
+            near += u128::from(*bucket::values(row, place).start()) * u128::from(count);
+            frozen.add_bucket(row, place, count);
         }
-        frozen.add_totals(whole(self.sum.load(Relaxed), near), self.min.load(Relaxed), self.max.load(Relaxed));
+        frozen.add_totals(whole(self.sum.load(Relaxed), near), self.range());
     }
 }
 
@@ -95,27 +137,21 @@ pub(crate) fn whole(low: u64, near: u128) -> u128 {
 /// Where a value is to be counted.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket<'a> {
-    cells: &'a Cells,
     count: &'a AtomicU64,
-    value: u64,
 }
 
 impl Bucket<'_> {
-    /// Adds the value. Only the thread that owns the cells may call it.
-    ///
-    /// The count is stored last, and released: who sees the call sees what it added.
+    /// Counts the value. Only the thread that owns the cells may call it.
     #[inline]
     pub(crate) fn add(self) {
-        let Self { cells, count, value } = self;
-        add(&cells.sum, value);
-        // SAFETY: this thread alone writes them, so that it may read them together.
-        let (min, max) = unsafe { (*cells.min.as_ptr(), *cells.max.as_ptr()) };
-        if value < min || value > max {
-            cells.min.store(min.min(value), Relaxed);
-            cells.max.store(max.max(value), Relaxed);
-        }
+        add(self.count, 1);
+    }
+
+    /// The same: who sees the call sees what was written before.
+    #[inline]
+    pub(crate) fn publish(self) {
         // SAFETY: this thread alone writes it.
-        count.store(unsafe { *count.as_ptr() } + 1, Release);
+        self.count.store(unsafe { *self.count.as_ptr() } + 1, Release);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A histogram at rest: merged from many threads' cells, and asked for its quantiles.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::bucket;
@@ -7,25 +8,25 @@ use super::bucket;
 /// Counts by bucket, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frozen {
-    /// By octave and place: the order of the values.
-    buckets: BTreeMap<(usize, usize), u64>,
+    /// By row and place; the last row has the smallest values.
+    buckets: BTreeMap<(Reverse<usize>, usize), u64>,
     pub(crate) count: u64,
     pub(crate) sum: u128,
     range: Option<(u64, u64)>,
 }
 
 impl Frozen {
-    pub(super) fn add_bucket(&mut self, octave: usize, place: usize, count: u64) {
+    pub(super) fn add_bucket(&mut self, row: usize, place: usize, count: u64) {
         if count > 0 {
-            *self.buckets.entry((octave, place)).or_default() += count;
+            *self.buckets.entry((Reverse(row), place)).or_default() += count;
             self.count += count;
         }
     }
 
-    /// `min` above `max` means that there was no value yet.
-    pub(super) fn add_totals(&mut self, sum: u128, min: u64, max: u64) {
+    /// `range` is of the smallest and the largest value, if there was one.
+    pub(super) fn add_totals(&mut self, sum: u128, range: Option<(u64, u64)>) {
         self.sum = self.sum.saturating_add(sum);
-        if min <= max {
+        if let Some((min, max)) = range {
             let (low, high) = self.range.unwrap_or((min, max));
             self.range = Some((low.min(min), high.max(max)));
         }
@@ -44,10 +45,10 @@ impl Frozen {
         let (min, max) = self.range?;
         let rank = (u128::from(self.count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
         let mut seen = 0_u128;
-        for (&(octave, place), &count) in &self.buckets {
+        for (&(Reverse(row), place), &count) in &self.buckets {
             seen += u128::from(count);
             if seen >= rank {
-                let (low, high) = bucket::values(octave, place).into_inner();
+                let (low, high) = bucket::values(row, place).into_inner();
                 return Some((low + (high - low) / 2).clamp(min, max));
             }
         }
@@ -56,8 +57,8 @@ impl Frozen {
 
     /// Lowest value, highest value and count of each bucket that is not empty.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        self.buckets.iter().map(|(&(octave, place), &count)| {
-            let (low, high) = bucket::values(octave, place).into_inner();
+        self.buckets.iter().map(|(&(Reverse(row), place), &count)| {
+            let (low, high) = bucket::values(row, place).into_inner();
             (low, high, count)
         })
     }
@@ -72,7 +73,8 @@ mod tests {
     fn frozen(values: &[u64]) -> Frozen {
         let (arena, cells, mut frozen) = (Arena::new(), Cells::new(), Frozen::default());
         for &value in values {
-            cells.grow(value, &arena).expect("memory").add();
+            cells.add_to_sum(value);
+            cells.grow(value, &arena).expect("memory").publish();
         }
         cells.add_to(&mut frozen);
         frozen
@@ -112,7 +114,8 @@ mod tests {
         let mut merged = frozen(&one);
         let (arena, cells) = (Arena::new(), Cells::new());
         for &value in &two {
-            cells.grow(value, &arena).expect("memory").add();
+            cells.add_to_sum(value);
+            cells.grow(value, &arena).expect("memory").publish();
         }
         cells.add_to(&mut merged);
         Cells::new().add_to(&mut merged);
@@ -127,7 +130,7 @@ mod tests {
 
     #[test]
     fn sums_beyond_64_bits_are_exact() {
-        assert_eq!(frozen(&[u64::MAX, u64::MAX, 1]).sum, 2 * u128::from(u64::MAX) + 1);
+        assert_eq!(frozen(&[u64::MAX - 1, u64::MAX - 1, 1]).sum, 2 * u128::from(u64::MAX) - 1);
         let large: Vec<u64> = (0..100_000).map(|n| 1_000_000_000_000_000 + n).collect();
         assert_eq!(frozen(&large).sum, large.iter().map(|&value| u128::from(value)).sum());
     }

@@ -5,5 +5,5 @@ mod bucket;
 mod cells;
 mod frozen;
 
-pub(crate) use cells::{Bucket, Cells, add, whole};
+pub(crate) use cells::{Cells, add, whole};
 pub(crate) use frozen::Frozen;

@@ -8,14 +8,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::{Counter, Delta, Reading, clock};
 
+use super::plan::Set;
 use super::sources::{Slot, Slots};
 use crate::events::EventId;
-use crate::mark::Mark;
+use crate::mark::{HIDDEN, Mark};
 use crate::per_process::PerProcess;
 use crate::private;
 
 /// The mark of the empty function.
-pub(super) static EMPTY: Mark = Mark::hidden();
+pub(super) static EMPTY: Mark = Mark::hidden(1);
+/// The mark of the one whose calls are skipped.
+pub(super) static SKIPPED: Mark = Mark::hidden(HIDDEN);
 
 /// What the probe of one set of events costs on threads that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,17 +33,31 @@ pub(super) struct Cost {
     pub(super) whole: Vec<u64>,
     /// How much more is seen of a caller's.
     pub(super) extra: Vec<u64>,
+    /// What is seen from around of a call that is skipped.
+    pub(super) skip: Vec<u64>,
 }
 
 /// What costs depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// The thread's events, and whether read(2) alone tells each; None for one that it has not.
-    pub(super) events: Vec<Option<(EventId, bool)>>,
+    /// The thread's events, and whether read(2) alone tells each.
+    events: Vec<(EventId, bool)>,
     /// Which of these make up the set.
-    pub(super) set: Vec<usize>,
+    set: Vec<usize>,
+    is_fenced: bool,
     /// Whether the thread keeps costs by event.
-    pub(super) keeps_costs: bool,
+    keeps_costs: bool,
+}
+
+impl Key {
+    pub(super) fn of(slots: &Slots, set: &Set, keeps_costs: bool) -> Self {
+        Self {
+            events: slots.iter().map(|slot| (slot.event, slot.is_kernels())).collect(),
+            set: set.events().map(|planned| planned.at).collect(),
+            is_fenced: set.is_fenced,
+            keeps_costs,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +91,7 @@ pub(super) fn known(key: &Key) -> Option<Cost> {
 
 /// Measures the costs for `key`, and keeps them. None if calls were not counted, as other events held the counters.
 pub(super) fn measure(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
-    let cost = cost(&key.set, slots, thread)?;
+    let cost = cost(key, slots, thread)?;
     if let Ok(known) = KNOWN.get() {
         lock(known).push((key.clone(), cost.clone()));
     }
@@ -83,9 +100,9 @@ pub(super) fn measure(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Opti
 
 impl Cost {
     /// Where it is not known.
-    pub(super) fn nothing(set: usize, slots: usize) -> Self {
-        let (own, whole) = (vec![0; set], vec![0; slots]);
-        Self { noise: own.clone(), own_caller: own.clone(), own, extra: whole.clone(), whole }
+    pub(super) fn nothing(key: &Key) -> Self {
+        let (own, whole) = (vec![0; key.set.len()], vec![0; key.events.len()]);
+        Self { noise: own.clone(), own_caller: own.clone(), own, extra: whole.clone(), skip: whole.clone(), whole }
     }
 }
 
@@ -95,30 +112,30 @@ const SAMPLES: usize = 31;
 const LOOPS: usize = 7;
 const CALLS: u32 = 32;
 
-fn cost(set: &[usize], slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
+fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(marked));
     let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
-    let seen = samples(set.len(), thread, marked);
+    let events = key.set.len();
+    let seen = samples(events, thread, marked);
     let own: Vec<u64> = seen.iter().map(middle).collect::<Option<_>>()?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
-    let more = |slot: &Slot, with: fn(), without: fn()| {
-        if slot.source.is_none() {
-            return Some(0);
-        }
-        let (with, without) = counted(slot, thread, with, without)?;
-        Some((with.saturating_sub(without) + u64::from(CALLS / 2)) / u64::from(CALLS))
+    let [bare, whole, bare_caller, caller, skip] =
+        in_loops(slots, thread, [unmarked, marked, unmarked_caller, marked_caller, skipped])?;
+    let more = |with: &[u64], without: &[u64]| -> Vec<u64> {
+        let a_call = |(with, without): (&u64, &u64)| {
+            (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS)
+        };
+        with.iter().zip(without).map(a_call).collect()
     };
-    let whole: Vec<u64> = slots.iter().map(|slot| more(slot, marked, unmarked)).collect::<Option<_>>()?;
-    let callers: Vec<u64> =
-        slots.iter().map(|slot| more(slot, marked_caller, unmarked_caller)).collect::<Option<_>>()?;
-    let extra = callers.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
+    let (whole, caller, skip) = (more(&whole, &bare), more(&caller, &bare_caller), more(&skip, &bare));
+    let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
     // A sample is of the caller and of the call inside it: `own` and more.
-    let both: Vec<u64> = samples(set.len(), thread, marked_caller).iter().map(middle).collect::<Option<_>>()?;
-    let both = both.iter().zip(&own).zip(set);
+    let both: Vec<u64> = samples(events, thread, marked_caller).iter().map(middle).collect::<Option<_>>()?;
+    let both = both.iter().zip(&own).zip(&key.set);
     let own_caller = both.map(|((both, own), &at)| both.saturating_sub(own + whole[at])).collect();
-    Some(Cost { own, noise, own_caller, whole, extra })
+    Some(Cost { own, noise, own_caller, whole, extra, skip })
 }
 
 /// What each event of the set counted in some calls of `call`, sorted.
@@ -141,21 +158,26 @@ fn samples(events: usize, thread: &dyn Calibrated, call: fn()) -> Vec<Vec<u64>> 
     seen
 }
 
-/// What the slot's event has in loops of two kinds of calls, which take turns: the least of a few each, as whatever disturbs a loop makes it
-/// dearer, and a cost that is too high takes away what calls did themselves. None if a kind was never counted.
-fn counted(slot: &Slot, thread: &dyn Calibrated, first: fn(), second: fn()) -> Option<(u64, u64)> {
-    let run_once = |call: fn()| between(slot, || thread.as_program(&|| run(call)));
-    let loops: Vec<_> = (0..LOOPS).map(|_| (run_once(first), run_once(second))).collect();
-    let first = loops.iter().filter_map(|pair| pair.0).min()?;
-    let second = loops.iter().filter_map(|pair| pair.1).min()?;
-    Some((first, second))
-}
-
-/// What a slot's event counts while `work` runs. None if it was not counted all the while.
-fn between(slot: &Slot, work: impl FnOnce()) -> Option<u64> {
-    let begin = Moment::of(slot);
-    work();
-    begin?.until_now(slot)
+/// What the slots count in loops of some kinds of calls, which take turns: the least of a few each, as whatever disturbs a loop makes it
+/// dearer, and a cost that is too high takes away what calls did themselves. None if a kind was never counted in some event.
+fn in_loops<const N: usize>(slots: &Slots, thread: &dyn Calibrated, kinds: [fn(); N]) -> Option<[Vec<u64>; N]> {
+    let mut least = [const { Vec::new() }; N];
+    for least in &mut least {
+        least.resize(slots.len(), None::<u64>);
+    }
+    for _ in 0..LOOPS {
+        for (kind, least) in kinds.iter().zip(&mut least) {
+            let begun: Vec<_> = slots.iter().map(|slot| Moment::of(slot)).collect();
+            thread.as_program(&|| run(*kind));
+            // The other way round, so that the same stands between the two readings of each.
+            for ((slot, begun), least) in slots.iter().zip(begun).zip(least).rev() {
+                let counted = begun.and_then(|begun| begun.until_now(slot));
+                *least = (*least).into_iter().chain(counted).min();
+            }
+        }
+    }
+    let known = least.map(|least| least.into_iter().collect::<Option<Vec<u64>>>());
+    if known.iter().any(Option::is_none) { None } else { Some(known.map(Option::unwrap_or_default)) }
 }
 
 /// What a slot's event says at one moment.
@@ -197,6 +219,12 @@ fn run(call: fn()) {
 fn marked() {
     // As the attribute's expansion does it.
     let _perfmark = private::enter(&EMPTY);
+    black_box(());
+}
+
+#[inline(never)]
+fn skipped() {
+    let _perfmark = private::enter(&SKIPPED);
     black_box(());
 }
 

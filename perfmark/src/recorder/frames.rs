@@ -7,7 +7,6 @@
 //! the stack's end.
 #![allow(unsafe_code, reason = "a stack of frames of different sizes")]
 
-use std::iter::Zip;
 use std::slice;
 
 use perfmark_rdpmc::{Delta, Region};
@@ -34,9 +33,9 @@ pub(super) struct Span {
     pub(super) region: Region,
     /// Where the tick counter was; on the way from the short way of ending to the long one, what was counted.
     pub(super) value: u64,
-    /// What the slot's `inside` was.
+    /// What the thread's `inside` was in this event.
     pub(super) inside: u64,
-    /// What the slot's `cost` was, on a thread that keeps it.
+    /// What the thread's `cost` was in this event, where it is kept.
     pub(super) cost: u64,
     /// On the long way of ending: what was counted, once it is read.
     pub(super) delta: Option<Delta>,
@@ -50,14 +49,16 @@ pub(super) struct Header {
     pub(super) callers: u64,
     pub(super) serial: u64,
     pub(super) plan: *const Plan,
+    /// Calls of the mark that were open before.
+    pub(super) before: u64,
 }
 
 /// The calls that a call had inside, directly or not.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inside {
-    calls: u64,
+    pub(super) calls: u64,
     /// Of these, those that had calls inside themselves.
-    callers: u64,
+    pub(super) callers: u64,
 }
 
 impl Inside {
@@ -70,14 +71,6 @@ impl Inside {
 
     pub(super) fn is_none(self) -> bool {
         self.calls == 0
-    }
-
-    /// What the call's event counted of its own probe and of those inside.
-    #[inline]
-    pub(super) fn overhead(self, planned: &Planned) -> u64 {
-        let inside = self.calls.wrapping_mul(planned.whole.get());
-        let callers = self.callers.wrapping_mul(planned.extra.get());
-        planned.own_caller.get().wrapping_add(inside).wrapping_add(callers)
     }
 }
 
@@ -167,7 +160,7 @@ impl Frame {
     pub(super) unsafe fn ending_at(end: *mut Span) -> Self {
         let header = end.cast::<Header>().wrapping_sub(1);
         // SAFETY: the caller's word.
-        let spans = unsafe { &*(*header).plan }.events.len();
+        let spans = unsafe { &*(*header).plan }.set().len();
         Self { spans: header.cast::<Span>().wrapping_sub(spans), header }
     }
 
@@ -181,12 +174,12 @@ impl Frame {
     /// # Safety
     ///
     /// It is on the stack, and nothing else refers to its spans.
-    pub(super) unsafe fn events<'a>(&self) -> Zip<slice::Iter<'a, Planned>, slice::IterMut<'a, Span>> {
+    pub(super) unsafe fn events<'a>(&self) -> impl DoubleEndedIterator<Item = (Planned<'a>, &'a mut Span)> + use<'a> {
         // SAFETY: the caller's word; plans live as long as the thread's recorder.
-        let (events, spans) = unsafe {
-            let events = &(*(*self.header).plan).events;
-            (events, slice::from_raw_parts_mut(self.spans, events.len()))
+        let (set, spans) = unsafe {
+            let set = (*(*self.header).plan).set();
+            (set, slice::from_raw_parts_mut(self.spans, set.len()))
         };
-        events.iter().zip(spans)
+        spans.iter_mut().enumerate().map(move |(n, span)| (Planned { n, at: set.at[n], set }, span))
     }
 }

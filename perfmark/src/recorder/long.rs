@@ -7,7 +7,8 @@ use std::thread::panicking;
 use perfmark_rdpmc::Delta;
 
 use super::frames::{Frame, Header, Inside, NO_FRAME, PANICKING, SERIAL, SLOW, Span, Token};
-use super::plan::{Ends, Net, Plan, Planned};
+use super::plan::{Ends, Plan, Planned, shown};
+use super::sources::SLOTS;
 use super::thread::{Call, Recorder, put_back};
 use crate::histogram::add;
 
@@ -23,32 +24,31 @@ pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end };
 pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
     let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
-    // SAFETY: cells live as long as the thread's recorder.
-    let cells = unsafe { &*plan_.cells };
-    let stack = &mut recorder_.stack;
-    if stack.is_full(plan_.events.len()) {
+    let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), plan_.cells());
+    if stack.is_full(events) {
         // Deeper than the stack: counted, and unmeasured.
         cells.add_unmeasured(1);
         // SAFETY: the caller's word.
         return unsafe { put_back(recorder, NO_FRAME) };
     }
-    let frame = Frame::above(stack.end, plan_.events.len());
+    let frame = Frame::above(stack.end, events);
     stack.serial += 1;
     let panicking = if panicking() { PANICKING } else { 0 };
+    let before = cells.open.load(Relaxed);
     // SAFETY: there is room for it.
-    unsafe { frame.header.write(Header { callers: stack.callers, serial: stack.serial | panicking, plan }) };
+    unsafe { frame.header.write(Header { callers: stack.callers, serial: stack.serial | panicking, plan, before }) };
     stack.end = frame.end();
-    cells.open.store(cells.open.load(Relaxed) + 1, Relaxed);
+    cells.open.store(before + 1, Relaxed);
     if recorder_.keeps_costs() {
-        recorder_.pay(plan_, |(whole, _)| whole);
+        recorder_.sums.pay::<SLOTS>(&plan_.set().costs.whole);
     }
-    let stack = &mut recorder_.stack;
+    let (stack, sums) = (&recorder_.stack, &recorder_.sums);
     // SAFETY: the frame is open, and its spans are no one else's.
     for (planned, span) in unsafe { frame.events() } {
-        (span.inside, span.cost) = (planned.slot().inside.get(), planned.slot().cost.get());
+        (span.inside, span.cost) = (sums.inside[planned.at].get(), sums.cost[planned.at].get());
     }
     // SAFETY: as above.
-    let is_short = |(planned, span): (&Planned, &mut Span)| planned.begin(span);
+    let is_short = |(planned, span): (Planned<'_>, &mut Span)| planned.begin(span);
     // SAFETY: as above.
     unsafe {
         if !frame.events().all(is_short) {
@@ -62,28 +62,34 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     unsafe { put_back(recorder, token) }
 }
 
-/// Looks at the counters anew, as the kernel touched them since they were read last. True if the call is to be begun once more, by the short
-/// way, so that its beginning is followed by the same instructions always; else it is begun.
+/// Begins a call whose frame is open once more, as the kernel touched a counter since it was read last: looks at it anew, then goes the short way
+/// again if it can, so that the beginning is followed by the same instructions always.
 ///
 /// # Safety
 ///
-/// The recorder is this thread's, and its innermost frame is the plan's.
+/// The recorder is this thread's, taken, and its innermost frame is the plan's, begun the short way.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn look_again(recorder: *mut Recorder, plan: *const Plan) -> bool {
+pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
-    let (stack, cells) = unsafe { (&mut (*recorder).stack, &*(*plan).cells) };
-    let Some(frame) = stack.innermost() else { return false };
-    // SAFETY: the caller's word.
-    if unsafe { look(frame) } {
-        stack.end = frame.spans;
-        stack.serial -= 1;
-        cells.open.store(cells.open.load(Relaxed) - 1, Relaxed);
-        return true;
+    let (stack, sums, plan_) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, &*plan) };
+    let serial = stack.serial;
+    if let Some(frame) = stack.innermost() {
+        // SAFETY: the caller's word.
+        if unsafe { look(frame) } {
+            stack.end = frame.spans;
+            stack.serial -= 1;
+            // SAFETY: just taken off, and still whole.
+            plan_.cells().open.store(unsafe { (*frame.header).before }, Relaxed);
+            sums.take_back(&plan_.set().costs.whole);
+            // SAFETY: the caller's word.
+            return unsafe { (plan_.set().plain.get().begin)(recorder, plan) };
+        }
+        // SAFETY: the caller's word.
+        unsafe { read(frame) };
     }
     // SAFETY: the caller's word.
-    unsafe { read(frame) };
-    false
+    unsafe { put_back(recorder, serial) }
 }
 
 /// Looks at the counters' pages, and begins with what they say now. Whether all can be read the short way from now on.
@@ -131,7 +137,6 @@ pub(super) unsafe fn end(recorder: *mut Recorder, header: *mut Header) {
 /// # Safety
 ///
 /// As [`End`](super::plan::End) has it.
-#[cold]
 #[inline(never)]
 pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_read: bool) {
     // SAFETY: the caller's word.
@@ -159,18 +164,16 @@ pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_r
 ///
 /// It is the recorder's innermost frame.
 unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
-    // SAFETY: the caller's word; plans and cells live as long as the recorder.
-    let (serial, plan) = unsafe { ((*frame.header).serial, &*(*frame.header).plan) };
-    // SAFETY: as above.
-    let cells = unsafe { &*plan.cells };
-    let unwound = panicking && serial & PANICKING == 0;
-    // SAFETY: as above.
-    let probes = Inside::of(&recorder.stack, unsafe { &*frame.header });
-    let open = cells.open.load(Relaxed).saturating_sub(1);
-    cells.open.store(open, Relaxed);
+    // SAFETY: the caller's word; plans live as long as the recorder.
+    let (header, plan) = unsafe { (&*frame.header, &*(*frame.header).plan) };
+    let cells = plan.cells();
+    let unwound = panicking && header.serial & PANICKING == 0;
+    let (probes, keeps_costs) = (Inside::of(&recorder.stack, header), recorder.keeps_costs());
+    let sums = &recorder.sums;
+    cells.open.store(header.before, Relaxed);
     // SAFETY: the caller's word. The first event last: who sees a call there sees it in all.
-    for (n, (planned, span)) in unsafe { frame.events() }.enumerate().rev() {
-        let (slot, cells) = (planned.slot(), &cells.events[n]);
+    for (planned, span) in unsafe { frame.events() }.rev() {
+        let cells = &cells.events[planned.n];
         let (counted, is_scaled) = match span.delta {
             Some(Delta::Exact(counted)) => (counted, false),
             Some(Delta::Scaled { estimate, .. }) => (estimate, true),
@@ -183,38 +186,39 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
             }
         };
         let overhead = if probes.is_none() {
-            planned.own.get()
-        } else if recorder.keeps_costs() {
-            planned.own_caller.get().wrapping_add(slot.cost.get().wrapping_sub(span.cost))
+            planned.set.own[planned.n].get()
+        } else if keeps_costs {
+            planned.set.own_caller[planned.n].get().wrapping_add(sums.cost[planned.at].get().wrapping_sub(span.cost))
         } else {
-            probes.overhead(planned)
+            planned.set.overhead(planned.n, planned.at, probes)
         };
-        let net = Net::of(counted, overhead);
-        let inside = net.leave(slot, span.inside);
+        let net = counted.wrapping_sub(overhead);
+        let inside = sums.leave(planned.at, net, span.inside);
         if unwound {
             continue;
         }
         // Where there is no memory for the histogram to grow the call is unmeasured.
-        let Some(bucket) = cells.values.grow(net.shown(), recorder.arena()) else {
+        let Some(bucket) = cells.values.grow(shown(net), recorder.arena()) else {
             add(&cells.unmeasured, 1);
             continue;
         };
-        add(&cells.inside, inside.wrapping_add(net.lost()));
-        if open != 0 {
-            add(&cells.nested, net.shown());
+        add(&cells.inside, inside);
+        if header.before != 0 {
+            add(&cells.nested, net);
         }
         if is_scaled {
             add(&cells.scaled, 1);
         }
-        bucket.add();
+        cells.values.add_to_sum(net);
+        bucket.publish();
     }
     if unwound {
         add(&cells.unwound, 1);
     }
     if !probes.is_none() {
         recorder.stack.callers += 1;
-        if recorder.keeps_costs() {
-            recorder.pay(plan, |(_, extra)| extra);
+        if keeps_costs {
+            recorder.sums.pay::<SLOTS>(&plan.set().costs.extra);
         }
     }
     recorder.stack.end = frame.spans;
@@ -245,9 +249,9 @@ pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
                 return unsafe { end(recorder, frame.header) };
             }
             is_innermost = false;
-            // SAFETY: frames, plans and cells live as long as the recorder.
-            let cells = unsafe { &*(*(*frame.header).plan).cells };
-            cells.open.store(cells.open.load(Relaxed).saturating_sub(1), Relaxed);
+            // SAFETY: frames and plans live as long as the recorder.
+            let (cells, before) = unsafe { ((*(*frame.header).plan).cells(), (*frame.header).before) };
+            cells.open.store(before, Relaxed);
             cells.add_unmeasured(1);
             stack.end = frame.spans;
         }

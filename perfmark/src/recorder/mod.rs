@@ -6,8 +6,10 @@ mod frames;
 mod plan;
 mod probe;
 mod long;
+mod options;
 mod calibrate;
 mod thread_end;
+mod first_call;
 mod thread;
 
 pub(crate) use thread::{Call, enter, leave, own_work, prepare_process};

@@ -2,15 +2,18 @@
 #![allow(unsafe_code, reason = "points to what lives as long as the thread's recorder")]
 
 use std::cell::{Cell, RefCell};
+use std::{array, ptr};
 
-use perfmark_rdpmc::{Counter, clock};
+use perfmark_rdpmc::clock;
 
-use super::frames::{Header, Span};
-use super::sources::Slot;
+use super::calibrate::{Cost, Key};
+use super::frames::{Header, Inside, Span};
+use super::sources::{SLOTS, Slot, Slots};
 use super::thread::{Call, Recorder};
-use crate::cells::MarkCells;
+use super::{long, options, probe};
+use crate::cells::{EventCells, MarkCells};
 
-/// Begins a call. The recorder is this thread's, taken out of its `Thread`, into which it is put back at last.
+/// Begins a call. The recorder is this thread's, taken, and put back at last.
 pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
 /// Ends the innermost call, whose header it is.
 pub(super) type End = unsafe fn(*mut Recorder, *mut Header);
@@ -25,48 +28,207 @@ pub(super) struct Ends {
     pub(super) end: End,
 }
 
+/// Events of a mark whose calls go the short way, at most.
+pub(super) const SHORT: usize = 4;
+
 /// A mark on one thread.
+#[repr(C)]
 pub(super) struct Plan {
     pub(super) ends: Cell<Ends>,
-    pub(super) cells: *const MarkCells,
-    pub(super) events: Box<[Planned]>,
-    /// Which of the thread's sets of events it has.
-    pub(super) set: usize,
-    /// What is seen from around of a probe, and of a caller's more, for each of the thread's slots, where the thread keeps costs.
-    pub(super) costs: RefCell<Vec<(u64, u64)>>,
+    set: *const Set,
+    cells: *const MarkCells,
+    /// Of its first events.
+    event_cells: [*const EventCells; SHORT],
+    /// One call in so many is measured.
+    pub(super) every: u32,
+    /// Calls to be skipped until then.
+    pub(super) skips: Cell<u32>,
 }
 
-/// One of its events.
-pub(super) struct Planned {
-    slot: *const Slot,
-    /// Where that is among the thread's.
-    pub(super) at: usize,
-    /// What the probe sees of itself.
-    pub(super) own: Cell<u64>,
-    /// What is seen from around of a probe with this set of events.
-    pub(super) whole: Cell<u64>,
-    /// What a caller's probe sees of itself.
-    pub(super) own_caller: Cell<u64>,
-    /// What is seen from around of a caller's probe more than of another.
-    pub(super) extra: Cell<u64>,
-}
+impl Plan {
+    /// A mark whose figures go there, and which has the events of that set. Both live as long as the plan.
+    pub(super) fn new(cells: *const MarkCells, set: &Set, every: u32) -> Self {
+        // SAFETY: the caller's word, as for every plan.
+        let events = unsafe { &(*cells).events };
+        let event_cells = array::from_fn(|n| events.get(n).map_or(ptr::null(), ptr::from_ref));
+        Self { ends: Cell::new(set.measured.get()), set, cells, event_cells, every, skips: Cell::new(0) }
+    }
 
-impl Planned {
-    /// The slot lives as long as the plan.
-    pub(super) fn new(slot: &Slot, at: usize) -> Self {
-        let zero = || Cell::new(0);
-        Self { slot, at, own: zero(), whole: zero(), own_caller: zero(), extra: zero() }
+    /// Binds what its ends do, as its set has it, on a thread of so many slots.
+    pub(super) fn bind(&self, slots: usize) {
+        let measured = self.set().measured.get();
+        self.ends.set(if self.every > 1 { Ends { begin: options::every(slots), ..measured } } else { measured });
     }
 
     #[inline]
-    pub(super) fn slot(&self) -> &Slot {
+    pub(super) fn set(&self) -> &Set {
         // SAFETY: it lives as long as the plan.
-        unsafe { &*self.slot }
+        unsafe { &*self.set }
+    }
+
+    #[inline]
+    pub(super) fn cells(&self) -> &MarkCells {
+        // SAFETY: they live as long as the plan.
+        unsafe { &*self.cells }
+    }
+
+    /// The cells of its events.
+    ///
+    /// # Safety
+    ///
+    /// It has so many.
+    #[inline]
+    pub(super) unsafe fn event_cells<const N: usize>(&self) -> [&EventCells; N] {
+        // SAFETY: the caller's word; they live as long as the plan.
+        array::from_fn(|n| unsafe { &*self.event_cells[n] })
+    }
+
+    /// Takes note of what its probe costs.
+    pub(super) fn tell(&self, cost: &Cost) {
+        for (planned, cells) in self.set().events().zip(&self.cells().events) {
+            cells.probe.set(cost.own[planned.n], cost.whole[planned.at], cost.noise[planned.n]);
+        }
+    }
+}
+
+/// Some events that marks of a thread have together, and how they are read. What is of one kind stands side by side, so that the short ways load it
+/// in pairs.
+#[repr(C)]
+pub(super) struct Set {
+    /// What the probe sees of itself in each.
+    pub(super) own: [Cell<u64>; SLOTS],
+    slots: [*const Slot; SLOTS],
+    /// Where they are among the thread's.
+    pub(super) at: [usize; SLOTS],
+    count: usize,
+    /// What a caller's probe sees of itself.
+    pub(super) own_caller: [Cell<u64>; SLOTS],
+    pub(super) costs: Costs,
+    pub(super) is_fenced: bool,
+    /// What the ends of its marks do but for fences.
+    pub(super) plain: Cell<Ends>,
+    /// The same with fences, if it has them.
+    pub(super) measured: Cell<Ends>,
+    /// All that is known of what its probes cost, and on what it depends; none before it is measured.
+    pub(super) cost: RefCell<Cost>,
+    pub(super) key: RefCell<Option<Key>>,
+}
+
+/// What the thread's slots see of a set's probes from around.
+pub(super) struct Costs {
+    pub(super) whole: [Cell<u64>; SLOTS],
+    /// Of a caller's more.
+    pub(super) extra: [Cell<u64>; SLOTS],
+    /// Of a call that is skipped.
+    pub(super) skip: [Cell<u64>; SLOTS],
+}
+
+impl Set {
+    /// The events of these slots, which live as long as it.
+    pub(super) fn new(at: &[usize], slots: &Slots, is_fenced: bool) -> Self {
+        let zeroes = || [const { Cell::new(0) }; SLOTS];
+        let mut set = Self {
+            count: at.len(),
+            slots: [ptr::null(); SLOTS],
+            at: [0; SLOTS],
+            own: zeroes(),
+            own_caller: zeroes(),
+            costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes() },
+            is_fenced,
+            plain: Cell::new(long::ENDS),
+            measured: Cell::new(long::ENDS),
+            cost: RefCell::default(),
+            key: RefCell::default(),
+        };
+        for (n, &at) in at.iter().enumerate() {
+            (set.slots[n], set.at[n]) = (&raw const *slots[at], at);
+        }
+        set
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether it is these events, read so.
+    pub(super) fn is(&self, at: &[usize], is_fenced: bool) -> bool {
+        self.is_fenced == is_fenced && self.at[..self.count] == *at
+    }
+
+    /// Binds what the ends of its marks do, on a thread of so many slots.
+    pub(super) fn bind(&self, slots: usize, keeps_costs: bool) {
+        self.plain.set(probe::ends(self, slots, keeps_costs));
+        self.measured.set(if self.is_fenced { options::FENCED } else { self.plain.get() });
+    }
+
+    /// Takes note of what its probes cost.
+    pub(super) fn apply(&self, cost: &Cost) {
+        let Costs { whole, extra, skip } = &self.costs;
+        for (cells, known) in [
+            (&self.own, &cost.own),
+            (&self.own_caller, &cost.own_caller),
+            (whole, &cost.whole),
+            (extra, &cost.extra),
+            (skip, &cost.skip),
+        ] {
+            cells.iter().zip(known).for_each(|(cell, &cost)| cell.set(cost));
+        }
+    }
+
+    pub(super) fn events(&self) -> impl Iterator<Item = Planned<'_>> {
+        let one = |n| Planned { n, at: self.at[n], set: self };
+        (0..self.count).map(one)
+    }
+
+    /// Event `n` as a thread has it.
+    ///
+    /// # Safety
+    ///
+    /// It has so many.
+    #[inline]
+    unsafe fn slot(&self, n: usize) -> &Slot {
+        // SAFETY: the caller's word; slots live as long as the set.
+        unsafe { &**self.slots.get_unchecked(n) }
+    }
+
+    /// Its first events as the thread has them.
+    ///
+    /// # Safety
+    ///
+    /// It has so many.
+    #[inline]
+    pub(super) unsafe fn first_slots<const N: usize>(&self) -> [&Slot; N] {
+        // SAFETY: the caller's word.
+        array::from_fn(|n| unsafe { self.slot(n) })
+    }
+
+    /// What event `n` saw of the probes of a call that had these inside, on a thread without other sets.
+    #[inline]
+    pub(super) fn overhead(&self, n: usize, at: usize, inside: Inside) -> u64 {
+        let inside_it = inside.calls.wrapping_mul(self.costs.whole[at].get());
+        let callers = inside.callers.wrapping_mul(self.costs.extra[at].get());
+        self.own_caller[n].get().wrapping_add(inside_it).wrapping_add(callers)
+    }
+}
+
+/// One of a set's events.
+#[derive(Clone, Copy)]
+pub(super) struct Planned<'a> {
+    /// Which.
+    pub(super) n: usize,
+    /// Where it is among the thread's.
+    pub(super) at: usize,
+    pub(super) set: &'a Set,
+}
+
+impl<'a> Planned<'a> {
+    pub(super) fn slot(self) -> &'a Slot {
+        // SAFETY: it is one of them.
+        unsafe { self.set.slot(self.n) }
     }
 
     /// Reads at the beginning of a call; false where that takes the long way.
-    #[inline]
-    pub(super) fn begin(&self, span: &mut Span) -> bool {
+    pub(super) fn begin(self, span: &mut Span) -> bool {
         if let Some(counter) = self.slot().counter() {
             return counter.begin_unchanged(&mut span.region);
         }
@@ -75,64 +237,51 @@ impl Planned {
     }
 
     /// What was counted since; None where that takes the long way.
-    #[inline]
-    pub(super) fn end(&self, span: &Span) -> Option<u64> {
+    pub(super) fn end(self, span: &Span) -> Option<u64> {
         match self.slot().counter() {
             Some(counter) => counter.end_unchanged(&span.region),
             // Ticks that run backwards, on CPUs that do not agree, are no time.
             None => clock::ticks().checked_sub(span.value),
         }
     }
-
-    /// Of an event that is a counter.
-    ///
-    /// # Safety
-    ///
-    /// It is one.
-    #[inline]
-    pub(super) unsafe fn known_counter(&self) -> &Counter {
-        // SAFETY: the caller's word.
-        unsafe { self.slot().counter().unwrap_unchecked() }
-    }
 }
 
-/// What a call cost, without probes: less than nothing where these cost less than they usually do.
-#[derive(Clone, Copy)]
-pub(super) struct Net {
-    /// Wraps.
-    value: u64,
-    is_less_than_nothing: bool,
+/// What a thread's calls have cost so far, for each of its slots. All of it wraps.
+#[repr(C)]
+pub(super) struct Sums {
+    /// What calls cost that ended, but for what they had inside: it grows by a call's cost from where it was at its beginning.
+    pub(super) inside: [Cell<u64>; SLOTS],
+    /// What probes cost, on a thread whose marks have several sets of events.
+    pub(super) cost: [Cell<u64>; SLOTS],
 }
 
-impl Net {
+impl Sums {
+    /// Adds what a probe costs in the thread's first slots, of which there are no more than so many.
     #[inline]
-    pub(super) fn of(counted: u64, overhead: u64) -> Self {
-        let (value, is_less_than_nothing) = counted.overflowing_sub(overhead);
-        Self { value, is_less_than_nothing }
+    pub(super) fn pay<const PAID: usize>(&self, costs: &[Cell<u64>; SLOTS]) {
+        for (sum, cost) in self.cost.iter().zip(costs).take(PAID) {
+            sum.set(sum.get().wrapping_add(cost.get()));
+        }
     }
 
-    #[inline]
-    pub(super) fn is_less_than_nothing(self) -> bool {
-        self.is_less_than_nothing
+    /// Takes a probe's cost off again.
+    pub(super) fn take_back(&self, costs: &[Cell<u64>; SLOTS]) {
+        for (sum, cost) in self.cost.iter().zip(costs) {
+            sum.set(sum.get().wrapping_sub(cost.get()));
+        }
     }
 
-    /// What is shown: nothing for what is less.
+    /// Takes note in the slot at `at` that a call ended, which cost so much and began with `before` there; and gives what the calls inside it cost.
     #[inline]
-    pub(super) fn shown(self) -> u64 {
-        if self.is_less_than_nothing { 0 } else { self.value }
-    }
-
-    /// How much more is shown than there is. It counts as something inside, so that what calls cost themselves adds up to what the outermost cost.
-    #[inline]
-    pub(super) fn lost(self) -> u64 {
-        self.shown().wrapping_sub(self.value)
-    }
-
-    /// Notes in its slot that a call ended, which began with `before` there; and gives what the calls inside it cost.
-    #[inline]
-    pub(super) fn leave(self, slot: &Slot, before: u64) -> u64 {
-        let inside = slot.inside.get().wrapping_sub(before);
-        slot.inside.set(before.wrapping_add(self.value));
+    pub(super) fn leave(&self, at: usize, net: u64, before: u64) -> u64 {
+        let inside = self.inside[at].get().wrapping_sub(before);
+        self.inside[at].set(before.wrapping_add(net));
         inside
     }
+}
+
+/// Of what a call cost, without probes, what is shown: nothing for what is less, as where these cost less than they usually do.
+#[inline]
+pub(super) fn shown(net: u64) -> u64 {
+    if net.cast_signed() < 0 { 0 } else { net }
 }

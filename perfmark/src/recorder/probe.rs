@@ -3,7 +3,7 @@
 //! Each function here ends by returning, or by calling one of `long` at its very end: so it saves no registers for what seldom happens.
 #![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
 
-use std::array;
+use std::hint::assert_unchecked;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
@@ -11,32 +11,50 @@ use perfmark_rdpmc::{Counter, clock};
 
 use super::frames::{Frame, Header, Inside, NO_FRAME, Span};
 use super::long;
-use super::plan::{Ends, Net, Plan, Planned};
+use super::plan::{Ends, Plan, Set, Sums, shown};
+use super::sources::{SLOTS, Slot};
 use super::thread::{Call, Recorder, put_back};
-use crate::cells::EventCells;
-use crate::histogram::{Bucket, add};
+use crate::histogram::add;
 
-/// The two ends for a mark of these events, of which `time` is the first if it is among them.
-pub(super) fn ends(events: &[Planned]) -> Ends {
+/// Where a thread keeps costs, the short way is for so many slots at most.
+pub(super) const PAID: usize = 8;
+
+/// The two ends for marks of a set, in which `time` is the first event if it is among them, on a thread of so many slots.
+pub(super) fn ends(set: &Set, slots: usize, keeps_costs: bool) -> Ends {
     macro_rules! ends {
         ($($count:literal)*) => {
-            match (events.len(), events.first().is_some_and(|first| first.slot().counter().is_none())) {
+            match (set.len(), set.events().any(|event| event.slot().counter().is_none()), keeps_costs) {
                 $(
-                    ($count, false) => ends_of::<$count, false>(),
-                    ($count, true) => ends_of::<$count, true>(),
+                    ($count, false, false) => ends_of::<$count, false, false>(),
+                    ($count, true, false) => ends_of::<$count, true, false>(),
+                    ($count, false, true) => ends_of::<$count, false, true>(),
+                    ($count, true, true) => ends_of::<$count, true, true>(),
                 )*
                 _ => long::ENDS,
             }
         };
     }
-    if events.len() > 1 && !Counter::may_be_next() {
-        return long::ENDS;
-    }
-    ends!(1 2 3 4)
+    let is_long = set.events().any(|event| event.slot().is_kernels())
+        || set.len() > 1 && !Counter::may_be_next()
+        || keeps_costs && slots > PAID;
+    if is_long { long::ENDS } else { ends!(1 2 3 4) }
 }
 
-fn ends_of<const N: usize, const TIMED: bool>() -> Ends {
-    Ends { begin: begin::<N, TIMED>, end_leaf: end::<N, TIMED, true>, end: end::<N, TIMED, false> }
+fn ends_of<const N: usize, const TIMED: bool, const COSTS: bool>() -> Ends {
+    Ends {
+        begin: begin_if_calm::<N, TIMED, COSTS>,
+        end_leaf: end::<N, TIMED, COSTS, true>,
+        end: end::<N, TIMED, COSTS, false>,
+    }
+}
+
+/// Where a set's event `n` is among its thread's slots: where these are all of one set, at the same place.
+#[inline]
+fn place<const COSTS: bool>(set: &Set, n: usize) -> usize {
+    let at = if COSTS { set.at[n] } else { n };
+    // SAFETY: as every slot's place.
+    unsafe { assert_unchecked(at < SLOTS) };
+    at
 }
 
 /// Reads event `n` at the beginning of a call; false where that takes the long way.
@@ -45,14 +63,14 @@ fn ends_of<const N: usize, const TIMED: bool>() -> Ends {
 ///
 /// The first event is time if `TIMED`, the others are counters, and the events before `n` were just read.
 #[inline]
-unsafe fn begin_event<const TIMED: bool>(events: &[Planned], n: usize, span: &mut Span) -> bool {
+unsafe fn begin_event<const TIMED: bool>(slot: &Slot, n: usize, span: &mut Span) -> bool {
     if TIMED && n == 0 {
         span.value = clock::ticks();
         return true;
     }
     // SAFETY: the caller's word; the first counter is checked, the others are right behind it.
     unsafe {
-        let counter = events[n].known_counter();
+        let counter = slot.counter().unwrap_unchecked();
         if n == usize::from(TIMED) {
             counter.begin_unchanged(&mut span.region)
         } else {
@@ -67,15 +85,31 @@ unsafe fn begin_event<const TIMED: bool>(events: &[Planned], n: usize, span: &mu
 ///
 /// As [`begin_event`].
 #[inline]
-unsafe fn end_event<const TIMED: bool>(events: &[Planned], n: usize, span: &Span) -> Option<u64> {
+unsafe fn end_event<const TIMED: bool>(slot: &Slot, n: usize, span: &Span) -> Option<u64> {
     if TIMED && n == 0 {
         return clock::ticks().checked_sub(span.value);
     }
     // SAFETY: as in `begin_event`.
     unsafe {
-        let counter = events[n].known_counter();
-        if n == usize::from(TIMED) { counter.end_unchanged(&span.region) } else { counter.end_next(&span.region) }
+        let counter = slot.counter().unwrap_unchecked();
+        if n == usize::from(TIMED) { counter.end_own(&span.region) } else { counter.end_next(&span.region) }
     }
+}
+
+/// Begins a call, by the long way where a panic is under way.
+///
+/// The question is asked in a function that does nothing else, as registers would have to be kept over it: so they are only where it is not
+/// answered at once, as long as no thread panics.
+///
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
+unsafe fn begin_if_calm<const N: usize, const TIMED: bool, const COSTS: bool>(
+    recorder: *mut Recorder,
+    plan: *const Plan,
+) -> Call {
+    // SAFETY: the caller's word.
+    unsafe { if panicking() { long::begin(recorder, plan) } else { begin::<N, TIMED, COSTS>(recorder, plan) } }
 }
 
 /// Opens a frame; the counters are read last.
@@ -83,131 +117,142 @@ unsafe fn end_event<const TIMED: bool>(events: &[Planned], n: usize, span: &Span
 /// # Safety
 ///
 /// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
-unsafe fn begin<const N: usize, const TIMED: bool>(recorder: *mut Recorder, plan: *const Plan) -> Call {
-    loop {
-        // First of all, where little has to be kept over the call that this can be.
-        if panicking() {
-            // SAFETY: the caller's word.
-            return unsafe { long::begin(recorder, plan) };
-        }
+#[inline(never)]
+unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    // SAFETY: the caller's word.
+    let (stack, sums, plan_) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, &*plan) };
+    if stack.is_full(N) {
         // SAFETY: the caller's word.
-        let (stack, events, cells) =
-            unsafe { (&mut (*recorder).stack, &*(&raw const *(*plan).events).cast::<[Planned; N]>(), &*(*plan).cells) };
-        if stack.is_full(N) {
-            // SAFETY: the caller's word.
-            return unsafe { long::begin(recorder, plan) };
-        }
-        let frame = Frame::above(stack.end, N);
-        // SAFETY: there is room for it.
-        let spans = unsafe { &mut *frame.spans.cast::<[Span; N]>() };
-        let serial = stack.serial + 1;
-        // SAFETY: as above.
-        unsafe { frame.header.write(Header { callers: stack.callers, serial, plan }) };
-        (stack.end, stack.serial) = (frame.end(), serial);
-        cells.open.store(cells.open.load(Relaxed) + 1, Relaxed);
-        let is_read = spans.iter_mut().enumerate().all(|(n, span)| {
-            span.inside = events[n].slot().inside.get();
-            // SAFETY: the events are read in their order.
-            unsafe { begin_event::<TIMED>(events, n, span) }
-        });
-        // SAFETY: the frame is open.
-        if is_read || !unsafe { long::look_again(recorder, plan) } {
-            // SAFETY: the caller's word.
-            return unsafe { put_back(recorder, serial) };
+        return unsafe { long::begin(recorder, plan) };
+    }
+    let frame = Frame::above(stack.end, N);
+    let serial = stack.serial + 1;
+    let cells = plan_.cells();
+    let before = cells.open.load(Relaxed);
+    // SAFETY: there is room for it.
+    let spans = unsafe { &mut *frame.spans.cast::<[Span; N]>() };
+    // SAFETY: as above.
+    unsafe { frame.header.write(Header { callers: stack.callers, serial, plan, before }) };
+    (stack.end, stack.serial) = (frame.end(), serial);
+    cells.open.store(before + 1, Relaxed);
+    let set = plan_.set();
+    if COSTS {
+        sums.pay::<PAID>(&set.costs.whole);
+    }
+    let mut inside = [0; N];
+    for (n, inside) in inside.iter_mut().enumerate() {
+        *inside = sums.inside[place::<COSTS>(set, n)].get();
+    }
+    for (n, span) in spans.iter_mut().enumerate() {
+        span.inside = inside[n];
+        if COSTS {
+            span.cost = sums.cost[place::<COSTS>(set, n)].get();
         }
     }
+    // SAFETY: the caller's word.
+    let slots: [&Slot; N] = unsafe { set.first_slots() };
+    for (n, span) in spans.iter_mut().enumerate() {
+        // SAFETY: the events are read in their order.
+        if !unsafe { begin_event::<TIMED>(slots[n], n, span) } {
+            // SAFETY: the frame is open.
+            return unsafe { long::begin_again(recorder, plan) };
+        }
+    }
+    // SAFETY: the caller's word.
+    unsafe { put_back(recorder, serial) }
 }
 
 /// Closes the innermost frame; the counters are read first.
 ///
 /// # Safety
 ///
-/// As [`End`](super::plan::End) has it; the call has `N` events, and is a leaf if it says so.
-unsafe fn end<const N: usize, const TIMED: bool, const IS_LEAF: bool>(recorder: *mut Recorder, header: *mut Header) {
-    if panicking() {
-        // SAFETY: the caller's word.
-        return unsafe { long::end(recorder, header) };
-    }
+/// As [`End`](super::plan::End) has it; the call has `N` events, and is a leaf if it says so: no marked call is inside it.
+unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
+    recorder: *mut Recorder,
+    header: *mut Header,
+) {
     let frame = Frame { spans: header.cast::<Span>().wrapping_sub(N), header };
     // SAFETY: the caller's word.
-    let (spans, plan) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), &*(*header).plan) };
+    let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
     // SAFETY: the caller's word.
-    let events = unsafe { &*(&raw const *plan.events).cast::<[Planned; N]>() };
+    let (set, cells, mark) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), (*plan).cells()) };
+    // SAFETY: the caller's word.
+    let slots: [&Slot; N] = unsafe { set.first_slots() };
     let mut counted = [0; N];
     for n in 0..N {
         // SAFETY: the events are read in their order.
-        match unsafe { end_event::<TIMED>(events, n, &spans[n]) } {
+        match unsafe { end_event::<TIMED>(slots[n], n, &spans[n]) } {
             Some(value) => counted[n] = value,
             // SAFETY: the caller's word.
             None => return unsafe { long::end(recorder, header) },
         }
     }
     // SAFETY: the caller's word.
-    let inside = if IS_LEAF { Inside::default() } else { unsafe { Inside::of(&(*recorder).stack, &*header) } };
+    let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
     // SAFETY: the caller's word.
-    let is_accounted = unsafe { account::<N, IS_LEAF>(plan, spans, &counted, inside) };
-    if !is_accounted {
-        for (span, counted) in spans.iter_mut().zip(counted) {
-            span.value = counted;
-        }
-        // SAFETY: the caller's word.
-        return unsafe { long::end_from(recorder, header, true) };
+    let inside = if IS_LEAF { Inside::default() } else { unsafe { Inside::of(stack, &*header) } };
+    let mut overhead = [0; N];
+    for n in 0..N {
+        overhead[n] = if IS_LEAF {
+            set.own[n].get()
+        } else if COSTS {
+            set.own_caller[n].get().wrapping_add(cost_since(sums, place::<COSTS>(set, n), &spans[n]))
+        } else {
+            set.overhead(n, n, inside)
+        };
     }
-    // SAFETY: the caller's word.
-    unsafe {
-        (*recorder).stack.end = frame.spans;
+    // Counters repeat: less than nothing is rare enough for the long way.
+    let shown = |n: usize, net: u64| if TIMED && n == 0 { shown(net) } else { net };
+    let mut net = [0; N];
+    for n in 0..N {
+        net[n] = counted[n].wrapping_sub(overhead[n]);
+        if !cells[n].values.spans(shown(n, net[n])) {
+            for (span, counted) in spans.iter_mut().zip(counted) {
+                span.value = counted;
+            }
+            // SAFETY: the caller's word.
+            return unsafe { long::end_from(recorder, header, true) };
+        }
+    }
+    mark.open.store(before, Relaxed);
+    // Loaded and stored together, so that they are in pairs.
+    let (mut since, mut inside) = ([0; N], [0; N]);
+    for n in 0..N {
+        let at = place::<COSTS>(set, n);
+        since[n] = if IS_LEAF { sums.inside[at].get() } else { spans[n].inside };
+        inside[n] = sums.inside[at].get().wrapping_sub(since[n]);
+    }
+    for n in 0..N {
+        sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net[n]));
+    }
+    if before != 0 {
+        for n in 0..N {
+            add(&cells[n].nested, net[n]);
+        }
+    }
+    // The first event last: who sees a call there sees it in all.
+    for n in (0..N).rev() {
         if !IS_LEAF {
-            (*recorder).stack.callers += 1;
+            add(&cells[n].inside, inside[n]);
+        }
+        cells[n].values.add_to_sum(net[n]);
+        // SAFETY: as was just seen.
+        let bucket = unsafe { cells[n].values.bucket(shown(n, net[n])) };
+        if n > 0 { bucket.add() } else { bucket.publish() }
+    }
+    stack.end = frame.spans;
+    if !IS_LEAF {
+        stack.callers += 1;
+        if COSTS {
+            sums.pay::<PAID>(&set.costs.extra);
         }
     }
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) };
 }
 
-/// Adds a call to its cells, and to what the call around it has inside. False, and nothing is changed, if a histogram has to grow first.
-///
-/// # Safety
-///
-/// The plan has `N` events and is of a thread that is alive. A leaf is a call without marked calls inside: `inside` is how many there were.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "a part of `end`")]
-unsafe fn account<const N: usize, const IS_LEAF: bool>(
-    plan: &Plan,
-    spans: &[Span; N],
-    counted: &[u64; N],
-    inside: Inside,
-) -> bool {
-    // SAFETY: the caller's word.
-    let (events, cells) = unsafe { (&*(&raw const *plan.events).cast::<[Planned; N]>(), &*plan.cells) };
-    // SAFETY: the caller's word.
-    let event_cells = unsafe { &*(&raw const *cells.events).cast::<[EventCells; N]>() };
-    let net: [Net; N] = array::from_fn(|n| {
-        Net::of(counted[n], if IS_LEAF { events[n].own.get() } else { inside.overhead(&events[n]) })
-    });
-    let buckets: [Option<Bucket<'_>>; N] = array::from_fn(|n| event_cells[n].values.bucket(net[n].shown()));
-    if buckets.iter().any(Option::is_none) {
-        return false;
-    }
-    let open = cells.open.load(Relaxed) - 1;
-    cells.open.store(open, Relaxed);
-    // The first event last: who sees a call there sees it in all.
-    for n in (0..N).rev() {
-        let (net, slot, cells) = (net[n], events[n].slot(), &event_cells[n]);
-        if IS_LEAF {
-            net.leave(slot, slot.inside.get());
-            if net.is_less_than_nothing() {
-                add(&cells.inside, net.lost());
-            }
-        } else {
-            let inside = net.leave(slot, spans[n].inside);
-            add(&cells.inside, inside.wrapping_add(net.lost()));
-        }
-        if open != 0 {
-            add(&cells.nested, net.shown());
-        }
-        if let Some(bucket) = buckets[n] {
-            bucket.add();
-        }
-    }
-    true
+/// What probes cost in the slot at `at` since the call began.
+#[inline]
+fn cost_since(sums: &Sums, at: usize, span: &Span) -> u64 {
+    sums.cost[at].get().wrapping_sub(span.cost)
 }

@@ -1,6 +1,6 @@
 //! A thread's counters: each distinct event once, opened by the first mark that asks for it, shared by all.
 
-use std::cell::Cell;
+use std::ops::Deref;
 
 use perfmark_rdpmc::support::Truth;
 use perfmark_rdpmc::{Attr, Counter, Event, Hardware};
@@ -12,17 +12,29 @@ use crate::events::{EventId, Events, What};
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) event: EventId,
-    /// None where it cannot be had.
-    pub(super) source: Option<Source>,
-    /// The sum of what calls cost that ended, but for what they had inside: it grows by a call's cost from where it was at its beginning.
-    pub(super) inside: Cell<u64>,
-    /// The sum of what probes cost, on a thread whose marks have several sets of events.
-    pub(super) cost: Cell<u64>,
+    pub(super) source: Source,
 }
 
+/// Events that a thread has, at most: `time`, and so many counters.
+pub(super) const SLOTS: usize = COUNTERS + 1;
+const COUNTERS: usize = 31;
+
 /// A thread's slots. Each stays where it is.
+#[derive(Debug, Default)]
 #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-pub(super) type Slots = Vec<Box<Slot>>;
+pub(super) struct Slots {
+    slots: Vec<Box<Slot>>,
+    /// What cannot be had.
+    refused: Vec<EventId>,
+}
+
+impl Deref for Slots {
+    type Target = [Box<Slot>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.slots
+    }
+}
 
 /// Where an event's values come from.
 #[derive(Debug)]
@@ -40,43 +52,63 @@ impl Slot {
     /// None for ticks.
     pub(super) fn counter(&self) -> Option<&Counter> {
         match &self.source {
-            Some(Source::Counter { counter, .. }) => Some(counter),
-            Some(Source::Ticks) | None => None,
+            Source::Counter { counter, .. } => Some(counter),
+            Source::Ticks => None,
         }
     }
 
     /// Whether read(2) alone tells.
     pub(super) fn is_kernels(&self) -> bool {
-        matches!(self.source, Some(Source::Counter { is_user: false, .. }))
+        matches!(self.source, Source::Counter { is_user: false, .. })
     }
 }
 
-/// The slots for `wanted`, as far as the events can be had on this thread, opened where they are new; `time` alone if none can.
-pub(super) fn slots_for(wanted: &[What], slots: &mut Slots, events: &Events) -> Vec<usize> {
-    let mut had = Vec::new();
-    for what in wanted {
-        // One event under two names is one event.
-        if let Some(slot) = slot_for(what, slots, events)
-            && !had.contains(&slot)
-        {
-            had.push(slot);
+impl Slots {
+    /// The places of the slots for `wanted`, as far as the events can be had on this thread, opened where they are new; of `time` alone if none
+    /// can. Time first, then the counters as they were opened: those who name the same events in another order have the same set.
+    pub(super) fn set_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
+        let is_time = |what: &&What| **what == What::Time;
+        let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
+        let mut set: Vec<usize> = time.into_iter().chain(counters).filter_map(|what| self.slot_for(what, events)).collect();
+        if set.is_empty() {
+            set.extend(self.slot_for(&What::Time, events));
+            events.with(events.id(&What::Time), |time| time.stands_in = true);
         }
+        set.sort_by_key(|&at| (self[at].counter().is_some(), at));
+        // One event under two names is one event.
+        set.dedup();
+        set
     }
-    if had.is_empty() {
-        had.extend(slot_for(&What::Time, slots, events));
-        events.with(events.id(&What::Time), |time| time.stands_in = true);
+
+    fn slot_for(&mut self, what: &What, events: &Events) -> Option<usize> {
+        let event = events.id(what);
+        if let Some(known) = self.iter().position(|slot| slot.event == event) {
+            return Some(known);
+        }
+        if self.refused.contains(&event) {
+            return None;
+        }
+        let has_room = *what == What::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < COUNTERS;
+        let source = if has_room {
+            open(what, event, events)
+        } else {
+            refuse(event, events, || format!("a thread has {COUNTERS} counters at most"))
+        };
+        let Some(source) = source else {
+            self.refused.push(event);
+            return None;
+        };
+        self.slots.push(Box::new(Slot { event, source }));
+        Some(self.len() - 1)
     }
-    had
 }
 
-fn slot_for(what: &What, slots: &mut Slots, events: &Events) -> Option<usize> {
-    let event = events.id(what);
-    let at = slots.iter().position(|slot| slot.event == event).unwrap_or_else(|| {
-        let source = open(what, event, events);
-        slots.push(Box::new(Slot { event, source, inside: Cell::new(0), cost: Cell::new(0) }));
-        slots.len() - 1
+fn refuse(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Option<Source> {
+    events.with(event, |entry| {
+        entry.refused += 1;
+        entry.why_refused.get_or_insert_with(why);
     });
-    slots[at].source.is_some().then_some(at)
+    None
 }
 
 /// Opens the event, and notes for the report what became of it.
@@ -89,13 +121,7 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
     let opened = opened.and_then(|attr| Counter::open(&attr)).and_then(|counter| counter.read().map(|_| counter));
     let mut counter = match opened {
         Ok(counter) => counter,
-        Err(error) => {
-            events.with(id, |entry| {
-                entry.refused += 1;
-                entry.why_refused.get_or_insert_with(|| error.reason().to_owned());
-            });
-            return None;
-        }
+        Err(error) => return refuse(id, events, || error.reason().to_owned()),
     };
     if counter.event().kind() == Event::from(Hardware::Instructions).kind()
         && events.with(id, |entry| entry.truth).is_none()

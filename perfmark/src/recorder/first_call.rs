@@ -1,0 +1,283 @@
+//! A thread's first call of a mark: what is set up then.
+#![allow(unsafe_code, reason = "raw pointers to state that outlives thread-locals")]
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::Region;
+
+use super::calibrate::{self, Calibrated, Cost, EMPTY, Key, Moment, SKIPPED};
+use super::errno::KeepErrno;
+use super::frames::SERIAL;
+use super::plan::{Costs, Plan, Planned, Set};
+use super::sources::{Slot, Slots};
+use super::thread::{Call, Doing, Recorder, Restore, Thread, end_of_thread, enter_without};
+use super::thread_end;
+use crate::cells::{EventCells, MarkCells, ThreadCells};
+use crate::config::wanted;
+use crate::events::events;
+use crate::mark::Mark;
+use crate::registry::registry;
+use crate::{per_process, start};
+
+/// The part of a thread's recorder that its first calls alone change.
+pub(super) struct Books {
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    plans: Vec<Box<Plan>>,
+    slots: Slots,
+    /// The sets of events that its marks have.
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    sets: Vec<Box<Set>>,
+    /// Whether some plans are in no place.
+    has_unplaced: bool,
+    /// Whether probes differ in what they cost, so that this is kept by event.
+    pub(super) keeps_costs: bool,
+    pub(super) cells: Arc<ThreadCells>,
+}
+
+/// A thread's first call of a mark: sets up what is missing, then begins.
+#[cold]
+#[inline(never)]
+pub(super) fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
+    let _errno = KeepErrno::new();
+    if thread.doing.get() == Doing::Calibration {
+        return enter_without(thread, mark);
+    }
+    let prepared = {
+        let _restore = Restore::doing(thread, Doing::Own, thread.home());
+        let began = moments(thread);
+        start::start();
+        if start::is_off() {
+            mark.switch_off();
+            return Call::NONE;
+        }
+        mark.register();
+        prepare(thread, mark, &began)
+    };
+    let Ok((recorder, plan)) = prepared else {
+        mark.unrecorded.fetch_add(1, Relaxed);
+        return Call::NONE;
+    };
+    // SAFETY: a plan of this thread's, whose recorder it is, and which is taken for it.
+    unsafe {
+        recorder.as_ref().take_for_first_call();
+        ((*plan).ends.get().begin)(recorder.as_ptr(), plan)
+    }
+}
+
+/// What the thread's slots say now.
+fn moments(thread: &Thread) -> Vec<Option<Moment>> {
+    // SAFETY: this thread's recorder, which nobody else uses while the thread does its own work; and its books.
+    let books = thread.home().and_then(|recorder| unsafe { recorder.as_ref().books.as_ref() });
+    books.map_or_else(Vec::new, |books| books.slots.iter().map(|slot| Moment::of(slot)).collect())
+}
+
+/// Makes the thread's recorder where there is none, and the mark's plan in it.
+fn prepare(
+    thread: &Thread,
+    mark: &'static Mark,
+    began: &[Option<Moment>],
+) -> io::Result<(NonNull<Recorder>, *const Plan)> {
+    let (events, memory) = (events()?, set_up(thread)?);
+    // SAFETY: this thread's recorder, which nobody else uses while the thread does its own work; calibration ends the borrow.
+    let recorder = || unsafe { &mut *memory.as_ptr() };
+    // SAFETY: the same.
+    let books = || unsafe { &mut *recorder().books };
+    let place = mark.place() as usize;
+    // A mark that has no place, or had none yet when it was called first: known, but not found in the table.
+    let is_unplaced = place == 0 || books().has_unplaced;
+    let known = books().plans.iter().find(|plan| is_unplaced && ptr::eq(plan.cells().mark, mark));
+    if let Some(plan) = known {
+        let plan = &raw const **plan;
+        recorder().place(place, plan);
+        return Ok((memory, plan));
+    }
+    let slots = books().slots.set_for(&wanted(mark), events);
+    let known = books().sets.iter().position(|set| set.is(&slots, mark.is_fenced));
+    let at = known.unwrap_or_else(|| {
+        let set = Set::new(&slots, &books().slots, mark.is_fenced);
+        books().sets.push(Box::new(set));
+        books().sets.len() - 1
+    });
+    let keeps_costs = books().sets.len() > 1 || mark.every > 1;
+    if keeps_costs && !books().keeps_costs {
+        keep_costs(recorder(), books());
+    }
+    // A set is new, or what is there is read in another way, or by other marks as well: what it costs is to be found out.
+    for n in 0..books().sets.len() {
+        bind(thread, memory, n);
+    }
+    let plan = {
+        let books = books();
+        let set = &books.sets[at];
+        let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
+        let cells = books.cells.add(MarkCells::new(mark, cells));
+        let plan = Box::new(Plan::new(cells, set, mark.every));
+        plan.bind(books.slots.len());
+        plan.tell(&set.cost.borrow());
+        books.plans.push(plan);
+        books.plans.last().map_or(ptr::null(), |plan| &raw const **plan)
+    };
+    books().has_unplaced |= place == 0;
+    recorder().place(place, plan);
+    leave_out(recorder(), books(), began);
+    Ok((memory, plan))
+}
+
+impl Recorder {
+    /// Puts a plan into its place, if it has one.
+    fn place(&mut self, place: usize, plan: *const Plan) {
+        if place != 0 {
+            self.plans[place] = plan;
+        }
+    }
+}
+
+/// Makes the thread's recorder where there is none.
+fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
+    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's finds no call of its number.
+    static SET_UP: AtomicU64 = AtomicU64::new(0);
+    /// Calls of a thread have numbers below it.
+    const CALLS: u64 = 1 << 40;
+    let registry = registry()?;
+    let memory: NonNull<Recorder> = match thread.home() {
+        Some(recorder) => recorder,
+        None => per_process::map(size_of::<Recorder>())?.cast(),
+    };
+    // SAFETY: this thread's own, mapped; zeroes are a recorder not set up. Nobody else uses it while the thread does its own work.
+    let recorder = unsafe { &mut *memory.as_ptr() };
+    if recorder.books.is_null() {
+        let cells = Arc::new(ThreadCells::new());
+        registry.add(Arc::clone(&cells));
+        let books = Books {
+            plans: Vec::new(),
+            slots: Slots::default(),
+            sets: Vec::new(),
+            has_unplaced: false,
+            keeps_costs: false,
+            cells,
+        };
+        recorder.stack.set_up(&raw mut recorder.space);
+        recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        recorder.books = Box::into_raw(Box::new(books));
+        thread.recorder.set(memory.as_ptr());
+        thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
+    }
+    Ok(memory)
+}
+
+/// From now on the thread keeps what probes cost by event.
+fn keep_costs(recorder: &mut Recorder, books: &mut Books) {
+    books.keeps_costs = true;
+    let so_far = |planned: Planned<'_>, calls: u64, callers: u64| {
+        let Costs { whole, extra, .. } = &planned.set.costs;
+        let (whole, extra) = (whole[planned.at].get(), extra[planned.at].get());
+        calls.wrapping_mul(whole).wrapping_add(callers.wrapping_mul(extra))
+    };
+    // Until now all calls were of the same set, the first.
+    for planned in books.sets.first().iter().flat_map(|set| set.events()) {
+        recorder.sums.cost[planned.at].set(so_far(planned, recorder.stack.serial, recorder.stack.callers));
+    }
+    for frame in recorder.stack.iter() {
+        // SAFETY: a frame on the stack, of this thread, which is at nothing else.
+        unsafe {
+            let (serial, callers) = ((*frame.header).serial, (*frame.header).callers);
+            for (planned, span) in frame.events() {
+                span.cost = so_far(planned, serial & SERIAL, callers);
+            }
+        }
+    }
+}
+
+/// Binds what the ends of a set's marks do on this thread as it is now, and finds out what their probes cost.
+fn bind(thread: &Thread, memory: NonNull<Recorder>, set: usize) {
+    // SAFETY: set up, and this thread's, which uses its books by shared references only while calls are made.
+    let books = unsafe { &*(*memory.as_ptr()).books };
+    let (set, slots) = (&books.sets[set], &books.slots);
+    let key = Key::of(slots, set, books.keeps_costs);
+    if set.key.borrow().as_ref() == Some(&key) {
+        return;
+    }
+    set.bind(slots.len(), books.keeps_costs);
+    let nothing = Cost::nothing(&key);
+    // What is measured is what nothing was taken off.
+    set.apply(&nothing);
+    let cost = calibrate::known(&key).or_else(|| calibrate(thread, memory, set, &key)).unwrap_or(nothing);
+    set.apply(&cost);
+    for plan in books.plans.iter().filter(|plan| ptr::eq(plan.set(), &raw const **set)) {
+        plan.bind(slots.len());
+        plan.tell(&cost);
+    }
+    set.cost.replace(cost);
+    set.key.replace(Some(key));
+}
+
+/// What the probe of a set costs on this thread: measured on a recorder beside the thread's own, so that nothing of the program's is touched.
+fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -> Option<Cost> {
+    struct Here<'a> {
+        thread: &'a Thread,
+        beside: NonNull<Recorder>,
+        cells: &'a MarkCells,
+    }
+    impl Calibrated for Here<'_> {
+        fn as_program(&self, calls: &dyn Fn()) {
+            let doing = self.thread.doing.replace(Doing::Calibration);
+            let own = self.thread.recorder.replace(self.beside.as_ptr());
+            calls();
+            self.thread.recorder.set(own);
+            self.thread.doing.set(doing);
+        }
+
+        fn so_far(&self, n: usize) -> (u64, u64) {
+            self.cells.events[n].values.so_far()
+        }
+    }
+    // SAFETY: set up.
+    let own = unsafe { (*memory.as_ptr()).books };
+    // SAFETY: the same. Calls use the books by shared references only.
+    let books = unsafe { &*own };
+    let beside: NonNull<Recorder> = per_process::map(size_of::<Recorder>()).ok()?.cast();
+    let cells = |mark| {
+        let events = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
+        MarkCells::new(mark, events)
+    };
+    let (empty, skipped) = (cells(&EMPTY), cells(&SKIPPED));
+    let empty_plan = Plan::new(&raw const empty, set, 1);
+    let skipped_plan = Plan::new(&raw const skipped, set, u32::MAX);
+    skipped_plan.skips.set(u32::MAX);
+    {
+        // SAFETY: just mapped; zeroes are a recorder not set up.
+        let beside = unsafe { &mut *beside.as_ptr() };
+        beside.stack.set_up(&raw mut beside.space);
+        beside.books = own;
+        for (mark, plan) in [(&EMPTY, &empty_plan), (&SKIPPED, &skipped_plan)] {
+            plan.bind(books.slots.len());
+            beside.place(mark.place() as usize, plan);
+        }
+        beside.set_free();
+    }
+    let cost = calibrate::measure(key, &books.slots, &Here { thread, beside, cells: &empty });
+    // SAFETY: the thread-local names the thread's own again.
+    unsafe { per_process::unmap(beside.cast(), size_of::<Recorder>()) };
+    cost
+}
+
+/// Leaves what was counted since `began` out of the open calls: it was perfmark's own work. Where that is not known they are unmeasured.
+fn leave_out(recorder: &mut Recorder, books: &Books, began: &[Option<Moment>]) {
+    let slots = books.slots.iter().zip(began);
+    let until_now = |(slot, began): (&Box<Slot>, &Option<Moment>)| began.and_then(|began| began.until_now(slot));
+    let work: Vec<Option<u64>> = slots.map(until_now).collect();
+    for frame in recorder.stack.iter() {
+        // SAFETY: a frame on the stack, of this thread, which is at nothing else.
+        for (planned, span) in unsafe { frame.events() } {
+            match (planned.slot().counter(), work.get(planned.at).copied().flatten()) {
+                (Some(_), Some(work)) => span.region.leave_out(work),
+                (Some(_), None) => span.region = Region::default(),
+                (None, work) => span.value += work.unwrap_or(0),
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The ends of marks with options: `every` and `fence`.
+#![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
+
+use perfmark_rdpmc::clock::fence;
+
+use super::frames::{Header, NO_FRAME};
+use super::plan::{Begin, Ends, Plan};
+use super::probe::PAID;
+use super::sources::SLOTS;
+use super::thread::{Call, Recorder, put_back};
+use crate::histogram::add;
+
+/// The ends of marks with fences: nothing that stands before the call is in its figures, and all that stands in it is.
+pub(super) const FENCED: Ends = Ends { begin: begin_fenced, end_leaf: end_leaf_fenced, end: end_fenced };
+
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it.
+unsafe fn begin_fenced(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    fence();
+    // SAFETY: the caller's word.
+    let call = unsafe { ((*plan).set().plain.get().begin)(recorder, plan) };
+    fence();
+    call
+}
+
+/// # Safety
+///
+/// As [`End`](super::plan::End) has it.
+unsafe fn end_leaf_fenced(recorder: *mut Recorder, header: *mut Header) {
+    fence();
+    // SAFETY: the caller's word.
+    unsafe { ((*(*header).plan).set().plain.get().end_leaf)(recorder, header) }
+}
+
+/// # Safety
+///
+/// As [`End`](super::plan::End) has it.
+unsafe fn end_fenced(recorder: *mut Recorder, header: *mut Header) {
+    fence();
+    // SAFETY: the caller's word.
+    unsafe { ((*(*header).plan).set().plain.get().end)(recorder, header) }
+}
+
+/// Begins a call of a mark of which one in some is measured, on a thread of so many slots.
+pub(super) fn every(slots: usize) -> Begin {
+    if slots > PAID { begin_every::<SLOTS> } else { begin_every::<PAID> }
+}
+
+/// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.
+///
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it.
+unsafe fn begin_every<const PAID: usize>(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    // SAFETY: the caller's word.
+    let (plan_, sums) = unsafe { (&*plan, &(*recorder).sums) };
+    let Some(skips) = plan_.skips.get().checked_sub(1) else {
+        plan_.skips.set(plan_.every - 1);
+        // SAFETY: the caller's word.
+        return unsafe { (plan_.set().measured.get().begin)(recorder, plan) };
+    };
+    plan_.skips.set(skips);
+    add(&plan_.cells().skipped, 1);
+    sums.pay::<PAID>(&plan_.set().costs.skip);
+    // SAFETY: the caller's word.
+    unsafe { put_back(recorder, NO_FRAME) }
+}
