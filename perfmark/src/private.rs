@@ -24,7 +24,11 @@ mod recording {
     #[must_use]
     pub fn enter(mark: &'static Mark) -> Guard {
         let place = mark.place();
-        Guard(if mark::is_off(place) { Call::NONE } else { recorder::enter(mark, place) })
+        if mark::is_off(place) {
+            return Guard(Call::NONE);
+        }
+        let call = recorder::enter(place);
+        Guard(if call.is_none() { recorder::enter_unusual(mark) } else { call })
     }
 
     impl Drop for Guard {

@@ -14,7 +14,7 @@ use super::errno::KeepErrno;
 use super::frames::SERIAL;
 use super::plan::{Costs, Plan, Planned, Set};
 use super::sources::{Slot, Slots};
-use super::thread::{Call, Doing, Recorder, Restore, Thread, end_of_thread, enter_without};
+use super::thread::{Call, Doing, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
 use crate::cells::{EventCells, MarkCells, ThreadCells};
 use crate::config::wanted;
@@ -43,9 +43,6 @@ pub(super) struct Books {
 #[inline(never)]
 pub(super) fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
     let _errno = KeepErrno::new();
-    if thread.doing.get() == Doing::Calibration {
-        return enter_without(thread, mark);
-    }
     let prepared = {
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
         let began = moments(thread);

@@ -12,4 +12,4 @@ mod thread_end;
 mod first_call;
 mod thread;
 
-pub(crate) use thread::{Call, enter, leave, own_work, prepare_process};
+pub(crate) use thread::{Call, enter, enter_unusual, leave, own_work, prepare_process};

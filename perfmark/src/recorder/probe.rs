@@ -117,7 +117,7 @@ unsafe fn begin_if_calm<const N: usize, const TIMED: bool, const COSTS: bool>(
 /// # Safety
 ///
 /// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
-#[inline(never)]
+#[cfg_attr(target_arch = "aarch64", inline(never))]
 unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
     let (stack, sums, plan_) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, &*plan) };

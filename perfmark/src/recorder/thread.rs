@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicUsize, compiler_fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, compiler_fence};
 use std::thread::panicking;
 
 use super::calibrate;
@@ -78,6 +78,12 @@ impl Call {
     /// One that has no frame, and no end.
     pub(crate) const NONE: Self = Self { recorder: ptr::null_mut(), token: NO_FRAME };
 
+    /// Whether it has no recorder, and so was not begun.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.recorder.is_null()
+    }
+
     /// Whether it has to be ended.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
@@ -122,20 +128,21 @@ pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
     Call { recorder, token }
 }
 
-/// Begins a call.
+/// Begins a call of the mark with that place. [None](Call::is_none) where that takes [`enter_unusual`], which is named by the function that is
+/// marked, so that here nothing has to be kept over the search for the thread's state.
 #[inline(never)]
-pub(crate) fn enter(mark: &'static Mark, place: u32) -> Call {
+pub(crate) fn enter(place: u32) -> Call {
     THREAD.with(|thread| {
         let recorder = thread.recorder.get();
         // SAFETY: this thread's recorder; a place within the table; a plan of this thread's.
         unsafe {
             if !take(recorder) {
-                return enter_without(thread, mark);
+                return Call::NONE;
             }
             let plan = *(&raw const (*recorder).plans).cast::<*const Plan>().add(place as usize);
             if plan.is_null() {
                 _ = put_back(recorder, NO_FRAME);
-                return first_call(thread, mark);
+                return Call::NONE;
             }
             ((*plan).ends.get().begin)(recorder, plan)
         }
@@ -161,7 +168,7 @@ fn leave_if_calm(recorder: *mut Recorder, token: Token) {
 /// # Safety
 ///
 /// This thread's recorder.
-#[inline(never)]
+#[cfg_attr(target_arch = "aarch64", inline(never))]
 unsafe fn leave_call(recorder: *mut Recorder, token: Token) {
     // SAFETY: the caller's word.
     unsafe {
@@ -213,20 +220,27 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
     }
 }
 
-/// A call where there is no recorder to be taken: the thread's first, or one made by perfmark's own work, or by a signal handler.
+/// Begins a call where there is no plan of its mark, or no recorder to be taken: the thread's first, or one made by perfmark's own work, or by a
+/// signal handler.
 #[cold]
 #[inline(never)]
-pub(super) fn enter_without(thread: &Thread, mark: &'static Mark) -> Call {
-    let is_set_up = || {
-        // SAFETY: this thread's recorder, whose books nobody changes.
-        thread.home().is_some_and(|recorder| unsafe { !(*recorder.as_ptr()).books.is_null() })
-    };
-    let count = match thread.doing.get() {
-        Doing::Program if !is_set_up() => return first_call(thread, mark),
-        Doing::Program | Doing::Calibration => &mark.interrupted,
-        Doing::Ended => &mark.unrecorded,
-        Doing::Own => return Call::NONE,
-    };
+pub(crate) fn enter_unusual(mark: &'static Mark) -> Call {
+    THREAD.with(|thread| {
+        let is_busy = || {
+            // SAFETY: this thread's recorder, whose books nobody changes.
+            let is_set_up = |recorder: NonNull<Recorder>| unsafe { !(*recorder.as_ptr()).books.is_null() };
+            thread.home().is_some_and(|recorder| is_set_up(recorder) && free(recorder.as_ptr()).is_some_and(|free| free.load(Relaxed) == 0))
+        };
+        match thread.doing.get() {
+            Doing::Program if !is_busy() => first_call(thread, mark),
+            Doing::Program | Doing::Calibration => count_only(mark, &mark.interrupted),
+            Doing::Ended => count_only(mark, &mark.unrecorded),
+            Doing::Own => Call::NONE,
+        }
+    })
+}
+
+fn count_only(mark: &'static Mark, count: &AtomicU64) -> Call {
     mark.register();
     count.fetch_add(1, Relaxed);
     Call::NONE
