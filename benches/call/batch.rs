@@ -75,7 +75,6 @@ impl Case {
         Self { times, ..self }
     }
 
-    #[cfg(feature = "peers")]
     pub(crate) fn around(self, around: fn(&mut dyn FnMut())) -> Self {
         Self { around, ..self }
     }
@@ -158,31 +157,37 @@ impl Together {
     }
 }
 
-/// This thread, and another that stays, so that what a thread needs at its first call is there at all others.
+/// Two threads of a case's own, which stay: so that what a thread needs at its first call is there at all others, and what one case leaves on its
+/// threads is not in the way of the next.
 pub(crate) struct Team {
-    alone: Together,
-    both: Arc<Together>,
-    orders: Sender<Arc<Case>>,
+    workers: [Worker; 2],
+}
+
+struct Worker {
+    orders: Sender<usize>,
     costs: Receiver<f64>,
 }
 
 impl Team {
-    pub(crate) fn new() -> Self {
-        let both = Arc::new(Together::new(2));
-        let (orders, inbox) = channel::<Arc<Case>>();
-        let (answers, costs) = channel();
-        let together = Arc::clone(&both);
-        thread::spawn(move || inbox.iter().try_for_each(|case| answers.send(case.batch(&together, 1))));
-        Self { alone: Together::new(1), both, orders, costs }
+    pub(crate) fn new(case: &Arc<Case>) -> Self {
+        let (alone, both) = (Arc::new(Together::new(1)), Arc::new(Together::new(2)));
+        let worker = |thread| {
+            let (orders, inbox) = channel::<usize>();
+            let (answers, costs) = channel();
+            let (case, alone, both) = (Arc::clone(case), Arc::clone(&alone), Arc::clone(&both));
+            let work = move |threads| case.batch(if threads == 1 { &alone } else { &both }, thread);
+            thread::spawn(move || inbox.iter().try_for_each(|threads| answers.send(work(threads))));
+            Worker { orders, costs }
+        };
+        Self { workers: [worker(0), worker(1)] }
     }
 
     /// What a batch on one thread, or on each of two at once, says that a call costs.
-    pub(crate) fn batch(&self, case: &Arc<Case>, threads: usize) -> Vec<f64> {
-        if threads == 1 {
-            return vec![case.batch(&self.alone, 0)];
+    pub(crate) fn batch(&self, threads: usize) -> Vec<f64> {
+        let workers = &self.workers[..threads];
+        for worker in workers {
+            worker.orders.send(threads).expect("it waits for orders");
         }
-        self.orders.send(Arc::clone(case)).expect("the other thread waits for cases");
-        let own = case.batch(&self.both, 0);
-        vec![own, self.costs.recv().expect("the other thread answers each case")]
+        workers.iter().map(|worker| worker.costs.recv().expect("it answers each order")).collect()
     }
 }

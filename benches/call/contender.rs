@@ -1,5 +1,6 @@
 //! A line of the table: a case, and in which process it is measured.
 
+use std::cell::LazyCell;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::{env, io};
@@ -11,6 +12,7 @@ use crate::batch::{Case, Team};
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) case: Arc<Case>,
+    team: LazyCell<Team, Box<dyn FnOnce() -> Team>>,
     /// Why this machine cannot measure it.
     pub(crate) absent: Option<Error>,
     in_child: bool,
@@ -21,7 +23,10 @@ const BATCH: &str = "--batch";
 
 impl Contender {
     pub(crate) fn new(name: &'static str, case: Case) -> Self {
-        Self { name, case: Arc::new(case), absent: None, in_child: false }
+        let case = Arc::new(case);
+        let its = Arc::clone(&case);
+        let team: Box<dyn FnOnce() -> Team> = Box::new(move || Team::new(&its));
+        Self { name, case, team: LazyCell::new(team), absent: None, in_child: false }
     }
 
     /// Measured only where this could be had.
@@ -44,9 +49,9 @@ impl Contender {
     /// # Errors
     ///
     /// Where there is no child, or none that answers.
-    pub(crate) fn batch(&self, team: &Team, threads: usize) -> io::Result<Vec<f64>> {
+    pub(crate) fn batch(&self, threads: usize) -> io::Result<Vec<f64>> {
         if !self.in_child {
-            return Ok(team.batch(&self.case, threads));
+            return Ok(self.team.batch(threads));
         }
         let output = Command::new(env::current_exe()?)
             .args([BATCH, self.name, &threads.to_string()])
@@ -73,7 +78,7 @@ pub(crate) fn asked(arguments: &[String]) -> Option<(&str, usize)> {
 /// Answers the parent.
 pub(crate) fn answer(contenders: &[Contender], name: &str, threads: usize) {
     let contender = contenders.iter().find(|contender| contender.name == name);
-    for cost in contender.map_or_else(Vec::new, |contender| Team::new().batch(&contender.case, threads)) {
+    for cost in contender.map_or_else(Vec::new, |contender| contender.team.batch(threads)) {
         println!("{cost}");
     }
 }

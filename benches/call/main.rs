@@ -41,7 +41,6 @@ mod peers;
 use benches::record;
 use benches::table::{self, Row};
 
-use batch::Team;
 use contender::Contender;
 
 /// Half a minute with peers, a few seconds without.
@@ -102,7 +101,6 @@ fn run() -> io::Result<ExitCode> {
 
 /// The table's rows, and the ticks of a bare pair.
 fn compare(contenders: &[Contender]) -> io::Result<(Vec<Row>, f64)> {
-    let team = Team::new();
     let mut rows: Vec<Row> = contenders.iter().map(|contender| Row::new(contender.name)).collect();
     let mut pairs = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
@@ -112,7 +110,7 @@ fn compare(contenders: &[Contender]) -> io::Result<(Vec<Row>, f64)> {
             if contender.is_slow() && round % SLOW != 0 {
                 continue;
             }
-            let (alone, both) = (contender.batch(&team, 1)?[0], contender.batch(&team, 2)?);
+            let (alone, both) = (contender.batch(1)?[0], contender.batch(2)?);
             if at == 0 {
                 (pair, pair_of_both) = (alone, both.clone());
                 pairs.push(pair);

@@ -20,9 +20,17 @@ macro_rules! leaf {
 pub(crate) fn contenders() -> Vec<Contender> {
     vec![
         leaf!("#[perfmark(time)]", (time)),
-        // A new option is a line here, such as leaf!("#[perfmark(time, every = 64)]", (time, every = 64)).
+        leaf!("#[perfmark(time, every = 64)]", (time, every = 64)),
+        leaf!("#[perfmark(time, fence)]", (time, fence)),
         Contender::new("#[perfmark(time)] with self: caller and callee, each", Case::new(caller, plain_caller, 2)),
         Contender::new("#[perfmark(time)] nested: four deep, each", Case::new(nested_4, plain_4, 4)),
+        Contender::new(
+            "#[perfmark(time)], where marks of the thread have other events",
+            Case::leaf(among_others).around(|batch| {
+                other(0);
+                batch();
+            }),
+        ),
         // Off is off for the whole process.
         leaf!("#[perfmark(time)], PERFMARK=off", (time), times: 10).in_child(),
         leaf!("#[perfmark(page_faults)], by read(2)", (page_faults), calls: 100),
@@ -38,6 +46,9 @@ fn recorded(mark: &str) -> u64 {
     }
     perfmark::snapshot().marks.iter().filter(|recorded| recorded.name == mark).map(|recorded| recorded.calls).sum()
 }
+
+function! { #[perfmark(time)] fn among_others => identity }
+function! { #[perfmark(time, fence)] fn other => identity }
 
 function! { #[perfmark(time)] fn caller => callee }
 function! { #[perfmark(time)] fn callee => identity }

@@ -1,6 +1,7 @@
 //! What one thread recorded: written by it alone, readable by all.
 #![allow(unsafe_code, reason = "a list that readers walk while its owner adds to it")]
 
+use std::fmt::Debug;
 use std::iter;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -85,13 +86,12 @@ pub(crate) struct MarkCells {
     /// Calls that were not to be measured.
     pub(crate) skipped: AtomicU64,
     pub(crate) mark: &'static Mark,
-    next: *const Self,
 }
 
 impl MarkCells {
     pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { events, open: zero(), unwound: zero(), skipped: zero(), mark, next: ptr::null() }
+        Self { events, open: zero(), unwound: zero(), skipped: zero(), mark }
     }
 
     /// Notes calls that ended and were not counted in any event.
@@ -126,15 +126,27 @@ impl MarkCells {
     }
 }
 
+/// What holds a mark's cells, and perhaps what else their owning thread keeps beside them, for itself.
+pub(crate) trait Holds: Debug + Send + Sync {
+    fn cells(&self) -> &MarkCells;
+}
+
 /// The figures of every mark that one thread called.
 #[derive(Debug)]
 pub(crate) struct ThreadCells {
-    first: AtomicPtr<MarkCells>,
+    first: AtomicPtr<Node>,
     /// Where the owning thread's histograms grow. Dropped after the list, which points into it.
     pub(crate) arena: Arena,
 }
 
-// SAFETY: the list's nodes are `Sync` but for `next`, which is written before a node is published and never after; of the arena, only
+#[derive(Debug)]
+struct Node {
+    /// Made by `Box::into_raw`, as the owner has a pointer of its own.
+    holder: *const dyn Holds,
+    next: *const Self,
+}
+
+// SAFETY: the list's nodes are written before they are published and never after, and what they hold is `Sync`; of the arena, only
 // the owning thread takes pieces.
 unsafe impl Sync for ThreadCells {}
 // SAFETY: the same.
@@ -146,17 +158,19 @@ impl ThreadCells {
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.
-    pub(crate) fn add(&self, mut cells: MarkCells) -> *const MarkCells {
-        cells.next = self.first.load(Relaxed);
-        let cells = Box::into_raw(Box::new(cells));
-        self.first.store(cells, Release);
-        cells
+    pub(crate) fn add<T: Holds + 'static>(&self, holder: T) -> *const T {
+        let holder: *const T = Box::into_raw(Box::new(holder));
+        let node = Box::new(Node { holder, next: self.first.load(Relaxed) });
+        self.first.store(Box::into_raw(node), Release);
+        holder
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &MarkCells> {
         // SAFETY: null, or a node that lives as long as the list.
-        let deref = |cells: *const MarkCells| unsafe { cells.as_ref() };
-        iter::successors(deref(self.first.load(Acquire)), move |cells| deref(cells.next))
+        let deref = |node: *const Node| unsafe { node.as_ref() };
+        // SAFETY: as the node.
+        iter::successors(deref(self.first.load(Acquire)), move |node| deref(node.next))
+            .map(|node| unsafe { &*node.holder }.cells())
     }
 }
 
@@ -164,9 +178,13 @@ impl Drop for ThreadCells {
     fn drop(&mut self) {
         let mut next = self.first.load(Acquire).cast_const();
         while !next.is_null() {
-            // SAFETY: made by Box::into_raw in `add`, reachable from here alone.
-            let cells = unsafe { Box::from_raw(next.cast_mut()) };
-            next = cells.next;
+            // SAFETY: both made by Box::into_raw in `add`; the owner is gone, and the node is reachable from here alone.
+            let node = unsafe {
+                let node = Box::from_raw(next.cast_mut());
+                drop(Box::from_raw(node.holder.cast_mut()));
+                node
+            };
+            next = node.next;
         }
     }
 }

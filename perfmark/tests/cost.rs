@@ -44,6 +44,8 @@ functions! {
     #[perfmark(cycles, instructions)] two;
     #[perfmark(cycles, instructions, stalled_cycles_frontend, stalled_cycles_backend)] four;
     #[perfmark(cycles, instructions)] off;
+    #[perfmark(cycles, instructions, every = 50)] every_50;
+    #[perfmark(cycles, instructions, fence)] fenced;
 }
 
 #[perfmark(cycles, instructions)]
@@ -85,12 +87,22 @@ fn a_mark_costs_what_it_did() {
         std::thread::spawn(move || a_call(|| work(black_box(7)))).join().expect("does not panic")
     };
     let (bare, bare_parent) = (alone(unmarked), alone(unmarked_parent));
+    let beside_another_set = |work: fn(u64) -> u64| {
+        let both = move || {
+            time(1);
+            a_call(|| work(black_box(7)))
+        };
+        std::thread::spawn(both).join().expect("does not panic")
+    };
     let costs = [
-        ("time", alone(time) - bare, 137),
-        ("one event", alone(one) - bare, 163),
-        ("two events", alone(two) - bare, 223),
-        ("four events", alone(four) - bare, 351),
-        ("parent and child of two events", alone(parent) - bare_parent, 481),
+        ("time", alone(time) - bare, 109),
+        ("one event", alone(one) - bare, 134),
+        ("two events", alone(two) - bare, 175),
+        ("four events", alone(four) - bare, 268),
+        ("parent and child of two events", alone(parent) - bare_parent, 393),
+        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 203),
+        ("two events, every = 50", alone(every_50) - bare, 60),
+        ("two events, fence", alone(fenced) - bare, 189),
         ("switched off", switched_off() - bare, 10),
     ];
     let mut told = String::new();

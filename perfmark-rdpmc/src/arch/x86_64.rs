@@ -55,7 +55,10 @@ impl Processor for Native {
 
     #[inline]
     fn ticks(&self) -> u64 {
-        // SAFETY: every x86-64 has it, and Linux leaves it to user space (prctl PR_SET_TSC aside).
-        unsafe { std::arch::x86_64::_rdtsc() }
+        let (low, high): (u32, u32);
+        // SAFETY: every x86-64 has it, and Linux leaves it to user space (prctl PR_SET_TSC aside); it writes eax and edx alone.
+        // Not `nomem`: the compiler leaves loads where they are, before or after.
+        unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
+        u64::from(high) << 32 | u64::from(low)
     }
 }

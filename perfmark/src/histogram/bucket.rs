@@ -24,7 +24,7 @@ pub(super) fn row(value: u64) -> usize {
 
 /// The place of `value` in its row.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "six bits are left")]
+#[allow(clippy::cast_possible_truncation, reason = "six bits are left")]
 pub(super) fn place(value: u64, row: usize) -> usize {
     (value << row >> LAST) as usize
 }

@@ -17,6 +17,8 @@ use crate::private;
 
 /// The mark of the empty function.
 pub(super) static EMPTY: Mark = Mark::hidden(1);
+/// The mark of a function that calls it.
+pub(super) static CALLER: Mark = Mark::hidden(2);
 /// The mark of the one whose calls are skipped.
 pub(super) static SKIPPED: Mark = Mark::hidden(HIDDEN);
 
@@ -70,8 +72,8 @@ pub(super) trait Calibrated {
     /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be marked, too.
     fn as_program(&self, calls: &dyn Fn());
 
-    /// How many calls of [`EMPTY`] event `n` of the set counted, and what it saw in them all.
-    fn so_far(&self, n: usize) -> (u64, u64);
+    /// How many calls of [`EMPTY`] or [`CALLER`] event `n` of the set counted, and what it saw in them all.
+    fn so_far(&self, mark: &Mark, n: usize) -> (u64, u64);
 }
 
 /// Makes what the process needs once.
@@ -114,38 +116,37 @@ const CALLS: u32 = 32;
 
 fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     // The first ones are in cold caches, and grow histograms.
-    thread.as_program(&|| run(marked));
+    thread.as_program(&|| run(marked_caller));
     let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
     let events = key.set.len();
-    let seen = samples(events, thread, marked);
+    let seen = samples(events, thread, &EMPTY, marked);
     let own: Vec<u64> = seen.iter().map(middle).collect::<Option<_>>()?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
     let [bare, whole, bare_caller, caller, skip] =
         in_loops(slots, thread, [unmarked, marked, unmarked_caller, marked_caller, skipped])?;
     let more = |with: &[u64], without: &[u64]| -> Vec<u64> {
-        let a_call = |(with, without): (&u64, &u64)| {
-            (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS)
-        };
+        let a_call =
+            |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
         with.iter().zip(without).map(a_call).collect()
     };
     let (whole, caller, skip) = (more(&whole, &bare), more(&caller, &bare_caller), more(&skip, &bare));
     let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
-    // A sample is of the caller and of the call inside it: `own` and more.
-    let both: Vec<u64> = samples(events, thread, marked_caller).iter().map(middle).collect::<Option<_>>()?;
-    let both = both.iter().zip(&own).zip(&key.set);
-    let own_caller = both.map(|((both, own), &at)| both.saturating_sub(own + whole[at])).collect();
+    let callers: Vec<u64> =
+        samples(events, thread, &CALLER, marked_caller).iter().map(middle).collect::<Option<_>>()?;
+    // A caller sees the call inside it, too.
+    let own_caller = callers.iter().zip(&key.set).map(|(own, &at)| own.saturating_sub(whole[at])).collect();
     Some(Cost { own, noise, own_caller, whole, extra, skip })
 }
 
-/// What each event of the set counted in some calls of `call`, sorted.
-fn samples(events: usize, thread: &dyn Calibrated, call: fn()) -> Vec<Vec<u64>> {
+/// What each event of the set counted in some calls of `call`, which is so marked; sorted.
+fn samples(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
     let mut seen = vec![Vec::with_capacity(SAMPLES); events];
     for _ in 0..SAMPLES {
-        let before: Vec<_> = (0..events).map(|n| thread.so_far(n)).collect();
+        let before: Vec<_> = (0..events).map(|n| thread.so_far(mark, n)).collect();
         thread.as_program(&|| black_box(call)());
         for (n, (seen, before)) in seen.iter_mut().zip(before).enumerate() {
-            let after = thread.so_far(n);
+            let after = thread.so_far(mark, n);
             // Unless the call was not counted.
             if after.0 > before.0 {
                 seen.push(after.1.wrapping_sub(before.1));
@@ -235,7 +236,7 @@ fn unmarked() {
 
 #[inline(never)]
 fn marked_caller() {
-    let _perfmark = private::enter(&EMPTY);
+    let _perfmark = private::enter(&CALLER);
     marked();
 }
 

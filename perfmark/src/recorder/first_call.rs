@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::Region;
 
-use super::calibrate::{self, Calibrated, Cost, EMPTY, Key, Moment, SKIPPED};
+use super::calibrate::{self, CALLER, Calibrated, Cost, EMPTY, Key, Moment, SKIPPED};
 use super::errno::KeepErrno;
 use super::frames::SERIAL;
 use super::plan::{Costs, Plan, Planned, Set};
 use super::sources::{Slot, Slots};
-use super::thread::{Call, Doing, Recorder, Restore, Thread, end_of_thread};
+use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
 use crate::cells::{EventCells, MarkCells, ThreadCells};
 use crate::config::wanted;
@@ -25,8 +25,8 @@ use crate::{per_process, start};
 
 /// The part of a thread's recorder that its first calls alone change.
 pub(super) struct Books {
-    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-    plans: Vec<Box<Plan>>,
+    /// They live as long as the cells.
+    plans: Vec<*const Plan>,
     slots: Slots,
     /// The sets of events that its marks have.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
@@ -86,9 +86,8 @@ fn prepare(
     let place = mark.place() as usize;
     // A mark that has no place, or had none yet when it was called first: known, but not found in the table.
     let is_unplaced = place == 0 || books().has_unplaced;
-    let known = books().plans.iter().find(|plan| is_unplaced && ptr::eq(plan.cells().mark, mark));
+    let known = books().plans().find(|plan| is_unplaced && ptr::eq(plan.cells.mark, mark));
     if let Some(plan) = known {
-        let plan = &raw const **plan;
         recorder().place(place, plan);
         return Ok((memory, plan));
     }
@@ -111,24 +110,32 @@ fn prepare(
         let books = books();
         let set = &books.sets[at];
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        let cells = books.cells.add(MarkCells::new(mark, cells));
-        let plan = Box::new(Plan::new(cells, set, mark.every));
+        let plan = Plan::new(MarkCells::new(mark, cells), set, mark.every);
         plan.bind(books.slots.len());
         plan.tell(&set.cost.borrow());
+        let plan = books.cells.add(plan);
         books.plans.push(plan);
-        books.plans.last().map_or(ptr::null(), |plan| &raw const **plan)
+        plan
     };
     books().has_unplaced |= place == 0;
-    recorder().place(place, plan);
+    // SAFETY: it lives as long as the cells.
+    recorder().place(place, unsafe { &*plan });
     leave_out(recorder(), books(), began);
     Ok((memory, plan))
 }
 
+impl Books {
+    fn plans(&self) -> impl Iterator<Item = &Plan> {
+        // SAFETY: they live as long as the cells.
+        self.plans.iter().map(|&plan| unsafe { &*plan })
+    }
+}
+
 impl Recorder {
     /// Puts a plan into its place, if it has one.
-    fn place(&mut self, place: usize, plan: *const Plan) {
+    fn place(&mut self, place: usize, plan: &Plan) {
         if place != 0 {
-            self.plans[place] = plan;
+            self.places[place] = Place { plan, begin: Some(plan.ends.get().begin) };
         }
     }
 }
@@ -204,9 +211,11 @@ fn bind(thread: &Thread, memory: NonNull<Recorder>, set: usize) {
     set.apply(&nothing);
     let cost = calibrate::known(&key).or_else(|| calibrate(thread, memory, set, &key)).unwrap_or(nothing);
     set.apply(&cost);
-    for plan in books.plans.iter().filter(|plan| ptr::eq(plan.set(), &raw const **set)) {
+    for plan in books.plans().filter(|plan| ptr::eq(plan.set(), &raw const **set)) {
         plan.bind(slots.len());
         plan.tell(&cost);
+        // SAFETY: this thread's, which nobody else uses while the thread does its own work.
+        unsafe { &mut *memory.as_ptr() }.place(plan.cells.mark.place() as usize, plan);
     }
     set.cost.replace(cost);
     set.key.replace(Some(key));
@@ -217,7 +226,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     struct Here<'a> {
         thread: &'a Thread,
         beside: NonNull<Recorder>,
-        cells: &'a MarkCells,
+        marked: [&'a MarkCells; 2],
     }
     impl Calibrated for Here<'_> {
         fn as_program(&self, calls: &dyn Fn()) {
@@ -228,8 +237,9 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
             self.thread.doing.set(doing);
         }
 
-        fn so_far(&self, n: usize) -> (u64, u64) {
-            self.cells.events[n].values.so_far()
+        fn so_far(&self, mark: &Mark, n: usize) -> (u64, u64) {
+            let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
+            cells.map_or((0, 0), |cells| cells.events[n].values.so_far())
         }
     }
     // SAFETY: set up.
@@ -237,26 +247,24 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     // SAFETY: the same. Calls use the books by shared references only.
     let books = unsafe { &*own };
     let beside: NonNull<Recorder> = per_process::map(size_of::<Recorder>()).ok()?.cast();
-    let cells = |mark| {
-        let events = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        MarkCells::new(mark, events)
+    let plan = |mark, every| {
+        let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
+        Plan::new(MarkCells::new(mark, cells), set, every)
     };
-    let (empty, skipped) = (cells(&EMPTY), cells(&SKIPPED));
-    let empty_plan = Plan::new(&raw const empty, set, 1);
-    let skipped_plan = Plan::new(&raw const skipped, set, u32::MAX);
-    skipped_plan.skips.set(u32::MAX);
+    let (empty, caller, skipped) = (plan(&EMPTY, 1), plan(&CALLER, 1), plan(&SKIPPED, u32::MAX));
+    skipped.skips.set(u32::MAX);
     {
         // SAFETY: just mapped; zeroes are a recorder not set up.
         let beside = unsafe { &mut *beside.as_ptr() };
         beside.stack.set_up(&raw mut beside.space);
         beside.books = own;
-        for (mark, plan) in [(&EMPTY, &empty_plan), (&SKIPPED, &skipped_plan)] {
+        for plan in [&empty, &caller, &skipped] {
             plan.bind(books.slots.len());
-            beside.place(mark.place() as usize, plan);
+            beside.place(plan.cells.mark.place() as usize, plan);
         }
         beside.set_free();
     }
-    let cost = calibrate::measure(key, &books.slots, &Here { thread, beside, cells: &empty });
+    let cost = calibrate::measure(key, &books.slots, &Here { thread, beside, marked: [&empty.cells, &caller.cells] });
     // SAFETY: the thread-local names the thread's own again.
     unsafe { per_process::unmap(beside.cast(), size_of::<Recorder>()) };
     cost
@@ -264,9 +272,8 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
 
 /// Leaves what was counted since `began` out of the open calls: it was perfmark's own work. Where that is not known they are unmeasured.
 fn leave_out(recorder: &mut Recorder, books: &Books, began: &[Option<Moment>]) {
-    let slots = books.slots.iter().zip(began);
-    let until_now = |(slot, began): (&Box<Slot>, &Option<Moment>)| began.and_then(|began| began.until_now(slot));
-    let work: Vec<Option<u64>> = slots.map(until_now).collect();
+    let until_now = |slot: &Slot, began: Option<Moment>| began?.until_now(slot);
+    let work: Vec<_> = books.slots.iter().zip(began).map(|(slot, began)| until_now(slot, *began)).collect();
     for frame in recorder.stack.iter() {
         // SAFETY: a frame on the stack, of this thread, which is at nothing else.
         for (planned, span) in unsafe { frame.events() } {

@@ -24,7 +24,7 @@ pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end };
 pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
     let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
-    let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), plan_.cells());
+    let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), &plan_.cells);
     if stack.is_full(events) {
         // Deeper than the stack: counted, and unmeasured.
         cells.add_unmeasured(1);
@@ -67,7 +67,7 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
 ///
 /// # Safety
 ///
-/// The recorder is this thread's, taken, and its innermost frame is the plan's, begun the short way.
+/// The recorder is this thread's, taken, and its innermost frame is the plan's, begun the short way, but for being counted as open.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> Call {
@@ -79,8 +79,6 @@ pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> 
         if unsafe { look(frame) } {
             stack.end = frame.spans;
             stack.serial -= 1;
-            // SAFETY: just taken off, and still whole.
-            plan_.cells().open.store(unsafe { (*frame.header).before }, Relaxed);
             sums.take_back(&plan_.set().costs.whole);
             // SAFETY: the caller's word.
             return unsafe { (plan_.set().plain.get().begin)(recorder, plan) };
@@ -88,6 +86,7 @@ pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> 
         // SAFETY: the caller's word.
         unsafe { read(frame) };
     }
+    add(&plan_.cells.open, 1);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, serial) }
 }
@@ -166,7 +165,7 @@ pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_r
 unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, plan) = unsafe { (&*frame.header, &*(*frame.header).plan) };
-    let cells = plan.cells();
+    let cells = &plan.cells;
     let unwound = panicking && header.serial & PANICKING == 0;
     let (probes, keeps_costs) = (Inside::of(&recorder.stack, header), recorder.keeps_costs());
     let sums = &recorder.sums;
@@ -250,7 +249,7 @@ pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
             }
             is_innermost = false;
             // SAFETY: frames and plans live as long as the recorder.
-            let (cells, before) = unsafe { ((*(*frame.header).plan).cells(), (*frame.header).before) };
+            let (cells, before) = unsafe { (&(*(*frame.header).plan).cells, (*frame.header).before) };
             cells.open.store(before, Relaxed);
             cells.add_unmeasured(1);
             stack.end = frame.spans;

@@ -61,7 +61,7 @@ unsafe fn begin_every<const PAID: usize>(recorder: *mut Recorder, plan: *const P
         return unsafe { (plan_.set().measured.get().begin)(recorder, plan) };
     };
     plan_.skips.set(skips);
-    add(&plan_.cells().skipped, 1);
+    add(&plan_.cells.skipped, 1);
     sums.pay::<PAID>(&plan_.set().costs.skip);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) }

@@ -11,7 +11,7 @@ use super::frames::{Header, Inside, Span};
 use super::sources::{SLOTS, Slot, Slots};
 use super::thread::{Call, Recorder};
 use super::{long, options, probe};
-use crate::cells::{EventCells, MarkCells};
+use crate::cells::{EventCells, Holds, MarkCells};
 
 /// Begins a call. The recorder is this thread's, taken, and put back at last.
 pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
@@ -19,7 +19,7 @@ pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
 pub(super) type End = unsafe fn(*mut Recorder, *mut Header);
 
 /// What a mark's two ends do.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) begin: Begin,
     /// Of a call in which no other was begun.
@@ -31,27 +31,37 @@ pub(super) struct Ends {
 /// Events of a mark whose calls go the short way, at most.
 pub(super) const SHORT: usize = 4;
 
-/// A mark on one thread.
+/// A mark on one thread: its cells, which all threads read, and what its ends do, which is this thread's alone.
+#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Plan {
     pub(super) ends: Cell<Ends>,
     set: *const Set,
-    cells: *const MarkCells,
     /// Of its first events.
     event_cells: [*const EventCells; SHORT],
+    pub(super) cells: MarkCells,
     /// One call in so many is measured.
     pub(super) every: u32,
     /// Calls to be skipped until then.
     pub(super) skips: Cell<u32>,
 }
 
+// SAFETY: other threads see it as what holds its cells, and touch nothing else.
+unsafe impl Send for Plan {}
+// SAFETY: the same.
+unsafe impl Sync for Plan {}
+
+impl Holds for Plan {
+    fn cells(&self) -> &MarkCells {
+        &self.cells
+    }
+}
+
 impl Plan {
-    /// A mark whose figures go there, and which has the events of that set. Both live as long as the plan.
-    pub(super) fn new(cells: *const MarkCells, set: &Set, every: u32) -> Self {
-        // SAFETY: the caller's word, as for every plan.
-        let events = unsafe { &(*cells).events };
-        let event_cells = array::from_fn(|n| events.get(n).map_or(ptr::null(), ptr::from_ref));
-        Self { ends: Cell::new(set.measured.get()), set, cells, event_cells, every, skips: Cell::new(0) }
+    /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
+    pub(super) fn new(cells: MarkCells, set: &Set, every: u32) -> Self {
+        let event_cells = array::from_fn(|n| cells.events.get(n).map_or(ptr::null(), ptr::from_ref));
+        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, every, skips: Cell::new(0) }
     }
 
     /// Binds what its ends do, as its set has it, on a thread of so many slots.
@@ -62,14 +72,8 @@ impl Plan {
 
     #[inline]
     pub(super) fn set(&self) -> &Set {
-        // SAFETY: it lives as long as the plan.
+        // SAFETY: it lives as long as calls are made.
         unsafe { &*self.set }
-    }
-
-    #[inline]
-    pub(super) fn cells(&self) -> &MarkCells {
-        // SAFETY: they live as long as the plan.
-        unsafe { &*self.cells }
     }
 
     /// The cells of its events.
@@ -85,7 +89,7 @@ impl Plan {
 
     /// Takes note of what its probe costs.
     pub(super) fn tell(&self, cost: &Cost) {
-        for (planned, cells) in self.set().events().zip(&self.cells().events) {
+        for (planned, cells) in self.set().events().zip(&self.cells.events) {
             cells.probe.set(cost.own[planned.n], cost.whole[planned.at], cost.noise[planned.n]);
         }
     }
@@ -259,8 +263,13 @@ impl Sums {
     /// Adds what a probe costs in the thread's first slots, of which there are no more than so many.
     #[inline]
     pub(super) fn pay<const PAID: usize>(&self, costs: &[Cell<u64>; SLOTS]) {
-        for (sum, cost) in self.cost.iter().zip(costs).take(PAID) {
-            sum.set(sum.get().wrapping_add(cost.get()));
+        // All loads before the first store: so the compiler takes several at once.
+        let mut paid = [0; PAID];
+        for (n, paid) in paid.iter_mut().enumerate() {
+            *paid = self.cost[n].get().wrapping_add(costs[n].get());
+        }
+        for (sum, paid) in self.cost.iter().zip(paid) {
+            sum.set(paid);
         }
     }
 

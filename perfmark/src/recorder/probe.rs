@@ -87,7 +87,8 @@ unsafe fn begin_event<const TIMED: bool>(slot: &Slot, n: usize, span: &mut Span)
 #[inline]
 unsafe fn end_event<const TIMED: bool>(slot: &Slot, n: usize, span: &Span) -> Option<u64> {
     if TIMED && n == 0 {
-        return clock::ticks().checked_sub(span.value);
+        let begun = span.value;
+        return clock::ticks().checked_sub(begun);
     }
     // SAFETY: as in `begin_event`.
     unsafe {
@@ -118,7 +119,10 @@ unsafe fn begin_if_calm<const N: usize, const TIMED: bool, const COSTS: bool>(
 ///
 /// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
 #[cfg_attr(target_arch = "aarch64", inline(never))]
-unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(recorder: *mut Recorder, plan: *const Plan) -> Call {
+unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(
+    recorder: *mut Recorder,
+    plan: *const Plan,
+) -> Call {
     // SAFETY: the caller's word.
     let (stack, sums, plan_) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, &*plan) };
     if stack.is_full(N) {
@@ -127,14 +131,12 @@ unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(recorder: 
     }
     let frame = Frame::above(stack.end, N);
     let serial = stack.serial + 1;
-    let cells = plan_.cells();
-    let before = cells.open.load(Relaxed);
+    let before = plan_.cells.open.load(Relaxed);
     // SAFETY: there is room for it.
     let spans = unsafe { &mut *frame.spans.cast::<[Span; N]>() };
     // SAFETY: as above.
     unsafe { frame.header.write(Header { callers: stack.callers, serial, plan, before }) };
     (stack.end, stack.serial) = (frame.end(), serial);
-    cells.open.store(before + 1, Relaxed);
     let set = plan_.set();
     if COSTS {
         sums.pay::<PAID>(&set.costs.whole);
@@ -158,6 +160,8 @@ unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(recorder: 
             return unsafe { long::begin_again(recorder, plan) };
         }
     }
+    // Behind the reading, which on x86-64 waits for what stands before it.
+    plan_.cells.open.store(before + 1, Relaxed);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, serial) }
 }
@@ -175,22 +179,14 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     // SAFETY: the caller's word.
     let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
     // SAFETY: the caller's word.
-    let (set, cells, mark) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), (*plan).cells()) };
+    let (set, cells, mark) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &(*plan).cells) };
     // SAFETY: the caller's word.
     let slots: [&Slot; N] = unsafe { set.first_slots() };
-    let mut counted = [0; N];
-    for n in 0..N {
-        // SAFETY: the events are read in their order.
-        match unsafe { end_event::<TIMED>(slots[n], n, &spans[n]) } {
-            Some(value) => counted[n] = value,
-            // SAFETY: the caller's word.
-            None => return unsafe { long::end(recorder, header) },
-        }
-    }
     // SAFETY: the caller's word.
     let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
     // SAFETY: the caller's word.
     let inside = if IS_LEAF { Inside::default() } else { unsafe { Inside::of(stack, &*header) } };
+    // Before the readings, as on x86-64 the processor goes on behind one only when it is done.
     let mut overhead = [0; N];
     for n in 0..N {
         overhead[n] = if IS_LEAF {
@@ -200,6 +196,15 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         } else {
             set.overhead(n, n, inside)
         };
+    }
+    let mut counted = [0; N];
+    for n in 0..N {
+        // SAFETY: the events are read in their order.
+        match unsafe { end_event::<TIMED>(slots[n], n, &spans[n]) } {
+            Some(value) => counted[n] = value,
+            // SAFETY: the caller's word.
+            None => return unsafe { long::end(recorder, header) },
+        }
     }
     // Counters repeat: less than nothing is rare enough for the long way.
     let shown = |n: usize, net: u64| if TIMED && n == 0 { shown(net) } else { net };

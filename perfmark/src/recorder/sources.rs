@@ -17,7 +17,7 @@ pub(super) struct Slot {
 
 /// Events that a thread has, at most: `time`, and so many counters.
 pub(super) const SLOTS: usize = COUNTERS + 1;
-const COUNTERS: usize = 31;
+const COUNTERS: usize = 15;
 
 /// A thread's slots. Each stays where it is.
 #[derive(Debug, Default)]
@@ -69,7 +69,8 @@ impl Slots {
     pub(super) fn set_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
         let is_time = |what: &&What| **what == What::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
-        let mut set: Vec<usize> = time.into_iter().chain(counters).filter_map(|what| self.slot_for(what, events)).collect();
+        let mut set: Vec<usize> =
+            time.into_iter().chain(counters).filter_map(|what| self.slot_for(what, events)).collect();
         if set.is_empty() {
             set.extend(self.slot_for(&What::Time, events));
             events.with(events.id(&What::Time), |time| time.stands_in = true);

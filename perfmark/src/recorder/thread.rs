@@ -17,7 +17,7 @@ use super::errno::KeepErrno;
 use super::first_call::{Books, first_call};
 use super::frames::{Header, NO_FRAME, Space, Stack, Token};
 use super::long;
-use super::plan::{Plan, Sums};
+use super::plan::{Begin, Plan, Sums};
 use super::thread_end;
 use crate::arena::Arena;
 use crate::events::events;
@@ -62,9 +62,17 @@ pub(super) struct Recorder {
     /// Null while not set up.
     pub(super) books: *mut Books,
     pub(super) sums: Sums,
-    /// This thread's plans by the mark's place; null where the mark was not called.
-    pub(super) plans: [*const Plan; PLACES],
+    /// By the mark's place.
+    pub(super) places: [Place; PLACES],
     pub(super) space: Space,
+}
+
+/// A mark's plan, and how its calls begin: none where the mark was not called on this thread.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Place {
+    pub(super) plan: *const Plan,
+    pub(super) begin: Option<Begin>,
 }
 
 /// A call as its guard holds it: not for another thread.
@@ -106,7 +114,7 @@ impl Thread {
 #[inline]
 unsafe fn take(recorder: *mut Recorder) -> bool {
     // SAFETY: the caller's word. The first field is all there is of the one that is never free.
-    let free = unsafe { &*(&raw const (*recorder).free) };
+    let free = unsafe { &(*recorder).free };
     if free.load(Relaxed) == 0 {
         return false;
     }
@@ -139,12 +147,12 @@ pub(crate) fn enter(place: u32) -> Call {
             if !take(recorder) {
                 return Call::NONE;
             }
-            let plan = *(&raw const (*recorder).plans).cast::<*const Plan>().add(place as usize);
-            if plan.is_null() {
+            let Place { plan, begin } = *(&raw const (*recorder).places).cast::<Place>().add(place as usize);
+            let Some(begin) = begin else {
                 _ = put_back(recorder, NO_FRAME);
                 return Call::NONE;
-            }
-            ((*plan).ends.get().begin)(recorder, plan)
+            };
+            begin(recorder, plan)
         }
     })
 }
@@ -229,7 +237,9 @@ pub(crate) fn enter_unusual(mark: &'static Mark) -> Call {
         let is_busy = || {
             // SAFETY: this thread's recorder, whose books nobody changes.
             let is_set_up = |recorder: NonNull<Recorder>| unsafe { !(*recorder.as_ptr()).books.is_null() };
-            thread.home().is_some_and(|recorder| is_set_up(recorder) && free(recorder.as_ptr()).is_some_and(|free| free.load(Relaxed) == 0))
+            thread.home().is_some_and(|recorder| {
+                is_set_up(recorder) && free(recorder.as_ptr()).is_some_and(|free| free.load(Relaxed) == 0)
+            })
         };
         match thread.doing.get() {
             Doing::Program if !is_busy() => first_call(thread, mark),
@@ -249,7 +259,7 @@ fn count_only(mark: &'static Mark, count: &AtomicU64) -> Call {
 /// Whether the recorder can be taken; None for the one that never can.
 fn free<'a>(recorder: *mut Recorder) -> Option<&'a AtomicUsize> {
     // SAFETY: this thread's recorder, mapped as long as the thread's state names it.
-    (recorder != NO_RECORDER).then(|| unsafe { &*(&raw const (*recorder).free) })
+    (recorder != NO_RECORDER).then(|| unsafe { &(*recorder).free })
 }
 
 /// Runs perfmark's own work on this thread: marks met in it (in an allocator) are no calls. None if this thread is at it already, so
