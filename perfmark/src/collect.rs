@@ -136,6 +136,8 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
         in_flight: totals.in_flight,
         unwound: totals.unwound,
         interrupted,
+        every: mark.every,
+        skipped: totals.skipped,
         values: values.collect(),
     }
 }
@@ -149,14 +151,21 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
     let frozen = &figures.values;
     let quantile = |numerator, denominator| frozen.quantile(numerator, denominator).map(unit);
     let sum = sum_unit(frozen.sum);
+    let unmeasured = calls.saturating_sub(frozen.count + totals.unwound + totals.skipped);
+    // Of a recursive function the outermost calls hold the others, measured or not.
+    let missing = if figures.nested == 0 { unmeasured + totals.skipped } else { totals.skipped };
+    let extrapolated = frozen.count > 0 && missing > 0;
+    let all = u128::from(frozen.count + missing);
+    let of_all = |sum: u128| if extrapolated { sum.saturating_mul(all) / u128::from(frozen.count) } else { sum };
     Values {
         event,
         measured: frozen.count,
         scaled: figures.scaled,
-        unmeasured: calls.saturating_sub(frozen.count + totals.unwound),
+        unmeasured,
         sum,
-        total: sum_unit(figures.total()),
-        self_sum: Some(sum_unit(figures.own())),
+        total: sum_unit(of_all(figures.total())),
+        extrapolated,
+        self_sum: Some(sum_unit(of_all(figures.own()))),
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),

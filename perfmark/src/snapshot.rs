@@ -85,6 +85,10 @@ pub struct Mark {
     /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only. (One that interrupts
     /// perfmark's rarer work, a thread's first call of a mark or a snapshot, is not counted: it cannot be told from that work.)
     pub interrupted: u64,
+    /// One call in so many is measured, as the mark's `every` has it.
+    pub every: u32,
+    /// Of `calls`, those that `every` left out: counted only.
+    pub skipped: u64,
     /// The figures of each event recorded, in the order in which the mark names them.
     #[cfg_attr(feature = "json", serde(serialize_with = "by_event"))]
     pub values: Vec<Values>,
@@ -101,12 +105,15 @@ pub struct Values {
     pub measured: u64,
     /// Of these, the ones counted in part and scaled by enabled / running time.
     pub scaled: u64,
-    /// Calls not counted at all, and so left out of the distribution. Neither these nor unwound calls are `measured`.
+    /// Calls that were to be measured and were not counted at all, and so are left out of the distribution. Neither these nor unwound calls nor
+    /// skipped ones are `measured`.
     pub unmeasured: u64,
     /// The sum over all measured calls.
     pub sum: u64,
     /// The sum over the calls that had no other call of the same mark around them: recursion counts once.
     pub total: u64,
+    /// Whether `total` and `self_sum` are estimates: calls that were unmeasured or skipped are in them as if they were like the measured ones.
+    pub extrapolated: bool,
     /// The sum without what marked calls inside these calls cost.
     #[cfg_attr(feature = "json", serde(rename = "self"))]
     pub self_sum: Option<u64>,

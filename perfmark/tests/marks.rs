@@ -267,3 +267,37 @@ fn a_snapshot_misses_no_mark_while_others_are_called_first() {
         assert!(MARKS.iter().all(|(name, _)| known(name) == 1));
     }
 }
+
+#[perfmark(time, every = 10)]
+fn sampled(work: u64) -> u64 {
+    (0..work).map(black_box).sum()
+}
+
+#[perfmark(time)]
+fn caller_of_sampled() -> u64 {
+    (0..1_000).map(|_| sampled(1_000)).sum()
+}
+
+#[test]
+fn one_call_in_some_is_measured_and_all_are_counted() {
+    assert_eq!(caller_of_sampled(), 1_000 * 499_500);
+    let (sampled, caller) = (figures("sampled"), figures("caller_of_sampled"));
+    assert_eq!((sampled.calls, sampled.skipped, sampled.every), (1_000, 900, 10));
+    let values = &sampled.values[0];
+    assert_eq!((values.measured, values.unmeasured, values.extrapolated), (100, 0, true));
+    // Each measured call stands for ten; each sum is rounded to nanoseconds.
+    assert!(values.total.abs_diff(10 * values.sum) <= 10, "{values:?}");
+    let inside = caller.values[0].total - caller.values[0].self_sum.expect("time has it");
+    assert!(inside.abs_diff(values.total) <= 2, "{inside} of {values:?}");
+}
+
+#[perfmark(time, fence)]
+fn fenced(n: u64) -> u64 {
+    black_box(n)
+}
+
+#[test]
+fn a_fenced_mark_counts_like_others() {
+    assert_eq!((0..1_000).map(fenced).sum::<u64>(), 499_500);
+    assert_eq!(counts("fenced"), (1_000, 0, 0, 1_000));
+}

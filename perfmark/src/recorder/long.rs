@@ -192,7 +192,7 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
             planned.set.overhead(planned.n, planned.at, probes)
         };
         let net = counted.wrapping_sub(overhead);
-        let inside = sums.leave(planned.at, net, span.inside);
+        let inside = sums.leave(planned.at, net.wrapping_mul(plan.every.into()), span.inside);
         if unwound {
             continue;
         }

@@ -40,7 +40,7 @@ pub(super) struct Plan {
     /// Of its first events.
     event_cells: [*const EventCells; SHORT],
     pub(super) cells: MarkCells,
-    /// One call in so many is measured.
+    /// One call in so many is measured, and stands for all of them in what the calls around it have inside.
     pub(super) every: u32,
     /// Calls to be skipped until then.
     pub(super) skips: Cell<u32>,
@@ -280,7 +280,8 @@ impl Sums {
         }
     }
 
-    /// Takes note in the slot at `at` that a call ended, which cost so much and began with `before` there; and gives what the calls inside it cost.
+    /// Takes note in the slot at `at` that a call ended, which began with `before` there, and with those that it stands for cost so much; and gives
+    /// what the calls inside it cost.
     #[inline]
     pub(super) fn leave(&self, at: usize, net: u64, before: u64) -> u64 {
         let inside = self.inside[at].get().wrapping_sub(before);

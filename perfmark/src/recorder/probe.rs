@@ -179,7 +179,8 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     // SAFETY: the caller's word.
     let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
     // SAFETY: the caller's word.
-    let (set, cells, mark) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &(*plan).cells) };
+    let (set, cells, mark, every) =
+        unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &(*plan).cells, u64::from((*plan).every)) };
     // SAFETY: the caller's word.
     let slots: [&Slot; N] = unsafe { set.first_slots() };
     // SAFETY: the caller's word.
@@ -228,7 +229,9 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         inside[n] = sums.inside[at].get().wrapping_sub(since[n]);
     }
     for n in 0..N {
-        sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net[n]));
+        // Where no mark skips calls, each stands for itself.
+        let net = if COSTS { net[n].wrapping_mul(every) } else { net[n] };
+        sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net));
     }
     if before != 0 {
         for n in 0..N {

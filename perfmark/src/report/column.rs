@@ -1,6 +1,6 @@
 //! The table's columns: what each shows of a mark's event, and from which width of the report on.
 
-use super::quantity::{Quantity, missing, percent, real, whole};
+use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, whole};
 use crate::snapshot::{Unit, Values};
 
 /// What a row shows: one event of one mark.
@@ -21,11 +21,16 @@ impl Figures<'_> {
     /// As [`of`](Self::of), of one call: marked where it is no larger than the measuring's noise.
     fn call(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
         let value = self.values.and_then(field);
-        self.of(field).near(value.is_some_and(|value| self.is_noise(value as f64)))
+        self.of(field).flagged(NEAR, value.is_some_and(|value| self.is_noise(value as f64)))
     }
 
     fn is_noise(&self, value: f64) -> bool {
         self.values.is_some_and(|values| values.probe.noise > 0 && value <= values.probe.noise as f64)
+    }
+
+    fn total(&self) -> Quantity {
+        let is_estimate = self.values.is_some_and(|values| values.extrapolated);
+        self.of(|values| Some(values.total)).flagged(ESTIMATE, is_estimate)
     }
 
     fn part(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
@@ -34,7 +39,7 @@ impl Figures<'_> {
 
     fn mean(&self) -> Quantity {
         let mean = self.values.and_then(|values| values.mean);
-        mean.map_or_else(missing, |mean| real(mean, self.unit).near(self.is_noise(mean)))
+        mean.map_or_else(missing, |mean| real(mean, self.unit).flagged(NEAR, self.is_noise(mean)))
     }
 }
 
@@ -54,7 +59,7 @@ impl Column {
 pub(super) const CALLS: Column = Column { head: "calls", from: 0, cell: |row| whole(row.calls, Unit::Count) };
 pub(super) const SELF: Column = Column { head: "self", from: 100, cell: |row| row.part(|values| values.self_sum) };
 pub(super) const COLUMNS: [Column; 10] = [
-    Column { head: "total", from: 0, cell: |row| row.of(|values| Some(values.total)) },
+    Column { head: "total", from: 0, cell: |row| row.total() },
     Column { head: "share", from: 0, cell: |row| row.part(|values| Some(values.total)) },
     SELF,
     Column { head: "mean", from: 0, cell: |row| row.mean() },

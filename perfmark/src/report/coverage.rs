@@ -9,6 +9,9 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if shown.is_empty() && mark.calls > 0 {
         parts.push("nothing measured: none of its events is available".to_owned());
     }
+    if mark.skipped > 0 {
+        parts.push(format!("one call in {} measured, as every = {0} has it", exact(mark.every.into())));
+    }
     for (number, what) in [
         (mark.unwound, "ended by a panic, in no figure"),
         (mark.interrupted, "met while perfmark was at work, in no figure"),
@@ -79,6 +82,13 @@ mod tests {
         let both =
             "cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; page-faults: 1 of 1,204 calls scaled";
         assert_eq!(told(&mark).as_deref(), Some(both));
+    }
+
+    #[test]
+    fn a_mark_that_skips_calls_says_so() {
+        let mut mark = Mark { every: 64, skipped: 63, ..mark("m", 64) };
+        mark.values.push(values("cycles", 1, 5));
+        assert_eq!(told(&mark).as_deref(), Some("one call in 64 measured, as every = 64 has it"));
     }
 
     #[test]

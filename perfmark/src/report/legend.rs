@@ -1,6 +1,6 @@
 //! What stands above and below the table: the run, how to read the figures, what is not in them.
 
-use super::quantity::{NEAR, counted, exact, whole};
+use super::quantity::{ESTIMATE, NEAR, counted, exact, whole};
 use super::share::{Shares, is_called};
 use super::text::{clean, shorten, width, wrap};
 use crate::snapshot::{Event, Read, Snapshot, Unit};
@@ -32,6 +32,14 @@ pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
     let mode = if has_counts { " Counts are of user mode only." } else { "" };
     let share = "share: of all that was measured in marks, a mark's marked callees included";
     wrap(out, &format!("{share}{nested}{own}. Sorted by share of {leading}.{mode}"), 0, columns);
+}
+
+/// What the sign before a total means, if there is one.
+pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
+    if has_estimates {
+        let what = "with the calls that were not measured, as if they were like the others";
+        wrap(out, &format!("{ESTIMATE}: {what}."), 0, columns);
+    }
 }
 
 /// What the marks' own measuring cost, as far as it is known.

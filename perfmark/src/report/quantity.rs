@@ -22,12 +22,14 @@ impl fmt::Display for Quantity {
 
 /// What stands before a number that is no larger than the measuring's noise.
 pub(super) const NEAR: char = '~';
+/// What stands before a sum in which calls are that were not measured.
+pub(super) const ESTIMATE: char = '≈';
 
 impl Quantity {
-    /// With that mark, if it `is_noise`.
-    pub(super) fn near(mut self, is_noise: bool) -> Self {
-        if is_noise {
-            self.number.insert(0, NEAR);
+    /// With that sign before it, if `is_so`.
+    pub(super) fn flagged(mut self, sign: char, is_so: bool) -> Self {
+        if is_so {
+            self.number.insert(0, sign);
         }
         self
     }

@@ -16,6 +16,8 @@ pub(super) fn mark(name: &str, calls: u64) -> Mark {
         in_flight: 0,
         unwound: 0,
         interrupted: 0,
+        every: 1,
+        skipped: 0,
         values: Vec::new(),
     }
 }
@@ -35,6 +37,7 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
         unmeasured: 0,
         sum,
         total: sum,
+        extrapolated: false,
         self_sum: (measured > 0).then_some(sum),
         min: percent(50),
         max: percent(4_000),

@@ -4,7 +4,7 @@
 //! mark is one row, with its calls in a column. Columns are as wide as their content; the first one gives way.
 
 use super::column::{CALLS, COLUMNS, Column, Figures, SELF};
-use super::quantity::{NEAR, Quantity, counted};
+use super::quantity::{ESTIMATE, NEAR, Quantity, counted};
 use super::share::Shares;
 use super::text::{clean, push_left, push_right, shorten, width, wrap};
 use super::{coverage, legend, names};
@@ -29,7 +29,8 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize) -> String {
         table.paint(&mut out);
         out.push('\n');
         legend::figures(&mut out, snapshot, &shares, SELF.is_shown(columns), columns);
-        legend::probes(&mut out, snapshot, table.has_noise(), columns);
+        legend::estimates(&mut out, table.has(ESTIMATE), columns);
+        legend::probes(&mut out, snapshot, table.has(NEAR), columns);
     }
     legend::events(&mut out, snapshot, columns);
     legend::never_called(&mut out, snapshot, &labels, columns);
@@ -90,10 +91,10 @@ impl Table {
         self.lines.push(Line::Row { label, cells });
     }
 
-    /// Whether some value is no larger than the measuring's noise.
-    fn has_noise(&self) -> bool {
-        let is_noise = |cell: &Quantity| cell.number.starts_with(NEAR);
-        self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_noise)))
+    /// Whether some value has that sign before it.
+    fn has(&self, sign: char) -> bool {
+        let is_flagged = |cell: &Quantity| cell.number.starts_with(sign);
+        self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_flagged)))
     }
 
     fn paint(&self, out: &mut String) {
