@@ -244,6 +244,16 @@ impl Counter {
         unsafe { self.part.end_unchecked(region) }
     }
 
+    /// Makes a region that was begun here independent of what the counter remembers: it keeps the last eight states of its page, one for each time that
+    /// the kernel touched it and a region was begun after. For regions that stay open while many others are begun inside them.
+    pub fn keep(&self, region: &mut Region) {
+        if self.others.is_none()
+            && let Some(beginning) = self.part.beginning(region)
+        {
+            *region = Region::whole(beginning);
+        }
+    }
+
     /// Remembers what the page says now, because the kernel touched it since, and begins the region; the long way where that does not help.
     // Not #[cold]: this is the way of every region that read(2) alone can measure. Regions go in and out by value: one whose address is given
     // away here would be kept in memory on the short way, too.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::iter;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
 use crate::arena::Arena;
 use crate::events::EventId;
@@ -25,6 +25,8 @@ pub(crate) struct EventCells {
     pub(crate) scaled: AtomicU64,
     /// Calls that ended and were not counted at all.
     pub(crate) unmeasured: AtomicU64,
+    /// Of these, the ones with another call of the same mark around them.
+    pub(crate) unmeasured_nested: AtomicU64,
     pub(crate) event: EventId,
     /// What the probe costs in this event, and how far that varies.
     pub(crate) probe: ProbeCells,
@@ -39,6 +41,8 @@ pub(crate) struct Probe {
     pub(crate) whole: u64,
     /// How far `own` varies: what is left of an empty call, in nine cases of ten.
     pub(crate) noise: u64,
+    /// Whether it could not be measured: then nothing is taken off.
+    pub(crate) is_unknown: bool,
 }
 
 /// The same on one thread.
@@ -47,13 +51,15 @@ pub(crate) struct ProbeCells {
     own: AtomicU64,
     whole: AtomicU64,
     noise: AtomicU64,
+    is_unknown: AtomicBool,
 }
 
 impl ProbeCells {
-    pub(crate) fn set(&self, own: u64, whole: u64, noise: u64) {
-        for (cell, value) in [(&self.own, own), (&self.whole, whole), (&self.noise, noise)] {
+    pub(crate) fn set(&self, probe: Probe) {
+        for (cell, value) in [(&self.own, probe.own), (&self.whole, probe.whole), (&self.noise, probe.noise)] {
             cell.store(value, Relaxed);
         }
+        self.is_unknown.store(probe.is_unknown, Relaxed);
     }
 
     /// The larger of each.
@@ -63,6 +69,7 @@ impl ProbeCells {
             own: larger(&self.own, other.own),
             whole: larger(&self.whole, other.whole),
             noise: larger(&self.noise, other.noise),
+            is_unknown: self.is_unknown.load(Relaxed) || other.is_unknown,
         }
     }
 }
@@ -70,8 +77,26 @@ impl ProbeCells {
 impl EventCells {
     pub(crate) fn new(event: EventId) -> Self {
         let zero = || AtomicU64::new(0);
-        let (nested, inside, scaled, unmeasured) = (zero(), zero(), zero(), zero());
-        Self { values: Cells::new(), nested, inside, scaled, unmeasured, event, probe: ProbeCells::default() }
+        Self {
+            values: Cells::new(),
+            nested: zero(),
+            inside: zero(),
+            scaled: zero(),
+            unmeasured: zero(),
+            unmeasured_nested: zero(),
+            event,
+            probe: ProbeCells::default(),
+        }
+    }
+}
+
+impl EventCells {
+    /// As [`MarkCells::add_unmeasured`], for this event.
+    pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
+        add(&self.unmeasured, calls);
+        if nested {
+            add(&self.unmeasured_nested, calls);
+        }
     }
 }
 
@@ -94,10 +119,10 @@ impl MarkCells {
         Self { events, open: zero(), unwound: zero(), skipped: zero(), mark }
     }
 
-    /// Notes calls that ended and were not counted in any event.
-    pub(crate) fn add_unmeasured(&self, calls: u64) {
+    /// Notes calls that ended and were not counted in any event, and that had other calls of the mark around them if they are `nested`.
+    pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
         for cells in &self.events {
-            add(&cells.unmeasured, calls);
+            cells.add_unmeasured(calls, nested);
         }
     }
 
@@ -117,6 +142,7 @@ impl MarkCells {
             figures.scaled += cells.scaled.load(Relaxed);
             let (nested, inside) = (cells.nested.load(Relaxed), cells.inside.load(Relaxed));
             figures.nested = figures.nested.wrapping_add(nested);
+            figures.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
             figures.inside = figures.inside.wrapping_add(inside);
             figures.probe = cells.probe.max(figures.probe);
             if n == 0 {
@@ -205,6 +231,7 @@ pub(crate) struct Figures {
     pub(crate) values: Frozen,
     pub(crate) scaled: u64,
     pub(crate) nested: u64,
+    pub(crate) unmeasured_nested: u64,
     pub(crate) inside: u64,
     pub(crate) probe: Probe,
 }
@@ -222,6 +249,10 @@ impl Figures {
 
     /// The sum without a part of it, which wraps, as it may be less than nothing.
     fn without(&self, part: u64) -> u128 {
+        // Beyond 64 bits the part is not known.
+        if part == 0 || self.values.sum > u128::from(u64::MAX) {
+            return self.values.sum;
+        }
         #[expect(clippy::cast_possible_truncation, reason = "the low bits")]
         let low = (self.values.sum as u64).wrapping_sub(part);
         // Nearer to the middle than 2^63, as long as the sum is.

@@ -46,6 +46,8 @@ pub(crate) fn snapshot() -> Snapshot {
     snapshot.marks = mark::all().into_iter().map(|mark| figures(mark, &merged, &events, nanoseconds)).collect();
     snapshot.marks.sort_by(|one, two| (&one.file, one.line, &one.path).cmp(&(&two.file, two.line, &two.path)));
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
+    snapshot.notes.extend(figures_with_probes(&merged, &events));
+    snapshot.notes.extend(sums_at_their_end(&snapshot));
     snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.what), entry.truth?)));
     if events.iter().any(|(_, entry)| entry.stands_in) {
         snapshot.notes.push("marks that can have none of the events they ask for record time instead".into());
@@ -94,6 +96,25 @@ fn unreliable(name: &str, truth: Truth) -> Option<String> {
         "{name}: unreliable on this machine: of a loop of {} instructions it counted {counted}",
         truth.executed
     ))
+}
+
+/// The events in which some marks' own cost is not known.
+fn figures_with_probes(merged: &Merged, events: &[(EventId, Entry)]) -> Option<String> {
+    let figures = || merged.marks.values().flat_map(|totals| &totals.events);
+    let is_unknown = |id: EventId| figures().any(|(event, figures)| *event == id && figures.probe.is_unknown);
+    let names: Vec<String> =
+        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| name(&entry.what)).collect();
+    (!names.is_empty()).then(|| {
+        let why = "could not be measured, as other events held the counters: it is in figures of marks that have them";
+        format!("what a mark itself costs in {} {why}", names.join(", "))
+    })
+}
+
+/// Marks whose sums are more than can be told.
+fn sums_at_their_end(snapshot: &Snapshot) -> Option<String> {
+    let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == u64::MAX);
+    let names: Vec<&str> = snapshot.marks.iter().filter(is_full).map(|mark| mark.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("sums stop at {}, and are more: {}", u64::MAX, names.join(", ")))
 }
 
 /// What only some of the threads had to do without.
@@ -152,19 +173,25 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
     let quantile = |numerator, denominator| frozen.quantile(numerator, denominator).map(unit);
     let sum = sum_unit(frozen.sum);
     let unmeasured = calls.saturating_sub(frozen.count + totals.unwound + totals.skipped);
-    // Of a recursive function the outermost calls hold the others, measured or not.
-    let missing = if figures.nested == 0 { unmeasured + totals.skipped } else { totals.skipped };
-    let extrapolated = frozen.count > 0 && missing > 0;
-    let all = u128::from(frozen.count + missing);
-    let of_all = |sum: u128| if extrapolated { sum.saturating_mul(all) / u128::from(frozen.count) } else { sum };
+    let missing = unmeasured + totals.skipped;
+    // With those that are missing, if they are like the others.
+    let of_all = |sum: u128| {
+        let count = u128::from(frozen.count);
+        if count == 0 { sum } else { sum.saturating_mul(count + u128::from(missing)) / count }
+    };
+    // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
+    let is_recursive = figures.nested != 0 || figures.unmeasured_nested != 0;
+    let missing_outermost = if is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
+    let total = if is_recursive && totals.skipped == 0 { figures.total() } else { of_all(figures.total()) };
     Values {
         event,
         measured: frozen.count,
         scaled: figures.scaled,
         unmeasured,
         sum,
-        total: sum_unit(of_all(figures.total())),
-        extrapolated,
+        total: sum_unit(total),
+        missing_outermost,
+        extrapolated: missing > 0,
         self_sum: Some(sum_unit(of_all(figures.own()))),
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),

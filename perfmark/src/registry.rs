@@ -74,7 +74,9 @@ impl Registry {
     pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
         let mut threads = self.lock();
         for mark in cells.iter() {
-            mark.add_unmeasured(mark.open.swap(0, Relaxed));
+            let open = mark.open.swap(0, Relaxed);
+            mark.add_unmeasured(open.min(1), false);
+            mark.add_unmeasured(open.saturating_sub(1), true);
         }
         threads.retired.add(cells);
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));

@@ -112,6 +112,8 @@ pub struct Values {
     pub sum: u64,
     /// The sum over the calls that had no other call of the same mark around them: recursion counts once.
     pub total: u64,
+    /// Of `unmeasured`, the outermost calls of a recursive function: `total` lacks them, and all that they held.
+    pub missing_outermost: u64,
     /// Whether `total` and `self_sum` are estimates: calls that were unmeasured or skipped are in them as if they were like the measured ones.
     pub extrapolated: bool,
     /// The sum without what marked calls inside these calls cost.

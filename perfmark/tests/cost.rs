@@ -95,14 +95,14 @@ fn a_mark_costs_what_it_did() {
         std::thread::spawn(both).join().expect("does not panic")
     };
     let costs = [
-        ("time", alone(time) - bare, 109),
-        ("one event", alone(one) - bare, 134),
-        ("two events", alone(two) - bare, 175),
-        ("four events", alone(four) - bare, 268),
-        ("parent and child of two events", alone(parent) - bare_parent, 393),
-        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 203),
-        ("two events, every = 50", alone(every_50) - bare, 60),
-        ("two events, fence", alone(fenced) - bare, 189),
+        ("time", alone(time) - bare, 110),
+        ("one event", alone(one) - bare, 136),
+        ("two events", alone(two) - bare, 179),
+        ("four events", alone(four) - bare, 276),
+        ("parent and child of two events", alone(parent) - bare_parent, 401),
+        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 209),
+        ("two events, every = 50", alone(every_50) - bare, 81),
+        ("two events, fence", alone(fenced) - bare, 193),
         ("switched off", switched_off() - bare, 10),
     ];
     let mut told = String::new();

@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use perfmark::{Read, perfmark, snapshot};
+use perfmark::{Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, known_loop};
 
 fn main() {
@@ -20,6 +20,8 @@ fn main() {
             ("promise_2_a_marked_loop_shows_its_own_instructions", promise_2_a_marked_loop_shows_its_own_instructions),
             ("promise_2_a_caller_does_not_see_its_callees_probes", promise_2_a_caller_does_not_see_its_callees_probes),
             ("promise_2_nor_where_these_have_other_events", promise_2_nor_where_these_have_other_events),
+            ("promise_2_nor_those_of_callees_that_are_inlined", promise_2_nor_those_of_callees_that_are_inlined),
+            ("a_skipped_call_is_taken_for_one_like_the_last", a_skipped_call_is_taken_for_one_like_the_last),
             (
                 "promise_3_a_tree_of_calls_shows_what_it_does_unmarked",
                 promise_3_a_tree_of_calls_shows_what_it_does_unmarked,
@@ -193,6 +195,93 @@ fn promise_2_nor_where_these_have_other_events() {
     }
 }
 
+#[perfmark(instructions)]
+fn caller_of_inlined() {
+    (0..CHILDREN).for_each(|n| _ = std::hint::black_box(inlined(n)));
+}
+
+#[perfmark(instructions)]
+fn caller_of_plain() {
+    (0..CHILDREN).for_each(|n| _ = std::hint::black_box(plain(n)));
+}
+
+#[perfmark(instructions)]
+#[inline(always)]
+fn inlined(n: u64) -> u64 {
+    std::hint::black_box(n * 3)
+}
+
+#[inline(always)]
+fn plain(n: u64) -> u64 {
+    std::hint::black_box(n * 3)
+}
+
+#[perfmark(instructions)]
+fn with<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+fn promise_2_nor_those_of_callees_that_are_inlined() {
+    inlined(1);
+    (0..5).for_each(|_| caller_of_inlined());
+    (0..5).for_each(|_| caller_of_plain());
+    let least = |name| instructions(name).min.expect("measured");
+    let (marked, unmarked) = (least("caller_of_inlined"), least("caller_of_plain"));
+    println!(
+        "a caller of {CHILDREN}: {marked} instructions with marked callees inside it, {unmarked} with unmarked ones"
+    );
+    if !cfg!(debug_assertions) {
+        assert!(marked.abs_diff(unmarked) <= 6 * CHILDREN, "{marked} {unmarked}");
+    }
+    // A call's first value may be less than nothing.
+    std::thread::spawn(|| {
+        loop_10();
+        (0..3).for_each(|n| assert_eq!(with(|| with(|| n)), n));
+    })
+    .join()
+    .expect("does not panic");
+    assert_eq!(instructions("with").measured, 6);
+}
+
+#[perfmark(instructions)]
+fn caller_of_sampled() {
+    (0..CHILDREN).for_each(|_| sampled());
+}
+
+/// One call in seven, of which each has a call inside that is always measured.
+#[perfmark(instructions, every = 7)]
+#[inline(never)]
+fn sampled() {
+    let _ = known_loop(50);
+    inside_of_sampled();
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn inside_of_sampled() {
+    let _ = known_loop(500);
+}
+
+fn a_skipped_call_is_taken_for_one_like_the_last() {
+    sampled();
+    (0..6).for_each(|_| caller_of_sampled());
+    let [caller, sampled, inside] = ["caller_of_sampled", "sampled", "inside_of_sampled"].map(instructions);
+    let own = |values: &Values| values.self_sum.expect("told");
+    println!(
+        "6,000 calls: themselves {} a call of 5, {} of 101 and {} of 1,001 instructions; in all {} of 1,102",
+        own(&caller) / 6_000,
+        own(&sampled) / 6_001,
+        own(&inside) / 6_001,
+        sampled.total / 6_001,
+    );
+    assert!(sampled.extrapolated && !inside.extrapolated);
+    if !cfg!(debug_assertions) {
+        for (told, truth) in [(own(&caller), 7), (own(&sampled), 105), (own(&inside), 1_001), (sampled.total, 1_106)] {
+            assert!((told / 6_000).abs_diff(truth) <= 6, "{told} {truth}");
+        }
+    }
+}
+
 macro_rules! tree {
     ($($(#[$mark:meta])? $name:ident)*) => {
         $(
@@ -227,7 +316,8 @@ fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
     if !cfg!(debug_assertions) {
         assert!(calls.total <= root.sum + 1_000 && parts.abs_diff(root.sum) <= root.sum / 100);
         // The compiler makes another function of a marked one: it saves registers, and does not turn the second call into a loop.
-        assert!(root.sum.abs_diff(plain.sum) <= 8 * calls.measured, "{} {}", root.sum, plain.sum);
+        // A call inside another of its mark costs some instructions more than the one that its probe was measured by.
+        assert!(root.sum.abs_diff(plain.sum) <= 9 * calls.measured, "{} {}", root.sum, plain.sum);
     }
 }
 

@@ -39,7 +39,7 @@ impl Cells {
         }
     }
 
-    /// Whether the value is between the smallest and the largest until now. For the thread that owns these cells.
+    /// Whether the value, which is not [`NOTHING`], is between the smallest and the largest until now. For the thread that owns these cells.
     #[inline]
     pub(crate) fn spans(&self, value: u64) -> bool {
         // SAFETY: this thread alone writes them, so that it may read them together.
@@ -64,12 +64,12 @@ impl Cells {
     /// The bucket of any value; None where there is no memory for it. Only the thread that owns these cells may call it, always with the same
     /// arena, which outlives them.
     pub(crate) fn grow(&self, value: u64, arena: &Arena) -> Option<Bucket<'_>> {
+        // One less than the largest there is: `NOTHING` is none, and no count of anything comes near.
+        let value = value.min(NOTHING - 1);
         if self.spans(value) {
             // SAFETY: they do.
             return Some(unsafe { self.bucket(value) });
         }
-        // One less than the largest there is: `NOTHING` is none, and no count of anything comes near.
-        let value = value.min(NOTHING - 1);
         let (min, max) = self.range().map_or((value, value), |(min, max)| (min.min(value), max.max(value)));
         for row in bucket::row(max)..=bucket::row(min) {
             if self.rows[row].load(Relaxed).is_null() {
@@ -89,7 +89,6 @@ impl Cells {
     /// The smallest and the largest value; None before the first.
     fn range(&self) -> Option<(u64, u64)> {
         let (min, span) = (self.min.load(Relaxed), self.span.load(Relaxed));
-        // Another thread may see the one before it is changed and the other after.
         (min != NOTHING).then(|| (min, min.saturating_add(span)))
     }
 
@@ -119,11 +118,24 @@ impl Cells {
     /// Adds what is here to `frozen`.
     pub(crate) fn add_to(&self, frozen: &mut Frozen) {
         let mut near = 0;
-        for (row, place, count) in self.counts() {
-            near += u128::from(*bucket::values(row, place).start()) * u128::from(count);
+        let (mut lowest, mut highest) = (None, None);
+        // The rows of the largest values first.
+        for (row, place, count) in self.counts().filter(|(.., count)| *count > 0) {
+            let values = bucket::values(row, place);
+            near += u128::from(*values.start()) * u128::from(count);
             frozen.add_bucket(row, place, count);
+            if highest.as_ref().is_none_or(|(of, _)| *of == row) {
+                highest = Some((row, values.clone()));
+            }
+            if lowest.as_ref().is_none_or(|(of, _)| *of != row) {
+                lowest = Some((row, values));
+            }
         }
-        frozen.add_totals(whole(self.sum.load(Relaxed), near), self.range());
+        // The owner may be about to change them: then they are known as well as the bucket.
+        let range = self.range().zip(lowest.zip(highest)).map(|((min, max), ((_, lowest), (_, highest)))| {
+            (min.clamp(*lowest.start(), *lowest.end()), max.clamp(*highest.start(), *highest.end()))
+        });
+        frozen.add_totals(whole(self.sum.load(Relaxed), near), range);
     }
 }
 

@@ -112,7 +112,7 @@ fn prepare(
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
         let plan = Plan::new(MarkCells::new(mark, cells), set, mark.every);
         plan.bind(books.slots.len());
-        plan.tell(&set.cost.borrow());
+        plan.tell();
         let plan = books.cells.add(plan);
         books.plans.push(plan);
         plan
@@ -209,16 +209,17 @@ fn bind(thread: &Thread, memory: NonNull<Recorder>, set: usize) {
     let nothing = Cost::nothing(&key);
     // What is measured is what nothing was taken off.
     set.apply(&nothing);
-    let cost = calibrate::known(&key).or_else(|| calibrate(thread, memory, set, &key)).unwrap_or(nothing);
-    set.apply(&cost);
+    // Where other events hold the counters it is tried again at the next first call.
+    let cost = calibrate::known(&key).or_else(|| calibrate(thread, memory, set, &key));
+    set.apply(cost.as_ref().unwrap_or(&nothing));
+    set.key.replace(cost.is_some().then_some(key));
+    set.cost.replace(cost);
     for plan in books.plans().filter(|plan| ptr::eq(plan.set(), &raw const **set)) {
         plan.bind(slots.len());
-        plan.tell(&cost);
+        plan.tell();
         // SAFETY: this thread's, which nobody else uses while the thread does its own work.
         unsafe { &mut *memory.as_ptr() }.place(plan.cells.mark.place() as usize, plan);
     }
-    set.cost.replace(cost);
-    set.key.replace(Some(key));
 }
 
 /// What the probe of a set costs on this thread: measured on a recorder beside the thread's own, so that nothing of the program's is touched.

@@ -6,8 +6,8 @@ use std::thread::panicking;
 
 use perfmark_rdpmc::Delta;
 
-use super::frames::{Frame, Header, Inside, NO_FRAME, PANICKING, SERIAL, SLOW, Span, Token};
-use super::plan::{Ends, Plan, Planned, shown};
+use super::frames::{Frame, Header, Inside, NO_FRAME, PANICKING, SERIAL, SLOW, Stack, Token};
+use super::plan::{Ends, Plan, shown};
 use super::sources::SLOTS;
 use super::thread::{Call, Recorder, put_back};
 use crate::histogram::add;
@@ -27,7 +27,7 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), &plan_.cells);
     if stack.is_full(events) {
         // Deeper than the stack: counted, and unmeasured.
-        cells.add_unmeasured(1);
+        cells.add_unmeasured(1, cells.open.load(Relaxed) > 0);
         // SAFETY: the caller's word.
         return unsafe { put_back(recorder, NO_FRAME) };
     }
@@ -42,16 +42,24 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     if recorder_.keeps_costs() {
         recorder_.sums.pay::<SLOTS>(&plan_.set().costs.whole);
     }
-    let (stack, sums) = (&recorder_.stack, &recorder_.sums);
+    let (stack, sums) = (&mut recorder_.stack, &recorder_.sums);
     // SAFETY: the frame is open, and its spans are no one else's.
     for (planned, span) in unsafe { frame.events() } {
         (span.inside, span.cost) = (sums.inside[planned.at].get(), sums.cost[planned.at].get());
     }
+    let (mut is_short, mut is_touched) = (true, false);
     // SAFETY: as above.
-    let is_short = |(planned, span): (Planned<'_>, &mut Span)| planned.begin(span);
+    for (planned, span) in unsafe { frame.events() } {
+        let is_begun = planned.begin(span);
+        is_short &= is_begun;
+        is_touched |= !is_begun && !planned.slot().is_kernels();
+    }
     // SAFETY: as above.
     unsafe {
-        if !frame.events().all(is_short) {
+        if is_touched {
+            keep(stack);
+        }
+        if !is_short {
             look(frame);
             read(frame);
         }
@@ -75,6 +83,8 @@ pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> 
     let (stack, sums, plan_) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, &*plan) };
     let serial = stack.serial;
     if let Some(frame) = stack.innermost() {
+        // SAFETY: frames on the stack, which are at nothing else.
+        unsafe { keep(stack) };
         // SAFETY: the caller's word.
         if unsafe { look(frame) } {
             stack.end = frame.spans;
@@ -89,6 +99,22 @@ pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> 
     add(&plan_.cells.open, 1);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, serial) }
+}
+
+/// Lets the calls around the innermost one not depend on what its counters remember: that is little, and the calls may be long.
+///
+/// # Safety
+///
+/// Nothing else refers to the stack's frames.
+unsafe fn keep(stack: &mut Stack) {
+    for frame in stack.iter().skip(1) {
+        // SAFETY: the caller's word.
+        for (planned, span) in unsafe { frame.events() } {
+            if let Some(counter) = planned.slot().counter() {
+                counter.keep(&mut span.region);
+            }
+        }
+    }
 }
 
 /// Looks at the counters' pages, and begins with what they say now. Whether all can be read the short way from now on.
@@ -169,6 +195,7 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     let unwound = panicking && header.serial & PANICKING == 0;
     let (probes, keeps_costs) = (Inside::of(&recorder.stack, header), recorder.keeps_costs());
     let sums = &recorder.sums;
+    let is_nested = header.before != 0;
     cells.open.store(header.before, Relaxed);
     // SAFETY: the caller's word. The first event last: who sees a call there sees it in all.
     for (planned, span) in unsafe { frame.events() }.rev() {
@@ -179,7 +206,7 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
             Some(Delta::Unmeasured) | None => {
                 // What was measured inside stays inside of the call around.
                 if !unwound {
-                    add(&cells.unmeasured, 1);
+                    cells.add_unmeasured(1, is_nested);
                 }
                 continue;
             }
@@ -192,17 +219,18 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
             planned.set.overhead(planned.n, planned.at, probes)
         };
         let net = counted.wrapping_sub(overhead);
-        let inside = sums.leave(planned.at, net.wrapping_mul(plan.every.into()), span.inside);
+        let inside = sums.leave(planned.at, net, span.inside);
+        plan.last[planned.n].set(net.wrapping_sub(inside));
         if unwound {
             continue;
         }
         // Where there is no memory for the histogram to grow the call is unmeasured.
         let Some(bucket) = cells.values.grow(shown(net), recorder.arena()) else {
-            add(&cells.unmeasured, 1);
+            cells.add_unmeasured(1, is_nested);
             continue;
         };
         add(&cells.inside, inside);
-        if header.before != 0 {
+        if is_nested {
             add(&cells.nested, net);
         }
         if is_scaled {
@@ -251,7 +279,7 @@ pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
             // SAFETY: frames and plans live as long as the recorder.
             let (cells, before) = unsafe { (&(*(*frame.header).plan).cells, (*frame.header).before) };
             cells.open.store(before, Relaxed);
-            cells.add_unmeasured(1);
+            cells.add_unmeasured(1, before > 0);
             stack.end = frame.spans;
         }
     }

@@ -63,6 +63,11 @@ unsafe fn begin_every<const PAID: usize>(recorder: *mut Recorder, plan: *const P
     plan_.skips.set(skips);
     add(&plan_.cells.skipped, 1);
     sums.pay::<PAID>(&plan_.set().costs.skip);
+    // So much of the calls around it is the mark's.
+    for (planned, last) in plan_.set().events().zip(&plan_.last) {
+        let inside = &sums.inside[planned.at];
+        inside.set(inside.get().wrapping_add(last.get()));
+    }
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) }
 }

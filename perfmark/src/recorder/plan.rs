@@ -11,7 +11,7 @@ use super::frames::{Header, Inside, Span};
 use super::sources::{SLOTS, Slot, Slots};
 use super::thread::{Call, Recorder};
 use super::{long, options, probe};
-use crate::cells::{EventCells, Holds, MarkCells};
+use crate::cells::{EventCells, Holds, MarkCells, Probe};
 
 /// Begins a call. The recorder is this thread's, taken, and put back at last.
 pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
@@ -40,7 +40,9 @@ pub(super) struct Plan {
     /// Of its first events.
     event_cells: [*const EventCells; SHORT],
     pub(super) cells: MarkCells,
-    /// One call in so many is measured, and stands for all of them in what the calls around it have inside.
+    /// What the call measured last cost by itself, in each event: so much is a skipped one taken for.
+    pub(super) last: [Cell<u64>; SLOTS],
+    /// One call in so many is measured.
     pub(super) every: u32,
     /// Calls to be skipped until then.
     pub(super) skips: Cell<u32>,
@@ -61,7 +63,15 @@ impl Plan {
     /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
     pub(super) fn new(cells: MarkCells, set: &Set, every: u32) -> Self {
         let event_cells = array::from_fn(|n| cells.events.get(n).map_or(ptr::null(), ptr::from_ref));
-        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, every, skips: Cell::new(0) }
+        Self {
+            ends: Cell::new(set.measured.get()),
+            set,
+            event_cells,
+            cells,
+            last: [const { Cell::new(0) }; SLOTS],
+            every,
+            skips: Cell::new(0),
+        }
     }
 
     /// Binds what its ends do, as its set has it, on a thread of so many slots.
@@ -87,10 +97,19 @@ impl Plan {
         array::from_fn(|n| unsafe { &*self.event_cells[n] })
     }
 
-    /// Takes note of what its probe costs.
-    pub(super) fn tell(&self, cost: &Cost) {
+    /// Takes note of what its probe costs, as far as its set knows.
+    pub(super) fn tell(&self) {
+        let cost = self.set().cost.borrow();
         for (planned, cells) in self.set().events().zip(&self.cells.events) {
-            cells.probe.set(cost.own[planned.n], cost.whole[planned.at], cost.noise[planned.n]);
+            cells.probe.set(match &*cost {
+                Some(cost) => Probe {
+                    own: cost.own[planned.n],
+                    whole: cost.whole[planned.at],
+                    noise: cost.noise[planned.n],
+                    is_unknown: false,
+                },
+                None => Probe { is_unknown: true, ..Probe::default() },
+            });
         }
     }
 }
@@ -114,7 +133,7 @@ pub(super) struct Set {
     /// The same with fences, if it has them.
     pub(super) measured: Cell<Ends>,
     /// All that is known of what its probes cost, and on what it depends; none before it is measured.
-    pub(super) cost: RefCell<Cost>,
+    pub(super) cost: RefCell<Option<Cost>>,
     pub(super) key: RefCell<Option<Key>>,
 }
 
@@ -280,8 +299,7 @@ impl Sums {
         }
     }
 
-    /// Takes note in the slot at `at` that a call ended, which began with `before` there, and with those that it stands for cost so much; and gives
-    /// what the calls inside it cost.
+    /// Takes note in the slot at `at` that a call ended, which cost so much and began with `before` there; and gives what the calls inside it cost.
     #[inline]
     pub(super) fn leave(&self, at: usize, net: u64, before: u64) -> u64 {
         let inside = self.inside[at].get().wrapping_sub(before);

@@ -179,8 +179,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     // SAFETY: the caller's word.
     let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
     // SAFETY: the caller's word.
-    let (set, cells, mark, every) =
-        unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &(*plan).cells, u64::from((*plan).every)) };
+    let (set, cells, plan_) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &*plan) };
     // SAFETY: the caller's word.
     let slots: [&Slot; N] = unsafe { set.first_slots() };
     // SAFETY: the caller's word.
@@ -207,12 +206,10 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
             None => return unsafe { long::end(recorder, header) },
         }
     }
-    // Counters repeat: less than nothing is rare enough for the long way.
-    let shown = |n: usize, net: u64| if TIMED && n == 0 { shown(net) } else { net };
     let mut net = [0; N];
     for n in 0..N {
         net[n] = counted[n].wrapping_sub(overhead[n]);
-        if !cells[n].values.spans(shown(n, net[n])) {
+        if !cells[n].values.spans(shown(net[n])) {
             for (span, counted) in spans.iter_mut().zip(counted) {
                 span.value = counted;
             }
@@ -220,7 +217,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
             return unsafe { long::end_from(recorder, header, true) };
         }
     }
-    mark.open.store(before, Relaxed);
+    plan_.cells.open.store(before, Relaxed);
     // Loaded and stored together, so that they are in pairs.
     let (mut since, mut inside) = ([0; N], [0; N]);
     for n in 0..N {
@@ -229,9 +226,11 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         inside[n] = sums.inside[at].get().wrapping_sub(since[n]);
     }
     for n in 0..N {
-        // Where no mark skips calls, each stands for itself.
-        let net = if COSTS { net[n].wrapping_mul(every) } else { net[n] };
-        sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net));
+        sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net[n]));
+        // Where no mark skips calls, nobody looks at it.
+        if COSTS {
+            plan_.last[n].set(net[n].wrapping_sub(inside[n]));
+        }
     }
     if before != 0 {
         for n in 0..N {
@@ -245,7 +244,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         }
         cells[n].values.add_to_sum(net[n]);
         // SAFETY: as was just seen.
-        let bucket = unsafe { cells[n].values.bucket(shown(n, net[n])) };
+        let bucket = unsafe { cells[n].values.bucket(shown(net[n])) };
         if n > 0 { bucket.add() } else { bucket.publish() }
     }
     stack.end = frame.spans;

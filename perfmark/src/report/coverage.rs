@@ -9,6 +9,9 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if shown.is_empty() && mark.calls > 0 {
         parts.push("nothing measured: none of its events is available".to_owned());
     }
+    if let Some(lacks) = shown.iter().map(|values| values.missing_outermost).max().filter(|&calls| calls > 0) {
+        parts.push(format!("totals lack {} that had the others of this recursive function inside", calls(lacks)));
+    }
     if mark.skipped > 0 {
         parts.push(format!("one call in {} measured, as every = {0} has it", exact(mark.every.into())));
     }
@@ -81,6 +84,14 @@ mod tests {
         mark.values.push(lacking("page-faults", 0, 1));
         let both =
             "cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; page-faults: 1 of 1,204 calls scaled";
+        assert_eq!(told(&mark).as_deref(), Some(both));
+    }
+
+    #[test]
+    fn a_recursive_mark_whose_outermost_calls_are_unmeasured_says_so() {
+        let mut mark = mark("m", 9);
+        mark.values.push(Values { missing_outermost: 2, ..lacking("cycles", 3, 0) });
+        let both = "3 of 9 calls unmeasured; totals lack 2 calls that had the others of this recursive function inside";
         assert_eq!(told(&mark).as_deref(), Some(both));
     }
 

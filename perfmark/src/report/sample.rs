@@ -37,6 +37,7 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
         unmeasured: 0,
         sum,
         total: sum,
+        missing_outermost: 0,
         extrapolated: false,
         self_sum: (measured > 0).then_some(sum),
         min: percent(50),
