@@ -1,6 +1,7 @@
 //! What a mark and a reading cost: see the benchmarks of this package.
 
 pub mod table;
+pub mod process;
 pub mod record;
 
 use perfmark_rdpmc::clock::ticks;

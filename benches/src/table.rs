@@ -23,8 +23,9 @@ impl Row {
     }
 }
 
-/// Median, and first and third quartile.
-fn spread(samples: &[f64]) -> Option<[f64; 3]> {
+/// Median, and first and third quartile; None where there are no samples.
+#[must_use]
+pub fn spread(samples: &[f64]) -> Option<[f64; 3]> {
     let mut sorted: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     let at = |quarter: usize| Some(*sorted.get(sorted.len().checked_sub(1)? * quarter / 4)?);

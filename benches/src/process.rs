@@ -1,0 +1,71 @@
+//! What a process takes: its private memory, its start and its end.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
+
+use perfmark_rdpmc::clock::ticks;
+
+/// Private memory of this process in KiB; None where the system does not tell it.
+///
+/// It is `Anonymous` of all mappings together (proc(5)): `RssAnon` is the same, but each processor keeps up to 32 pages or more of it to itself.
+#[must_use]
+pub fn private_memory() -> Option<u64> {
+    let all = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    all.lines().find_map(|line| line.strip_prefix("Anonymous:"))?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// What a child process took.
+#[derive(Clone, Copy, Debug)]
+pub struct Child {
+    /// Ticks from before it was made until it was in `main`.
+    pub start: u64,
+    /// Its private memory then, in KiB.
+    pub memory: u64,
+    /// Ticks that a snapshot took.
+    pub snapshot: u64,
+    /// Ticks from the end of `main`, with the report, until it was gone.
+    pub end: u64,
+}
+
+/// The argument that makes a program such a child.
+const CHILD: &str = "--child";
+
+impl Child {
+    /// Runs a program that [answers](answer).
+    ///
+    /// # Errors
+    ///
+    /// Where it does not run, or says something else.
+    pub fn run(program: impl AsRef<OsStr>) -> io::Result<Self> {
+        let before = ticks();
+        let child =
+            Command::new(program).arg(CHILD).env_clear().stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let output = child.wait_with_output()?;
+        let after = ticks();
+        let answer = String::from_utf8_lossy(&output.stdout);
+        let figures: Vec<u64> = answer.split_whitespace().filter_map(|figure| figure.parse().ok()).collect();
+        match figures[..] {
+            [start, memory, snapshot, end] if output.status.success() => {
+                Ok(Self { start: start.saturating_sub(before), memory, snapshot, end: after.saturating_sub(end) })
+            }
+            _ => Err(io::Error::other(format!("the child: {}, said {answer:?}", output.status))),
+        }
+    }
+}
+
+/// Answers the parent where this process is a child; to be called first in `main`. False where it is none.
+#[must_use]
+pub fn answer() -> bool {
+    let start = ticks();
+    let memory = private_memory().unwrap_or(0);
+    if env::args_os().nth(1).is_none_or(|argument| argument != CHILD) {
+        return false;
+    }
+    let before = ticks();
+    let marks = perfmark::snapshot().marks.len();
+    let snapshot = ticks() - before;
+    std::hint::black_box(marks);
+    println!("{start} {memory} {snapshot} {}", ticks());
+    true
+}
