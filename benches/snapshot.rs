@@ -1,0 +1,167 @@
+//! Two busy threads, while a third takes a snapshot every 100 ms: how much slower they are than while it only sleeps.
+//!
+//! `cargo bench -p benches --bench snapshot` runs rounds of 100 ms in pairs, one with a snapshot and one without, in alternating order, and tells the
+//! ratio of the calls made. By the wall clock that is mostly about what else the machine does, so what can fail is the ratio of the calls made in a
+//! second of the busy threads' own CPU time; less what the snapshot's own CPU time takes from them, where there is no third processor.
+//!
+//! It fails where the median of these ratios is below 0.99 with a confidence of 97.5 %: where so many of them are that chance does not explain it.
+
+use std::hint::{black_box, spin_loop};
+use std::mem::zeroed;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use benches::table::spread;
+use perfmark::perfmark;
+
+/// Functions that take as long as they are told, each with its mark.
+macro_rules! marked {
+    ($($name:ident)*) => {
+        $(#[perfmark(time)]
+        #[inline(never)]
+        fn $name(turns: u64) {
+            (0..turns).for_each(|_| spin_loop());
+        })*
+        const MARKED: &[fn(u64)] = &[$($name),*];
+    };
+}
+marked! { m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 m10 m11 m12 m13 m14 m15 m16 m17 m18 m19 }
+
+const PERIOD: Duration = Duration::from_millis(100);
+const PAIRS: usize = 80;
+const LIMIT: f64 = 0.99;
+const BUSY: usize = 2;
+/// In the round's place: no more rounds.
+const STOP: usize = usize::MAX;
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    // SAFETY: zeroes are a time, and the kernel writes one.
+    let time = unsafe {
+        let mut time: libc::timespec = zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        time
+    };
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+/// Calls made by a busy thread in a round, and the CPU time that they took.
+type Made = (u64, Duration);
+
+/// Calls every mark over and over, and tells at the end of each round what it has done in it.
+fn work(round: &AtomicUsize, told: &Sender<Made>) {
+    let (mut current, mut calls, mut began, mut batch) = (round.load(Relaxed), 0, cpu_time(), 0_u64);
+    while current != STOP {
+        batch += 1;
+        // Each octave has half as many calls as the one below.
+        let turns = 1 << batch.trailing_zeros().min(10);
+        for marked in MARKED {
+            marked(black_box(turns));
+        }
+        calls += MARKED.len() as u64;
+        let now = round.load(Relaxed);
+        if now != current {
+            let ended = cpu_time();
+            // After the last round nobody listens.
+            _ = told.send((calls, ended.saturating_sub(began)));
+            (current, calls, began) = (now, 0, cpu_time());
+        }
+    }
+}
+
+/// A round as the third thread sees it.
+struct Round {
+    /// Calls a second by the wall clock, and by the busy threads' CPU time.
+    by_wall: f64,
+    by_cpu: f64,
+    /// What the snapshot took, on the wall clock and of CPU time.
+    snapshot: [Duration; 2],
+}
+
+fn round(number: &AtomicUsize, made: &[Receiver<Made>; BUSY], with_snapshot: bool) -> Round {
+    let (began, before) = (Instant::now(), cpu_time());
+    if with_snapshot {
+        black_box(perfmark::snapshot());
+    }
+    let snapshot = [began.elapsed(), cpu_time().saturating_sub(before)];
+    thread::sleep(PERIOD.saturating_sub(began.elapsed()));
+    let elapsed = began.elapsed();
+    number.fetch_add(1, Relaxed);
+    let made = made.each_ref().map(|made| made.recv().expect("it tells at each round's end"));
+    let by_wall = made.iter().map(|(calls, _)| *calls as f64).sum::<f64>() / elapsed.as_secs_f64();
+    let by_cpu = made.iter().map(|(calls, time)| *calls as f64 / time.as_secs_f64()).sum();
+    Round { by_wall, by_cpu, snapshot }
+}
+
+/// The ratios' median lies between these with a confidence of 95 %: each ratio is above it or below it like the toss of a coin.
+fn confidence(ratios: &[f64]) -> [f64; 2] {
+    let mut sorted = ratios.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    // 1.96 standard deviations of the number of heads.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+    let off = (0.98 * (count as f64).sqrt()).ceil() as usize;
+    let first = (count / 2).saturating_sub(off);
+    [sorted[first], sorted[count - 1 - first]]
+}
+
+fn cell(samples: &[f64], digits: usize) -> String {
+    let [median, low, high] = spread(samples).unwrap_or([f64::NAN; 3]);
+    format!("{median:.digits$} ({low:.digits$} to {high:.digits$})")
+}
+
+fn main() -> ExitCode {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    if processors < BUSY {
+        println!("skipped: two threads are not busy together on one processor");
+        return ExitCode::SUCCESS;
+    }
+    let number = &AtomicUsize::new(0);
+    let pairs: Vec<[Round; 2]> = thread::scope(|scope| {
+        let made = [(); BUSY].map(|()| {
+            let (told, made) = channel();
+            scope.spawn(move || work(number, &told));
+            made
+        });
+        // What first calls and a first snapshot set up.
+        round(number, &made, true);
+        let pairs = (0..PAIRS).map(|pair| {
+            // Which is first changes from pair to pair.
+            let first = round(number, &made, pair % 2 == 0);
+            let second = round(number, &made, pair % 2 == 1);
+            if pair % 2 == 0 { [first, second] } else { [second, first] }
+        });
+        let pairs = pairs.collect();
+        number.store(STOP, Relaxed);
+        pairs
+    });
+    let of = |figure: &dyn Fn(&[Round; 2]) -> f64| pairs.iter().map(figure).collect::<Vec<f64>>();
+    let in_us = |time: Duration| time.as_secs_f64() * 1e6;
+    // Of the time that the busy threads could have had.
+    let taken = |with: &Round| {
+        if processors > BUSY { 0.0 } else { with.snapshot[1].as_secs_f64() / PERIOD.as_secs_f64() / BUSY as f64 }
+    };
+    let by_wall = of(&|[with, without]| with.by_wall / without.by_wall);
+    let by_cpu = of(&|[with, without]| with.by_cpu / without.by_cpu * (1.0 - taken(with)));
+    println!(
+        "{BUSY} busy threads, {} marks, {processors} processors; medians (quartiles) of {PAIRS} pairs of rounds",
+        MARKED.len()
+    );
+    println!("calls without snapshots, M/s of wall time    {}", cell(&of(&|[_, without]| without.by_wall / 1e6), 2));
+    println!("a snapshot, µs of wall time                  {}", cell(&of(&|[with, _]| in_us(with.snapshot[0])), 0));
+    println!("a snapshot, µs of CPU time                   {}", cell(&of(&|[with, _]| in_us(with.snapshot[1])), 0));
+    println!("calls with a snapshot every {PERIOD:?}, to those without");
+    println!("  by wall time                               {}", cell(&by_wall, 4));
+    println!("  by CPU time, less the snapshot's           {}", cell(&by_cpu, 4));
+    let [least, most] = confidence(&by_cpu);
+    println!("  the median of the latter is {least:.4} to {most:.4} with a confidence of 95 %");
+    if most < LIMIT {
+        println!("slower than {LIMIT}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
