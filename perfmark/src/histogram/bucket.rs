@@ -35,6 +35,17 @@ pub(super) fn places(row: usize) -> RangeInclusive<usize> {
     first..=SMALL - 1
 }
 
+/// A bucket's number, in the order of values.
+pub(super) fn number(row: usize, place: usize) -> usize {
+    (LAST - row) * PLACES + place
+}
+
+/// Row and place of the bucket with that number.
+pub(super) fn numbered(number: usize) -> (usize, usize) {
+    let above = (number / PLACES).saturating_sub(1);
+    (LAST - above, number - above * PLACES)
+}
+
 /// The values in a bucket.
 pub(super) fn values(row: usize, place: usize) -> RangeInclusive<u64> {
     let shift = LAST - row;
@@ -48,11 +59,13 @@ mod tests {
 
     #[test]
     fn the_buckets_follow_one_another_over_the_whole_range() {
-        let mut next = Some(0);
+        let (mut next, mut number_of_next) = (Some(0), 0);
         for at in (0..ROWS).rev() {
             for at_place in places(at) {
                 let values = values(at, at_place);
                 assert_eq!(next, Some(*values.start()));
+                assert_eq!((number(at, at_place), numbered(number_of_next)), (number_of_next, (at, at_place)));
+                number_of_next += 1;
                 next = values.end().checked_add(1);
                 for value in [*values.start(), *values.end()] {
                     assert_eq!((row(value), place(value, at)), (at, at_place));

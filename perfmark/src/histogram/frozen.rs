@@ -1,15 +1,12 @@
 //! A histogram at rest: merged from many threads' cells, and asked for its quantiles.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use super::bucket;
 
 /// Counts by bucket, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frozen {
-    /// By row and place; the last row has the smallest values.
-    buckets: BTreeMap<(Reverse<usize>, usize), u64>,
+    /// By the buckets' numbers, up to that of the largest value.
+    buckets: Vec<u64>,
     pub(crate) count: u64,
     pub(crate) sum: u128,
     range: Option<(u64, u64)>,
@@ -18,7 +15,11 @@ pub(crate) struct Frozen {
 impl Frozen {
     pub(super) fn add_bucket(&mut self, row: usize, place: usize, count: u64) {
         if count > 0 {
-            *self.buckets.entry((Reverse(row), place)).or_default() += count;
+            let number = bucket::number(row, place);
+            if number >= self.buckets.len() {
+                self.buckets.resize(number + 1, 0);
+            }
+            self.buckets[number] += count;
             self.count += count;
         }
     }
@@ -45,10 +46,9 @@ impl Frozen {
         let (min, max) = self.range?;
         let rank = (u128::from(self.count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
         let mut seen = 0_u128;
-        for (&(Reverse(row), place), &count) in &self.buckets {
+        for (low, high, count) in self.buckets() {
             seen += u128::from(count);
             if seen >= rank {
-                let (low, high) = bucket::values(row, place).into_inner();
                 return Some((low + (high - low) / 2).clamp(min, max));
             }
         }
@@ -57,7 +57,8 @@ impl Frozen {
 
     /// Lowest value, highest value and count of each bucket that is not empty.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        self.buckets.iter().map(|(&(Reverse(row), place), &count)| {
+        self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(number, &count)| {
+            let (row, place) = bucket::numbered(number);
             let (low, high) = bucket::values(row, place).into_inner();
             (low, high, count)
         })
