@@ -27,6 +27,8 @@ pub(crate) struct EventCells {
     pub(crate) unmeasured: AtomicU64,
     /// Of these, the ones with another call of the same mark around them.
     pub(crate) unmeasured_nested: AtomicU64,
+    /// What the call measured last cost by itself, where it is kept: so much is a skipped one taken for.
+    pub(crate) last: AtomicU64,
     pub(crate) event: EventId,
     /// What the probe costs in this event, and how far that varies.
     pub(crate) probe: ProbeCells,
@@ -84,6 +86,7 @@ impl EventCells {
             scaled: zero(),
             unmeasured: zero(),
             unmeasured_nested: zero(),
+            last: zero(),
             event,
             probe: ProbeCells::default(),
         }

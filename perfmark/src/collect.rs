@@ -177,7 +177,7 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
     // With those that are missing, if they are like the others.
     let of_all = |sum: u128| {
         let count = u128::from(frozen.count);
-        if count == 0 { sum } else { sum.saturating_mul(count + u128::from(missing)) / count }
+        sum.saturating_mul(count + u128::from(missing)).checked_div(count).unwrap_or(sum)
     };
     // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
     let is_recursive = figures.nested != 0 || figures.unmeasured_nested != 0;

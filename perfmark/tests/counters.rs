@@ -36,7 +36,7 @@ fn main() {
 /// How far a call may be off in which the kernel touched the counter: some processors count an instruction an interrupt.
 const DISTURBED: u64 = 200;
 
-fn instructions(name: &str) -> perfmark::Values {
+fn instructions(name: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     let values = mark.map(|mark| mark.values).unwrap_or_default();
     values.into_iter().find(|values| values.event == "instructions").unwrap_or_else(|| panic!("{name}: not recorded"))
@@ -206,11 +206,13 @@ fn caller_of_plain() {
 }
 
 #[perfmark(instructions)]
+#[allow(clippy::inline_always, reason = "so that it is")]
 #[inline(always)]
 fn inlined(n: u64) -> u64 {
     std::hint::black_box(n * 3)
 }
 
+#[allow(clippy::inline_always, reason = "so that it is")]
 #[inline(always)]
 fn plain(n: u64) -> u64 {
     std::hint::black_box(n * 3)

@@ -220,7 +220,7 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
         };
         let net = counted.wrapping_sub(overhead);
         let inside = sums.leave(planned.at, net, span.inside);
-        plan.last[planned.n].set(net.wrapping_sub(inside));
+        cells.last.store(net.wrapping_sub(inside), Relaxed);
         if unwound {
             continue;
         }

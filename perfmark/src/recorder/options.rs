@@ -1,6 +1,8 @@
 //! The ends of marks with options: `every` and `fence`.
 #![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use perfmark_rdpmc::clock::fence;
 
 use super::frames::{Header, NO_FRAME};
@@ -64,9 +66,9 @@ unsafe fn begin_every<const PAID: usize>(recorder: *mut Recorder, plan: *const P
     add(&plan_.cells.skipped, 1);
     sums.pay::<PAID>(&plan_.set().costs.skip);
     // So much of the calls around it is the mark's.
-    for (planned, last) in plan_.set().events().zip(&plan_.last) {
-        let inside = &sums.inside[planned.at];
-        inside.set(inside.get().wrapping_add(last.get()));
+    for (&at, cells) in plan_.set().at.iter().zip(&plan_.cells.events) {
+        let inside = &sums.inside[at];
+        inside.set(inside.get().wrapping_add(cells.last.load(Relaxed)));
     }
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) }

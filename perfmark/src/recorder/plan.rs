@@ -40,8 +40,6 @@ pub(super) struct Plan {
     /// Of its first events.
     event_cells: [*const EventCells; SHORT],
     pub(super) cells: MarkCells,
-    /// What the call measured last cost by itself, in each event: so much is a skipped one taken for.
-    pub(super) last: [Cell<u64>; SLOTS],
     /// One call in so many is measured.
     pub(super) every: u32,
     /// Calls to be skipped until then.
@@ -63,15 +61,7 @@ impl Plan {
     /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
     pub(super) fn new(cells: MarkCells, set: &Set, every: u32) -> Self {
         let event_cells = array::from_fn(|n| cells.events.get(n).map_or(ptr::null(), ptr::from_ref));
-        Self {
-            ends: Cell::new(set.measured.get()),
-            set,
-            event_cells,
-            cells,
-            last: [const { Cell::new(0) }; SLOTS],
-            every,
-            skips: Cell::new(0),
-        }
+        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, every, skips: Cell::new(0) }
     }
 
     /// Binds what its ends do, as its set has it, on a thread of so many slots.

@@ -229,7 +229,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net[n]));
         // Where no mark skips calls, nobody looks at it.
         if COSTS {
-            plan_.last[n].set(net[n].wrapping_sub(inside[n]));
+            cells[n].last.store(net[n].wrapping_sub(inside[n]), Relaxed);
         }
     }
     if before != 0 {
