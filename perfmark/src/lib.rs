@@ -45,7 +45,8 @@
 //! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is without them.
 //! A call whose counter was taken off the processor for a part of the time is scaled and told as such; one not counted at all is left out and
 //! told as unmeasured. A call ended by a panic is counted, and in no figure. Of a recursive function, totals hold the outermost calls only.
-//! The mark's own cost is measured once for each set of events, and taken off: from the call, and from the marked calls around it.
+//! The mark's own cost is measured once for each set of events, and taken off: from the call, and from the marked calls around it; where that
+//! could not be measured, a note says so. Totals with calls that were not measured are estimates, and have a `≈` before them.
 
 #![deny(unsafe_code)]
 
@@ -75,20 +76,21 @@ mod snapshot;
 /// ```
 ///
 /// Events have perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as `r01c2`), and `time`: see
-/// [`perfmark_rdpmc::Event`]. The events of a mark that hardware counts cost an instruction or two each at either end; those that only the
-/// kernel counts (`page_faults`) cost a `read(2)`.
+/// [`perfmark_rdpmc::Event`]. A call of a mark costs some 110 instructions with `time` alone, and some 45 for each event that hardware counts;
+/// events that only the kernel counts (`page_faults`) cost a `read(2)` at either end.
 ///
 /// # Options
 ///
 /// | option | what it does | what it costs |
 /// |---|---|---|
 /// | `name = "…"` | the report shows this name | nothing |
-/// | `every = N` | measures a thread's first call and then one in `N`; counts all | a call that is not measured some 55 instructions instead of 175 (of two events), and the marks of that thread some 30 more each |
+/// | `every = N` | measures a thread's first call and then one in `N`; counts all | a call that is not measured some 75 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
 /// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
 ///
-/// `every` is for functions so short and so often called that even a mark's cost is too much. Totals and `self` are then estimates, and
-/// flagged: each measured call stands for `N`, also in what the calls around it have inside. It is not for recursive functions, as a call that was
-/// skipped does not know of the ones inside it; and an `N` that the program's own pattern is a multiple of always meets the same calls: take a prime.
+/// `every` is for functions so short and so often called that even a mark's cost is too much. Totals are then estimates, and flagged; in what the
+/// calls around it cost themselves a skipped call is taken for one like the last that was measured. It is not for recursive functions, as a call that was
+/// skipped is not seen around the ones inside it; and an `N` that the program's own pattern is a multiple of always meets the same calls: take a prime.
+/// The first call of each thread is measured, and often the dearest.
 ///
 /// `fence` is for regions of some hundred cycles, of which a processor that works out of order does parts before or after the readings. It makes
 /// the marked function slower by what it could have done at the same time as its neighbours: that is not taken off, as it is not the probe's.
