@@ -31,7 +31,7 @@ pub struct Mark {
     pub(crate) unrecorded: AtomicU64,
 }
 
-/// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at some more cost.
+/// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at the cost of some thousand instructions each.
 pub(crate) const PLACES: usize = 1 << 14;
 
 /// In the place's place: calls of the mark do nothing. The only value with the highest bit set, which is quick to tell.

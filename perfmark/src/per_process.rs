@@ -6,10 +6,9 @@
 #![allow(unsafe_code, reason = "mmap, and a pointer that is published once")]
 
 use std::io;
-use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use once_cell::sync::OnceCell;
 
@@ -73,7 +72,8 @@ fn layout(length: usize) -> io::Result<std::alloc::Layout> {
 pub(crate) struct PerProcess<T: 'static> {
     /// A pointer to `T`, in memory that a fork wipes.
     root: OnceCell<Root>,
-    value: PhantomData<AtomicPtr<T>>,
+    /// The same pointer where a leak checker sees it, which does not look into mapped memory.
+    seen: AtomicPtr<T>,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ unsafe impl Sync for Root {}
 
 impl<T: Default + Send + Sync> PerProcess<T> {
     pub(crate) const fn new() -> Self {
-        Self { root: OnceCell::new(), value: PhantomData }
+        Self { root: OnceCell::new(), seen: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The process's value.
@@ -104,8 +104,11 @@ impl<T: Default + Send + Sync> PerProcess<T> {
         }
         let fresh = Box::into_raw(Box::<T>::default());
         match slot.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
-            // SAFETY: leaked here, for the life of the process.
-            Ok(_) => Ok(unsafe { &*fresh }),
+            Ok(_) => {
+                self.seen.store(fresh, Release);
+                // SAFETY: leaked here, for the life of the process.
+                Ok(unsafe { &*fresh })
+            }
             Err(winner) => {
                 // SAFETY: `fresh` was not published; the winner was, by another thread.
                 unsafe {

@@ -5,6 +5,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use perfmark::{Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, known_loop};
 
@@ -22,6 +24,10 @@ fn main() {
             ("promise_2_nor_where_these_have_other_events", promise_2_nor_where_these_have_other_events),
             ("promise_2_nor_those_of_callees_that_are_inlined", promise_2_nor_those_of_callees_that_are_inlined),
             ("a_skipped_call_is_taken_for_one_like_the_last", a_skipped_call_is_taken_for_one_like_the_last),
+            (
+                "promise_1_a_caller_is_measured_however_often_its_thread_waited",
+                promise_1_a_caller_is_measured_however_often_its_thread_waited,
+            ),
             (
                 "promise_3_a_tree_of_calls_shows_what_it_does_unmarked",
                 promise_3_a_tree_of_calls_shows_what_it_does_unmarked,
@@ -282,6 +288,30 @@ fn a_skipped_call_is_taken_for_one_like_the_last() {
             assert!((told / 6_000).abs_diff(truth) <= 6, "{told} {truth}");
         }
     }
+}
+
+#[perfmark(instructions)]
+fn caller_that_waits(answers: &Receiver<()>, questions: &Sender<()>) {
+    for _ in 0..30 {
+        questions.send(()).expect("somebody answers");
+        answers.recv().expect("an answer");
+        loop_10();
+    }
+}
+
+fn promise_1_a_caller_is_measured_however_often_its_thread_waited() {
+    let (questions, inbox) = channel();
+    let (outbox, answers) = channel();
+    let other = std::thread::spawn(move || inbox.iter().try_for_each(|()| outbox.send(())));
+    (0..3).for_each(|_| caller_that_waits(&answers, &questions));
+    drop(questions);
+    _ = other.join();
+    let caller = instructions("caller_that_waits");
+    assert_eq!(
+        (caller.measured, caller.scaled, caller.unmeasured),
+        (3, 0, 0),
+        "each wait lets the kernel touch the counter"
+    );
 }
 
 macro_rules! tree {

@@ -168,6 +168,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
         recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
         recorder.books = Box::into_raw(Box::new(books));
         thread.recorder.set(memory.as_ptr());
+        thread.books.set(recorder.books);
         thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
     }
     Ok(memory)

@@ -42,6 +42,8 @@ pub(super) struct Thread {
     /// [`NOBODY`] if there is none yet, or none any more.
     pub(super) recorder: Cell<*mut Recorder>,
     pub(super) doing: Cell<Doing>,
+    /// The recorder's books, where a leak checker sees them, which does not look into mapped memory.
+    pub(super) books: Cell<*const Books>,
 }
 
 /// Stands in for a recorder that is never free.
@@ -50,7 +52,9 @@ static NOBODY: AtomicUsize = AtomicUsize::new(0);
 const NO_RECORDER: *mut Recorder = (&raw const NOBODY).cast_mut().cast();
 
 thread_local! {
-    static THREAD: Thread = const { Thread { recorder: Cell::new(NO_RECORDER), doing: Cell::new(Doing::Program) } };
+    static THREAD: Thread = const {
+        Thread { recorder: Cell::new(NO_RECORDER), doing: Cell::new(Doing::Program), books: Cell::new(ptr::null()) }
+    };
 }
 
 /// A thread's state. Zeroes are one not set up.
