@@ -101,7 +101,7 @@ fn a_mark_costs_what_it_did() {
         ("four events", alone(four) - bare, 276),
         ("parent and child of two events", alone(parent) - bare_parent, 401),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 209),
-        ("two events, every = 50", alone(every_50) - bare, 81),
+        ("two events, every = 50", alone(every_50) - bare, 72),
         ("two events, fence", alone(fenced) - bare, 193),
         ("switched off", switched_off() - bare, 10),
     ];

@@ -44,17 +44,24 @@ unsafe fn end_fenced(recorder: *mut Recorder, header: *mut Header) {
     unsafe { ((*(*header).plan).set().plain.get().end)(recorder, header) }
 }
 
-/// Begins a call of a mark of which one in some is measured, on a thread of so many slots.
-pub(super) fn every(slots: usize) -> Begin {
-    if slots > PAID { begin_every::<SLOTS> } else { begin_every::<PAID> }
+/// Begins a call of a mark of which one in some is measured, with so many events, on a thread of so many slots.
+pub(super) fn every(events: usize, slots: usize) -> Begin {
+    match events {
+        _ if slots > PAID => begin_every::<SLOTS, 0>,
+        1 => begin_every::<PAID, 1>,
+        2 => begin_every::<PAID, 2>,
+        3 => begin_every::<PAID, 3>,
+        4 => begin_every::<PAID, 4>,
+        _ => begin_every::<PAID, 0>,
+    }
 }
 
 /// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.
 ///
 /// # Safety
 ///
-/// As [`Begin`](super::plan::Begin) has it.
-unsafe fn begin_every<const PAID: usize>(recorder: *mut Recorder, plan: *const Plan) -> Call {
+/// As [`Begin`](super::plan::Begin) has it; the plan has `N` events, or any number if that is 0.
+unsafe fn begin_every<const PAID: usize, const N: usize>(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
     let (plan_, sums) = unsafe { (&*plan, &(*recorder).sums) };
     let Some(skips) = plan_.skips.get().checked_sub(1) else {
@@ -64,11 +71,17 @@ unsafe fn begin_every<const PAID: usize>(recorder: *mut Recorder, plan: *const P
     };
     plan_.skips.set(skips);
     add(&plan_.cells.skipped, 1);
-    sums.pay::<PAID>(&plan_.set().costs.skip);
+    let set = plan_.set();
+    sums.pay::<PAID>(&set.costs.skip);
     // So much of the calls around it is the mark's.
-    for (&at, cells) in plan_.set().at.iter().zip(&plan_.cells.events) {
-        let inside = &sums.inside[at];
-        inside.set(inside.get().wrapping_add(cells.last.load(Relaxed)));
+    if N == 0 {
+        set.at.iter().zip(&plan_.cells.events).for_each(|(&at, cells)| sums.skip(at, cells.last.load(Relaxed)));
+    } else {
+        // SAFETY: the caller's word.
+        let cells = unsafe { plan_.event_cells::<N>() };
+        for (n, cells) in cells.iter().enumerate() {
+            sums.skip(set.at[n], cells.last.load(Relaxed));
+        }
     }
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "points to what lives as long as the thread's recorder")]
 
 use std::cell::{Cell, RefCell};
+use std::hint::assert_unchecked;
 use std::{array, ptr};
 
 use perfmark_rdpmc::clock;
@@ -67,7 +68,11 @@ impl Plan {
     /// Binds what its ends do, as its set has it, on a thread of so many slots.
     pub(super) fn bind(&self, slots: usize) {
         let measured = self.set().measured.get();
-        self.ends.set(if self.every > 1 { Ends { begin: options::every(slots), ..measured } } else { measured });
+        self.ends.set(if self.every > 1 {
+            Ends { begin: options::every(self.set().len(), slots), ..measured }
+        } else {
+            measured
+        });
     }
 
     #[inline]
@@ -280,6 +285,14 @@ impl Sums {
         for (sum, paid) in self.cost.iter().zip(paid) {
             sum.set(paid);
         }
+    }
+
+    /// Takes note in the slot at `at` of a call that was not measured, and is taken for so much.
+    #[inline]
+    pub(super) fn skip(&self, at: usize, cost: u64) {
+        // SAFETY: as every slot's place.
+        unsafe { assert_unchecked(at < SLOTS) };
+        self.inside[at].set(self.inside[at].get().wrapping_add(cost));
     }
 
     /// Takes a probe's cost off again.
