@@ -1,74 +1,144 @@
 //! What stands in the attribute's parentheses.
 
-use proc_macro2::Ident;
+use perfmark_rdpmc::{Event, Modifier};
+use proc_macro2::{Ident, Span};
+use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, LitInt, LitStr, Token};
+use syn::{Error, LitInt, LitStr, Path, Token};
 
 /// The options, as an error names them.
-const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`";
+const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `crate = path`";
 
-/// `#[perfmark(cycles, instructions, name = "…", every = 64, fence)]`
+/// `#[perfmark(cycles, "cpu/event=0xc2/", name = "…", every = 61, fence)]`
+#[derive(Default)]
 pub(crate) struct Args {
-    /// None for the bare attribute, which takes the default events.
-    pub(crate) events: Vec<Ident>,
+    /// Their names, as the recorder takes them; none for the bare attribute, which takes the default events.
+    pub(crate) events: Vec<String>,
     pub(crate) name: Option<LitStr>,
     /// One call in so many is measured.
     pub(crate) every: Option<u32>,
     pub(crate) fence: bool,
+    /// Where the crate is, for one that is renamed or exported again.
+    pub(crate) krate: Option<Path>,
+}
+
+/// An event as it is named there.
+struct Named {
+    /// None for `time`.
+    event: Option<Event>,
+    span: Span,
 }
 
 impl Parse for Args {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut args = Self { events: Vec::new(), name: None, every: None, fence: false };
+        let (mut args, mut events, mut kernel) = (Self::default(), Vec::new(), None);
         while !input.is_empty() {
-            args.parse_one(input)?;
+            args.parse_one(input, &mut events, &mut kernel)?;
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
         }
+        args.events = names(events, kernel)?;
         Ok(args)
     }
 }
 
 impl Args {
-    fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        let ident: Ident = input.parse().map_err(|error| {
-            let expected = "expected an event such as `cycles`, `instructions` or `time`, or an option: ";
-            Error::new(error.span(), format!("{expected}{OPTIONS}"))
-        })?;
-        if input.peek(Token![=]) {
-            return self.parse_option(&ident, input);
+    fn parse_one(
+        &mut self,
+        input: ParseStream<'_>,
+        events: &mut Vec<Named>,
+        kernel: &mut Option<Span>,
+    ) -> syn::Result<()> {
+        if input.peek(LitStr) {
+            let text: LitStr = input.parse()?;
+            return add(events, &text.value(), text.span());
         }
-        let is_new = if ident == "fence" {
-            !std::mem::replace(&mut self.fence, true)
-        } else {
-            let is_new = !self.events.contains(&ident);
-            self.events.push(ident.clone());
-            is_new
+        let word = Ident::parse_any(input).map_err(|error| {
+            let expected = "expected an event, such as `cycles`, `time` or `\"cpu/event=0xc2/\"`, or an option:";
+            Error::new(error.span(), format!("{expected} {OPTIONS}"))
+        })?;
+        let is_new = match &*word.to_string() {
+            _ if input.peek(Token![=]) => return self.parse_option(&word, input),
+            "fence" => !std::mem::replace(&mut self.fence, true),
+            "kernel" => kernel.replace(word.span()).is_none(),
+            // They are options, and want a value.
+            "name" | "every" | "crate" => return Err(no_option(&word, "without a value")),
+            _ => return add(events, &word.unraw().to_string(), word.span()),
         };
-        if is_new { Ok(()) } else { Err(Error::new(ident.span(), format!("`{ident}` is named twice"))) }
+        if is_new { Ok(()) } else { Err(twice(&word)) }
     }
 
     /// What has a value.
-    fn parse_option(&mut self, ident: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
-        let is_new = if ident == "name" {
-            input.parse::<Token![=]>()?;
-            let name: LitStr = input.parse()?;
-            if name.value().is_empty() {
-                return Err(Error::new(name.span(), "a mark's name cannot be empty"));
+    fn parse_option(&mut self, word: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
+        let equals: Token![=] = input.parse()?;
+        let is_new = match &*word.to_string() {
+            "name" => {
+                let name: LitStr = input.parse()?;
+                if name.value().is_empty() {
+                    return Err(Error::new(name.span(), "a mark's name cannot be empty"));
+                }
+                self.name.replace(name).is_none()
             }
-            self.name.replace(name).is_none()
-        } else if ident == "every" {
-            input.parse::<Token![=]>()?;
-            let number: LitInt = input.parse()?;
-            let every = number.base10_parse::<u32>().ok().filter(|&every| every > 0);
-            let every = every.ok_or_else(|| {
-                Error::new(number.span(), "one call in how many is measured: a number from 1 to 4294967295")
-            })?;
-            self.every.replace(every).is_none()
-        } else {
-            return Err(Error::new(ident.span(), format!("there is no option `{ident}`; there are {OPTIONS}")));
+            "every" => {
+                let number: LitInt = input.parse()?;
+                let every = number.base10_parse::<u32>().ok().filter(|&every| every > 0);
+                let why = "one call in how many is measured: a number from 1 to 4294967295";
+                self.every.replace(every.ok_or_else(|| Error::new(number.span(), why))?).is_none()
+            }
+            "crate" => self.krate.replace(input.call(Path::parse_mod_style)?).is_none(),
+            "fence" | "kernel" => {
+                return Err(Error::new(equals.span, format!("`{word}` has no value: it stands alone")));
+            }
+            _ => return Err(no_option(word, "")),
         };
-        if is_new { Ok(()) } else { Err(Error::new(ident.span(), format!("`{ident}` is given twice"))) }
+        if is_new { Ok(()) } else { Err(twice(word)) }
     }
+}
+
+/// Adds the event of that name, checked as far as its grammar goes: what a machine lacks is for the report to tell.
+fn add(events: &mut Vec<Named>, text: &str, span: Span) -> syn::Result<()> {
+    let event = if text == "time" {
+        None
+    } else {
+        Some(text.parse::<Event>().map_err(|error| Error::new(span, error.reason()))?)
+    };
+    if events.iter().any(|known| known.event == event) {
+        return Err(Error::new(span, format!("the event `{text}` is named twice")));
+    }
+    events.push(Named { event, span });
+    Ok(())
+}
+
+/// The events' names, each with the kernel's part if that is asked for.
+fn names(events: Vec<Named>, kernel: Option<Span>) -> syn::Result<Vec<String>> {
+    if let Some(span) = kernel
+        && events.iter().all(|named| named.event.is_none())
+    {
+        let why = "`kernel` counts the kernel's part of events, too: name them, as in `instructions, kernel`";
+        return Err(Error::new(span, why));
+    }
+    let name = |Named { event, span }: Named| {
+        let Some(event) = event else { return Ok("time".to_owned()) };
+        if kernel.is_none() {
+            return Ok(event.to_string());
+        }
+        let modes = [Modifier::User, Modifier::Kernel, Modifier::Hypervisor];
+        if modes.iter().any(|&mode| event.modifiers().contains(mode)) {
+            let why =
+                "the event's own modifiers say in which modes it counts, and `kernel` does, too: leave one of them out";
+            return Err(Error::new(span, why));
+        }
+        Ok(event.with(Modifier::User).with(Modifier::Kernel).to_string())
+    };
+    events.into_iter().map(name).collect()
+}
+
+fn no_option(word: &Ident, how: &str) -> Error {
+    let how = if how.is_empty() { String::new() } else { format!(" {how}") };
+    Error::new(word.span(), format!("there is no option `{word}`{how}; there are {OPTIONS}"))
+}
+
+fn twice(word: &Ident) -> Error {
+    Error::new(word.span(), format!("`{word}` is given twice"))
 }

@@ -5,6 +5,7 @@
 //! from this crate's.
 
 mod args;
+mod container;
 mod expand;
 mod function;
 
@@ -13,5 +14,5 @@ use proc_macro::TokenStream;
 /// Measures each call of a function. Documented at `perfmark::perfmark`.
 #[proc_macro_attribute]
 pub fn perfmark(args: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(args.into(), &item.into()).into()
+    expand::expand(&args.into(), &item.into()).into()
 }

@@ -1,0 +1,125 @@
+//! The attribute on an `impl`, a `trait` and a `mod`: every function in it is a mark, but for those that say otherwise.
+
+#![forbid(unsafe_code)]
+#![deny(warnings, clippy::pedantic)]
+
+use std::fmt;
+
+use perfmark::{perfmark, perfmark as renamed};
+
+pub(crate) struct Table<const N: usize>([u64; N]);
+
+#[perfmark(time)]
+impl<const N: usize> Table<N> {
+    pub(crate) const WIDTH: usize = { N } * 2;
+
+    #[must_use]
+    pub(crate) const fn width() -> usize {
+        Self::WIDTH
+    }
+
+    /// Documented.
+    #[must_use]
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    #[perfmark(skip)]
+    #[must_use]
+    pub(crate) fn skipped(&self) -> u64 {
+        self.0[0]
+    }
+
+    #[cfg_attr(all(), perfmark(skip))]
+    #[must_use]
+    pub(crate) fn skipped_too(&self) -> u64 {
+        self.0[0]
+    }
+
+    #[renamed(skip)]
+    #[must_use]
+    pub(crate) fn skipped_by_another_name(&self) -> u64 {
+        self.0[0]
+    }
+
+    #[perfmark(time, name = "its own")]
+    #[must_use]
+    pub(crate) fn with_its_own(&self) -> Table<{ 1 + 1 }> {
+        Table([self.0[0], 1])
+    }
+}
+
+#[perfmark(time)]
+impl<const N: usize> fmt::Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.sum())
+    }
+}
+
+#[perfmark(time)]
+trait Shape {
+    const SIDES: u32;
+
+    fn side(&self) -> u64;
+
+    fn around(&self) -> u64 {
+        self.side() * u64::from(Self::SIDES)
+    }
+}
+
+impl<const N: usize> Shape for Table<N> {
+    const SIDES: u32 = 4;
+
+    fn side(&self) -> u64 {
+        N as u64
+    }
+}
+
+#[perfmark(time, every = 2)]
+mod inner {
+    #![allow(clippy::unreadable_literal, reason = "an inner attribute")]
+
+    use std::cmp::max;
+
+    macro_rules! twice {
+        ($n:expr) => {
+            2 * $n
+        };
+    }
+
+    pub(crate) struct Unit;
+
+    static ZERO: u64 = if cfg!(test) { 0 } else { 1 };
+
+    pub(crate) fn free(n: u64) -> u64 {
+        max(twice!(n), 100000) + ZERO
+    }
+
+    impl Unit {
+        pub(crate) fn method(self) -> u64 {
+            deeper::function()
+        }
+    }
+
+    mod deeper {
+        pub(crate) fn function() -> u64 {
+            7
+        }
+    }
+}
+
+#[test]
+fn every_function_is_marked_but_for_those_that_say_otherwise() {
+    let table = Table([1, 2, 3]);
+    assert_eq!((Table::<3>::width(), table.to_string()), (6, "6".to_owned()));
+    assert_eq!((table.skipped(), table.skipped_too(), table.skipped_by_another_name()), (1, 1, 1));
+    assert_eq!((table.with_its_own().sum(), table.around()), (2, 12));
+    assert_eq!((inner::free(1), inner::Unit.method()), (100_000, 7));
+    if !cfg!(feature = "record") {
+        return;
+    }
+    let mut marks: Vec<_> = perfmark::snapshot().marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
+    marks.sort();
+    let expected = [("around", 1), ("fmt", 1), ("free", 1), ("function", 1), ("its own", 1), ("method", 1), ("sum", 2)];
+    assert_eq!(marks, expected.map(|(name, calls)| (name.to_owned(), calls)));
+}
