@@ -88,5 +88,5 @@ fn is_function(rest: &slice::Iter<'_, TokenTree>) -> bool {
 }
 
 fn not_a_function(span: Span) -> Error {
-    Error::new(span, "#[perfmark] goes on a function or method with a body")
+    Error::new(span, "#[perfmark] goes on a function or method with a body, an impl, a trait or an inline mod")
 }
