@@ -43,7 +43,7 @@ impl Kind {
 }
 
 /// Gives each function and each container in the item the attribute.
-pub(crate) fn mark_all(head: &[TokenTree], body: Group, attribute: &TokenStream) -> TokenStream {
+pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream) -> TokenStream {
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
     while tokens.peek().is_some() {

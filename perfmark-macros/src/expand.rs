@@ -31,7 +31,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             return Err(syn::Error::new(name.span(), "a name is for one function, and here are several"));
         }
         let (head, body) = container::take_apart(item.clone())?;
-        return Ok(container::mark_all(&head, body, &quote!(#[#krate::perfmark(#args)])));
+        return Ok(container::mark_all(&head, &body, &quote!(#[#krate::perfmark(#args)])));
     }
     let function = Function::parse(item.clone())?;
     let statement = statement(&parsed, &function.name, &krate);
@@ -44,10 +44,17 @@ fn is_skip(args: &TokenStream) -> bool {
     matches!((words.next(), words.next()), (Some(TokenTree::Ident(word)), None) if word == "skip")
 }
 
+/// The statement that makes a mark and begins its call.
 fn statement(args: &Args, name: &Ident, krate: &TokenStream) -> TokenStream {
+    let mark = mark(args, name);
+    quote!(#krate::private::mark! { #mark })
+}
+
+/// A mark, as the recorder's macros take it.
+pub(crate) fn mark(args: &Args, name: &Ident) -> TokenStream {
     let name = args.name.as_ref().map_or_else(|| name.unraw().to_string(), syn::LitStr::value);
     let (events, every, is_fenced) = (&args.events, args.every.unwrap_or(1), args.fence);
-    quote!(#krate::private::mark! { #name [#(#events),*] #every #is_fenced })
+    quote!(#name [#(#events),*] #every #is_fenced)
 }
 
 /// The function with that statement at the head of its body, and without another mark's: an attribute of the function's own comes after that of
@@ -64,7 +71,7 @@ fn rebuild(function: Function, statement: Option<TokenStream>) -> TokenStream {
 }
 
 /// Inner attributes (`#![allow(…)]`) stand before any statement.
-fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
+pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
     let tokens: Vec<TokenTree> = body.into_iter().collect();
     let mut inner = 0;
     while is(tokens.get(inner), '#') && is(tokens.get(inner + 1), '!') {

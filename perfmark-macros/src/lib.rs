@@ -8,8 +8,15 @@ mod args;
 mod container;
 mod expand;
 mod function;
+mod region;
 
 use proc_macro::TokenStream;
+
+/// Measures a block. Documented at `perfmark::region`.
+#[proc_macro]
+pub fn region(input: TokenStream) -> TokenStream {
+    region::expand(input.into()).into()
+}
 
 /// Measures each call of a function. Documented at `perfmark::perfmark`.
 #[proc_macro_attribute]

@@ -51,7 +51,8 @@
 #![deny(unsafe_code)]
 
 mod snapshot;
-/// Measures each call of a function or method: generic, `unsafe`, `extern`, in a trait or an `impl`, of any signature.
+/// Measures each call of a function or method: generic, `unsafe`, `extern`, in a trait or an `impl`, of any signature; or of all functions in an
+/// `impl`, a `trait` or an inline `mod`.
 ///
 /// ```
 /// use perfmark::perfmark;
@@ -75,8 +76,9 @@ mod snapshot;
 /// assert_eq!(parse(" 7 ").and_then(|key| Table(vec![5, 7]).find(key)), Some(1));
 /// ```
 ///
-/// Events have perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as `r01c2`), and `time`: see
-/// [`perfmark_rdpmc::Event`]. A call of a mark costs some 110 instructions with `time` alone, and some 45 for each event that hardware counts;
+/// Events have perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as `r01c2`), and `time`; or they stand in quotes, in
+/// perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. Their grammar is checked when
+/// the program is compiled; which of them a machine has, the report tells. A call of a mark costs some 110 instructions with `time` alone, and some 45 for each event that hardware counts;
 /// events that only the kernel counts (`page_faults`) cost a `read(2)` at either end.
 ///
 /// # Options
@@ -84,6 +86,8 @@ mod snapshot;
 /// | option | what it does | what it costs |
 /// |---|---|---|
 /// | `name = "…"` | the report shows this name | nothing |
+/// | `kernel` | counts the kernel's part of each event, too, where the machine allows it | nothing |
+/// | `crate = path` | where this crate is, if it is renamed or exported again by another | nothing |
 /// | `every = N` | measures a thread's first call and then one in `N`; counts all | a call that is not measured some 75 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
 /// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
 ///
@@ -111,6 +115,37 @@ mod snapshot;
 /// let hash = snapshot.marks.iter().find(|mark| mark.name == "hash").expect("it was called");
 /// assert_eq!((hash.calls, hash.values[0].measured), (610, 10));
 /// # }
+/// ```
+///
+/// # All functions in an `impl`, a `trait` or a `mod`
+///
+/// Each gets the attribute, as do the `impl`s and modules in a module; but for what cannot be marked. A function's own attribute goes before, and
+/// `#[perfmark(skip)]` leaves one out.
+///
+/// ```
+/// use perfmark::perfmark;
+///
+/// struct Cache(Vec<(u64, u64)>);
+///
+/// #[perfmark(instructions, cache_misses)]
+/// impl Cache {
+///     const fn new() -> Self {
+///         Self(Vec::new())
+///     }
+///
+///     fn find(&self, key: u64) -> Option<u64> {
+///         self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+///     }
+///
+///     #[perfmark(skip)]
+///     fn insert(&mut self, key: u64, value: u64) {
+///         self.0.push((key, value));
+///     }
+/// }
+///
+/// let mut cache = Cache::new();
+/// cache.insert(1, 2);
+/// assert_eq!((cache.find(1), cache.find(2)), (Some(2), None));
 /// ```
 ///
 /// The body stays where it is, behind one statement more: no closure, so `return`, `?` and labels mean what they did.
@@ -152,6 +187,47 @@ mod snapshot;
 /// fn f() {}
 /// ```
 pub use perfmark_macros::perfmark;
+/// Measures a block, as a mark of its own, and gives its value.
+///
+/// ```
+/// use perfmark::region;
+///
+/// fn digest(blocks: &[&[u8]]) -> u32 {
+///     let sorted = region!("sort", time, {
+///         let mut sorted = blocks.to_vec();
+///         sorted.sort_unstable();
+///         sorted
+///     });
+///     region!("fold", cycles, instructions, {
+///         sorted.iter().flat_map(|block| block.iter()).fold(0, |sum, &byte| sum.rotate_left(5) ^ u32::from(byte))
+///     })
+/// }
+///
+/// assert_ne!(digest(&[b"some", b"bytes"]), 0);
+/// ```
+///
+/// What follows the name is what [`perfmark`](macro@perfmark) takes. `return`, `?` and `break` leave the region as they leave the block.
+///
+/// Without a block it gives a guard, and the region lasts until that is dropped, at the end of its scope at the latest:
+///
+/// ```
+/// # #[cfg(feature = "record")]
+/// # {
+/// let parsing = perfmark::region!("parsing", time);
+/// let number: i32 = "42".parse().unwrap_or(0);
+/// drop(parsing);
+/// # assert_eq!(number, 42);
+/// # }
+/// ```
+///
+/// A region lies on one thread: the guard is not `Send`, and an `.await` in the block is refused.
+///
+/// ```compile_fail
+/// async fn later() {
+///     perfmark::region!("waits", time, { std::future::ready(()).await })
+/// }
+/// ```
+pub use perfmark_macros::region;
 pub use snapshot::*;
 
 #[cfg(feature = "record")]

@@ -1,6 +1,6 @@
 //! What the attribute's expansion names. Not for anyone else, and no part of the versioned interface.
 
-pub use crate::__perfmark_mark as mark;
+pub use crate::{__perfmark_guard as guard, __perfmark_mark as mark};
 
 #[cfg(feature = "record")]
 mod recording {
@@ -48,21 +48,29 @@ pub use recording::{Guard, Mark, Registered, enter, inventory};
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
-    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {
-        let _perfmark = {
-            fn here() {}
-            static MARK: $crate::private::Mark = $crate::private::Mark::new(
-                $name,
-                || ::core::any::type_name_of_val(&here),
-                ::core::file!(),
-                ::core::line!(),
-                &[$($event),*],
-            )
-            .with($every, $is_fenced);
-            $crate::private::inventory::submit! { $crate::private::Registered(&MARK) }
-            $crate::private::enter(&MARK)
-        };
+    ($($mark:tt)*) => {
+        let _perfmark = $crate::private::guard! { $($mark)* };
     };
+}
+
+/// A mark, and a guard for a call of it that begins.
+#[cfg(feature = "record")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_guard {
+    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {{
+        fn here() {}
+        static MARK: $crate::private::Mark = $crate::private::Mark::new(
+            $name,
+            || ::core::any::type_name_of_val(&here),
+            ::core::file!(),
+            ::core::line!(),
+            &[$($event),*],
+        )
+        .with($every, $is_fenced);
+        $crate::private::inventory::submit! { $crate::private::Registered(&MARK) }
+        $crate::private::enter(&MARK)
+    }};
 }
 
 /// The statement at the head of a marked function: nothing, in a build that does not record.
@@ -70,5 +78,26 @@ macro_rules! __perfmark_mark {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
-    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {};
+    ($($mark:tt)*) => {};
+}
+
+/// What stands for a guard in a build that does not record.
+#[cfg(not(feature = "record"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_guard {
+    ($($mark:tt)*) => {
+        $crate::private::Nothing
+    };
+}
+
+/// What stands for a guard where nothing is recorded. It is dropped as a guard is, so that the user's code is the same in the eyes of lints.
+#[cfg(not(feature = "record"))]
+#[derive(Debug)]
+pub struct Nothing;
+
+#[cfg(not(feature = "record"))]
+impl Drop for Nothing {
+    #[inline(always)]
+    fn drop(&mut self) {}
 }

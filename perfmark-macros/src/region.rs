@@ -1,0 +1,80 @@
+//! `region!("name", events…, { … })`, and the same without a block.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::{Error, LitStr, Token};
+
+use crate::args::Args;
+use crate::expand::{mark, split};
+
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    try_expand(input).unwrap_or_else(|error| error.to_compile_error())
+}
+
+fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
+    let mut tokens: Vec<TokenTree> = input.into_iter().collect();
+    let block = match tokens.last() {
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
+            let block = group.clone();
+            tokens.pop();
+            Some(block)
+        }
+        _ => None,
+    };
+    let (name, args) = named.parse2(tokens.into_iter().collect())?;
+    if let Some(again) = &args.name {
+        return Err(Error::new(again.span(), "a region's name is what comes first"));
+    }
+    let args = Args { name: Some(name.clone()), ..args };
+    let krate = args.krate.as_ref().map_or_else(|| quote!(::perfmark), ToTokens::to_token_stream);
+    let mark = mark(&args, &Ident::new("region", name.span()));
+    let Some(block) = block else {
+        return Ok(quote!(#krate::private::guard! { #mark }));
+    };
+    if let Some(span) = first_await(block.stream()) {
+        let why = "a region lies on one thread, and may not be left in its middle: measure the async block or function instead";
+        return Err(Error::new(span, why));
+    }
+    let (inner_attributes, statements) = split(block.stream());
+    let mut region =
+        Group::new(Delimiter::Brace, quote!(#inner_attributes #krate::private::mark! { #mark } #(#statements)*));
+    region.set_span(block.span());
+    Ok(region.into_token_stream())
+}
+
+/// The name, and what the attribute takes.
+fn named(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
+    let name: LitStr = input.parse().map_err(|error| {
+        Error::new(error.span(), "a region has a name, events and a block: region!(\"name\", cycles, { … })")
+    })?;
+    if name.value().is_empty() {
+        return Err(Error::new(name.span(), "a region's name cannot be empty"));
+    }
+    if !input.is_empty() {
+        input.parse::<Token![,]>()?;
+    }
+    Ok((name, Args::parse(input)?))
+}
+
+/// The first `.await` of the block's own, not of an async block or closure in it.
+fn first_await(tokens: TokenStream) -> Option<proc_macro2::Span> {
+    let (mut after_dot, mut in_async) = (false, false);
+    for token in tokens {
+        match &token {
+            TokenTree::Ident(word) if after_dot && word == "await" => return Some(word.span()),
+            TokenTree::Ident(word) if word == "async" => in_async = true,
+            TokenTree::Group(group) => {
+                if !in_async && let Some(span) = first_await(group.stream()) {
+                    return Some(span);
+                }
+                // The braces of `async move |…| { … }` or `async { … }` end it.
+                in_async &= group.delimiter() != Delimiter::Brace;
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ';' => in_async = false,
+            _ => {}
+        }
+        after_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
+    }
+    None
+}

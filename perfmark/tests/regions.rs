@@ -1,0 +1,47 @@
+//! Regions: blocks with a value, and guards.
+
+#![forbid(unsafe_code)]
+#![deny(warnings, clippy::pedantic)]
+
+use perfmark::region;
+
+fn value(n: u32) -> Result<u32, std::num::ParseIntError> {
+    let text = region!("format", time, { n.to_string() });
+    let parsed: u32 = region!("parse", time, every = 1, {
+        if n == 3 {
+            return Ok(0);
+        }
+        text.parse()?
+    });
+    Ok(parsed)
+}
+
+fn guarded(n: u32) -> u32 {
+    let _whole = region!("whole", time);
+    let part = region!("part", time);
+    let sum = (0..n).sum();
+    drop(part);
+    sum
+}
+
+fn closure() -> u32 {
+    let twice = |n: u32| region!("closure", time, { 2 * n });
+    let nested = async || region!("in async", time, { 1 });
+    let _ = nested;
+    twice(4)
+}
+
+#[test]
+fn regions_have_values_and_are_left_as_blocks_are() {
+    assert_eq!((value(41), value(3)), (Ok(41), Ok(0)));
+    assert_eq!((guarded(5), closure()), (10, 8));
+    if !cfg!(feature = "record") {
+        return;
+    }
+    let marks = perfmark::snapshot().marks;
+    let calls = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| (mark.calls, mark.in_flight));
+    let names = ["format", "parse", "whole", "part", "closure", "in async"];
+    assert_eq!(names.map(calls), [(2, 0), (2, 0), (1, 0), (1, 0), (1, 0), (0, 0)].map(Some));
+    let path = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| mark.path.as_str());
+    assert_eq!(path("parse"), Some("regions::value"));
+}
