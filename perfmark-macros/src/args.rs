@@ -1,10 +1,11 @@
 //! What stands in the attribute's parentheses.
 
 use perfmark_rdpmc::{Event, Modifier};
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, LitInt, LitStr, Path, Token};
+use syn::{Error, LitInt, LitStr, Token};
 
 /// The options, as an error names them.
 const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `crate = path`";
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) every: Option<u32>,
     pub(crate) fence: bool,
     /// Where the crate is, for one that is renamed or exported again.
-    pub(crate) krate: Option<Path>,
+    pub(crate) krate: Option<TokenStream>,
 }
 
 /// An event as it is named there.
@@ -44,6 +45,11 @@ impl Parse for Args {
 }
 
 impl Args {
+    /// The path to the crate.
+    pub(crate) fn krate(&self) -> TokenStream {
+        self.krate.clone().unwrap_or_else(|| quote!(::perfmark))
+    }
+
     fn parse_one(
         &mut self,
         input: ParseStream<'_>,
@@ -86,13 +92,28 @@ impl Args {
                 let why = "one call in how many is measured: a number from 1 to 4294967295";
                 self.every.replace(every.ok_or_else(|| Error::new(number.span(), why))?).is_none()
             }
-            "crate" => self.krate.replace(input.call(Path::parse_mod_style)?).is_none(),
+            "crate" => self.krate.replace(path(input)?).is_none(),
             "fence" | "kernel" => {
                 return Err(Error::new(equals.span, format!("`{word}` has no value: it stands alone")));
             }
             _ => return Err(no_option(word, "")),
         };
         if is_new { Ok(()) } else { Err(twice(word)) }
+    }
+}
+
+/// `::a::b`, without arguments.
+fn path(input: ParseStream<'_>) -> syn::Result<TokenStream> {
+    let mut path = TokenStream::new();
+    if input.peek(Token![::]) {
+        input.parse::<Token![::]>()?.to_tokens(&mut path);
+    }
+    loop {
+        Ident::parse_any(input)?.to_tokens(&mut path);
+        if !input.peek(Token![::]) {
+            return Ok(path);
+        }
+        input.parse::<Token![::]>()?.to_tokens(&mut path);
     }
 }
 

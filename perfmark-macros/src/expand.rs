@@ -1,7 +1,7 @@
 //! Puts the mark's statement at the head of the function's body.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::ext::IdentExt as _;
 
 use crate::args::Args;
@@ -25,7 +25,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         });
     }
     let parsed: Args = syn::parse2(args.clone())?;
-    let krate = parsed.krate.as_ref().map_or_else(|| quote!(::perfmark), ToTokens::to_token_stream);
+    let krate = parsed.krate();
     if matches!(Kind::of(&container::without_attributes(item)), Kind::Container) {
         if let Some(name) = &parsed.name {
             return Err(syn::Error::new(name.span(), "a name is for one function, and here are several"));

@@ -1,7 +1,7 @@
 //! `region!("name", events…, { … })`, and the same without a block.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use quote::quote;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
 
@@ -26,9 +26,10 @@ fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     if let Some(again) = &args.name {
         return Err(Error::new(again.span(), "a region's name is what comes first"));
     }
-    let args = Args { name: Some(name.clone()), ..args };
-    let krate = args.krate.as_ref().map_or_else(|| quote!(::perfmark), ToTokens::to_token_stream);
-    let mark = mark(&args, &Ident::new("region", name.span()));
+    let span = name.span();
+    let args = Args { name: Some(name), ..args };
+    let krate = args.krate();
+    let mark = mark(&args, &Ident::new("region", span));
     let Some(block) = block else {
         return Ok(quote!(#krate::private::guard! { #mark }));
     };
@@ -37,10 +38,8 @@ fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
         return Err(Error::new(span, why));
     }
     let (inner_attributes, statements) = split(block.stream());
-    let mut region =
-        Group::new(Delimiter::Brace, quote!(#inner_attributes #krate::private::mark! { #mark } #(#statements)*));
-    region.set_span(block.span());
-    Ok(region.into_token_stream())
+    // Not with the block's span: where nothing is recorded the braces are needless, which is not the user's doing.
+    Ok(quote!({ #inner_attributes #krate::private::mark! { #mark } #(#statements)* }))
 }
 
 /// The name, and what the attribute takes.

@@ -87,7 +87,7 @@ mod inner {
         };
     }
 
-    pub(crate) struct Unit;
+    pub(crate) struct Unit(pub(crate) u64);
 
     static ZERO: u64 = if cfg!(test) { 0 } else { 1 };
 
@@ -97,13 +97,13 @@ mod inner {
 
     impl Unit {
         pub(crate) fn method(self) -> u64 {
-            deeper::function()
+            deeper::function(self.0)
         }
     }
 
     mod deeper {
-        pub(crate) fn function() -> u64 {
-            7
+        pub(crate) fn function(n: u64) -> u64 {
+            n
         }
     }
 }
@@ -114,7 +114,7 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     assert_eq!((Table::<3>::width(), table.to_string()), (6, "6".to_owned()));
     assert_eq!((table.skipped(), table.skipped_too(), table.skipped_by_another_name()), (1, 1, 1));
     assert_eq!((table.with_its_own().sum(), table.around()), (2, 12));
-    assert_eq!((inner::free(1), inner::Unit.method()), (100_000, 7));
+    assert_eq!((inner::free(1), inner::Unit(7).method()), (100_000, 7));
     if !cfg!(feature = "record") {
         return;
     }

@@ -1,0 +1,48 @@
+//! Without the feature `record` a marked function is the function as written: its assembly is the same to the last instruction.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// The assembly of `off/lib.rs`, with marks or without.
+fn assembly(is_marked: bool) -> String {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(if is_marked { "marked" } else { "unmarked" });
+    fs::create_dir_all(&folder).expect("a folder");
+    let manifest = format!(
+        "[package]\nname = \"off\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = {:?}\n\n\
+         [dependencies]\nperfmark = {{ path = {here:?}, default-features = false }}\n\n[workspace]\n",
+        here.join("tests/off/lib.rs")
+    );
+    fs::write(folder.join("Cargo.toml"), manifest).expect("written");
+    fs::copy(here.join("../Cargo.lock"), folder.join("Cargo.lock"))
+        .expect("the lock file, so that nothing is downloaded");
+    let flags: &[&str] = if is_marked { &["--cfg", "marked"] } else { &[] };
+    let status = Command::new(env!("CARGO"))
+        .args(["rustc", "--quiet", "--release", "--offline", "--lib", "--target-dir"])
+        .arg(folder.join("target"))
+        .args(["--", "--emit", "asm", "-C", "codegen-units=1", "--check-cfg", "cfg(marked)"])
+        .args(flags)
+        .current_dir(&folder)
+        .env_remove("CARGO_BUILD_TARGET")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTFLAGS")
+        .status()
+        .expect("cargo runs");
+    assert!(status.success());
+    let outputs = fs::read_dir(folder.join("target/release/deps")).expect("built");
+    let file =
+        outputs.map(|entry| entry.expect("readable").path()).find(|path| path.extension().is_some_and(|it| it == "s"));
+    let text = fs::read_to_string(file.expect("its assembly")).expect("readable");
+    // That line names the compiler's own unit.
+    text.lines().filter(|line| !line.trim_start().starts_with(".file")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn off_means_gone() {
+    let (marked, unmarked) = (assembly(true), assembly(false));
+    for name in ["checksum", "parse", "find"] {
+        assert!(unmarked.contains(&format!("\n{name}:")), "{name} is there");
+    }
+    assert_eq!(marked, unmarked);
+}
