@@ -107,6 +107,20 @@ impl Shape for u32 {
     }
 }
 
+/// Another crate's export, under another name.
+mod elsewhere {
+    pub(crate) use perfmark as measuring;
+}
+
+mod user {
+    use super::elsewhere::measuring::perfmark as measured;
+
+    #[measured(time, crate = super::elsewhere::measuring)]
+    pub(super) fn renamed(n: u32) -> u32 {
+        n + 2
+    }
+}
+
 /// A function made by a macro, with fragments in every place.
 macro_rules! made {
     ($visibility:vis fn $name:ident($argument:ident: $type:ty) -> $result:ty $body:block) => {
@@ -128,6 +142,7 @@ fn marked_functions_do_what_they_did() {
     assert_eq!(named(), "named");
     assert_eq!(generic([1, 2]).collect::<Vec<_>>(), ["1", "2"]);
     assert_eq!(generic(["a"]).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(user::renamed(1), 3);
     assert_eq!((early(None), early(Some("41"))), (Ok(-1), Ok(42)));
     assert!(early(Some("x")).is_err());
     assert_eq!(labels(10), 10);

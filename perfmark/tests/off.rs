@@ -10,9 +10,10 @@ fn assembly(is_marked: bool) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(if is_marked { "marked" } else { "unmarked" });
     fs::create_dir_all(&folder).expect("a folder");
     let manifest = format!(
-        "[package]\nname = \"off\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = {:?}\n\n\
-         [dependencies]\nperfmark = {{ path = {here:?}, default-features = false }}\n\n[workspace]\n",
-        here.join("tests/off/lib.rs")
+        "[package]\nname = \"off\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\n\n\
+         [dependencies]\nperfmark = {{ path = '{}', default-features = false }}\n\n[workspace]\n",
+        here.join("tests/off/lib.rs").display(),
+        here.display(),
     );
     fs::write(folder.join("Cargo.toml"), manifest).expect("written");
     fs::copy(here.join("../Cargo.lock"), folder.join("Cargo.lock"))
