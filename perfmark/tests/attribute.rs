@@ -179,6 +179,7 @@ fn marked_functions_do_what_they_did() {
         ("attribute::Store<_>::into_items", "into_items", 1),
         ("attribute::Shape::double", "double", 1),
         ("<u32 as attribute::Shape>::area", "area", 1),
+        ("attribute::user::renamed", "renamed", 1),
         ("attribute::by_macro", "by_macro", 1),
     ];
     assert_eq!(calls, expected, "in the order of the source");

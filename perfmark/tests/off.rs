@@ -36,7 +36,7 @@ fn assembly(is_marked: bool) -> String {
         outputs.map(|entry| entry.expect("readable").path()).find(|path| path.extension().is_some_and(|it| it == "s"));
     let text = fs::read_to_string(file.expect("its assembly")).expect("readable");
     // That line names the compiler's own unit.
-    text.lines().filter(|line| !line.trim_start().starts_with(".file")).map(|line| format!("{line}\n")).collect()
+    text.lines().filter(|line| !line.trim_start().starts_with(".file")).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
