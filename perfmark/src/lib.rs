@@ -40,6 +40,10 @@
 //! | `record` | yes | records calls; without it a marked function is the function as written |
 //! | `json` | yes | the JSON report, and `serde::Serialize` for [`Snapshot`] |
 //!
+//! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
+//! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program
+//! that nothing else refers to is not linked before it is called: it is listed from its first call on.
+//!
 //! # What the figures mean
 //!
 //! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is without them.

@@ -44,7 +44,7 @@ mod recording {
 pub use recording::{Guard, Mark, Registered, enter, inventory};
 
 /// The statement at the head of a marked function.
-#[cfg(feature = "record")]
+#[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
@@ -54,7 +54,7 @@ macro_rules! __perfmark_mark {
 }
 
 /// A mark, and a guard for a call of it that begins.
-#[cfg(feature = "record")]
+#[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_guard {
@@ -74,7 +74,7 @@ macro_rules! __perfmark_guard {
 }
 
 /// The statement at the head of a marked function: nothing, in a build that does not record.
-#[cfg(not(feature = "record"))]
+#[cfg(any(not(feature = "record"), perfmark_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
@@ -82,7 +82,7 @@ macro_rules! __perfmark_mark {
 }
 
 /// What stands for a guard in a build that does not record.
-#[cfg(not(feature = "record"))]
+#[cfg(any(not(feature = "record"), perfmark_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_guard {
@@ -92,11 +92,11 @@ macro_rules! __perfmark_guard {
 }
 
 /// What stands for a guard where nothing is recorded. It is dropped as a guard is, so that the user's code is the same in the eyes of lints.
-#[cfg(not(feature = "record"))]
+#[cfg(any(not(feature = "record"), perfmark_off))]
 #[derive(Debug)]
 pub struct Nothing;
 
-#[cfg(not(feature = "record"))]
+#[cfg(any(not(feature = "record"), perfmark_off))]
 impl Drop for Nothing {
     #[inline(always)]
     fn drop(&mut self) {}

@@ -29,7 +29,7 @@ pub(crate) fn is_forked_child() -> bool {
     started().1 != process::id()
 }
 
-/// Whether `PERFMARK=off`; known from the start on.
+/// Whether `PERFMARK=off`, or built so; known from the start on.
 #[inline]
 pub(crate) fn is_off() -> bool {
     OFF.load(Relaxed)
@@ -44,6 +44,6 @@ pub(crate) fn start() {
         for wrong in config::read_environment() {
             say(&wrong);
         }
-        OFF.store(!config().on, Relaxed);
+        OFF.store(!config().on || cfg!(perfmark_off), Relaxed);
     });
 }

@@ -1,33 +1,47 @@
-//! Without the feature `record` a marked function is the function as written: its assembly is the same to the last instruction.
+//! Without the feature `record`, and with `--cfg perfmark_off`, a marked function is the function as written: its assembly is the same to the last
+//! instruction.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The assembly of `off/lib.rs`, with marks or without.
-fn assembly(is_marked: bool) -> String {
+/// How it is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Build {
+    Unmarked,
+    /// With marks, and without the feature.
+    Marked,
+    /// With both, and switched off all the same.
+    Silenced,
+}
+
+/// The assembly of `off/lib.rs`.
+fn assembly(build: Build) -> String {
+    let (name, has_feature, flags) = match build {
+        Build::Unmarked => ("unmarked", false, ""),
+        Build::Marked => ("marked", false, "--cfg marked"),
+        Build::Silenced => ("silenced", true, "--cfg marked --cfg perfmark_off"),
+    };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(if is_marked { "marked" } else { "unmarked" });
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).expect("a folder");
     let manifest = format!(
         "[package]\nname = \"off\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\n\n\
-         [dependencies]\nperfmark = {{ path = '{}', default-features = false }}\n\n[workspace]\n",
+         [dependencies]\nperfmark = {{ path = '{}', default-features = {has_feature} }}\n\n[workspace]\n",
         here.join("tests/off/lib.rs").display(),
         here.display(),
     );
     fs::write(folder.join("Cargo.toml"), manifest).expect("written");
     fs::copy(here.join("../Cargo.lock"), folder.join("Cargo.lock"))
         .expect("the lock file, so that nothing is downloaded");
-    let flags: &[&str] = if is_marked { &["--cfg", "marked"] } else { &[] };
     let status = Command::new(env!("CARGO"))
         .args(["rustc", "--quiet", "--release", "--offline", "--lib", "--target-dir"])
         .arg(folder.join("target"))
         .args(["--", "--emit", "asm", "-C", "codegen-units=1", "--check-cfg", "cfg(marked)"])
-        .args(flags)
         .current_dir(&folder)
         .env_remove("CARGO_BUILD_TARGET")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env_remove("RUSTFLAGS")
+        .env("RUSTFLAGS", flags)
         .status()
         .expect("cargo runs");
     assert!(status.success());
@@ -41,9 +55,10 @@ fn assembly(is_marked: bool) -> String {
 
 #[test]
 fn off_means_gone() {
-    let (marked, unmarked) = (assembly(true), assembly(false));
+    let unmarked = assembly(Build::Unmarked);
     for name in ["checksum", "parse", "find"] {
         assert!(unmarked.contains(&format!("\n{name}:")), "{name} is there");
     }
-    assert_eq!(marked, unmarked);
+    assert_eq!(assembly(Build::Marked), unmarked);
+    assert_eq!(assembly(Build::Silenced), unmarked);
 }
