@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Instant;
 
-use perfmark_rdpmc::clock::ticks;
+use perfmark_rdpmc::clock::{fence, ticks};
 use perfmark_rdpmc::{Attr, Counter, Software};
 
 use crate::batch::Case;
@@ -14,7 +14,6 @@ pub(crate) const BARE: &str = "a bare pair of tick reads";
 
 pub(crate) fn contenders() -> Vec<Contender> {
     let mut floors = vec![Contender::new(BARE, Case::leaf(pair))];
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     floors.push(Contender::new("a pair, fenced", Case::leaf(fenced_pair)));
     floors.push(Contender::new("a pair into a thread-local histogram", Case::leaf(pair_into_histogram)));
     floors.push(Contender::new("a pair of Instant::now", Case::leaf(instant_pair)));
@@ -31,7 +30,6 @@ fn pair(n: u64) -> u64 {
 }
 
 /// Nothing before the pair is measured in it, and nothing inside outlasts it.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(never)]
 fn fenced_pair(n: u64) -> u64 {
     fence();
@@ -41,20 +39,6 @@ fn fenced_pair(n: u64) -> u64 {
     fence();
     black_box(ticks().wrapping_sub(before));
     n
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn fence() {
-    // SAFETY: an instruction of every x86-64 processor, which touches no memory.
-    unsafe { std::arch::x86_64::_mm_lfence() };
-}
-
-#[cfg(target_arch = "aarch64")]
-#[inline]
-fn fence() {
-    // SAFETY: an instruction of every arm64 processor; it changes no register.
-    unsafe { std::arch::asm!("isb", options(nostack, preserves_flags)) };
 }
 
 #[inline(never)]
