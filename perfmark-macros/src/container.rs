@@ -32,7 +32,7 @@ impl Kind {
                     "fn" => return Self::Function,
                     "impl" | "mod" | "trait" => return Self::Container,
                     "pub" => _ = words.next_if(|next| matches!(next, TokenTree::Group(_))),
-                    "unsafe" | "safe" | "extern" | "default" | "auto" => {}
+                    "async" | "unsafe" | "safe" | "extern" | "default" | "auto" => {}
                     _ => return Self::Other,
                 },
                 _ => return Self::Other,

@@ -1,4 +1,4 @@
-//! Puts the mark's statement at the head of the function's body.
+//! Puts the mark's statement at the head of the function's body, or around its future.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::quote;
@@ -7,6 +7,7 @@ use syn::ext::IdentExt as _;
 use crate::args::Args;
 use crate::container::{self, Kind};
 use crate::function::Function;
+use crate::future;
 
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
     try_expand(args, item).unwrap_or_else(|error| {
@@ -19,7 +20,10 @@ pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
 fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
     if is_skip(args) {
         return Ok(match Function::parse(item.clone()) {
-            Ok(function) => rebuild(function, None),
+            Ok(function) => {
+                let Function { head, body, .. } = unmarked(function);
+                quote!(#head #body)
+            }
             // What cannot be marked needs no skipping.
             Err(_) => item.clone(),
         });
@@ -34,20 +38,24 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         return Ok(container::mark_all(&head, &body, &quote!(#[#krate::perfmark(#args)])));
     }
     let function = Function::parse(item.clone())?;
-    let statement = statement(&parsed, &function.name, &krate);
-    Ok(rebuild(function, Some(statement)))
+    let mark = mark(&parsed, &function.name);
+    let function = unmarked(function);
+    if function.is_async || future::returns_one(&function) {
+        return Ok(future::expand(function, &mark, &krate));
+    }
+    let Function { head, body, .. } = function;
+    let (inner_attributes, statements) = split(body.stream());
+    let mut marked =
+        Group::new(Delimiter::Brace, quote!(#inner_attributes #krate::private::mark! { #mark } #(#statements)*));
+    marked.set_span(body.span());
+    // A body may begin with items, which now stand after a statement.
+    Ok(quote!(#[allow(clippy::items_after_statements)] #head #marked))
 }
 
 /// `#[perfmark(skip)]`
 fn is_skip(args: &TokenStream) -> bool {
     let mut words = args.clone().into_iter();
     matches!((words.next(), words.next()), (Some(TokenTree::Ident(word)), None) if word == "skip")
-}
-
-/// The statement that makes a mark and begins its call.
-fn statement(args: &Args, name: &Ident, krate: &TokenStream) -> TokenStream {
-    let mark = mark(args, name);
-    quote!(#krate::private::mark! { #mark })
 }
 
 /// A mark, as the recorder's macros take it.
@@ -57,17 +65,14 @@ pub(crate) fn mark(args: &Args, name: &Ident) -> TokenStream {
     quote!(#name [#(#events),*] #every #is_fenced)
 }
 
-/// The function with that statement at the head of its body, and without another mark's: an attribute of the function's own comes after that of
-/// the `impl` or `mod` around it.
-fn rebuild(function: Function, statement: Option<TokenStream>) -> TokenStream {
-    let Function { head, body, .. } = function;
-    let (inner_attributes, rest) = split(body.stream());
-    let statements = without_mark(&rest);
-    let mut marked = Group::new(Delimiter::Brace, quote!(#inner_attributes #statement #(#statements)*));
-    marked.set_span(body.span());
-    // A body may begin with items, which now stand after a statement.
-    let allow = statement.map(|_| quote!(#[allow(clippy::items_after_statements)]));
-    quote!(#allow #head #marked)
+/// The function without another mark's: an attribute of the function's own comes after that of the `impl` or `mod` around it.
+fn unmarked(mut function: Function) -> Function {
+    let (inner_attributes, statements) = split(function.body.stream());
+    let statements = without_mark(&statements);
+    let mut body = Group::new(Delimiter::Brace, quote!(#inner_attributes #statements));
+    body.set_span(function.body.span());
+    function.body = body;
+    function
 }
 
 /// Inner attributes (`#![allow(…)]`) stand before any statement.
@@ -85,10 +90,48 @@ fn is(token: Option<&TokenTree>, mark: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
 }
 
-/// The statements without a mark's at their head: `… private::mark! { … }`.
-fn without_mark(statements: &[TokenTree]) -> &[TokenTree] {
-    let is_path = |token: &&TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
-    let path: Vec<&TokenTree> = statements.iter().take_while(is_path).collect();
-    let ends_so = matches!(&path[..], [.., TokenTree::Ident(private), _, _, TokenTree::Ident(mark)] if private == "private" && mark == "mark");
-    if ends_so && is(statements.get(path.len()), '!') { &statements[path.len() + 2..] } else { statements }
+/// The statements without what a mark has put around them: `… private::mark! { … }` before them, or `… private::polled! { { … } future }`, perhaps
+/// awaited.
+fn without_mark(statements: &[TokenTree]) -> TokenStream {
+    let mut plain = TokenStream::new();
+    let mut rest = statements;
+    while let Some((first, behind)) = rest.split_first() {
+        let is_path = |token: &&TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
+        let path: Vec<&TokenTree> = rest.iter().take_while(is_path).collect();
+        let called = match &path[..] {
+            [.., TokenTree::Ident(private), _, _, TokenTree::Ident(called)] if private == "private" => {
+                called.to_string()
+            }
+            _ => String::new(),
+        };
+        match (&*called, &rest[path.len().max(1)..]) {
+            ("mark", [_, _, behind @ ..]) => rest = behind,
+            ("polled", [_, TokenTree::Group(marked), behind @ ..]) => {
+                let future: Vec<TokenTree> = marked.stream().into_iter().skip(1).collect();
+                match (future.last(), behind) {
+                    (Some(TokenTree::Group(block)), [_, TokenTree::Ident(word)]) if word == "await" => {
+                        plain.extend(block.stream());
+                        rest = &[];
+                    }
+                    _ => {
+                        plain.extend(future);
+                        rest = behind;
+                    }
+                }
+            }
+            _ => {
+                match first {
+                    TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis && behind.is_empty() => {
+                        let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                        let mut inside = Group::new(Delimiter::Parenthesis, without_mark(&inside));
+                        inside.set_span(group.span());
+                        plain.extend([TokenTree::Group(inside)]);
+                    }
+                    first => plain.extend([first.clone()]),
+                }
+                rest = behind;
+            }
+        }
+    }
+    plain
 }

@@ -10,6 +10,7 @@ use syn::Error;
 
 pub(crate) struct Function {
     pub(crate) name: Ident,
+    pub(crate) is_async: bool,
     /// Everything before the body.
     pub(crate) head: TokenStream,
     pub(crate) body: Group,
@@ -18,9 +19,9 @@ pub(crate) struct Function {
 impl Function {
     pub(crate) fn parse(item: TokenStream) -> syn::Result<Self> {
         let mut tokens: Vec<TokenTree> = item.into_iter().collect();
-        let name = Self::name(&tokens)?;
+        let (name, is_async) = Self::name(&tokens)?;
         match tokens.pop().and_then(braces) {
-            Some(body) => Ok(Self { name, head: tokens.into_iter().collect(), body }),
+            Some(body) => Ok(Self { name, is_async, head: tokens.into_iter().collect(), body }),
             None => Err(Error::new(
                 name.span(),
                 "a function without a body makes no calls: put #[perfmark] on its implementations",
@@ -28,9 +29,9 @@ impl Function {
         }
     }
 
-    /// Steps over attributes and qualifiers to `fn NAME`.
-    fn name(tokens: &[TokenTree]) -> syn::Result<Ident> {
-        let mut rest = tokens.iter();
+    /// Steps over attributes and qualifiers to `fn NAME`; and whether `async` was among them.
+    fn name(tokens: &[TokenTree]) -> syn::Result<(Ident, bool)> {
+        let (mut rest, mut is_async) = (tokens.iter(), false);
         while let Some(token) = rest.next() {
             let TokenTree::Ident(word) = token else {
                 match token {
@@ -44,7 +45,7 @@ impl Function {
             };
             match word.to_string().as_str() {
                 "fn" => match rest.next() {
-                    Some(TokenTree::Ident(name)) => return Ok(name.clone()),
+                    Some(TokenTree::Ident(name)) => return Ok((name.clone(), is_async)),
                     _ => return Err(not_a_function(word.span())),
                 },
                 "pub" => {
@@ -59,10 +60,7 @@ impl Function {
                     let why = "a const fn cannot be marked: it may run in the compiler, where there is no counter";
                     return Err(Error::new(word.span(), why));
                 }
-                "async" => {
-                    let why = "an async fn cannot be marked yet: its calls are spread over polls";
-                    return Err(Error::new(word.span(), why));
-                }
+                "async" => is_async = true,
                 _ => return Err(not_a_function(word.span())),
             }
         }

@@ -1,13 +1,15 @@
 //! The attribute of the `perfmark` crate, which documents it.
 //!
-//! Tokens in, tokens out: the function stays as it was written, with one statement more at the head of its body. What becomes of that
-//! statement (`perfmark::private::mark!`) is decided by the features of `perfmark`, not here, because in one build they can differ
-//! from this crate's.
+//! Tokens in, tokens out: the function stays as it was written, with one statement more at the head of its body; an async one's future is
+//! wrapped. What becomes of that (`perfmark::private::mark!`, `polled!`) is decided by the features of `perfmark`, not here, because in one build
+//! they can differ from this crate's.
 
 mod args;
 mod container;
 mod expand;
 mod function;
+mod signature;
+mod future;
 mod region;
 
 use proc_macro::TokenStream;

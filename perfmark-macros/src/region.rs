@@ -1,4 +1,4 @@
-//! `region!("name", events…, { … })`, and the same without a block.
+//! `region!("name", events…, { … })`, the same without a block, and with an async one.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::quote;
@@ -7,6 +7,7 @@ use syn::{Error, LitStr, Token};
 
 use crate::args::Args;
 use crate::expand::{mark, split};
+use crate::future::async_block;
 
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     try_expand(input).unwrap_or_else(|error| error.to_compile_error())
@@ -14,6 +15,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 
 fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     let mut tokens: Vec<TokenTree> = input.into_iter().collect();
+    let future = async_block(&tokens).map(|at| tokens.split_off(at));
     let block = match tokens.last() {
         Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
             let block = group.clone();
@@ -30,11 +32,14 @@ fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     let args = Args { name: Some(name), ..args };
     let krate = args.krate();
     let mark = mark(&args, &Ident::new("region", span));
+    if let Some(future) = future {
+        return Ok(quote!(#krate::private::polled! { { #mark } #(#future)* }));
+    }
     let Some(block) = block else {
         return Ok(quote!(#krate::private::guard! { #mark }));
     };
     if let Some(span) = first_await(block.stream()) {
-        let why = "a region lies on one thread, and may not be left in its middle: measure the async block or function instead";
+        let why = "a region lies on one thread, and may not be left in its middle: region!(\"name\", async { … }) measures polls";
         return Err(Error::new(span, why));
     }
     let (inner_attributes, statements) = split(block.stream());

@@ -107,8 +107,12 @@ impl EventCells {
 #[derive(Debug)]
 pub(crate) struct MarkCells {
     pub(crate) events: Box<[EventCells]>,
-    /// Calls begun and not ended.
+    /// Calls begun and not ended; of calls that are made of polls, the polls.
     pub(crate) open: AtomicU64,
+    /// Where a call is made of polls: all of them, calls that had their first poll on this thread, and those that had their last.
+    pub(crate) polls: AtomicU64,
+    pub(crate) begun: AtomicU64,
+    pub(crate) ended: AtomicU64,
     /// Calls that a panic ended.
     pub(crate) unwound: AtomicU64,
     /// Calls that were not to be measured.
@@ -119,7 +123,16 @@ pub(crate) struct MarkCells {
 impl MarkCells {
     pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { events, open: zero(), unwound: zero(), skipped: zero(), mark }
+        Self {
+            events,
+            open: zero(),
+            polls: zero(),
+            begun: zero(),
+            ended: zero(),
+            unwound: zero(),
+            skipped: zero(),
+            mark,
+        }
     }
 
     /// Notes calls that ended and were not counted in any event, and that had other calls of the mark around them if they are `nested`.
@@ -129,13 +142,27 @@ impl MarkCells {
         }
     }
 
+    /// Notes calls that were open and never ended. Of polls, the call may go on elsewhere.
+    pub(crate) fn abandon(&self, calls: u64, nested: bool) {
+        if !self.mark.manner.is_polled {
+            self.add_unmeasured(calls, nested);
+        }
+    }
+
     /// Adds what is here to `totals`. The first event is written last: every call seen there is seen in the others, too.
     pub(crate) fn add_to(&self, totals: &mut Totals) {
         let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
         totals.unwound += unwound;
         totals.skipped += skipped;
         totals.calls += unwound + skipped;
-        totals.in_flight += self.open.load(Relaxed);
+        totals.polls += self.polls.load(Relaxed);
+        if self.mark.manner.is_polled {
+            // A call may end on another thread than it began on.
+            let (ended, begun) = (self.ended.load(Acquire), self.begun.load(Relaxed));
+            totals.in_flight = totals.in_flight.wrapping_add(begun.wrapping_sub(ended));
+        } else {
+            totals.in_flight += self.open.load(Relaxed);
+        }
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
             let figures = totals.event(cells.event);
@@ -224,6 +251,8 @@ pub(crate) struct Totals {
     pub(crate) calls: u64,
     pub(crate) unwound: u64,
     pub(crate) skipped: u64,
+    pub(crate) polls: u64,
+    /// It wraps where calls end on other threads than they began on.
     pub(crate) in_flight: u64,
     pub(crate) events: Vec<(EventId, Figures)>,
 }

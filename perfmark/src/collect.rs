@@ -134,7 +134,8 @@ fn partly(entry: &Entry) -> Vec<String> {
 fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], nanoseconds: f64) -> snapshot::Mark {
     let totals = merged.totals(mark);
     let (interrupted, unrecorded) = (mark.interrupted.load(Relaxed), mark.unrecorded.load(Relaxed));
-    let calls = totals.calls + interrupted + unrecorded;
+    let cancelled = mark.cancelled.load(Relaxed);
+    let calls = totals.calls + interrupted + unrecorded + cancelled;
     let wanted = config::wanted(mark);
     let mut events: Vec<_> = totals
         .events
@@ -146,7 +147,7 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
     events.sort_by_key(|(entry, _)| wanted.iter().position(|what| *what == entry.what).unwrap_or(usize::MAX));
     let values = events.into_iter().map(|(entry, figures)| {
         let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
-        values(name(&entry.what), figures, calls, &totals, scale)
+        values(name(&entry.what), figures, calls - cancelled, &totals, scale)
     });
     snapshot::Mark {
         name: mark.name.into(),
@@ -154,8 +155,10 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
         file: mark.file.into(),
         line: mark.line,
         calls,
-        in_flight: totals.in_flight,
+        in_flight: in_flight(&totals, mark),
         unwound: totals.unwound,
+        cancelled,
+        polls: totals.polls,
         interrupted,
         every: mark.every,
         skipped: totals.skipped,
@@ -163,7 +166,14 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
     }
 }
 
-/// `scale` turns ticks into nanoseconds.
+/// Calls that began and did not end.
+fn in_flight(totals: &Totals, mark: &Mark) -> u64 {
+    let left = totals.in_flight.wrapping_sub(mark.gone.load(Relaxed));
+    // Less than nothing where one ended while threads were looked at in turn.
+    if left.cast_signed() < 0 { 0 } else { left }
+}
+
+/// Of `calls` that may be measured. `scale` turns ticks into nanoseconds.
 fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: Option<f64>) -> Values {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
     let unit = |value: u64| scale.map_or(value, |scale| (value as f64 * scale).round() as u64);

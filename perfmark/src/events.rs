@@ -12,6 +12,13 @@ use crate::per_process::PerProcess;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId(usize);
 
+impl EventId {
+    /// The place, if it is below that.
+    pub(crate) fn below(self, end: u8) -> Option<u8> {
+        u8::try_from(self.0).ok().filter(|place| *place < end)
+    }
+}
+
 /// What is to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {

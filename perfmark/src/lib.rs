@@ -259,6 +259,8 @@ mod registry;
 #[cfg(feature = "record")]
 mod recorder;
 #[cfg(feature = "record")]
+mod future;
+#[cfg(feature = "record")]
 mod collect;
 #[cfg(feature = "record")]
 mod exit;

@@ -17,8 +17,7 @@ pub struct Mark {
     pub(crate) events: &'static [&'static str],
     /// One call in so many is measured.
     pub(crate) every: u32,
-    /// Whether the processor finishes what stands before each reading.
-    pub(crate) is_fenced: bool,
+    pub(crate) manner: Manner,
     /// From 1 on, given at the first call; 0 until then.
     index: AtomicU32,
     /// Where every thread's table has it: the index, or 0 where that is unknown or beyond the table, or [`OFF`].
@@ -29,6 +28,19 @@ pub struct Mark {
     pub(crate) interrupted: AtomicU64,
     /// Calls on threads that have no recorder, or none any more: counted only.
     pub(crate) unrecorded: AtomicU64,
+    /// Calls that are made of polls, and were dropped in their middle.
+    pub(crate) cancelled: AtomicU64,
+    /// Of these and of the unrecorded ones, those that a thread had counted as begun.
+    pub(crate) gone: AtomicU64,
+}
+
+/// How calls of a mark are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// Whether the processor finishes what stands before each reading.
+    pub(crate) is_fenced: bool,
+    /// Whether a call is made of polls.
+    pub(crate) is_polled: bool,
 }
 
 /// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at the cost of some thousand instructions each.
@@ -73,19 +85,34 @@ impl Mark {
             line,
             events,
             every: 1,
-            is_fenced: false,
+            manner: Manner { is_fenced: false, is_polled: false },
             index: AtomicU32::new(0),
             place: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             interrupted: AtomicU64::new(0),
             unrecorded: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
         }
     }
 
     /// The same, with one call in `every` measured, and with fences if it `is_fenced`.
     #[must_use]
     pub const fn with(self, every: u32, is_fenced: bool) -> Self {
-        Self { every, is_fenced, ..self }
+        Self { every, manner: Manner { is_fenced, ..self.manner }, ..self }
+    }
+
+    /// The same, with calls that are made of polls.
+    #[must_use]
+    pub const fn polled(self) -> Self {
+        Self { manner: Manner { is_polled: true, ..self.manner }, ..self }
+    }
+
+    /// Forgets what was counted beside threads' cells.
+    pub(crate) fn forget(&self) {
+        for count in [&self.interrupted, &self.unrecorded, &self.cancelled, &self.gone] {
+            count.store(0, Relaxed);
+        }
     }
 
     /// A mark of perfmark's own, in no list, with that index and place.

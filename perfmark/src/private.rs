@@ -1,11 +1,21 @@
 //! What the attribute's expansion names. Not for anyone else, and no part of the versioned interface.
 
-pub use crate::{__perfmark_guard as guard, __perfmark_mark as mark};
+pub use crate::{
+    __perfmark_guard as guard, __perfmark_mark as mark, __perfmark_polled as polled, __perfmark_static as static_mark,
+};
+
+/// Gives an async block its type, where it is never called.
+#[doc(hidden)]
+#[must_use]
+pub fn never<T>() -> T {
+    unreachable!("not called")
+}
 
 #[cfg(feature = "record")]
 mod recording {
     pub use inventory;
 
+    pub use crate::future::Polled;
     use crate::mark;
     pub use crate::mark::{Mark, Registered};
     use crate::recorder::{self, Call};
@@ -41,7 +51,7 @@ mod recording {
     }
 }
 #[cfg(feature = "record")]
-pub use recording::{Guard, Mark, Registered, enter, inventory};
+pub use recording::{Guard, Mark, Polled, Registered, enter, inventory};
 
 /// The statement at the head of a marked function.
 #[cfg(all(feature = "record", not(perfmark_off)))]
@@ -58,7 +68,29 @@ macro_rules! __perfmark_mark {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_guard {
-    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {{
+    ($($mark:tt)*) => {{
+        $crate::private::static_mark! { $($mark)* }
+        $crate::private::enter(&MARK)
+    }};
+}
+
+/// A future whose polls are a call of a mark.
+#[cfg(all(feature = "record", not(perfmark_off)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_polled {
+    ({ $($mark:tt)* } $future:expr) => {{
+        $crate::private::static_mark! { $($mark)* .polled() }
+        $crate::private::Polled::new(|| &MARK, $future)
+    }};
+}
+
+/// The static that is a mark, and what registers it.
+#[cfg(all(feature = "record", not(perfmark_off)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_static {
+    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal $($more:tt)*) => {
         fn here() {}
         static MARK: $crate::private::Mark = $crate::private::Mark::new(
             $name,
@@ -67,10 +99,9 @@ macro_rules! __perfmark_guard {
             ::core::line!(),
             &[$($event),*],
         )
-        .with($every, $is_fenced);
+        .with($every, $is_fenced) $($more)*;
         $crate::private::inventory::submit! { $crate::private::Registered(&MARK) }
-        $crate::private::enter(&MARK)
-    }};
+    };
 }
 
 /// The statement at the head of a marked function: nothing, in a build that does not record.
@@ -88,6 +119,16 @@ macro_rules! __perfmark_mark {
 macro_rules! __perfmark_guard {
     ($($mark:tt)*) => {
         $crate::private::Nothing
+    };
+}
+
+/// A future, as it is, in a build that does not record.
+#[cfg(any(not(feature = "record"), perfmark_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_polled {
+    ({ $($mark:tt)* } $future:expr) => {
+        $future
     };
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +33,11 @@ impl Merged {
 }
 
 #[derive(Debug)]
-pub(crate) struct Registry(Mutex<Threads>);
+pub(crate) struct Registry {
+    threads: Mutex<Threads>,
+    /// Told apart from those of the processes that this one was forked from.
+    pub(crate) generation: u8,
+}
 
 #[derive(Debug, Default)]
 struct Threads {
@@ -50,19 +55,19 @@ pub(crate) fn registry() -> io::Result<&'static Registry> {
 impl Default for Registry {
     /// Made at the process's first call; in a forked child the marks still hold the parent's counts.
     fn default() -> Self {
+        static GENERATIONS: AtomicU8 = AtomicU8::new(0);
         if start::is_forked_child() {
             for mark in mark::called() {
-                mark.interrupted.store(0, Relaxed);
-                mark.unrecorded.store(0, Relaxed);
+                mark.forget();
             }
         }
-        Self(Mutex::default())
+        Self { threads: Mutex::default(), generation: GENERATIONS.fetch_add(1, Relaxed) }
     }
 }
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, Threads> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of a thread that begins to record.
@@ -75,8 +80,8 @@ impl Registry {
         let mut threads = self.lock();
         for mark in cells.iter() {
             let open = mark.open.swap(0, Relaxed);
-            mark.add_unmeasured(open.min(1), false);
-            mark.add_unmeasured(open.saturating_sub(1), true);
+            mark.abandon(open.min(1), false);
+            mark.abandon(open.saturating_sub(1), true);
         }
         threads.retired.add(cells);
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));

@@ -82,6 +82,10 @@ pub struct Mark {
     pub in_flight: u64,
     /// Of `calls`, those that a panic ended: in no distribution.
     pub unwound: u64,
+    /// Of `calls` of an async function, those whose future was dropped in the middle: in no distribution.
+    pub cancelled: u64,
+    /// How often calls of an async function were polled; 0 of others.
+    pub polls: u64,
     /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only. (One that interrupts
     /// perfmark's rarer work, a thread's first call of a mark or a snapshot, is not counted: it cannot be told from that work.)
     pub interrupted: u64,
@@ -106,7 +110,7 @@ pub struct Values {
     /// Of these, the ones counted in part and scaled by enabled / running time.
     pub scaled: u64,
     /// Calls that were to be measured and were not counted at all, and so are left out of the distribution. Neither these nor unwound calls nor
-    /// skipped ones are `measured`.
+    /// cancelled nor skipped ones are `measured`.
     pub unmeasured: u64,
     /// The sum over all measured calls.
     pub sum: u64,

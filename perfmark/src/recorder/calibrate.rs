@@ -4,14 +4,17 @@
 //! call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has costs of its own.
 
 use std::hint::black_box;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
 
 use perfmark_rdpmc::{Counter, Delta, Reading, clock};
 
 use super::plan::Set;
 use super::sources::{Slot, Slots};
 use crate::events::EventId;
-use crate::mark::{HIDDEN, Mark};
+use crate::future::Polled;
+use crate::mark::{HIDDEN, Manner, Mark};
 use crate::per_process::PerProcess;
 use crate::private;
 
@@ -46,7 +49,7 @@ pub(super) struct Key {
     events: Vec<(EventId, bool)>,
     /// Which of these make up the set.
     set: Vec<usize>,
-    is_fenced: bool,
+    manner: Manner,
     /// Whether the thread keeps costs by event.
     keeps_costs: bool,
 }
@@ -56,7 +59,7 @@ impl Key {
         Self {
             events: slots.iter().map(|slot| (slot.event, slot.is_kernels())).collect(),
             set: set.events().map(|planned| planned.at).collect(),
-            is_fenced: set.is_fenced,
+            manner: set.manner,
             keeps_costs,
         }
     }
@@ -115,6 +118,8 @@ const LOOPS: usize = 7;
 const CALLS: u32 = 32;
 
 fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
+    let Kinds { unmarked, marked, skipped, unmarked_caller, marked_caller } =
+        if key.manner.is_polled { POLLED } else { CALLED };
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(marked_caller));
     let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
@@ -214,6 +219,38 @@ fn run(call: fn()) {
     for _ in 0..CALLS {
         call();
     }
+}
+
+/// The functions whose calls are measured.
+struct Kinds {
+    unmarked: fn(),
+    marked: fn(),
+    skipped: fn(),
+    unmarked_caller: fn(),
+    marked_caller: fn(),
+}
+
+const CALLED: Kinds = Kinds { unmarked, marked, skipped, unmarked_caller, marked_caller };
+
+/// The same, of calls that are made of polls: of one, which is ready.
+const POLLED: Kinds = Kinds {
+    unmarked: || poll(async { black_box(()) }),
+    marked: polled,
+    skipped: || poll(Polled::new(|| &SKIPPED, async { black_box(()) })),
+    unmarked_caller: || poll(async { polled() }),
+    marked_caller: || poll(Polled::new(|| &CALLER, async { polled() })),
+};
+
+#[inline(never)]
+fn polled() {
+    poll(Polled::new(|| &EMPTY, async { black_box(()) }));
+}
+
+/// Through a pointer, as whoever runs a program's futures polls them.
+#[inline(always)]
+fn poll(future: impl Future<Output = ()>) {
+    let future: Pin<&mut dyn Future<Output = ()>> = pin!(future);
+    _ = black_box(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 #[inline(never)]

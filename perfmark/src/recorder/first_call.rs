@@ -13,6 +13,7 @@ use super::calibrate::{self, CALLER, Calibrated, Cost, EMPTY, Key, Moment, SKIPP
 use super::errno::KeepErrno;
 use super::frames::SERIAL;
 use super::plan::{Costs, Plan, Planned, Set};
+use super::polls::{self, Poll};
 use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
@@ -41,7 +42,7 @@ pub(super) struct Books {
 /// A thread's first call of a mark: sets up what is missing, then begins.
 #[cold]
 #[inline(never)]
-pub(super) fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
+pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll>) -> Call {
     let _errno = KeepErrno::new();
     let prepared = {
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
@@ -61,7 +62,11 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark) -> Call {
     // SAFETY: a plan of this thread's, whose recorder it is, and which is taken for it.
     unsafe {
         recorder.as_ref().take_for_first_call();
-        ((*plan).ends.get().begin)(recorder.as_ptr(), plan)
+        let begin = (*plan).ends.get().begin;
+        match poll {
+            None => begin(recorder.as_ptr(), plan),
+            Some(poll) => polls::begin(recorder.as_ptr(), plan, begin, poll),
+        }
     }
 }
 
@@ -92,9 +97,9 @@ fn prepare(
         return Ok((memory, plan));
     }
     let slots = books().slots.set_for(&wanted(mark), events);
-    let known = books().sets.iter().position(|set| set.is(&slots, mark.is_fenced));
+    let known = books().sets.iter().position(|set| set.is(&slots, mark.manner));
     let at = known.unwrap_or_else(|| {
-        let set = Set::new(&slots, &books().slots, mark.is_fenced);
+        let set = Set::new(&slots, &books().slots, mark.manner);
         books().sets.push(Box::new(set));
         books().sets.len() - 1
     });
@@ -132,6 +137,12 @@ impl Books {
 }
 
 impl Recorder {
+    /// The mark's plan, wherever it is.
+    pub(super) fn plan_of(&self, mark: &'static Mark) -> Option<&Plan> {
+        // SAFETY: this thread's, set up; its books are used by shared references only while calls are made.
+        unsafe { &*self.books }.plans().find(|plan| ptr::eq(plan.cells.mark, mark))
+    }
+
     /// Puts a plan into its place, if it has one.
     fn place(&mut self, place: usize, plan: &Plan) {
         if place != 0 {
@@ -167,6 +178,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
         recorder.stack.set_up(&raw mut recorder.space);
         recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
         recorder.books = Box::into_raw(Box::new(books));
+        recorder.generation = registry.generation;
         thread.recorder.set(memory.as_ptr());
         thread.books.set(recorder.books);
         thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());

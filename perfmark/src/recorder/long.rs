@@ -10,6 +10,8 @@ use super::frames::{Frame, Header, Inside, NO_FRAME, PANICKING, SERIAL, SLOW, St
 use super::plan::{Ends, Plan, shown};
 use super::sources::SLOTS;
 use super::thread::{Call, Recorder, put_back};
+use crate::arena::Arena;
+use crate::cells::EventCells;
 use crate::histogram::add;
 
 /// The two ends where everything takes the long way.
@@ -27,7 +29,7 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), &plan_.cells);
     if stack.is_full(events) {
         // Deeper than the stack: counted, and unmeasured.
-        cells.add_unmeasured(1, cells.open.load(Relaxed) > 0);
+        cells.abandon(1, cells.open.load(Relaxed) > 0);
         // SAFETY: the caller's word.
         return unsafe { put_back(recorder, NO_FRAME) };
     }
@@ -165,7 +167,20 @@ pub(super) unsafe fn end(recorder: *mut Recorder, header: *mut Header) {
 #[inline(never)]
 pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_read: bool) {
     // SAFETY: the caller's word.
-    let frame = unsafe { Frame::ending_at(header.add(1).cast()) };
+    unsafe {
+        let frame = Frame::ending_at(header.add(1).cast());
+        read_ends(frame, is_read);
+        close_call(&mut *recorder, frame, panicking());
+        put_back(recorder, NO_FRAME);
+    }
+}
+
+/// Sets what was counted in all the frame's spans. If it `is_read`, they hold that already.
+///
+/// # Safety
+///
+/// The frame is on this thread's stack.
+pub(super) unsafe fn read_ends(frame: Frame, is_read: bool) {
     // The ones that are read the short way first, so that the others' reading is not in them.
     // SAFETY: the caller's word.
     for (planned, span) in unsafe { frame.events() } {
@@ -176,38 +191,78 @@ pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_r
         let long = || planned.slot().counter().map_or(Delta::Unmeasured, |counter| counter.end(&span.region));
         span.delta = span.delta.or_else(|| Some(long()));
     }
-    // SAFETY: the caller's word.
-    unsafe {
-        close(&mut *recorder, frame, panicking());
-        put_back(recorder, NO_FRAME);
+}
+
+/// What a call, or one of the polls that it is made of, cost in one event; without probes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    /// Less than nothing where probes cost less than they usually do; it wraps.
+    pub(super) net: u64,
+    /// What marked calls inside cost.
+    pub(super) inside: u64,
+    pub(super) is_scaled: bool,
+}
+
+impl Part {
+    /// Adds it to the cells as a whole call. Where there is no memory for the histogram to grow the call is unmeasured.
+    pub(super) fn add_call(self, cells: &EventCells, is_nested: bool, arena: &Arena) {
+        let Some(bucket) = cells.values.grow(shown(self.net), arena) else {
+            return cells.add_unmeasured(1, is_nested);
+        };
+        add(&cells.inside, self.inside);
+        if is_nested {
+            add(&cells.nested, self.net);
+        }
+        if self.is_scaled {
+            add(&cells.scaled, 1);
+        }
+        cells.values.add_to_sum(self.net);
+        bucket.publish();
     }
 }
 
-/// Adds a call to its cells, and to what the call around it has inside, and takes its frame off. `delta` is set in all its spans.
+/// Adds a call to its cells, and takes its frame off.
 ///
 /// # Safety
 ///
-/// It is the recorder's innermost frame.
-unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
+/// As [`close`].
+unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
+    // SAFETY: the caller's word; plans live as long as the recorder.
+    let (header, cells) = unsafe { (*frame.header, &(*(*frame.header).plan).cells) };
+    let (is_unwound, is_nested) = (panicking && header.serial & PANICKING == 0, header.before != 0);
+    // SAFETY: the caller's word.
+    unsafe {
+        close(recorder, frame, |recorder, n, part| match part {
+            _ if is_unwound => {}
+            Some(part) => part.add_call(&cells.events[n], is_nested, recorder.arena()),
+            // What was measured inside stays inside of the call around.
+            None => cells.events[n].add_unmeasured(1, is_nested),
+        });
+    }
+    if is_unwound {
+        add(&cells.unwound, 1);
+    }
+}
+
+/// Takes a frame off, and gives what each of its events cost to `add`, and to what the call around it has inside. None for what was not
+/// measured. The first event last: who sees a call there sees it in all.
+///
+/// # Safety
+///
+/// It is the recorder's innermost frame, and `delta` is set in all its spans.
+pub(super) unsafe fn close(recorder: &mut Recorder, frame: Frame, mut add: impl FnMut(&Recorder, usize, Option<Part>)) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, plan) = unsafe { (&*frame.header, &*(*frame.header).plan) };
-    let cells = &plan.cells;
-    let unwound = panicking && header.serial & PANICKING == 0;
     let (probes, keeps_costs) = (Inside::of(&recorder.stack, header), recorder.keeps_costs());
     let sums = &recorder.sums;
-    let is_nested = header.before != 0;
-    cells.open.store(header.before, Relaxed);
-    // SAFETY: the caller's word. The first event last: who sees a call there sees it in all.
+    plan.cells.open.store(header.before, Relaxed);
+    // SAFETY: the caller's word.
     for (planned, span) in unsafe { frame.events() }.rev() {
-        let cells = &cells.events[planned.n];
         let (counted, is_scaled) = match span.delta {
             Some(Delta::Exact(counted)) => (counted, false),
             Some(Delta::Scaled { estimate, .. }) => (estimate, true),
             Some(Delta::Unmeasured) | None => {
-                // What was measured inside stays inside of the call around.
-                if !unwound {
-                    cells.add_unmeasured(1, is_nested);
-                }
+                add(recorder, planned.n, None);
                 continue;
             }
         };
@@ -220,27 +275,8 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
         };
         let net = counted.wrapping_sub(overhead);
         let inside = sums.leave(planned.at, net, span.inside);
-        cells.last.store(net.wrapping_sub(inside), Relaxed);
-        if unwound {
-            continue;
-        }
-        // Where there is no memory for the histogram to grow the call is unmeasured.
-        let Some(bucket) = cells.values.grow(shown(net), recorder.arena()) else {
-            cells.add_unmeasured(1, is_nested);
-            continue;
-        };
-        add(&cells.inside, inside);
-        if is_nested {
-            add(&cells.nested, net);
-        }
-        if is_scaled {
-            add(&cells.scaled, 1);
-        }
-        cells.values.add_to_sum(net);
-        bucket.publish();
-    }
-    if unwound {
-        add(&cells.unwound, 1);
+        plan.cells.events[planned.n].last.store(net.wrapping_sub(inside), Relaxed);
+        add(recorder, planned.n, Some(Part { net, inside, is_scaled }));
     }
     if !probes.is_none() {
         recorder.stack.callers += 1;
@@ -251,8 +287,7 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     recorder.stack.end = frame.spans;
 }
 
-/// A guard whose frame is not the innermost, or that ends by the long way. The frames above its own were never ended: they are counted, and
-/// unmeasured. Where its own frame is gone, there is nothing to do.
+/// A guard whose frame is not the innermost, or that ends by the long way. Where its own frame is gone, there is nothing to do.
 ///
 /// # Safety
 ///
@@ -261,28 +296,37 @@ unsafe fn close(recorder: &mut Recorder, frame: Frame, panicking: bool) {
 #[inline(never)]
 pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
     // SAFETY: the caller's word.
-    let stack = unsafe { &mut (*recorder).stack };
-    // SAFETY: frames on the stack.
-    let is_its = |frame: &Frame| unsafe { (*frame.header).serial } & SERIAL == token & SERIAL;
-    if stack.iter().any(|frame| is_its(&frame)) {
-        let mut is_innermost = true;
-        while let Some(frame) = stack.innermost() {
-            if is_its(&frame) {
-                if !is_innermost {
-                    // So that none of the tokens above it is the last one any more.
-                    stack.serial += 1;
-                }
-                // SAFETY: the caller's word; it is the innermost.
-                return unsafe { end(recorder, frame.header) };
-            }
-            is_innermost = false;
-            // SAFETY: frames and plans live as long as the recorder.
-            let (cells, before) = unsafe { (&(*(*frame.header).plan).cells, (*frame.header).before) };
-            cells.open.store(before, Relaxed);
-            cells.add_unmeasured(1, before > 0);
-            stack.end = frame.spans;
+    unsafe {
+        match find(&mut (*recorder).stack, token) {
+            Some(frame) => end(recorder, frame.header),
+            None => _ = put_back(recorder, NO_FRAME),
         }
     }
-    // SAFETY: the caller's word.
-    unsafe { put_back(recorder, NO_FRAME) };
+}
+
+/// The frame of that token, which is the innermost one then. The frames above it were never ended: they are counted, and unmeasured.
+///
+/// # Safety
+///
+/// Nothing else refers to the stack's frames.
+pub(super) unsafe fn find(stack: &mut Stack, token: Token) -> Option<Frame> {
+    // SAFETY: frames on the stack.
+    let is_its = |frame: &Frame| unsafe { (*frame.header).serial } & SERIAL == token & SERIAL;
+    if !stack.iter().any(|frame| is_its(&frame)) {
+        return None;
+    }
+    let mut is_innermost = true;
+    while let Some(frame) = stack.innermost().filter(|frame| !is_its(frame)) {
+        is_innermost = false;
+        // SAFETY: frames and plans live as long as the recorder.
+        let (cells, before) = unsafe { (&(*(*frame.header).plan).cells, (*frame.header).before) };
+        cells.open.store(before, Relaxed);
+        cells.abandon(1, before > 0);
+        stack.end = frame.spans;
+    }
+    if !is_innermost {
+        // So that none of the tokens above it is the last one any more.
+        stack.serial += 1;
+    }
+    stack.innermost()
 }

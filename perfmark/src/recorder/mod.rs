@@ -10,6 +10,8 @@ mod options;
 mod calibrate;
 mod thread_end;
 mod first_call;
+mod polls;
 mod thread;
 
+pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
 pub(crate) use thread::{Call, enter, enter_unusual, leave, own_work, prepare_process};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use perfmark_rdpmc::clock::fence;
 
 use super::frames::{Header, NO_FRAME};
-use super::plan::{Begin, Ends, Plan};
+use super::plan::{Begin, Ends, Plan, Sums};
 use super::probe::PAID;
 use super::sources::SLOTS;
 use super::thread::{Call, Recorder, put_back};
@@ -64,25 +64,32 @@ pub(super) fn every(events: usize, slots: usize) -> Begin {
 unsafe fn begin_every<const PAID: usize, const N: usize>(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
     let (plan_, sums) = unsafe { (&*plan, &(*recorder).sums) };
-    let Some(skips) = plan_.skips.get().checked_sub(1) else {
-        plan_.skips.set(plan_.every - 1);
-        // SAFETY: the caller's word.
-        return unsafe { (plan_.set().measured.get().begin)(recorder, plan) };
-    };
-    plan_.skips.set(skips);
-    add(&plan_.cells.skipped, 1);
-    let set = plan_.set();
+    // SAFETY: the caller's word.
+    unsafe {
+        if plan_.is_next_measured() {
+            return (plan_.set().measured.get().begin)(recorder, plan);
+        }
+        add(&plan_.cells.skipped, 1);
+        skip::<PAID, N>(plan_, sums);
+        put_back(recorder, NO_FRAME)
+    }
+}
+
+/// Takes what is not measured, a call or a poll, for one like the last that was: so much of the calls around it is the mark's.
+///
+/// # Safety
+///
+/// As [`begin_every`].
+pub(super) unsafe fn skip<const PAID: usize, const N: usize>(plan: &Plan, sums: &Sums) {
+    let set = plan.set();
     sums.pay::<PAID>(&set.costs.skip);
-    // So much of the calls around it is the mark's.
     if N == 0 {
-        set.at.iter().zip(&plan_.cells.events).for_each(|(&at, cells)| sums.skip(at, cells.last.load(Relaxed)));
+        set.at.iter().zip(&plan.cells.events).for_each(|(&at, cells)| sums.skip(at, cells.last.load(Relaxed)));
     } else {
         // SAFETY: the caller's word.
-        let cells = unsafe { plan_.event_cells::<N>() };
+        let cells = unsafe { plan.event_cells::<N>() };
         for (n, cells) in cells.iter().enumerate() {
             sums.skip(set.at[n], cells.last.load(Relaxed));
         }
     }
-    // SAFETY: the caller's word.
-    unsafe { put_back(recorder, NO_FRAME) }
 }

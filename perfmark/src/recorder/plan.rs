@@ -13,6 +13,7 @@ use super::sources::{SLOTS, Slot, Slots};
 use super::thread::{Call, Recorder};
 use super::{long, options, probe};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
+use crate::mark::Manner;
 
 /// Begins a call. The recorder is this thread's, taken, and put back at last.
 pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
@@ -68,11 +69,20 @@ impl Plan {
     /// Binds what its ends do, as its set has it, on a thread of so many slots.
     pub(super) fn bind(&self, slots: usize) {
         let measured = self.set().measured.get();
-        self.ends.set(if self.every > 1 {
+        // Of polls only the first of a call asks.
+        self.ends.set(if self.every > 1 && !self.set().manner.is_polled {
             Ends { begin: options::every(self.set().len(), slots), ..measured }
         } else {
             measured
         });
+    }
+
+    /// Whether the call that begins is one of those to be measured.
+    #[inline]
+    pub(super) fn is_next_measured(&self) -> bool {
+        let skips = self.skips.get();
+        self.skips.set(skips.checked_sub(1).unwrap_or(self.every - 1));
+        skips == 0
     }
 
     #[inline]
@@ -122,7 +132,7 @@ pub(super) struct Set {
     /// What a caller's probe sees of itself.
     pub(super) own_caller: [Cell<u64>; SLOTS],
     pub(super) costs: Costs,
-    pub(super) is_fenced: bool,
+    pub(super) manner: Manner,
     /// What the ends of its marks do but for fences.
     pub(super) plain: Cell<Ends>,
     /// The same with fences, if it has them.
@@ -143,7 +153,7 @@ pub(super) struct Costs {
 
 impl Set {
     /// The events of these slots, which live as long as it.
-    pub(super) fn new(at: &[usize], slots: &Slots, is_fenced: bool) -> Self {
+    pub(super) fn new(at: &[usize], slots: &Slots, manner: Manner) -> Self {
         let zeroes = || [const { Cell::new(0) }; SLOTS];
         let mut set = Self {
             count: at.len(),
@@ -152,7 +162,7 @@ impl Set {
             own: zeroes(),
             own_caller: zeroes(),
             costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes() },
-            is_fenced,
+            manner,
             plain: Cell::new(long::ENDS),
             measured: Cell::new(long::ENDS),
             cost: RefCell::default(),
@@ -168,15 +178,15 @@ impl Set {
         self.count
     }
 
-    /// Whether it is these events, read so.
-    pub(super) fn is(&self, at: &[usize], is_fenced: bool) -> bool {
-        self.is_fenced == is_fenced && self.at[..self.count] == *at
+    /// Whether it is these events, of calls that are made so.
+    pub(super) fn is(&self, at: &[usize], manner: Manner) -> bool {
+        self.manner == manner && self.at[..self.count] == *at
     }
 
     /// Binds what the ends of its marks do, on a thread of so many slots.
     pub(super) fn bind(&self, slots: usize, keeps_costs: bool) {
         self.plain.set(probe::ends(self, slots, keeps_costs));
-        self.measured.set(if self.is_fenced { options::FENCED } else { self.plain.get() });
+        self.measured.set(if self.manner.is_fenced { options::FENCED } else { self.plain.get() });
     }
 
     /// Takes note of what its probes cost.

@@ -18,6 +18,7 @@ use super::first_call::{Books, first_call};
 use super::frames::{Header, NO_FRAME, Space, Stack, Token};
 use super::long;
 use super::plan::{Begin, Plan, Sums};
+use super::polls::{self, Poll};
 use super::thread_end;
 use crate::arena::Arena;
 use crate::events::events;
@@ -63,6 +64,8 @@ pub(super) struct Recorder {
     /// Not 0 while it can be taken. Only the thread itself looks at it, in signal handlers, too.
     free: AtomicUsize,
     pub(super) stack: Stack,
+    /// Of its process.
+    pub(super) generation: u8,
     /// Null while not set up.
     pub(super) books: *mut Books,
     pub(super) sums: Sums,
@@ -82,8 +85,8 @@ pub(super) struct Place {
 /// A call as its guard holds it: not for another thread.
 #[derive(Debug)]
 pub(crate) struct Call {
-    recorder: *mut Recorder,
-    token: Token,
+    pub(super) recorder: *mut Recorder,
+    pub(super) token: Token,
 }
 
 impl Call {
@@ -116,7 +119,7 @@ impl Thread {
 ///
 /// This thread's, or the one that is never free.
 #[inline]
-unsafe fn take(recorder: *mut Recorder) -> bool {
+pub(super) unsafe fn take(recorder: *mut Recorder) -> bool {
     // SAFETY: the caller's word. The first field is all there is of the one that is never free.
     let free = unsafe { &(*recorder).free };
     if free.load(Relaxed) == 0 {
@@ -157,6 +160,26 @@ pub(crate) fn enter(place: u32) -> Call {
                 return Call::NONE;
             };
             begin(recorder, plan)
+        }
+    })
+}
+
+/// The same for a poll, which is a part of a call.
+#[inline(never)]
+pub(super) fn enter_poll(place: u32, poll: Poll) -> Call {
+    THREAD.with(|thread| {
+        let recorder = thread.recorder.get();
+        // SAFETY: as in `enter`.
+        unsafe {
+            if !take(recorder) {
+                return Call::NONE;
+            }
+            let Place { plan, begin } = *(&raw const (*recorder).places).cast::<Place>().add(place as usize);
+            let Some(begin) = begin else {
+                _ = put_back(recorder, NO_FRAME);
+                return Call::NONE;
+            };
+            polls::begin(recorder, plan, begin, poll)
         }
     })
 }
@@ -237,6 +260,11 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
 #[cold]
 #[inline(never)]
 pub(crate) fn enter_unusual(mark: &'static Mark) -> Call {
+    begin_unusual(mark, None)
+}
+
+/// The same for a call or a poll.
+pub(super) fn begin_unusual(mark: &'static Mark, poll: Option<Poll>) -> Call {
     THREAD.with(|thread| {
         let is_busy = || {
             // SAFETY: this thread's recorder, whose books nobody changes.
@@ -246,10 +274,12 @@ pub(crate) fn enter_unusual(mark: &'static Mark) -> Call {
             })
         };
         match thread.doing.get() {
-            Doing::Program if !is_busy() => first_call(thread, mark),
+            Doing::Program if !is_busy() => first_call(thread, mark, poll),
+            Doing::Own => Call::NONE,
+            // A call is counted at its first poll.
+            _ if poll.is_some_and(|poll| poll != Poll::First) => Call::NONE,
             Doing::Program | Doing::Calibration => count_only(mark, &mark.interrupted),
             Doing::Ended => count_only(mark, &mark.unrecorded),
-            Doing::Own => Call::NONE,
         }
     })
 }

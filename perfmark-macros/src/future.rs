@@ -1,0 +1,125 @@
+//! Functions whose call is a future: `async fn`, and those whose last expression is an async block, perhaps in `Box::pin(…)`.
+//!
+//! An async function is rewritten to one that returns `impl Future`, as the compiler does it: an async block within an async function would hold its
+//! arguments twice. Where another macro's attribute follows, or the type cannot be named, it stays async and awaits such a block.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use quote::quote;
+
+use crate::expand::split;
+use crate::function::Function;
+use crate::signature::{Signature, move_in};
+
+/// Whether the function returns the future that its last expression makes.
+pub(crate) fn returns_one(function: &Function) -> bool {
+    let tokens: Vec<TokenTree> = function.body.stream().into_iter().collect();
+    tail(&tokens).is_some()
+}
+
+/// The marked function. `mark` is the mark, as the recorder's macros take it.
+pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream) -> TokenStream {
+    let polled = |future: TokenStream| quote!(#krate::private::polled! { { #mark } #future });
+    if !function.is_async {
+        return in_tail(function, &polled);
+    }
+    let Function { head, body, .. } = function;
+    let (inner_attributes, statements) = split(body.stream());
+    let Some(signature) = Signature::parse(head.clone()) else { return quote!(#head #body) };
+    let named = signature.named_result();
+    // As an async block's type is told by what it returns first.
+    let typed = named.map(|result| quote!(if false { return #krate::private::never::<#result>(); }));
+    let is_plain = signature.has_plain_attributes() && typed.is_some();
+    let (arguments, move_in) =
+        if is_plain { move_in(&signature.arguments) } else { (signature.arguments, TokenStream::new()) };
+    let mut block = Group::new(Delimiter::Brace, quote!(#move_in #typed #(#statements)*));
+    block.set_span(body.span());
+    let future = polled(quote!(async move #block));
+    let allow = quote!(#[allow(clippy::items_after_statements)]);
+    if !is_plain {
+        let body = braces(&body, quote!(#inner_attributes #future.await));
+        return quote!(#allow #head #body);
+    }
+    let Signature { before, result, bounds, .. } = signature;
+    let result = result.unwrap_or_else(|| quote!(()));
+    let body = braces(&body, quote!(#inner_attributes #future));
+    quote! {
+        #allow
+        #[allow(clippy::manual_async_fn, clippy::double_must_use)]
+        #before #arguments -> impl ::core::future::Future<Output = #result> #bounds #body
+    }
+}
+
+fn braces(like: &Group, tokens: TokenStream) -> Group {
+    let mut group = Group::new(Delimiter::Brace, tokens);
+    group.set_span(like.span());
+    group
+}
+
+/// The function with the future of its last expression marked.
+fn in_tail(function: Function, polled: &dyn Fn(TokenStream) -> TokenStream) -> TokenStream {
+    let Function { head, body, .. } = function;
+    let tokens: Vec<TokenTree> = body.stream().into_iter().collect();
+    let Some(Tail { future, pin }) = tail(&tokens) else { return quote!(#head #body) };
+    let marked = match pin {
+        None => {
+            let (before, behind) = (&tokens[..future.start], &tokens[future.end..]);
+            let future = polled(tokens[future.clone()].iter().cloned().collect());
+            quote!(#(#before)* #future #(#behind)*)
+        }
+        Some((at, group)) => {
+            let (before, behind) = (&tokens[..at], &tokens[at + 1..]);
+            let mut pinned = Group::new(Delimiter::Parenthesis, polled(group.stream()));
+            pinned.set_span(group.span());
+            quote!(#(#before)* #pinned #(#behind)*)
+        }
+    };
+    let body = braces(&body, marked);
+    quote!(#[allow(clippy::items_after_statements)] #head #body)
+}
+
+/// Where a body's last expression has its future.
+struct Tail<'a> {
+    /// The async block's tokens.
+    future: std::ops::Range<usize>,
+    /// The parentheses that hold it alone, and where they are.
+    pin: Option<(usize, &'a Group)>,
+}
+
+/// Finds `async move { … }` or `Box::pin(async move { … })` at the end, perhaps with calls of methods behind it.
+fn tail(tokens: &[TokenTree]) -> Option<Tail<'_>> {
+    let mut end = tokens.len();
+    // `.boxed()`
+    while let [.., dot, TokenTree::Ident(_), TokenTree::Group(arguments)] = &tokens[..end] {
+        if !is(dot, '.') || arguments.delimiter() != Delimiter::Parenthesis {
+            break;
+        }
+        end -= 3;
+    }
+    let tokens = &tokens[..end];
+    if let Some(future) = async_block(tokens) {
+        return Some(Tail { future: future..end, pin: None });
+    }
+    let [path @ .., TokenTree::Group(group)] = tokens else { return None };
+    let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+    let ends_in_pin = matches!(path, [.., TokenTree::Ident(name), one, two, TokenTree::Ident(pin)]
+        if name == "Box" && is(one, ':') && is(two, ':') && pin == "pin");
+    let is_one = group.delimiter() == Delimiter::Parenthesis && async_block(&inside) == Some(0);
+    (ends_in_pin && is_one).then(|| Tail { future: 0..0, pin: Some((end - 1, group)) })
+}
+
+/// Where the async block begins with which the tokens end.
+pub(crate) fn async_block(tokens: &[TokenTree]) -> Option<usize> {
+    let is_word = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(ident) if ident == word);
+    match tokens {
+        [.., TokenTree::Group(block)] if block.delimiter() != Delimiter::Brace => None,
+        [before @ .., word, TokenTree::Group(_)] if is_word(word, "async") => Some(before.len()),
+        [before @ .., word, of_move, TokenTree::Group(_)] if is_word(word, "async") && is_word(of_move, "move") => {
+            Some(before.len())
+        }
+        _ => None,
+    }
+}
+
+fn is(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
+}

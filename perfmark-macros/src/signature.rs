@@ -1,0 +1,245 @@
+//! A function's signature, taken apart where an async one has to be rewritten: its attributes, arguments and result.
+
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
+use quote::{ToTokens as _, format_ident, quote};
+
+/// The tokens before an async function's body.
+pub(crate) struct Signature {
+    /// The names of its attributes; a path's are its first word.
+    pub(crate) attributes: Vec<String>,
+    /// Everything before the arguments, but for `async`.
+    pub(crate) before: TokenStream,
+    pub(crate) arguments: Group,
+    /// None for `()`.
+    pub(crate) result: Option<TokenStream>,
+    /// `where …`
+    pub(crate) bounds: TokenStream,
+}
+
+impl Signature {
+    /// None if it is not that of an async function.
+    pub(crate) fn parse(head: TokenStream) -> Option<Self> {
+        let mut tokens = head.into_iter().peekable();
+        let (mut attributes, mut before) = (Vec::new(), TokenStream::new());
+        loop {
+            match tokens.next()? {
+                TokenTree::Ident(word) if word == "async" => break,
+                TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+                    attributes.extend(group.stream().into_iter().next().map(|name| name.to_string()));
+                    before.extend([TokenTree::Group(group)]);
+                }
+                token => before.extend([token]),
+            }
+        }
+        let mut depth = Depth::default();
+        let arguments = loop {
+            match tokens.next()? {
+                TokenTree::Group(group) if depth.is_outside() && group.delimiter() == Delimiter::Parenthesis => {
+                    break group;
+                }
+                token => {
+                    depth.pass(&token);
+                    before.extend([token]);
+                }
+            }
+        };
+        let (mut result, mut bounds) = (TokenStream::new(), TokenStream::new());
+        for token in tokens {
+            let is_where = matches!(&token, TokenTree::Ident(word) if word == "where");
+            if is_where || !bounds.is_empty() { bounds.extend([token]) } else { result.extend([token]) }
+        }
+        // `->`
+        let result = result.into_iter().skip(2).collect::<TokenStream>();
+        Some(Self { attributes, before, arguments, result: Some(result).filter(|it| !it.is_empty()), bounds })
+    }
+
+    /// Whether only the compiler's own attributes come after ours, and none that another macro may expand.
+    pub(crate) fn has_plain_attributes(&self) -> bool {
+        const PLAIN: [&str; 18] = [
+            "allow",
+            "cfg",
+            "clippy",
+            "cold",
+            "deny",
+            "deprecated",
+            "doc",
+            "expect",
+            "forbid",
+            "inline",
+            "must_use",
+            "optimize",
+            "rustdoc",
+            "rustfmt",
+            "target_feature",
+            "track_caller",
+            "unsafe",
+            "warn",
+        ];
+        self.attributes.iter().all(|name| PLAIN.contains(&name.as_str()))
+    }
+
+    /// The result's type as an expression may name it: with `_` for `impl Trait`. None if it never returns.
+    pub(crate) fn named_result(&self) -> Option<TokenStream> {
+        let Some(result) = &self.result else { return Some(quote!(())) };
+        let is_never =
+            matches!(&*result.clone().into_iter().collect::<Vec<_>>(), [TokenTree::Punct(one)] if one.as_char() == '!');
+        (!is_never).then(|| without_impl(result.clone()))
+    }
+}
+
+/// How deep in `<…>`, which are no groups of tokens.
+#[derive(Default)]
+struct Depth {
+    angles: i32,
+    /// The token before may make an arrow of `>`.
+    after_minus: bool,
+}
+
+impl Depth {
+    fn is_outside(&self) -> bool {
+        self.angles == 0
+    }
+
+    fn pass(&mut self, token: &TokenTree) {
+        let TokenTree::Punct(punct) = token else {
+            self.after_minus = false;
+            return;
+        };
+        match punct.as_char() {
+            '<' => self.angles += 1,
+            '>' if !self.after_minus => self.angles -= 1,
+            _ => {}
+        }
+        self.after_minus = matches!(punct.as_char(), '-' | '=') && punct.spacing() == Spacing::Joint;
+    }
+}
+
+/// Splits at the commas that stand in no `<…>`.
+fn split_at_commas(tokens: TokenStream) -> Vec<TokenStream> {
+    let (mut parts, mut part, mut depth) = (Vec::new(), TokenStream::new(), Depth::default());
+    for token in tokens {
+        if depth.is_outside() && matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',') {
+            parts.push(std::mem::take(&mut part));
+            continue;
+        }
+        depth.pass(&token);
+        part.extend([token]);
+    }
+    parts.extend(Some(part).filter(|part| !part.is_empty()));
+    parts
+}
+
+/// A type with `_` for each `impl Trait` in it.
+fn without_impl(tokens: TokenStream) -> TokenStream {
+    let (mut without, mut depth, mut hidden) = (TokenStream::new(), Depth::default(), None);
+    for token in tokens {
+        if let Some(begin) = hidden {
+            let is_end = match &token {
+                TokenTree::Punct(punct) => {
+                    depth.angles == begin && matches!(punct.as_char(), ',' | '>') && !depth.after_minus
+                }
+                _ => false,
+            };
+            if !is_end {
+                depth.pass(&token);
+                continue;
+            }
+            hidden = None;
+        }
+        depth.pass(&token);
+        match token {
+            TokenTree::Ident(word) if word == "impl" => {
+                hidden = Some(depth.angles);
+                without.extend(quote!(_));
+            }
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), without_impl(group.stream()));
+                inner.set_span(group.span());
+                inner.to_tokens(&mut without);
+            }
+            token => token.to_tokens(&mut without),
+        }
+    }
+    without
+}
+
+/// The arguments as a function that is not async has them, and the statements that put them into its future as an async one does: all of them, the
+/// unused ones, too, to be dropped behind the body's own variables.
+pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
+    let (mut outer, mut statements) = (TokenStream::new(), TokenStream::new());
+    for (n, argument) in split_at_commas(arguments.stream()).into_iter().enumerate() {
+        let argument = Argument::parse(argument);
+        let (attributes, Argument { pattern, of_type, .. }) = (&argument.attributes, &argument);
+        match argument.kind() {
+            Kind::Receiver(receiver) => {
+                outer.extend(quote!(#attributes #pattern #of_type,));
+                // Mentioned as a whole, so that it is captured as a whole.
+                statements.extend(quote!(_ = &#receiver;));
+            }
+            Kind::Name(name) => {
+                outer.extend(quote!(#attributes #name #of_type,));
+                statements.extend(quote!(#attributes let #pattern = #name;));
+            }
+            Kind::Pattern => {
+                let name = format_ident!("__arg{n}");
+                outer.extend(quote!(#attributes #name #of_type,));
+                statements.extend(quote!(#attributes let #name = #name; #attributes let #pattern = #name;));
+            }
+        }
+    }
+    let mut group = Group::new(Delimiter::Parenthesis, outer);
+    group.set_span(arguments.span());
+    (group, statements)
+}
+
+/// `#[attribute] pattern: type`, or a receiver.
+struct Argument {
+    attributes: TokenStream,
+    pattern: TokenStream,
+    /// With its colon.
+    of_type: TokenStream,
+}
+
+enum Kind {
+    Receiver(Ident),
+    Name(Ident),
+    Pattern,
+}
+
+impl Argument {
+    fn parse(tokens: TokenStream) -> Self {
+        let mut tokens = tokens.into_iter().peekable();
+        let mut attributes = TokenStream::new();
+        while let Some(hash) = tokens.next_if(|token| is(token, '#')) {
+            attributes.extend([hash]);
+            attributes.extend(tokens.next());
+        }
+        let (mut pattern, mut of_type, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
+        for token in tokens {
+            let is_colon = is(&token, ':');
+            let is_joint = matches!(&token, TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint);
+            if !of_type.is_empty() || is_colon && !is_joint && !in_path {
+                of_type.extend([token]);
+            } else {
+                pattern.extend([token]);
+            }
+            // The second one of `::` is alone.
+            in_path = is_colon && is_joint;
+        }
+        Self { attributes, pattern, of_type }
+    }
+
+    fn kind(&self) -> Kind {
+        let tokens: Vec<TokenTree> = self.pattern.clone().into_iter().collect();
+        match &tokens[..] {
+            [.., TokenTree::Ident(last)] if last == "self" => Kind::Receiver(last.clone()),
+            [TokenTree::Ident(name)] if name != "_" => Kind::Name(name.clone()),
+            [TokenTree::Ident(word), TokenTree::Ident(name)] if word == "mut" => Kind::Name(name.clone()),
+            _ => Kind::Pattern,
+        }
+    }
+}
+
+fn is(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
+}

@@ -1,0 +1,402 @@
+//! Calls that are made of polls: those of async functions. Each poll has a frame on the thread that it runs on, as a call has; what it cost waits in
+//! the future for the last poll, which adds the call to the cells of its own thread.
+#![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use perfmark_rdpmc::clock::fence;
+
+use super::frames::{Frame, Header, NO_FRAME, SERIAL, Token};
+use super::long::{self, Part};
+use super::options;
+use super::plan::{Begin, Plan};
+use super::sources::SLOTS;
+use super::thread::{Call, Recorder, begin_unusual, enter_poll, own_work, put_back, take};
+use crate::cells::MarkCells;
+use crate::histogram::add;
+use crate::mark::{self, Mark};
+use crate::registry::registry;
+
+/// What a future keeps of its call between polls, in 64 bytes.
+#[derive(Debug, Default)]
+pub(crate) enum Polls {
+    /// There was none yet.
+    #[default]
+    None,
+    /// `every` leaves the call out.
+    Skipped,
+    /// What they cost, in calls of few events.
+    Few(Begun, [Account; FEW]),
+    Many(Begun, Box<[Account]>),
+    /// The call is over, or none of this process's.
+    Over,
+}
+
+const FEW: usize = 4;
+
+const _: () = assert!(size_of::<Polls>() <= 64);
+
+/// What is known of a call that goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// The process's.
+    generation: u8,
+    /// Whether the first poll had another call of the mark around it.
+    is_nested: bool,
+}
+
+/// What a call cost so far in one event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    /// The event's place, with [`SCALED`]; or [`NOTHING`].
+    event: u8,
+    net: Narrow,
+    inside: Narrow,
+}
+
+/// In an account's event: some of it is scaled.
+const SCALED: u8 = 1 << 7;
+/// No event, or one that was not measured in all polls.
+const NOTHING: u8 = SCALED - 1;
+
+impl Account {
+    const NOTHING: Self = Self { event: NOTHING, net: Narrow([0; 7]), inside: Narrow([0; 7]) };
+
+    fn event(self) -> u8 {
+        self.event & !SCALED
+    }
+
+    /// What was counted, for the event at that place.
+    fn part(self, event: u8) -> Option<Part> {
+        let is_it = event != NOTHING && self.event() == event;
+        is_it.then(|| Part { net: self.net.get(), inside: self.inside.get(), is_scaled: self.event & SCALED != 0 })
+    }
+
+    /// None if it is more than there is room for.
+    fn new(event: u8, part: Part) -> Option<Self> {
+        let scaled = if part.is_scaled { SCALED } else { 0 };
+        Some(Self { event: event | scaled, net: Narrow::new(part.net)?, inside: Narrow::new(part.inside)? })
+    }
+}
+
+/// A number of 56 bits with its sign: in ticks of 3 GHz, 138 days.
+#[derive(Clone, Copy, Debug)]
+struct Narrow([u8; 7]);
+
+impl Narrow {
+    fn new(number: u64) -> Option<Self> {
+        let [low @ .., _] = number.to_le_bytes();
+        let narrow = Self(low);
+        (narrow.get() == number).then_some(narrow)
+    }
+
+    fn get(self) -> u64 {
+        let [a, b, c, d, e, f, g] = self.0;
+        (i64::from_le_bytes([0, a, b, c, d, e, f, g]) >> 8).cast_unsigned()
+    }
+}
+
+impl Part {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            net: self.net.wrapping_add(other.net),
+            inside: self.inside.wrapping_add(other.inside),
+            is_scaled: self.is_scaled || other.is_scaled,
+        }
+    }
+}
+
+/// Which poll of its call begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Poll {
+    First,
+    Later,
+    /// Of a call that is left out.
+    Skipped,
+}
+
+/// How a poll ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Pending,
+    Ready,
+    /// By a panic.
+    Unwound,
+}
+
+/// The token of a poll whose call is left out: no serial number.
+const SKIPPED: Token = SERIAL;
+
+/// Begins a poll of a call of the mark.
+#[inline]
+pub(crate) fn begin_poll(mark: &'static Mark, polls: &mut Polls) -> Call {
+    let poll = match polls {
+        Polls::None => Poll::First,
+        Polls::Few(..) | Polls::Many(..) => Poll::Later,
+        Polls::Skipped => Poll::Skipped,
+        Polls::Over => return Call::NONE,
+    };
+    let place = mark.place();
+    let call = if mark::is_off(place) { Call::NONE } else { enter_poll(place, poll) };
+    if call.is_none() { begin_rarely(mark, polls, poll) } else { call }
+}
+
+/// Begins a poll where that is unusual. A first one that cannot be recorded ends its call, which is counted already, or is to do nothing.
+#[cold]
+#[inline(never)]
+fn begin_rarely(mark: &'static Mark, polls: &mut Polls, poll: Poll) -> Call {
+    let call = if mark::is_off(mark.place()) { Call::NONE } else { begin_unusual(mark, Some(poll)) };
+    if call.is_none() && poll == Poll::First {
+        *polls = Polls::Over;
+    }
+    call
+}
+
+/// Begins a poll, by the mark's own way to begin.
+///
+/// # Safety
+///
+/// As [`Begin`] has it.
+pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan, begin: Begin, poll: Poll) -> Call {
+    // SAFETY: the caller's word.
+    let (plan_, sums) = unsafe { (&*plan, &(*recorder).sums) };
+    let is_skipped = match poll {
+        Poll::First => !plan_.is_next_measured(),
+        Poll::Later => false,
+        Poll::Skipped => true,
+    };
+    add(&plan_.cells.polls, 1);
+    if is_skipped {
+        add(&plan_.cells.skipped, u64::from(poll == Poll::First));
+        // SAFETY: the caller's word.
+        return unsafe {
+            options::skip::<SLOTS, 0>(plan_, sums);
+            put_back(recorder, SKIPPED)
+        };
+    }
+    add(&plan_.cells.begun, u64::from(poll == Poll::First));
+    // SAFETY: the caller's word.
+    unsafe { begin(recorder, plan) }
+}
+
+/// Ends a poll of a call of the mark.
+#[inline(never)]
+pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outcome: Outcome) {
+    // SAFETY: of this thread: a poll does not leave it, and ends before it does.
+    let is_taken = !call.is_none() && unsafe { take(call.recorder) };
+    if !is_taken {
+        return end_unrecorded(mark, polls, outcome);
+    }
+    // SAFETY: taken.
+    unsafe {
+        let frame = innermost(call);
+        match frame {
+            Some(frame) => end(call.recorder, frame, polls, outcome),
+            None if call.token == SKIPPED => {
+                *polls = if outcome == Outcome::Pending { Polls::Skipped } else { Polls::Over }
+            }
+            // Deeper than the stack, or lost by a jump.
+            None => end_unmeasured(call.recorder, mark, polls, outcome),
+        }
+        put_back(call.recorder, NO_FRAME);
+    }
+}
+
+/// The poll's frame, which is the innermost one, read.
+///
+/// # Safety
+///
+/// The recorder is this thread's, taken.
+#[inline]
+unsafe fn innermost(call: &Call) -> Option<Frame> {
+    if !call.is_open() || call.token == SKIPPED {
+        return None;
+    }
+    // SAFETY: the caller's word; the innermost frame's, or the one below the first, whose number is no call's.
+    unsafe {
+        let stack = &mut (*call.recorder).stack;
+        let header = stack.end.cast::<Header>().sub(1);
+        let frame = if (*header).serial & SERIAL == call.token & SERIAL {
+            Frame::ending_at(stack.end)
+        } else {
+            long::find(stack, call.token)?
+        };
+        if (*(*frame.header).plan).set().manner.is_fenced {
+            fence();
+        }
+        long::read_ends(frame, false);
+        Some(frame)
+    }
+}
+
+/// Takes the poll's frame off, and adds what it cost to the call, or the call to the cells.
+///
+/// # Safety
+///
+/// The recorder is this thread's, taken; the frame is its innermost, and read.
+unsafe fn end(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, outcome: Outcome) {
+    // SAFETY: the caller's word; plans live as long as the recorder.
+    let (recorder, header, cells) = unsafe { (&mut *recorder, *frame.header, &(*(*frame.header).plan).cells) };
+    let mut parts = [None; SLOTS];
+    // SAFETY: the caller's word.
+    unsafe { long::close(recorder, frame, |_, n, part| parts[n] = part) };
+    let begun = match polls {
+        Polls::Few(begun, _) | Polls::Many(begun, _) if begun.generation != recorder.generation => {
+            // It began in the process that this one was forked from.
+            *polls = Polls::Over;
+            return;
+        }
+        Polls::Few(begun, accounts) => {
+            add_accounts(&mut parts, accounts, cells);
+            *begun
+        }
+        Polls::Many(begun, accounts) => {
+            add_accounts(&mut parts, accounts, cells);
+            *begun
+        }
+        _ => Begun { generation: recorder.generation, is_nested: header.before != 0 },
+    };
+    let parts = &parts[..cells.events.len()];
+    match outcome {
+        Outcome::Pending => return polls.keep(begun, parts, cells),
+        Outcome::Ready => {
+            for (part, cells) in parts.iter().zip(&cells.events).rev() {
+                match part {
+                    Some(part) => part.add_call(cells, begun.is_nested, recorder.arena()),
+                    None => cells.add_unmeasured(1, begun.is_nested),
+                }
+            }
+        }
+        Outcome::Unwound => add(&cells.unwound, 1),
+    }
+    polls.close(cells);
+}
+
+/// Adds what the polls before cost to what this one did. What was not measured in one of them is not in the call.
+fn add_accounts(parts: &mut [Option<Part>], accounts: &[Account], cells: &MarkCells) {
+    for (n, (part, cells)) in parts.iter_mut().zip(&cells.events).enumerate() {
+        let event = cells.event.below(NOTHING).unwrap_or(NOTHING);
+        // At the same place, unless this thread counts other events than the one before.
+        let at_its_place = accounts.get(n).and_then(|account| account.part(event));
+        let before = at_its_place.or_else(|| accounts.iter().find_map(|account| account.part(event)));
+        *part = part.zip(before).map(|(part, before)| part.plus(before));
+    }
+}
+
+impl Polls {
+    /// Keeps what was counted so far for the next poll.
+    fn keep(&mut self, begun: Begun, parts: &[Option<Part>], cells: &MarkCells) {
+        let account = |(part, event): (&Option<Part>, Option<u8>)| Account::new(event?, (*part)?);
+        let events = cells.events.iter().map(|cells| cells.event.below(NOTHING));
+        let new = parts.iter().zip(events).map(|one| account(one).unwrap_or(Account::NOTHING));
+        if let Self::Many(_, accounts) = self
+            && accounts.len() == parts.len()
+        {
+            accounts.iter_mut().zip(new).for_each(|(account, new)| *account = new);
+        } else if parts.len() <= FEW {
+            let mut few = [Account::NOTHING; FEW];
+            few.iter_mut().zip(new).for_each(|(account, new)| *account = new);
+            self.set(Self::Few(begun, few));
+        } else if let Some(many) = own_work(|| new.collect()) {
+            self.set(Self::Many(begun, many));
+        }
+    }
+
+    /// The call ends on this thread.
+    fn close(&mut self, cells: &MarkCells) {
+        self.set(Self::Over);
+        // Behind the call itself, so that a reader sees a call that is neither begun nor ended never.
+        cells.ended.store(cells.ended.load(Relaxed) + 1, Release);
+    }
+
+    /// The program's allocator may be marked, and what is freed here is not the program's.
+    fn set(&mut self, to: Self) {
+        match std::mem::replace(self, to) {
+            Self::Many(_, accounts) => own_work(|| drop(accounts)).unwrap_or_default(),
+            _ => {}
+        }
+    }
+}
+
+/// Ends a poll that has no frame: its call is unmeasured.
+///
+/// # Safety
+///
+/// The recorder is this thread's, taken.
+#[cold]
+#[inline(never)]
+unsafe fn end_unmeasured(recorder: *mut Recorder, mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
+    // SAFETY: the caller's word.
+    let Some(plan) = (unsafe { (*recorder).plan_of(mark) }) else {
+        return end_unrecorded(mark, polls, outcome);
+    };
+    let cells = &plan.cells;
+    // SAFETY: the caller's word.
+    let generation = unsafe { (*recorder).generation };
+    let begun = match polls {
+        Polls::Few(begun, _) | Polls::Many(begun, _) => *begun,
+        _ => Begun { generation, is_nested: cells.open.load(Relaxed) > 0 },
+    };
+    match outcome {
+        _ if begun.generation != generation => return polls.set(Polls::Over),
+        Outcome::Pending => return polls.set(Polls::Few(begun, [Account::NOTHING; FEW])),
+        Outcome::Ready => cells.add_unmeasured(1, begun.is_nested),
+        Outcome::Unwound => add(&cells.unwound, 1),
+    }
+    polls.close(cells);
+}
+
+/// Ends a poll on a thread that has no recorder, or none any more: if its call ends, it is counted only.
+#[cold]
+#[inline(never)]
+fn end_unrecorded(mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
+    let (Polls::Few(begun, _) | Polls::Many(begun, _)) = polls else { return *polls = Polls::Over };
+    let begun = *begun;
+    if outcome == Outcome::Pending {
+        return polls.set(Polls::Few(begun, [Account::NOTHING; FEW]));
+    }
+    polls.set(Polls::Over);
+    if is_here(begun) {
+        mark.unrecorded.fetch_add(1, Relaxed);
+        mark.gone.fetch_add(1, Relaxed);
+    }
+}
+
+/// A future that is dropped: its call ends here, if it had begun.
+#[inline]
+pub(crate) fn cancel(mark: &'static Mark, polls: &mut Polls) {
+    if let Polls::Few(begun, _) | Polls::Many(begun, _) = polls {
+        let begun = *begun;
+        cancel_begun(mark, begun);
+        polls.set(Polls::Over);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn cancel_begun(mark: &'static Mark, begun: Begun) {
+    if is_here(begun) {
+        mark.cancelled.fetch_add(1, Relaxed);
+        mark.gone.fetch_add(1, Relaxed);
+    }
+}
+
+/// Whether the call began in this process.
+fn is_here(begun: Begun) -> bool {
+    own_work(registry).is_some_and(|registry| registry.is_ok_and(|registry| registry.generation == begun.generation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_numbers_keep_their_sign_and_refuse_what_they_cannot_hold() {
+        for number in [0, 1, -1, 1 << 54, (1 << 55) - 1, -(1 << 55)] {
+            assert_eq!(Narrow::new(i64::cast_unsigned(number)).map(Narrow::get), Some(number.cast_unsigned()));
+        }
+        for number in [1 << 55, -(1 << 55) - 1, i64::MAX, i64::MIN] {
+            assert!(Narrow::new(i64::cast_unsigned(number)).is_none(), "{number}");
+        }
+    }
+}
