@@ -151,7 +151,7 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
     });
     snapshot::Mark {
         name: mark.name.into(),
-        path: mark.full_path().into(),
+        path: mark.full_path(),
         file: mark.file.into(),
         line: mark.line,
         calls,

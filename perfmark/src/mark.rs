@@ -163,10 +163,11 @@ impl Mark {
         }
     }
 
-    /// The full path of the marked function: the path of an item within it, without that item.
-    pub(crate) fn full_path(&self) -> &'static str {
+    /// The full path of the marked function: the path of an item within it, without that item, and without the closures and async blocks that it
+    /// is in.
+    pub(crate) fn full_path(&self) -> String {
         let path = (self.path)();
-        path.rsplit_once("::").map_or(path, |(function, _)| function)
+        path.rsplit_once("::").map_or(path, |(function, _)| function).replace("::{{closure}}", "")
     }
 }
 

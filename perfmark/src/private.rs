@@ -1,8 +1,8 @@
 //! What the attribute's expansion names. Not for anyone else, and no part of the versioned interface.
 
-pub use crate::{
-    __perfmark_guard as guard, __perfmark_mark as mark, __perfmark_polled as polled, __perfmark_static as static_mark,
-};
+#[cfg(all(feature = "record", not(perfmark_off)))]
+pub use crate::__perfmark_static as static_mark;
+pub use crate::{__perfmark_guard as guard, __perfmark_mark as mark, __perfmark_polled as polled};
 
 /// Gives an async block its type, where it is never called.
 #[doc(hidden)]

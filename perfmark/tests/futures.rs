@@ -63,6 +63,7 @@ impl Table {
     }
 
     #[perfmark(skip)]
+    #[allow(clippy::unused_async, reason = "as it is written")]
     async fn skipped(&self) -> impl Iterator<Item = &u64> {
         self.0.iter()
     }
@@ -118,6 +119,9 @@ fn async_functions_mean_what_they_did() {
     assert!(once(pin!(never())).is_pending());
     let snapshot = perfmark::snapshot();
     for mark in snapshot.marks {
-        println!("{} {} {} calls {} polls {} in flight {} cancelled", mark.name, mark.path, mark.calls, mark.polls, mark.in_flight, mark.cancelled);
+        println!(
+            "{} {} {} calls {} polls {} in flight {} cancelled",
+            mark.name, mark.path, mark.calls, mark.polls, mark.in_flight, mark.cancelled
+        );
     }
 }

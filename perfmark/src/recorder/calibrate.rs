@@ -247,7 +247,7 @@ fn polled() {
 }
 
 /// Through a pointer, as whoever runs a program's futures polls them.
-#[inline(always)]
+#[inline]
 fn poll(future: impl Future<Output = ()>) {
     let future: Pin<&mut dyn Future<Output = ()>> = pin!(future);
     _ = black_box(future).poll(&mut Context::from_waker(Waker::noop()));

@@ -91,8 +91,9 @@ impl Narrow {
     }
 
     fn get(self) -> u64 {
-        let [a, b, c, d, e, f, g] = self.0;
-        (i64::from_le_bytes([0, a, b, c, d, e, f, g]) >> 8).cast_unsigned()
+        let mut bytes = [0; 8];
+        bytes[1..].copy_from_slice(&self.0);
+        (i64::from_le_bytes(bytes) >> 8).cast_unsigned()
     }
 }
 
@@ -311,9 +312,8 @@ impl Polls {
 
     /// The program's allocator may be marked, and what is freed here is not the program's.
     fn set(&mut self, to: Self) {
-        match std::mem::replace(self, to) {
-            Self::Many(_, accounts) => own_work(|| drop(accounts)).unwrap_or_default(),
-            _ => {}
+        if let Self::Many(_, accounts) = std::mem::replace(self, to) {
+            own_work(|| drop(accounts));
         }
     }
 }

@@ -15,8 +15,12 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if mark.skipped > 0 {
         parts.push(format!("one call in {} measured, as every = {0} has it", exact(mark.every.into())));
     }
+    if mark.polls > 0 {
+        parts.push(format!("{} {}", exact(mark.polls), plural(mark.polls, "poll")));
+    }
     for (number, what) in [
         (mark.unwound, "ended by a panic, in no figure"),
+        (mark.cancelled, "dropped before the end, in no figure"),
         (mark.interrupted, "met while perfmark was at work, in no figure"),
         (mark.in_flight, "still running"),
     ] {
@@ -110,9 +114,9 @@ mod tests {
 
     #[test]
     fn calls_that_ended_otherwise_or_not_yet_are_told() {
-        let mut mark = Mark { unwound: 3, interrupted: 1, in_flight: 2, ..mark("m", 9) };
+        let mut mark = Mark { unwound: 3, cancelled: 1, polls: 20, interrupted: 1, in_flight: 2, ..mark("m", 10) };
         mark.values.push(values("cycles", 5, 5));
-        let all = "3 calls ended by a panic, in no figure; 1 call met while perfmark was at work, in no figure; \
+        let all = "20 polls; 3 calls ended by a panic, in no figure; 1 call dropped before the end, in no figure; 1 call met while perfmark was at work, in no figure; \
                    2 calls still running";
         assert_eq!(told(&mark).as_deref(), Some(all));
     }

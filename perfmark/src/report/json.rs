@@ -111,7 +111,7 @@ mod tests {
         assert!(document["events"][4]["reason"].is_string());
         let marks = document["marks"].as_array().unwrap();
         assert_eq!(marks.len(), snapshot.marks.len(), "marks never called are there");
-        for key in ["name", "path", "file", "line", "calls", "in_flight", "unwound", "interrupted", "values"] {
+        for key in ["name", "path", "file", "line", "calls", "in_flight", "unwound", "cancelled", "polls", "values"] {
             assert!(marks[0].get(key).is_some(), "{key}");
         }
         let instructions = marks[0]["values"]["instructions"].as_object().unwrap();

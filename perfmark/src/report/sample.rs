@@ -15,6 +15,8 @@ pub(super) fn mark(name: &str, calls: u64) -> Mark {
         calls,
         in_flight: 0,
         unwound: 0,
+        cancelled: 0,
+        polls: 0,
         interrupted: 0,
         every: 1,
         skipped: 0,
