@@ -7,7 +7,9 @@ mod support;
 use std::env;
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::pin::{Pin, pin};
 use std::process::Command;
+use std::task::{Context, Poll, Waker};
 
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
@@ -59,6 +61,34 @@ fn unmarked_parent(n: u64) -> u64 {
     black_box(unmarked(n))
 }
 
+#[perfmark(cycles, instructions)]
+async fn polled(n: u64) -> u64 {
+    black_box(n)
+}
+
+async fn unmarked_polled(n: u64) -> u64 {
+    black_box(n)
+}
+
+/// Polls it once, through a pointer.
+fn poll(future: impl Future<Output = u64>) -> u64 {
+    let future: Pin<&mut dyn Future<Output = u64>> = pin!(future);
+    match black_box(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(n) => n,
+        Poll::Pending => panic!("it waits for nothing"),
+    }
+}
+
+#[inline(never)]
+fn poll_marked(n: u64) -> u64 {
+    poll(polled(n))
+}
+
+#[inline(never)]
+fn poll_unmarked(n: u64) -> u64 {
+    poll(unmarked_polled(n))
+}
+
 /// Instructions in user mode of a call of it, as its caller sees them: the least of a few tries.
 fn a_call(work: impl Fn() -> u64) -> u64 {
     let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
@@ -103,6 +133,7 @@ fn a_mark_costs_what_it_did() {
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 209),
         ("two events, every = 50", alone(every_50) - bare, 72),
         ("two events, fence", alone(fenced) - bare, 193),
+        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 1_000),
         ("switched off", switched_off() - bare, 10),
     ];
     let mut told = String::new();

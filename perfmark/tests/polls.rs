@@ -1,0 +1,174 @@
+//! Async functions on a real PMU: run where there is one that user space may read.
+
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+use std::future::poll_fn;
+use std::hint::black_box;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use perfmark::{Values, perfmark, snapshot};
+use perfmark_rdpmc::known_loop;
+
+fn main() {
+    support::run(
+        vec![],
+        &[
+            (
+                "an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll",
+                an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll,
+            ),
+            (
+                "promise_2_an_async_caller_does_not_see_its_callees_probes",
+                promise_2_an_async_caller_does_not_see_its_callees_probes,
+            ),
+            ("calls_of_many_events_keep_them_all_between_polls", calls_of_many_events_keep_them_all_between_polls),
+        ],
+    );
+}
+
+fn values(name: &str, event: &str) -> Values {
+    let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
+    let values = mark.map(|mark| mark.values).unwrap_or_default();
+    values.into_iter().find(|values| values.event == event).unwrap_or_else(|| panic!("{name}: not recorded"))
+}
+
+/// Polls it until it is ready.
+fn run<F: Future>(future: F) -> F::Output {
+    let mut future: Pin<&mut dyn Future<Output = F::Output>> = pin!(future);
+    loop {
+        if let Poll::Ready(value) = black_box(&mut future).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+/// Ready at its second poll.
+fn yield_now() -> impl Future<Output = ()> {
+    let mut is_ready = false;
+    poll_fn(move |_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
+}
+
+macro_rules! twins {
+    ($($sync:ident $asynchronous:ident $polls:literal $turns:literal)*) => {
+        $(
+            #[perfmark(instructions)]
+            #[inline(never)]
+            fn $sync() {
+                for _ in 0..$polls {
+                    black_box(known_loop($turns));
+                }
+            }
+
+            #[perfmark(instructions)]
+            async fn $asynchronous() {
+                for poll in 0..$polls {
+                    if poll > 0 {
+                        yield_now().await;
+                    }
+                    black_box(known_loop($turns));
+                }
+            }
+        )*
+        fn all_twins() {
+            for _ in 0..200 {
+                $(
+                    $sync();
+                    run($asynchronous());
+                )*
+            }
+        }
+
+        /// Names, polls, and turns of each.
+        const TWINS: &[(&str, &str, u64, u64)] = &[$((stringify!($sync), stringify!($asynchronous), $polls, $turns)),*];
+    };
+}
+twins! {
+    sync_1_10 async_1_10 1 10
+    sync_1_10000 async_1_10000 1 10_000
+    sync_2_10 async_2_10 2 10
+    sync_2_10000 async_2_10000 2 10_000
+    sync_10_10 async_10_10 10 10
+    sync_10_10000 async_10_10000 10 10_000
+    sync_100_100 async_100_100 100 100
+}
+
+/// Of an async function's own at each poll: its state is looked up, and kept.
+const A_POLL: u64 = 40;
+
+fn an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll() {
+    all_twins();
+    let mut constants = Vec::new();
+    for &(sync, asynchronous, polls, turns) in TWINS {
+        let (sync, asynchronous) = (values(sync, "instructions"), values(asynchronous, "instructions"));
+        assert_eq!((sync.measured, asynchronous.measured), (200, 200));
+        let (one, other) = (sync.p50.unwrap_or(0), asynchronous.p50.unwrap_or(0));
+        println!("{polls} polls of {turns} turns: {one} in the sync function, {other} in the async one");
+        let (one, other) = (sync.min.unwrap_or(0), asynchronous.min.unwrap_or(0));
+        assert!(other.abs_diff(one) <= A_POLL * polls, "{other}, not {one}: {polls} polls of {turns} turns");
+        constants.push((polls, other.cast_signed() - one.cast_signed()));
+    }
+    // However long the function is.
+    for same in constants.chunks(2).filter(|pair| pair.len() == 2) {
+        assert!(same[0].1.abs_diff(same[1].1) <= 2, "{constants:?}");
+    }
+}
+
+#[perfmark(instructions)]
+async fn leaf() {
+    yield_now().await;
+    black_box(known_loop(10));
+}
+
+async fn plain_leaf() {
+    yield_now().await;
+    black_box(known_loop(10));
+}
+
+#[perfmark(instructions)]
+async fn of_marked() {
+    for _ in 0..20 {
+        leaf().await;
+    }
+}
+
+#[perfmark(instructions)]
+async fn of_plain() {
+    for _ in 0..20 {
+        plain_leaf().await;
+    }
+}
+
+fn promise_2_an_async_caller_does_not_see_its_callees_probes() {
+    for _ in 0..100 {
+        run(of_marked());
+        run(of_plain());
+    }
+    let (marked, plain) = (values("of_marked", "instructions"), values("of_plain", "instructions"));
+    assert_eq!((marked.measured, plain.measured), (100, 100));
+    let (marked, plain) = (marked.min.unwrap_or(0), plain.min.unwrap_or(0));
+    println!("20 callees of 2 polls: {marked} instructions where they are marked, {plain} where they are not");
+    assert!(marked.abs_diff(plain) <= 20 * 2 * 20, "{marked}, not {plain}");
+}
+
+#[perfmark(cycles, instructions, task_clock, page_faults, time, branch_misses, name = "six")]
+async fn six_events() {
+    for _ in 0..3 {
+        yield_now().await;
+        black_box(known_loop(1_000));
+    }
+}
+
+fn calls_of_many_events_keep_them_all_between_polls() {
+    for _ in 0..50 {
+        run(six_events());
+    }
+    for event in ["cycles", "instructions", "task-clock", "page-faults", "time"] {
+        let values = values("six", event);
+        assert_eq!((values.measured, values.unmeasured), (50, 0), "{event}");
+    }
+    let instructions = values("six", "instructions").min.unwrap_or(0);
+    // A loop of known length is two instructions a turn, and two more.
+    assert!((6_000..6_600).contains(&instructions), "{instructions}");
+}
