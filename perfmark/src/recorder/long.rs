@@ -15,7 +15,7 @@ use crate::cells::EventCells;
 use crate::histogram::add;
 
 /// The two ends where everything takes the long way.
-pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end };
+pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end, close_leaf: |_, _, _| false, close: |_, _, _| false };
 
 /// Opens a frame.
 ///

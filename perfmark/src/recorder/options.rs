@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use perfmark_rdpmc::clock::fence;
 
 use super::frames::{Header, NO_FRAME};
+use super::long;
 use super::plan::{Begin, Ends, Plan, Sums};
 use super::probe::PAID;
 use super::sources::SLOTS;
@@ -13,7 +14,7 @@ use super::thread::{Call, Recorder, put_back};
 use crate::histogram::add;
 
 /// The ends of marks with fences: nothing that stands before the call is in its figures, and all that stands in it is.
-pub(super) const FENCED: Ends = Ends { begin: begin_fenced, end_leaf: end_leaf_fenced, end: end_fenced };
+pub(super) const FENCED: Ends = Ends { begin: begin_fenced, end_leaf: end_leaf_fenced, end: end_fenced, ..long::ENDS };
 
 /// # Safety
 ///

@@ -9,9 +9,10 @@ use perfmark_rdpmc::clock;
 
 use super::calibrate::{Cost, Key};
 use super::frames::{Header, Inside, Span};
+use super::long::{self, Part};
 use super::sources::{SLOTS, Slot, Slots};
 use super::thread::{Call, Recorder};
-use super::{long, options, probe};
+use super::{options, probe};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
 use crate::mark::Manner;
 
@@ -19,6 +20,12 @@ use crate::mark::Manner;
 pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
 /// Ends the innermost call, whose header it is.
 pub(super) type End = unsafe fn(*mut Recorder, *mut Header);
+
+/// Takes the innermost frame off, whose header it is, of a poll; and gives what that cost. False, and nothing is done, where that takes the long way.
+pub(super) type Close = unsafe fn(*mut Recorder, *mut Header, &mut Parts) -> bool;
+
+/// What a poll cost in each of its few events. None for what was not measured.
+pub(super) type Parts = [Option<Part>; SHORT];
 
 /// What a mark's two ends do.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +35,10 @@ pub(super) struct Ends {
     pub(super) end_leaf: End,
     /// Of any call.
     pub(super) end: End,
+    /// Of a poll in which no call was begun.
+    pub(super) close_leaf: Close,
+    /// Of any poll.
+    pub(super) close: Close,
 }
 
 /// Events of a mark whose calls go the short way, at most.

@@ -9,7 +9,7 @@ use perfmark_rdpmc::clock::fence;
 use super::frames::{Frame, Header, NO_FRAME, SERIAL, Token};
 use super::long::{self, Part};
 use super::options;
-use super::plan::{Begin, Plan};
+use super::plan::{Begin, Plan, SHORT};
 use super::sources::SLOTS;
 use super::thread::{Call, Recorder, begin_unusual, enter_poll, own_work, put_back, take};
 use crate::cells::MarkCells;
@@ -32,7 +32,7 @@ pub(crate) enum Polls {
     Over,
 }
 
-const FEW: usize = 4;
+const FEW: usize = SHORT;
 
 const _: () = assert!(size_of::<Polls>() <= 64);
 
@@ -190,8 +190,7 @@ pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outc
     }
     // SAFETY: taken.
     unsafe {
-        let frame = innermost(call);
-        match frame {
+        match innermost(call) {
             Some(frame) => end(call.recorder, frame, polls, outcome),
             None if call.token == SKIPPED => {
                 *polls = if outcome == Outcome::Pending { Polls::Skipped } else { Polls::Over }
@@ -203,30 +202,24 @@ pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outc
     }
 }
 
-/// The poll's frame, which is the innermost one, read.
+/// The poll's frame, which is the innermost one.
 ///
 /// # Safety
 ///
 /// The recorder is this thread's, taken.
 #[inline]
 unsafe fn innermost(call: &Call) -> Option<Frame> {
-    if !call.is_open() || call.token == SKIPPED {
-        return None;
-    }
     // SAFETY: the caller's word; the innermost frame's, or the one below the first, whose number is no call's.
     unsafe {
         let stack = &mut (*call.recorder).stack;
         let header = stack.end.cast::<Header>().sub(1);
-        let frame = if (*header).serial & SERIAL == call.token & SERIAL {
-            Frame::ending_at(stack.end)
-        } else {
-            long::find(stack, call.token)?
-        };
-        if (*(*frame.header).plan).set().manner.is_fenced {
-            fence();
+        if (*header).serial & SERIAL == call.token & SERIAL && call.is_open() {
+            return Some(Frame::ending_at(stack.end));
         }
-        long::read_ends(frame, false);
-        Some(frame)
+        if !call.is_open() || call.token == SKIPPED {
+            return None;
+        }
+        long::find(stack, call.token)
     }
 }
 
@@ -234,30 +227,64 @@ unsafe fn innermost(call: &Call) -> Option<Frame> {
 ///
 /// # Safety
 ///
-/// The recorder is this thread's, taken; the frame is its innermost, and read.
+/// The recorder is this thread's, taken, and the frame is its innermost.
+#[inline]
 unsafe fn end(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, outcome: Outcome) {
     // SAFETY: the caller's word; plans live as long as the recorder.
-    let (recorder, header, cells) = unsafe { (&mut *recorder, *frame.header, &(*(*frame.header).plan).cells) };
+    unsafe {
+        let (header, set) = (*frame.header, (*(*frame.header).plan).set());
+        if set.manner.is_fenced {
+            fence();
+        }
+        let mut parts = [None; FEW];
+        let ends = set.plain.get();
+        let is_leaf = (*recorder).stack.serial == header.serial & SERIAL;
+        let close = if is_leaf { ends.close_leaf } else { ends.close };
+        if close(recorder, frame.header, &mut parts) {
+            add_poll(&*recorder, header, &mut parts[..set.len()], polls, outcome);
+        } else {
+            end_long(recorder, frame, polls, outcome);
+        }
+    }
+}
+
+/// The same by the long way.
+///
+/// # Safety
+///
+/// As [`end`].
+#[cold]
+#[inline(never)]
+unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, outcome: Outcome) {
     let mut parts = [None; SLOTS];
     // SAFETY: the caller's word.
-    unsafe { long::close(recorder, frame, |_, n, part| parts[n] = part) };
+    unsafe {
+        let (header, set) = (*frame.header, (*(*frame.header).plan).set());
+        long::read_ends(frame, false);
+        long::close(&mut *recorder, frame, |_, n, part| parts[n] = part);
+        add_poll(&*recorder, header, &mut parts[..set.len()], polls, outcome);
+    }
+}
+
+/// Adds what a poll cost to its call, or the call to the cells.
+fn add_poll(recorder: &Recorder, header: Header, parts: &mut [Option<Part>], polls: &mut Polls, outcome: Outcome) {
+    // SAFETY: plans live as long as the recorder.
+    let cells = unsafe { &(*header.plan).cells };
     let begun = match polls {
         Polls::Few(begun, _) | Polls::Many(begun, _) if begun.generation != recorder.generation => {
             // It began in the process that this one was forked from.
-            *polls = Polls::Over;
-            return;
+            return polls.set(Polls::Over);
         }
         Polls::Few(begun, accounts) => {
-            add_accounts(&mut parts, accounts, cells);
+            add_accounts(parts, accounts, cells);
             *begun
         }
         Polls::Many(begun, accounts) => {
-            add_accounts(&mut parts, accounts, cells);
+            add_accounts(parts, accounts, cells);
             *begun
         }
         _ => Begun { generation: recorder.generation, is_nested: header.before != 0 },
     };
-    let parts = &parts[..cells.events.len()];
     match outcome {
         Outcome::Pending => return polls.keep(begun, parts, cells),
         Outcome::Ready => {

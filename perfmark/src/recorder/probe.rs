@@ -3,17 +3,19 @@
 //! Each function here ends by returning, or by calling one of `long` at its very end: so it saves no registers for what seldom happens.
 #![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
 
+use std::array;
 use std::hint::assert_unchecked;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
 use perfmark_rdpmc::{Counter, clock};
 
-use super::frames::{Frame, Header, Inside, NO_FRAME, Span};
-use super::long;
-use super::plan::{Ends, Plan, Set, Sums, shown};
+use super::frames::{Frame, Header, Inside, NO_FRAME, Span, Stack};
+use super::long::{self, Part};
+use super::plan::{Ends, Parts, Plan, Set, Sums, shown};
 use super::sources::{SLOTS, Slot};
 use super::thread::{Call, Recorder, put_back};
+use crate::cells::EventCells;
 use crate::histogram::add;
 
 /// Where a thread keeps costs, the short way is for so many slots at most.
@@ -45,6 +47,8 @@ fn ends_of<const N: usize, const TIMED: bool, const COSTS: bool>() -> Ends {
         begin: begin_if_calm::<N, TIMED, COSTS>,
         end_leaf: end::<N, TIMED, COSTS, true>,
         end: end::<N, TIMED, COSTS, false>,
+        close_leaf: close::<N, TIMED, COSTS, true>,
+        close: close::<N, TIMED, COSTS, false>,
     }
 }
 
@@ -166,24 +170,30 @@ unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(
     unsafe { put_back(recorder, serial) }
 }
 
-/// Closes the innermost frame; the counters are read first.
+/// What a call counted, and how much of that probes are.
+struct Counted<const N: usize> {
+    counted: [u64; N],
+    overhead: [u64; N],
+}
+
+/// Reads the counters of the innermost call. None where that takes the long way.
 ///
 /// # Safety
 ///
-/// As [`End`](super::plan::End) has it; the call has `N` events, and is a leaf if it says so: no marked call is inside it.
-unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
+/// As [`end`].
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "nothing may stand between the program and the readings but what is measured")]
+unsafe fn count<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
     recorder: *mut Recorder,
     header: *mut Header,
-) {
-    let frame = Frame { spans: header.cast::<Span>().wrapping_sub(N), header };
+    spans: &[Span; N],
+) -> Option<Counted<N>> {
     // SAFETY: the caller's word.
-    let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
-    // SAFETY: the caller's word.
-    let (set, cells, plan_) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &*plan) };
+    let set = unsafe { (*(*header).plan).set() };
     // SAFETY: the caller's word.
     let slots: [&Slot; N] = unsafe { set.first_slots() };
     // SAFETY: the caller's word.
-    let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
+    let (stack, sums) = unsafe { (&(*recorder).stack, &(*recorder).sums) };
     // SAFETY: the caller's word.
     let inside = if IS_LEAF { Inside::default() } else { unsafe { Inside::of(stack, &*header) } };
     // Before the readings, as on x86-64 the processor goes on behind one only when it is done.
@@ -200,24 +210,21 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     let mut counted = [0; N];
     for n in 0..N {
         // SAFETY: the events are read in their order.
-        match unsafe { end_event::<TIMED>(slots[n], n, &spans[n]) } {
-            Some(value) => counted[n] = value,
-            // SAFETY: the caller's word.
-            None => return unsafe { long::end(recorder, header) },
-        }
+        counted[n] = unsafe { end_event::<TIMED>(slots[n], n, &spans[n]) }?;
     }
-    let mut net = [0; N];
-    for n in 0..N {
-        net[n] = counted[n].wrapping_sub(overhead[n]);
-        if !cells[n].values.spans(shown(net[n])) {
-            for (span, counted) in spans.iter_mut().zip(counted) {
-                span.value = counted;
-            }
-            // SAFETY: the caller's word.
-            return unsafe { long::end_from(recorder, header, true) };
-        }
-    }
-    plan_.cells.open.store(before, Relaxed);
+    Some(Counted { counted, overhead })
+}
+
+/// Takes note of what a call cost that ends, `net` of probes; and gives what the calls inside it cost.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "as `count`")]
+fn leave<const N: usize, const COSTS: bool, const IS_LEAF: bool>(
+    sums: &Sums,
+    set: &Set,
+    spans: &[Span; N],
+    cells: &[&EventCells; N],
+    net: &[u64; N],
+) -> [u64; N] {
     // Loaded and stored together, so that they are in pairs.
     let (mut since, mut inside) = ([0; N], [0; N]);
     for n in 0..N {
@@ -232,6 +239,57 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
             cells[n].last.store(net[n].wrapping_sub(inside[n]), Relaxed);
         }
     }
+    inside
+}
+
+/// Takes a frame off.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "as `count`")]
+fn pop<const COSTS: bool, const IS_LEAF: bool>(stack: &mut Stack, sums: &Sums, set: &Set, spans: *mut Span) {
+    stack.end = spans;
+    if !IS_LEAF {
+        stack.callers += 1;
+        if COSTS {
+            sums.pay::<PAID>(&set.costs.extra);
+        }
+    }
+}
+
+/// Closes the innermost frame; the counters are read first.
+///
+/// # Safety
+///
+/// As [`End`](super::plan::End) has it; the call has `N` events, and is a leaf if it says so: no marked call is inside it.
+unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
+    recorder: *mut Recorder,
+    header: *mut Header,
+) {
+    let frame = Frame { spans: header.cast::<Span>().wrapping_sub(N), header };
+    // SAFETY: the caller's word.
+    let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
+    // SAFETY: the caller's word.
+    let (set, cells, plan_) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &*plan) };
+    // SAFETY: the caller's word.
+    let Some(Counted { counted, overhead }) = (unsafe { count::<N, TIMED, COSTS, IS_LEAF>(recorder, header, spans) })
+    else {
+        // SAFETY: the caller's word.
+        return unsafe { long::end(recorder, header) };
+    };
+    let mut net = [0; N];
+    for n in 0..N {
+        net[n] = counted[n].wrapping_sub(overhead[n]);
+        if !cells[n].values.spans(shown(net[n])) {
+            for (span, counted) in spans.iter_mut().zip(counted) {
+                span.value = counted;
+            }
+            // SAFETY: the caller's word.
+            return unsafe { long::end_from(recorder, header, true) };
+        }
+    }
+    plan_.cells.open.store(before, Relaxed);
+    // SAFETY: the caller's word.
+    let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
+    let inside = leave::<N, COSTS, IS_LEAF>(sums, set, spans, &cells, &net);
     if before != 0 {
         for n in 0..N {
             add(&cells[n].nested, net[n]);
@@ -247,15 +305,40 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         let bucket = unsafe { cells[n].values.bucket(shown(net[n])) };
         if n > 0 { bucket.add() } else { bucket.publish() }
     }
-    stack.end = frame.spans;
-    if !IS_LEAF {
-        stack.callers += 1;
-        if COSTS {
-            sums.pay::<PAID>(&set.costs.extra);
-        }
-    }
+    pop::<COSTS, IS_LEAF>(stack, sums, set, frame.spans);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) };
+}
+
+/// Closes the innermost frame, which is of a poll, and gives what it cost; the counters are read first. False where that takes the long way: then
+/// nothing is done.
+///
+/// # Safety
+///
+/// As [`end`], but that the recorder is not put back.
+unsafe fn close<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
+    recorder: *mut Recorder,
+    header: *mut Header,
+    parts: &mut Parts,
+) -> bool {
+    let spans = header.cast::<Span>().wrapping_sub(N);
+    // SAFETY: the caller's word.
+    let (spans_, plan, before) = unsafe { (&*spans.cast::<[Span; N]>(), &*(*header).plan, (*header).before) };
+    // SAFETY: the caller's word.
+    let Some(Counted { counted, overhead }) = (unsafe { count::<N, TIMED, COSTS, IS_LEAF>(recorder, header, spans_) })
+    else {
+        return false;
+    };
+    let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
+    plan.cells.open.store(before, Relaxed);
+    // SAFETY: the caller's word.
+    let (stack, sums, cells) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, plan.event_cells::<N>()) };
+    let inside = leave::<N, COSTS, IS_LEAF>(sums, plan.set(), spans_, &cells, &net);
+    for n in 0..N {
+        parts[n] = Some(Part { net: net[n], inside: inside[n], is_scaled: false });
+    }
+    pop::<COSTS, IS_LEAF>(stack, sums, plan.set(), spans);
+    true
 }
 
 /// What probes cost in the slot at `at` since the call began.
