@@ -8,7 +8,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::{Error, LitInt, LitStr, Token};
 
 /// The options, as an error names them.
-const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `crate = path`";
+const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `generic`, `crate = path`";
 
 /// `#[perfmark(cycles, "cpu/event=0xc2/", name = "…", every = 61, fence)]`
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Args {
     /// One call in so many is measured.
     pub(crate) every: Option<u32>,
     pub(crate) fence: bool,
+    /// Whether each of a generic function's types has a row of its own.
+    pub(crate) generic: Option<Span>,
     /// Where the crate is, for one that is renamed or exported again.
     pub(crate) krate: Option<TokenStream>,
 }
@@ -67,6 +69,7 @@ impl Args {
         let is_new = match &*word.to_string() {
             _ if input.peek(Token![=]) => return self.parse_option(&word, input),
             "fence" => !std::mem::replace(&mut self.fence, true),
+            "generic" => self.generic.replace(word.span()).is_none(),
             "kernel" => kernel.replace(word.span()).is_none(),
             // They are options, and want a value.
             "name" | "every" | "crate" => return Err(no_option(&word, "without a value")),
@@ -93,7 +96,7 @@ impl Args {
                 self.every.replace(every.ok_or_else(|| Error::new(number.span(), why))?).is_none()
             }
             "crate" => self.krate.replace(path(input)?).is_none(),
-            "fence" | "kernel" => {
+            "fence" | "kernel" | "generic" => {
                 return Err(Error::new(equals.span, format!("`{word}` has no value: it stands alone")));
             }
             _ => return Err(no_option(word, "")),

@@ -61,8 +61,15 @@ fn is_skip(args: &TokenStream) -> bool {
 /// A mark, as the recorder's macros take it.
 pub(crate) fn mark(args: &Args, name: &Ident) -> TokenStream {
     let name = args.name.as_ref().map_or_else(|| name.unraw().to_string(), syn::LitStr::value);
-    let (events, every, is_fenced) = (&args.events, args.every.unwrap_or(1), args.fence);
-    quote!(#name [#(#events),*] #every #is_fenced)
+    let recorded = recorded(args);
+    let generic = args.generic.map(|span| Ident::new("generic", span));
+    quote!(#name #recorded #generic)
+}
+
+/// What marks record, and how.
+pub(crate) fn recorded(args: &Args) -> TokenStream {
+    let (events, every, is_fenced) = (&args.events, args.every.unwrap_or(0), args.fence);
+    quote!([#(#events),*] #every #is_fenced)
 }
 
 /// The function without another mark's: an attribute of the function's own comes after that of the `impl` or `mod` around it.

@@ -11,6 +11,7 @@ mod function;
 mod signature;
 mod future;
 mod region;
+mod defaults;
 
 use proc_macro::TokenStream;
 
@@ -18,6 +19,12 @@ use proc_macro::TokenStream;
 #[proc_macro]
 pub fn region(input: TokenStream) -> TokenStream {
     region::expand(input.into()).into()
+}
+
+/// What a crate's marks record where they do not say. Documented at `perfmark::defaults`.
+#[proc_macro]
+pub fn defaults(input: TokenStream) -> TokenStream {
+    defaults::expand(input.into()).into()
 }
 
 /// Measures each call of a function. Documented at `perfmark::perfmark`.

@@ -7,6 +7,7 @@ use perfmark_rdpmc::support::Truth;
 
 use crate::cells::{Figures, Totals};
 use crate::config::{self, config};
+use crate::defaults;
 use crate::events::{Entry, EventId, What, events};
 use crate::mark::{self, Mark};
 use crate::recorder;
@@ -52,6 +53,7 @@ pub(crate) fn snapshot() -> Snapshot {
     if events.iter().any(|(_, entry)| entry.stands_in) {
         snapshot.notes.push("marks that can have none of the events they ask for record time instead".into());
     }
+    snapshot.notes.extend(defaults::wrong());
     if !clock::is_trusted() {
         snapshot
             .notes
@@ -160,7 +162,7 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
         cancelled,
         polls: totals.polls,
         interrupted,
-        every: mark.every,
+        every: config::every(mark),
         skipped: totals.skipped,
         values: values.collect(),
     }

@@ -7,16 +7,17 @@ use std::sync::OnceLock;
 
 use perfmark_rdpmc::{Error, Event, Machine};
 
+use crate::defaults::{self, Defaults};
 use crate::events::What;
-use crate::mark::Mark;
+use crate::mark::{Manner, Mark};
 use crate::report::Format;
 
 /// What is recorded, how, and where the report goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) on: bool,
-    /// The set of a bare `#[perfmark]`.
-    pub(crate) events: Vec<What>,
+    /// The set of a bare `#[perfmark]`, if it is given.
+    pub(crate) events: Option<Vec<What>>,
     pub(crate) output: Output,
     pub(crate) format: Format,
     pub(crate) read: ReadMode,
@@ -45,13 +46,7 @@ const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            on: true,
-            events: DEFAULT_EVENTS.map(What::parse).into(),
-            output: Output::Stderr,
-            format: Format::Table,
-            read: ReadMode::Auto,
-        }
+        Self { on: true, events: None, output: Output::Stderr, format: Format::Table, read: ReadMode::Auto }
     }
 }
 
@@ -62,12 +57,28 @@ pub(crate) fn config() -> &'static Config {
     CONFIG.get_or_init(Config::default)
 }
 
-/// What a mark is to record: the events that it names, in that order, or the default set.
+/// What a mark is to record: the events that it names, in that order; else those of the environment, of its crate, or the default set.
 pub(crate) fn wanted(mark: &Mark) -> Vec<What> {
-    match mark.events {
-        [] => config().events.clone(),
-        names => names.iter().map(|name| What::parse(name)).collect(),
+    let parse = |names: &[&'static str]| names.iter().map(|name| What::parse(name)).collect();
+    match (mark.events, &config().events, defaults::of(mark)) {
+        ([], Some(events), _) => events.clone(),
+        ([], None, Some(Defaults { events: names @ [_, ..], .. })) => parse(names),
+        ([], None, _) => parse(&DEFAULT_EVENTS),
+        (names, ..) => parse(names),
     }
+}
+
+/// One call of the mark in so many is measured: as it says, or its crate.
+pub(crate) fn every(mark: &Mark) -> u32 {
+    let of_crate = || defaults::of(mark).map_or(0, |defaults| defaults.every);
+    let every = if mark.every > 0 { mark.every } else { of_crate() };
+    every.max(1)
+}
+
+/// How the mark's calls are made: as it says, or its crate.
+pub(crate) fn manner(mark: &Mark) -> Manner {
+    let is_fenced = mark.manner.is_fenced || defaults::of(mark).is_some_and(|defaults| defaults.is_fenced);
+    Manner { is_fenced, ..mark.manner }
 }
 
 /// Reads the environment. Gives what is wrong with it, a sentence each; the default holds there.
@@ -96,7 +107,7 @@ impl Config {
             Ok(())
         });
         setting("PERFMARK_EVENTS", &mut |value| {
-            config.events = events(value)?;
+            config.events = Some(events(value)?);
             Ok(())
         });
         setting("PERFMARK_OUTPUT", &mut |value| {
@@ -211,7 +222,7 @@ mod tests {
         assert!(!config.on);
         let counters = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(What::Counter);
         let [faults, misses] = counters;
-        assert_eq!(config.events, [faults, What::Time, misses]);
+        assert_eq!(config.events, Some(vec![faults, What::Time, misses]));
         assert_eq!(config.output, Output::File("/tmp/../report".into()));
         assert_eq!(config.read, ReadMode::Syscall);
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);

@@ -5,17 +5,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
 
+use crate::path;
+
 /// One marked function. The attribute makes a static of it.
 #[derive(Debug)]
 pub struct Mark {
     pub(crate) name: &'static str,
-    /// Tells the function's path, which only `type_name` knows.
-    pub(crate) path: fn() -> &'static str,
+    path: Path,
+    /// The module that it is in.
+    pub(crate) module: &'static str,
     pub(crate) file: &'static str,
     pub(crate) line: u32,
     /// The events that it asks for; none means the default set.
     pub(crate) events: &'static [&'static str],
-    /// One call in so many is measured.
+    /// One call in so many is measured; 0 where it does not say.
     pub(crate) every: u32,
     pub(crate) manner: Manner,
     /// From 1 on, given at the first call; 0 until then.
@@ -24,6 +27,8 @@ pub struct Mark {
     place: AtomicU32,
     /// The mark called before this one, in the list of those called.
     next: AtomicPtr<Self>,
+    /// The marks of a generic function by its types, if it has them.
+    by_types: AtomicPtr<ByTypes>,
     /// Calls met while perfmark was at work on their thread: counted only.
     pub(crate) interrupted: AtomicU64,
     /// Calls on threads that have no recorder, or none any more: counted only.
@@ -32,6 +37,24 @@ pub struct Mark {
     pub(crate) cancelled: AtomicU64,
     /// Of these and of the unrecorded ones, those that a thread had counted as begun.
     pub(crate) gone: AtomicU64,
+}
+
+/// What tells the function's path, which only `type_name` knows.
+#[derive(Clone, Copy, Debug)]
+enum Path {
+    /// The name of an item in the function.
+    Within(fn() -> &'static str),
+    /// The function's own, with its types.
+    Whole(&'static str),
+}
+
+/// One mark of a generic function, in the list of them.
+#[derive(Debug)]
+pub(crate) struct ByTypes {
+    /// Where `type_name` has it; one text may be in several places.
+    pub(crate) types: &'static str,
+    pub(crate) mark: &'static Mark,
+    next: *const Self,
 }
 
 /// How calls of a mark are made.
@@ -74,21 +97,22 @@ impl Mark {
     pub const fn new(
         name: &'static str,
         path: fn() -> &'static str,
-        file: &'static str,
-        line: u32,
+        (module, file, line): (&'static str, &'static str, u32),
         events: &'static [&'static str],
     ) -> Self {
         Self {
             name,
-            path,
+            path: Path::Within(path),
+            module,
             file,
             line,
             events,
-            every: 1,
+            every: 0,
             manner: Manner { is_fenced: false, is_polled: false },
             index: AtomicU32::new(0),
             place: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
+            by_types: AtomicPtr::new(ptr::null_mut()),
             interrupted: AtomicU64::new(0),
             unrecorded: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
@@ -117,8 +141,7 @@ impl Mark {
 
     /// A mark of perfmark's own, in no list, with that index and place.
     pub(crate) const fn hidden(index: u32) -> Self {
-        let path = || "";
-        let mark = Self::new("", path, "", 0, &[]);
+        let mark = Self::new("", || "", ("", "", 0), &[]);
         Self { index: AtomicU32::new(index), place: AtomicU32::new(index), ..mark }
     }
 
@@ -163,11 +186,44 @@ impl Mark {
         }
     }
 
-    /// The full path of the marked function: the path of an item within it, without that item, and without the closures and async blocks that it
-    /// is in.
+    /// The full path of the marked function.
     pub(crate) fn full_path(&self) -> String {
-        let path = (self.path)();
-        path.rsplit_once("::").map_or(path, |(function, _)| function).replace("::{{closure}}", "")
+        path::readable(match self.path {
+            Path::Within(item) => item().rsplit_once("::").map_or("", |(function, _)| function),
+            Path::Whole(path) => path,
+        })
+    }
+
+    /// The marks of a generic function by its types, so far.
+    #[allow(unsafe_code, reason = "the list's pointers come from leaked boxes")]
+    #[inline]
+    pub(crate) fn by_types(&self) -> impl Iterator<Item = &'static ByTypes> {
+        // SAFETY: null, or leaked by `add_types`.
+        let deref = |by: *const ByTypes| unsafe { by.as_ref::<'static>() };
+        iter::successors(deref(self.by_types.load(Acquire)), move |by| deref(by.next))
+    }
+
+    /// The mark for these types: a new one, if there is none, which then stands in the list. It allocates.
+    pub(crate) fn add_types(&'static self, types: &'static str) -> &'static Self {
+        loop {
+            let head = self.by_types.load(Acquire);
+            let known = self.by_types().find(|by| by.types == types).map(|by| by.mark);
+            let mark = known.unwrap_or_else(|| Box::leak(Box::new(self.for_types(types))));
+            let by = Box::into_raw(Box::new(ByTypes { types, mark, next: head }));
+            // Unless another thread was first.
+            if self.by_types.compare_exchange(head, by, Release, Relaxed).is_ok() {
+                return mark;
+            }
+        }
+    }
+
+    fn for_types(&self, types: &'static str) -> Self {
+        let path = path::readable(types);
+        let arguments =
+            path::end(&path, 1).split_once('<').map_or(String::new(), |(_, arguments)| format!("<{arguments}"));
+        let name = format!("{}{arguments}", self.name).leak();
+        let fresh = Self::new(name, || "", (self.module, self.file, self.line), self.events);
+        Self { path: Path::Whole(types), every: self.every, manner: self.manner, ..fresh }
     }
 }
 
@@ -183,6 +239,8 @@ pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
 pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = inventory::iter::<Registered>.into_iter().map(|registered| registered.0).collect();
     let collected: HashSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
+    // Those of a generic function stand for it.
+    all.retain(|mark| mark.by_types().next().is_none());
     all.extend(called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
 }

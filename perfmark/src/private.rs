@@ -2,7 +2,9 @@
 
 #[cfg(all(feature = "record", not(perfmark_off)))]
 pub use crate::__perfmark_static as static_mark;
-pub use crate::{__perfmark_guard as guard, __perfmark_mark as mark, __perfmark_polled as polled};
+pub use crate::{
+    __perfmark_defaults as defaults, __perfmark_guard as guard, __perfmark_mark as mark, __perfmark_polled as polled,
+};
 
 /// Gives an async block its type, where it is never called.
 #[doc(hidden)]
@@ -15,7 +17,9 @@ pub fn never<T>() -> T {
 mod recording {
     pub use inventory;
 
+    pub use crate::defaults::Defaults;
     pub use crate::future::Polled;
+    pub use crate::generic::of_types;
     use crate::mark;
     pub use crate::mark::{Mark, Registered};
     use crate::recorder::{self, Call};
@@ -51,7 +55,7 @@ mod recording {
     }
 }
 #[cfg(feature = "record")]
-pub use recording::{Guard, Mark, Polled, Registered, enter, inventory};
+pub use recording::{Defaults, Guard, Mark, Polled, Registered, enter, inventory, of_types};
 
 /// The statement at the head of a marked function.
 #[cfg(all(feature = "record", not(perfmark_off)))]
@@ -68,9 +72,13 @@ macro_rules! __perfmark_mark {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_guard {
-    ($($mark:tt)*) => {{
-        $crate::private::static_mark! { $($mark)* }
+    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {{
+        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced }
         $crate::private::enter(&MARK)
+    }};
+    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic) => {{
+        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced }
+        $crate::private::enter($crate::private::of_types(&MARK, ::core::any::type_name_of_val(&|| ())))
     }};
 }
 
@@ -79,9 +87,14 @@ macro_rules! __perfmark_guard {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_polled {
-    ({ $($mark:tt)* } $future:expr) => {{
-        $crate::private::static_mark! { $($mark)* .polled() }
+    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal } $future:expr) => {{
+        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
         $crate::private::Polled::new(|| &MARK, $future)
+    }};
+    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic } $future:expr) => {{
+        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
+        let mark = || $crate::private::of_types(&MARK, ::core::any::type_name_of_val(&|| ()));
+        $crate::private::Polled::new(mark, $future)
     }};
 }
 
@@ -95,13 +108,37 @@ macro_rules! __perfmark_static {
         static MARK: $crate::private::Mark = $crate::private::Mark::new(
             $name,
             || ::core::any::type_name_of_val(&here),
-            ::core::file!(),
-            ::core::line!(),
+            (::core::module_path!(), ::core::file!(), ::core::line!()),
             &[$($event),*],
         )
         .with($every, $is_fenced) $($more)*;
         $crate::private::inventory::submit! { $crate::private::Registered(&MARK) }
     };
+}
+
+/// What a crate's marks record where they do not say.
+#[cfg(all(feature = "record", not(perfmark_off)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_defaults {
+    ([$($event:literal),*] $every:literal $is_fenced:literal) => {
+        $crate::private::inventory::submit! {
+            $crate::private::Defaults::new(
+                (::core::module_path!(), ::core::file!(), ::core::line!()),
+                &[$($event),*],
+                $every,
+                $is_fenced,
+            )
+        }
+    };
+}
+
+/// Nothing, in a build that does not record.
+#[cfg(any(not(feature = "record"), perfmark_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_defaults {
+    ($($defaults:tt)*) => {};
 }
 
 /// The statement at the head of a marked function: nothing, in a build that does not record.

@@ -45,6 +45,7 @@ functions! {
     #[perfmark(instructions)] one;
     #[perfmark(cycles, instructions)] two;
     #[perfmark(cycles, instructions, stalled_cycles_frontend, stalled_cycles_backend)] four;
+    #[perfmark(cycles, instructions, generic)] by_types;
     #[perfmark(cycles, instructions)] off;
     #[perfmark(cycles, instructions, every = 50)] every_50;
     #[perfmark(cycles, instructions, fence)] fenced;
@@ -134,6 +135,7 @@ fn a_mark_costs_what_it_did() {
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 209),
         ("two events, every = 50", alone(every_50) - bare, 72),
         ("two events, fence", alone(fenced) - bare, 193),
+        ("two events, generic", alone(by_types) - bare, 1_000),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 1_000),
         ("switched off", switched_off() - bare, 10),
     ];

@@ -118,7 +118,7 @@ fn here() -> &'static str {
 /// Enters a mark made by hand, as the attribute's expansion would.
 macro_rules! by_hand {
     ($static:ident, $name:literal) => {
-        static $static: Mark = Mark::new($name, here, file!(), line!(), &["time"]);
+        static $static: Mark = Mark::new($name, here, (module_path!(), file!(), line!()), &["time"]);
     };
 }
 
@@ -243,7 +243,7 @@ fn promise_4_what_cannot_be_had_is_named_with_its_reason() {
 #[test]
 fn one_event_under_two_names_is_counted_once() {
     // The attribute refuses it; the default set may hold it.
-    static TWICE: Mark = Mark::new("one_event_twice", || "", "", 0, &["time", "page_faults", "faults"]);
+    static TWICE: Mark = Mark::new("one_event_twice", || "", ("", "", 0), &["time", "page_faults", "faults"]);
     drop(enter(&TWICE));
     let values = figures("one_event_twice").values;
     assert!(values.iter().all(|values| (values.measured, values.unmeasured) == (1, 0)), "{values:?}");

@@ -18,7 +18,7 @@ use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
 use crate::cells::{EventCells, MarkCells, ThreadCells};
-use crate::config::wanted;
+use crate::config::{every, manner, wanted};
 use crate::events::events;
 use crate::mark::Mark;
 use crate::registry::registry;
@@ -97,13 +97,15 @@ fn prepare(
         return Ok((memory, plan));
     }
     let slots = books().slots.set_for(&wanted(mark), events);
-    let known = books().sets.iter().position(|set| set.is(&slots, mark.manner));
+    let manner = manner(mark);
+    let known = books().sets.iter().position(|set| set.is(&slots, manner));
     let at = known.unwrap_or_else(|| {
-        let set = Set::new(&slots, &books().slots, mark.manner);
+        let set = Set::new(&slots, &books().slots, manner);
         books().sets.push(Box::new(set));
         books().sets.len() - 1
     });
-    let keeps_costs = books().sets.len() > 1 || mark.every > 1;
+    let every = every(mark);
+    let keeps_costs = books().sets.len() > 1 || every > 1;
     if keeps_costs && !books().keeps_costs {
         keep_costs(recorder(), books());
     }
@@ -115,7 +117,7 @@ fn prepare(
         let books = books();
         let set = &books.sets[at];
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        let plan = Plan::new(MarkCells::new(mark, cells), set, mark.every);
+        let plan = Plan::new(MarkCells::new(mark, cells), set, every);
         plan.bind(books.slots.len());
         plan.tell();
         let plan = books.cells.add(plan);

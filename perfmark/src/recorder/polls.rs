@@ -337,12 +337,18 @@ impl Polls {
         cells.ended.store(cells.ended.load(Relaxed) + 1, Release);
     }
 
-    /// The program's allocator may be marked, and what is freed here is not the program's.
     fn set(&mut self, to: Self) {
-        if let Self::Many(_, accounts) = std::mem::replace(self, to) {
-            own_work(|| drop(accounts));
+        if let Self::Many(_, accounts) = self {
+            free(std::mem::take(accounts));
         }
+        *self = to;
     }
+}
+
+/// The program's allocator may be marked, and what is freed here is not the program's.
+#[cold]
+fn free(accounts: Box<[Account]>) {
+    own_work(|| drop(accounts));
 }
 
 /// Ends a poll that has no frame: its call is unmeasured.

@@ -1,6 +1,7 @@
 //! What a mark is called in a report: its name, and as much more as tells it from others of that name.
 
 use super::text::clean;
+use crate::path;
 use crate::snapshot::Mark;
 use std::collections::{HashMap, HashSet};
 
@@ -41,24 +42,8 @@ fn tell_apart(marks: Vec<&Mark>) -> Vec<String> {
 }
 
 fn with_path(mark: &Mark, segments: usize) -> String {
-    let end = path_end(&mark.path, segments);
+    let end = path::end(&mark.path, segments);
     if end.ends_with(&mark.name) { end.to_owned() } else { format!("{} ({end})", mark.name) }
-}
-
-/// The last segments of a path; `::` within `<…>` parts none.
-fn path_end(path: &str, segments: usize) -> &str {
-    let mut depth = 0_i32;
-    let mut starts = vec![0];
-    for (at, c) in path.char_indices() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth -= 1,
-            ':' if depth == 0 && path[..at].ends_with(':') => starts.push(at + 1),
-            _ => {}
-        }
-    }
-    let start = starts.len().saturating_sub(segments);
-    &path[starts[start]..]
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! `defaults!`: what a crate's marks record where they do not say.
+
+#![forbid(unsafe_code)]
+#![deny(warnings, clippy::pedantic)]
+
+use std::collections::BTreeMap;
+
+use perfmark::perfmark;
+
+mod settings {
+    perfmark::defaults!(page_faults, time, every = 3);
+}
+
+#[perfmark]
+fn bare() {}
+
+mod deep {
+    #[perfmark::perfmark(time)]
+    pub(crate) fn its_own_events() {}
+
+    #[perfmark::perfmark(every = 1)]
+    pub(crate) fn its_own_share() {}
+}
+
+#[test]
+fn a_crates_defaults_hold_where_a_mark_does_not_say() {
+    for _ in 0..6 {
+        bare();
+        deep::its_own_events();
+        deep::its_own_share();
+    }
+    if !cfg!(feature = "record") {
+        return;
+    }
+    let snapshot = perfmark::snapshot();
+    let events = |mark: &perfmark::Mark| mark.values.iter().map(|values| values.event.clone()).collect::<Vec<_>>();
+    let marks: BTreeMap<_, _> = snapshot
+        .marks
+        .iter()
+        .map(|mark| (&*mark.name, (mark.every, mark.calls, mark.skipped, events(mark).join(","))))
+        .collect();
+    // page-faults is an event that every kernel counts; where there is no perf_event_open at all, time stands alone.
+    let both = if cfg!(target_os = "linux") && !cfg!(perfmark_unsupported) { "page-faults,time" } else { "time" };
+    let expected = [
+        ("bare", (3, 6, 4, both.to_owned())),
+        ("its_own_events", (3, 6, 4, "time".to_owned())),
+        ("its_own_share", (1, 6, 0, both.to_owned())),
+    ];
+    assert_eq!(marks, BTreeMap::from(expected));
+    assert_eq!(snapshot.notes.iter().filter(|note| note.contains("defaults!")).count(), 0, "{:?}", snapshot.notes);
+}
