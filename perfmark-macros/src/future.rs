@@ -3,8 +3,8 @@
 //! An async function is rewritten to one that returns `impl Future`, as the compiler does it: an async block within an async function would hold its
 //! arguments twice. Where another macro's attribute follows, or the type cannot be named, it stays async and awaits such a block.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
 
 use crate::expand::split;
 use crate::function::Function;
@@ -27,7 +27,12 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
     let Some(signature) = Signature::parse(head.clone()) else { return quote!(#head #body) };
     let named = signature.named_result();
     // As an async block's type is told by what it returns first.
-    let typed = named.map(|result| quote!(if false { return #krate::private::never::<#result>(); }));
+    let typed = named.map(|result| {
+        // Where it is written, for errors that point there.
+        let written = result.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+        let span = Span::call_site().located_at(written);
+        quote_spanned!(span=> if false { return #krate::private::never::<#result>(); })
+    });
     let is_plain = signature.has_plain_attributes() && typed.is_some();
     let (arguments, move_in) =
         if is_plain { move_in(&signature.arguments) } else { (signature.arguments, TokenStream::new()) };

@@ -116,7 +116,7 @@ pub use perfmark_macros::defaults;
 /// |---|---|---|
 /// | `name = "…"` | the report shows this name | nothing |
 /// | `kernel` | counts the kernel's part of each event, too, where the machine allows it | nothing |
-/// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call: 16 instructions, and 4 for each of the types that it was called for first after these |
+/// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call: 19 instructions, and some more for each of the types that it was called for first after these |
 /// | `crate = path` | where this crate is, if it is renamed or exported again by another | nothing |
 /// | `every = N` | measures a thread's first call and then one in `N`; counts all | a call that is not measured some 75 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
 /// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
@@ -182,7 +182,7 @@ pub use perfmark_macros::defaults;
 ///
 /// A call of an `async fn`, and of a function whose last expression is an async block or `Box::pin(async …)`, is the sum of its polls, on whichever
 /// threads they run. Between polls nothing is counted; [polls](snapshot::Mark::polls) are. A future that is dropped before it is ready is a
-/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 400 instructions more (of
+/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 460 instructions (with
 /// two events), and a marked future has up to 64 bytes more than an unmarked one, whatever runs it.
 ///
 /// ```

@@ -79,7 +79,7 @@ pub(crate) fn is_off(place: u32) -> bool {
 }
 
 /// Indices and places up to it are of marks that are in no list.
-pub(crate) const HIDDEN: u32 = 3;
+pub(crate) const HIDDEN: u32 = 6;
 
 /// What `inventory` collects.
 #[derive(Debug)]

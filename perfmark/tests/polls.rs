@@ -140,6 +140,9 @@ async fn of_plain() {
     }
 }
 
+/// What may be lost or left of the probe in a poll.
+const A_PROBE: u64 = 6;
+
 fn promise_2_an_async_caller_does_not_see_its_callees_probes() {
     for _ in 0..100 {
         run(of_marked());
@@ -149,7 +152,7 @@ fn promise_2_an_async_caller_does_not_see_its_callees_probes() {
     assert_eq!((marked.measured, plain.measured), (100, 100));
     let (marked, plain) = (marked.min.unwrap_or(0), plain.min.unwrap_or(0));
     println!("20 callees of 2 polls: {marked} instructions where they are marked, {plain} where they are not");
-    assert!(marked.abs_diff(plain) <= 20 * 2 * 20, "{marked}, not {plain}");
+    assert!(marked.abs_diff(plain) <= 20 * 2 * A_PROBE, "{marked}, not {plain}");
 }
 
 #[perfmark(cycles, instructions, task_clock, page_faults, time, branch_misses, name = "six")]

@@ -3,27 +3,18 @@
 //! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see of the whole probe. A
 //! call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has costs of its own.
 
+use std::array;
 use std::hint::black_box;
-use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
 
 use perfmark_rdpmc::{Counter, Delta, Reading, clock};
 
+use super::empty::Kinds;
 use super::plan::Set;
 use super::sources::{Slot, Slots};
 use crate::events::EventId;
-use crate::future::Polled;
-use crate::mark::{HIDDEN, Manner, Mark};
+use crate::mark::{Manner, Mark};
 use crate::per_process::PerProcess;
-use crate::private;
-
-/// The mark of the empty function.
-pub(super) static EMPTY: Mark = Mark::hidden(1);
-/// The mark of a function that calls it.
-pub(super) static CALLER: Mark = Mark::hidden(2);
-/// The mark of the one whose calls are skipped.
-pub(super) static SKIPPED: Mark = Mark::hidden(HIDDEN);
 
 /// What the probe of one set of events costs on threads that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +31,8 @@ pub(super) struct Cost {
     pub(super) extra: Vec<u64>,
     /// What is seen from around of a call that is skipped.
     pub(super) skip: Vec<u64>,
+    /// How much more is seen from around of a call made of polls, each time that it is suspended.
+    pub(super) suspend: Vec<u64>,
 }
 
 /// What costs depend on.
@@ -75,7 +68,7 @@ pub(super) trait Calibrated {
     /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be marked, too.
     fn as_program(&self, calls: &dyn Fn());
 
-    /// How many calls of [`EMPTY`] or [`CALLER`] event `n` of the set counted, and what it saw in them all.
+    /// How many calls of the mark event `n` of the set counted, and what it saw in them all.
     fn so_far(&self, mark: &Mark, n: usize) -> (u64, u64);
 }
 
@@ -107,7 +100,8 @@ impl Cost {
     /// Where it is not known.
     pub(super) fn nothing(key: &Key) -> Self {
         let (own, whole) = (vec![0; key.set.len()], vec![0; key.events.len()]);
-        Self { noise: own.clone(), own_caller: own.clone(), own, extra: whole.clone(), skip: whole.clone(), whole }
+        let [extra, skip, suspend] = array::from_fn(|_| whole.clone());
+        Self { noise: own.clone(), own_caller: own.clone(), own, extra, skip, suspend, whole }
     }
 }
 
@@ -118,30 +112,41 @@ const LOOPS: usize = 7;
 const CALLS: u32 = 32;
 
 fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
-    let Kinds { unmarked, marked, skipped, unmarked_caller, marked_caller } =
-        if key.manner.is_polled { POLLED } else { CALLED };
+    let kinds = Kinds::of(key.manner);
     // The first ones are in cold caches, and grow histograms.
-    thread.as_program(&|| run(marked_caller));
+    thread.as_program(&|| run(kinds.marked_caller));
     let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
     let events = key.set.len();
-    let seen = samples(events, thread, &EMPTY, marked);
+    let seen = samples(events, thread, kinds.empty, kinds.marked);
     let own: Vec<u64> = seen.iter().map(middle).collect::<Option<_>>()?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
-    let [bare, whole, bare_caller, caller, skip] =
-        in_loops(slots, thread, [unmarked, marked, unmarked_caller, marked_caller, skipped])?;
+    let loops = [
+        kinds.unmarked,
+        kinds.marked,
+        kinds.unmarked_caller,
+        kinds.marked_caller,
+        kinds.skip,
+        kinds.unmarked_twice,
+        kinds.marked_twice,
+    ];
+    let [bare, whole, bare_caller, caller, skip, bare_twice, twice] = in_loops(slots, thread, loops)?;
     let more = |with: &[u64], without: &[u64]| -> Vec<u64> {
         let a_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
         with.iter().zip(without).map(a_call).collect()
     };
     let (whole, caller, skip) = (more(&whole, &bare), more(&caller, &bare_caller), more(&skip, &bare));
+    let suspend =
+        more(&twice, &bare_twice).iter().zip(&whole).map(|(twice, whole)| twice.saturating_sub(2 * whole)).collect();
     let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
-    let callers: Vec<u64> =
-        samples(events, thread, &CALLER, marked_caller).iter().map(middle).collect::<Option<_>>()?;
-    // A caller sees the call inside it, too.
-    let own_caller = callers.iter().zip(&key.set).map(|(own, &at)| own.saturating_sub(whole[at])).collect();
-    Some(Cost { own, noise, own_caller, whole, extra, skip })
+    let shown = |call| -> Option<Vec<u64>> { samples(events, thread, kinds.caller, call).iter().map(middle).collect() };
+    let (callers, around) = (shown(kinds.marked_caller)?, shown(kinds.around_unmarked)?);
+    // A caller sees the call inside it, too: what it does, and its probe.
+    let inside =
+        around.iter().zip(&own).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
+    let own_caller = callers.iter().zip(inside).map(|(callers, inside)| callers.saturating_sub(inside)).collect();
+    Some(Cost { own, noise, own_caller, whole, extra, skip, suspend })
 }
 
 /// What each event of the set counted in some calls of `call`, which is so marked; sorted.
@@ -219,66 +224,4 @@ fn run(call: fn()) {
     for _ in 0..CALLS {
         call();
     }
-}
-
-/// The functions whose calls are measured.
-struct Kinds {
-    unmarked: fn(),
-    marked: fn(),
-    skipped: fn(),
-    unmarked_caller: fn(),
-    marked_caller: fn(),
-}
-
-const CALLED: Kinds = Kinds { unmarked, marked, skipped, unmarked_caller, marked_caller };
-
-/// The same, of calls that are made of polls: of one, which is ready.
-const POLLED: Kinds = Kinds {
-    unmarked: || poll(async { black_box(()) }),
-    marked: polled,
-    skipped: || poll(Polled::new(|| &SKIPPED, async { black_box(()) })),
-    unmarked_caller: || poll(async { polled() }),
-    marked_caller: || poll(Polled::new(|| &CALLER, async { polled() })),
-};
-
-#[inline(never)]
-fn polled() {
-    poll(Polled::new(|| &EMPTY, async { black_box(()) }));
-}
-
-/// Through a pointer, as whoever runs a program's futures polls them.
-#[inline]
-fn poll(future: impl Future<Output = ()>) {
-    let future: Pin<&mut dyn Future<Output = ()>> = pin!(future);
-    _ = black_box(future).poll(&mut Context::from_waker(Waker::noop()));
-}
-
-#[inline(never)]
-fn marked() {
-    // As the attribute's expansion does it.
-    let _perfmark = private::enter(&EMPTY);
-    black_box(());
-}
-
-#[inline(never)]
-fn skipped() {
-    let _perfmark = private::enter(&SKIPPED);
-    black_box(());
-}
-
-#[inline(never)]
-fn unmarked() {
-    black_box(());
-}
-
-#[inline(never)]
-fn marked_caller() {
-    let _perfmark = private::enter(&CALLER);
-    marked();
-}
-
-#[inline(never)]
-fn unmarked_caller() {
-    marked();
-    black_box(());
 }

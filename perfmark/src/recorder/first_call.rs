@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::Region;
 
-use super::calibrate::{self, CALLER, Calibrated, Cost, EMPTY, Key, Moment, SKIPPED};
+use super::calibrate::{self, Calibrated, Cost, Key, Moment};
+use super::empty::Kinds;
 use super::errno::KeepErrno;
 use super::frames::SERIAL;
 use super::plan::{Costs, Plan, Planned, Set};
@@ -105,7 +106,7 @@ fn prepare(
         books().sets.len() - 1
     });
     let every = every(mark);
-    let keeps_costs = books().sets.len() > 1 || every > 1;
+    let keeps_costs = books().sets.len() > 1 || every > 1 || manner.is_polled;
     if keeps_costs && !books().keeps_costs {
         keep_costs(recorder(), books());
     }
@@ -267,7 +268,8 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
         Plan::new(MarkCells::new(mark, cells), set, every)
     };
-    let (empty, caller, skipped) = (plan(&EMPTY, 1), plan(&CALLER, 1), plan(&SKIPPED, u32::MAX));
+    let kinds = Kinds::of(set.manner);
+    let (empty, caller, skipped) = (plan(kinds.empty, 1), plan(kinds.caller, 1), plan(kinds.skipped, u32::MAX));
     skipped.skips.set(u32::MAX);
     {
         // SAFETY: just mapped; zeroes are a recorder not set up.

@@ -7,6 +7,7 @@ mod plan;
 mod probe;
 mod long;
 mod options;
+mod empty;
 mod calibrate;
 mod thread_end;
 mod first_call;

@@ -160,6 +160,8 @@ pub(super) struct Costs {
     pub(super) extra: [Cell<u64>; SLOTS],
     /// Of a call that is skipped.
     pub(super) skip: [Cell<u64>; SLOTS],
+    /// Of a call made of polls more, each time that it is suspended.
+    pub(super) suspend: [Cell<u64>; SLOTS],
 }
 
 impl Set {
@@ -172,7 +174,7 @@ impl Set {
             at: [0; SLOTS],
             own: zeroes(),
             own_caller: zeroes(),
-            costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes() },
+            costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes(), suspend: zeroes() },
             manner,
             plain: Cell::new(long::ENDS),
             measured: Cell::new(long::ENDS),
@@ -202,13 +204,14 @@ impl Set {
 
     /// Takes note of what its probes cost.
     pub(super) fn apply(&self, cost: &Cost) {
-        let Costs { whole, extra, skip } = &self.costs;
+        let Costs { whole, extra, skip, suspend } = &self.costs;
         for (cells, known) in [
             (&self.own, &cost.own),
             (&self.own_caller, &cost.own_caller),
             (whole, &cost.whole),
             (extra, &cost.extra),
             (skip, &cost.skip),
+            (suspend, &cost.suspend),
         ] {
             cells.iter().zip(known).for_each(|(cell, &cost)| cell.set(cost));
         }

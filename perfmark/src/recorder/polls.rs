@@ -10,6 +10,7 @@ use super::frames::{Frame, Header, NO_FRAME, SERIAL, Token};
 use super::long::{self, Part};
 use super::options;
 use super::plan::{Begin, Plan, SHORT};
+use super::probe::PAID;
 use super::sources::SLOTS;
 use super::thread::{Call, Recorder, begin_unusual, enter_poll, own_work, put_back, take};
 use crate::cells::MarkCells;
@@ -241,7 +242,7 @@ unsafe fn end(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, outcome:
         let is_leaf = (*recorder).stack.serial == header.serial & SERIAL;
         let close = if is_leaf { ends.close_leaf } else { ends.close };
         if close(recorder, frame.header, &mut parts) {
-            add_poll(&*recorder, header, &mut parts[..set.len()], polls, outcome);
+            add_poll::<PAID>(&*recorder, header, &mut parts[..set.len()], polls, outcome);
         } else {
             end_long(recorder, frame, polls, outcome);
         }
@@ -262,14 +263,21 @@ unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, out
         let (header, set) = (*frame.header, (*(*frame.header).plan).set());
         long::read_ends(frame, false);
         long::close(&mut *recorder, frame, |_, n, part| parts[n] = part);
-        add_poll(&*recorder, header, &mut parts[..set.len()], polls, outcome);
+        add_poll::<SLOTS>(&*recorder, header, &mut parts[..set.len()], polls, outcome);
     }
 }
 
 /// Adds what a poll cost to its call, or the call to the cells.
-fn add_poll(recorder: &Recorder, header: Header, parts: &mut [Option<Part>], polls: &mut Polls, outcome: Outcome) {
+fn add_poll<const PAID: usize>(
+    recorder: &Recorder,
+    header: Header,
+    parts: &mut [Option<Part>],
+    polls: &mut Polls,
+    outcome: Outcome,
+) {
     // SAFETY: plans live as long as the recorder.
-    let cells = unsafe { &(*header.plan).cells };
+    let plan = unsafe { &*header.plan };
+    let cells = &plan.cells;
     let begun = match polls {
         Polls::Few(begun, _) | Polls::Many(begun, _) if begun.generation != recorder.generation => {
             // It began in the process that this one was forked from.
@@ -286,7 +294,10 @@ fn add_poll(recorder: &Recorder, header: Header, parts: &mut [Option<Part>], pol
         _ => Begun { generation: recorder.generation, is_nested: header.before != 0 },
     };
     match outcome {
-        Outcome::Pending => return polls.keep(begun, parts, cells),
+        Outcome::Pending => {
+            recorder.sums.pay::<PAID>(&plan.set().costs.suspend);
+            return polls.keep(begun, parts, cells);
+        }
         Outcome::Ready => {
             for (part, cells) in parts.iter().zip(&cells.events).rev() {
                 match part {

@@ -1,0 +1,141 @@
+//! The calls by which probes are measured: of functions that do nothing, marked as the attribute's expansion does it, and of the same without a mark.
+
+use std::future::poll_fn;
+use std::hint::black_box;
+use std::mem;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use crate::future::Polled;
+use crate::mark::{HIDDEN, Manner, Mark};
+use crate::private;
+
+/// Functions to be called, all made in the same manner, and the marks that they have.
+pub(super) struct Kinds {
+    pub(super) unmarked: fn(),
+    /// Of the mark `empty`.
+    pub(super) marked: fn(),
+    /// Of the mark `skipped`, whose calls are.
+    pub(super) skip: fn(),
+    pub(super) unmarked_caller: fn(),
+    /// Of the mark `caller`; it calls the marked one.
+    pub(super) marked_caller: fn(),
+    /// Of the mark `caller`, too; it calls the unmarked one.
+    pub(super) around_unmarked: fn(),
+    /// Calls that are suspended once, where they can be.
+    pub(super) unmarked_twice: fn(),
+    pub(super) marked_twice: fn(),
+    pub(super) empty: &'static Mark,
+    pub(super) caller: &'static Mark,
+    pub(super) skipped: &'static Mark,
+}
+
+impl Kinds {
+    #[inline(never)]
+    pub(super) fn of(manner: Manner) -> &'static Self {
+        if manner.is_polled { &polled::KINDS } else { &called::KINDS }
+    }
+}
+
+/// Plain calls. Nothing else names their marks: so these are found by the instructions that find a program's.
+mod called {
+    use super::{Kinds, Mark, black_box, private};
+
+    static EMPTY: Mark = Mark::hidden(1);
+    static CALLER: Mark = Mark::hidden(2);
+    static SKIPPED: Mark = Mark::hidden(3);
+
+    pub(super) const KINDS: Kinds = Kinds {
+        unmarked,
+        marked,
+        skip,
+        unmarked_caller,
+        marked_caller,
+        around_unmarked,
+        unmarked_twice: unmarked,
+        marked_twice: unmarked,
+        empty: &EMPTY,
+        caller: &CALLER,
+        skipped: &SKIPPED,
+    };
+
+    #[inline(never)]
+    fn marked() {
+        let _perfmark = private::enter(&EMPTY);
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn skip() {
+        let _perfmark = private::enter(&SKIPPED);
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn unmarked() {
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn marked_caller() {
+        let _perfmark = private::enter(&CALLER);
+        marked();
+    }
+
+    #[inline(never)]
+    fn around_unmarked() {
+        let _perfmark = private::enter(&CALLER);
+        unmarked();
+    }
+
+    #[inline(never)]
+    fn unmarked_caller() {
+        marked();
+        black_box(());
+    }
+}
+
+/// Calls made of polls: of one, which is ready, or of two.
+mod polled {
+    use super::{Context, HIDDEN, Kinds, Mark, Pin, Poll, Polled, Waker, black_box, mem, pin, poll_fn};
+
+    static EMPTY: Mark = Mark::hidden(4).polled();
+    static CALLER: Mark = Mark::hidden(5).polled();
+    static SKIPPED: Mark = Mark::hidden(HIDDEN).polled();
+
+    pub(super) const KINDS: Kinds = Kinds {
+        unmarked: || poll(unmarked()),
+        marked: || poll(marked()),
+        skip: || poll(Polled::new(|| &SKIPPED, unmarked())),
+        unmarked_caller: || poll(async { marked().await }),
+        marked_caller: || poll(Polled::new(|| &CALLER, async { marked().await })),
+        around_unmarked: || poll(Polled::new(|| &CALLER, async { unmarked().await })),
+        unmarked_twice: || poll(twice()),
+        marked_twice: || poll(Polled::new(|| &EMPTY, twice())),
+        empty: &EMPTY,
+        caller: &CALLER,
+        skipped: &SKIPPED,
+    };
+
+    #[allow(clippy::unused_async, reason = "what it does when polled is nothing")]
+    async fn unmarked() {
+        black_box(());
+    }
+
+    fn marked() -> impl Future<Output = ()> {
+        Polled::new(|| &EMPTY, unmarked())
+    }
+
+    /// Ready at its second poll.
+    async fn twice() {
+        let mut is_ready = false;
+        poll_fn(|_| if mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Until it is ready; through a pointer, as whoever runs a program's futures polls them.
+    #[inline]
+    fn poll(future: impl Future<Output = ()>) {
+        let mut future: Pin<&mut dyn Future<Output = ()>> = pin!(future);
+        while black_box(&mut future).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+    }
+}
