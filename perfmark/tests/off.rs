@@ -60,7 +60,7 @@ fn off_means_gone() {
         return;
     }
     let unmarked = assembly(Build::Unmarked);
-    for name in ["checksum", "parse", "find"] {
+    for name in ["checksum", "parse", "find", "drive"] {
         assert!(unmarked.contains(&format!("\n{name}:")), "{name} is there");
     }
     assert_eq!(assembly(Build::Marked), unmarked);
