@@ -38,9 +38,8 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
         if is_plain { move_in(&signature.arguments) } else { (signature.arguments, TokenStream::new()) };
     let mut block = Group::new(Delimiter::Brace, quote!(#move_in #typed #(#statements)*));
     block.set_span(body.span());
-    // Where the body is, as the future's own messages name it.
-    let span = Span::call_site().located_at(body.span());
-    let future = polled(quote_spanned!(span=> async move #block));
+    // The future's own place, in messages of panics, is the body's.
+    let future = polled(quote_spanned!(body.span()=> async move #block));
     let allow = quote!(#[allow(clippy::items_after_statements)]);
     if !is_plain {
         let body = braces(&body, quote!(#inner_attributes #future.await));
