@@ -47,11 +47,14 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
     while tokens.peek().is_some() {
-        let (attributes, item) = (attributes(&mut tokens), item(&mut tokens));
+        let (mut inner, item) = (attributes(&mut tokens), item(&mut tokens));
+        // Those of the container itself (`#![…]`) come first, before any of an item.
+        let outer = inner.split_off(inner.iter().rposition(|token| is(token, '!')).map_or(0, |mark| mark + 2));
+        marked.extend(inner);
         if is_marked(&item) {
             marked.extend(attribute.clone());
         }
-        marked.extend(attributes);
+        marked.extend(outer);
         marked.extend(item);
     }
     let mut group = Group::new(body.delimiter(), marked);
@@ -68,7 +71,6 @@ fn is_marked(item: &[TokenTree]) -> bool {
 
 /// The attributes at the beginning of an item, and inner ones of what is around it.
 fn attributes(tokens: &mut Tokens) -> Vec<TokenTree> {
-    let is = |token: &TokenTree, mark: char| matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark);
     let mut attributes = Vec::new();
     while let Some(hash) = tokens.next_if(|token| is(token, '#')) {
         attributes.push(hash);
@@ -76,6 +78,10 @@ fn attributes(tokens: &mut Tokens) -> Vec<TokenTree> {
         attributes.extend(tokens.next());
     }
     attributes
+}
+
+fn is(token: &TokenTree, mark: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
 }
 
 /// One item: up to a semicolon, or to braces behind which another item begins.
