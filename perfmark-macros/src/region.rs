@@ -7,6 +7,7 @@ use syn::{Error, LitStr, Token};
 
 use crate::args::Args;
 use crate::expand::{mark, split};
+use crate::function::braces;
 
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     try_expand(input).unwrap_or_else(|error| error.to_compile_error())
@@ -14,14 +15,10 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 
 fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     let mut tokens: Vec<TokenTree> = input.into_iter().collect();
-    let block = match tokens.last() {
-        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
-            let block = group.clone();
-            tokens.pop();
-            Some(block)
-        }
-        _ => None,
-    };
+    let block = tokens.last().cloned().and_then(braces);
+    if block.is_some() {
+        tokens.pop();
+    }
     let (name, args) = named.parse2(tokens.into_iter().collect())?;
     if let Some(again) = &args.name {
         return Err(Error::new(again.span(), "a region's name is what comes first"));
