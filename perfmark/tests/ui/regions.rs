@@ -12,6 +12,11 @@ async fn waits() {
 fn nameless() {
     region!(time, {});
     region!("", { 1 });
+    region!();
+    region!("no comma" time, { 1 });
+    region!("no event", { 1 }, time);
+    region!("wrong event", cycles/, { 1 });
+    region!("left out", skip, { 1 });
     region!("one", name = "two", { 1 });
 }
 
