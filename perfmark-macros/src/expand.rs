@@ -7,6 +7,7 @@ use syn::ext::IdentExt as _;
 use crate::args::Args;
 use crate::container::{self, Kind};
 use crate::function::Function;
+use crate::items;
 
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
     try_expand(args, item).unwrap_or_else(|error| {
@@ -35,7 +36,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     }
     let function = Function::parse(item.clone())?;
     let statement = statement(&parsed, &function.name, &krate);
-    Ok(rebuild(function, Some(statement)))
+    Ok(rebuild(function, Some(&statement)))
 }
 
 /// `#[perfmark(skip)]`
@@ -59,15 +60,14 @@ pub(crate) fn mark(args: &Args, name: &Ident) -> TokenStream {
 
 /// The function with that statement at the head of its body, and without another mark's: an attribute of the function's own comes after that of
 /// the `impl` or `mod` around it.
-fn rebuild(function: Function, statement: Option<TokenStream>) -> TokenStream {
+fn rebuild(function: Function, statement: Option<&TokenStream>) -> TokenStream {
     let Function { head, body, .. } = function;
     let (inner_attributes, rest) = split(body.stream());
-    let statements = without_mark(&rest);
-    let mut marked = Group::new(Delimiter::Brace, quote!(#inner_attributes #statement #(#statements)*));
+    let (items, statements) = rest.split_at(items::leading(&rest));
+    let statements = without_mark(statements);
+    let mut marked = Group::new(Delimiter::Brace, quote!(#inner_attributes #(#items)* #statement #(#statements)*));
     marked.set_span(body.span());
-    // A body may begin with items, which now stand after a statement.
-    let allow = statement.map(|_| quote!(#[allow(clippy::items_after_statements)]));
-    quote!(#allow #head #marked)
+    quote!(#head #marked)
 }
 
 /// Inner attributes (`#![allow(…)]`) stand before any statement.

@@ -6,6 +6,7 @@
 
 mod args;
 mod container;
+mod items;
 mod expand;
 mod function;
 mod region;
