@@ -153,6 +153,7 @@ mod snapshot;
 /// ```
 ///
 /// The body stays where it is, behind one statement more: no closure, so `return`, `?` and labels mean what they did.
+/// Before edition 2024, temporaries of the last expression are dropped after all locals, and so after the call's end.
 ///
 /// # Refused
 ///
