@@ -1,6 +1,6 @@
 //! `region!("name", events…, { … })`, and the same without a block.
 
-use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
@@ -10,16 +10,22 @@ use crate::expand::{mark, split};
 use crate::function::braces;
 
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
-    try_expand(input).unwrap_or_else(|error| error.to_compile_error())
-}
-
-fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     let mut tokens: Vec<TokenTree> = input.into_iter().collect();
     let block = tokens.last().cloned().and_then(braces);
     if block.is_some() {
         tokens.pop();
     }
-    let (name, args) = named.parse2(tokens.into_iter().collect())?;
+    try_expand(tokens.into_iter().collect(), block.as_ref()).unwrap_or_else(|error| {
+        let error = error.to_compile_error();
+        let Some(block) = block else { return error };
+        // What was in the block, so that the error stays the only one and editors go on completing.
+        let (inner_attributes, statements) = split(block.stream());
+        quote!({ #inner_attributes #error #(#statements)* })
+    })
+}
+
+fn try_expand(args: TokenStream, block: Option<&Group>) -> syn::Result<TokenStream> {
+    let (name, args) = named.parse2(args)?;
     if let Some(again) = &args.name {
         return Err(Error::new(again.span(), "a region's name is what comes first"));
     }

@@ -20,4 +20,12 @@ fn nameless() {
     region!("one", name = "two", { 1 });
 }
 
-fn main() {}
+/// The block goes on: what it uses is used, and its value has its type.
+fn goes_on(text: &str) -> Option<u32> {
+    let parsed = region!("goes on", every = 0, { text.parse::<u32>().ok()? });
+    parsed.checked_add(1)
+}
+
+fn main() {
+    _ = goes_on("1");
+}
