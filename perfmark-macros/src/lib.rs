@@ -10,6 +10,8 @@ mod items;
 mod expand;
 mod function;
 mod region;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 
