@@ -49,7 +49,8 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
     while tokens.peek().is_some() {
         let (mut inner, item) = (attributes(&mut tokens), item(&mut tokens));
         // Those of the container itself (`#![…]`) come first, before any of an item.
-        let outer = inner.split_off(inner.iter().rposition(|token| is(token, '!')).map_or(0, |mark| mark + 2));
+        let end = inner.iter().rposition(|token| is(token, '!')).map_or(0, |mark| mark + 2);
+        let outer = inner.split_off(end.min(inner.len()));
         marked.extend(inner);
         if is_marked(&item) {
             marked.extend(attribute.clone());

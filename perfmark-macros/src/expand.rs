@@ -90,5 +90,8 @@ fn without_mark(statements: &[TokenTree]) -> &[TokenTree] {
     let is_path = |token: &&TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
     let path: Vec<&TokenTree> = statements.iter().take_while(is_path).collect();
     let ends_so = matches!(&path[..], [.., TokenTree::Ident(private), _, _, TokenTree::Ident(mark)] if private == "private" && mark == "mark");
-    if ends_so && is(statements.get(path.len()), '!') { &statements[path.len() + 2..] } else { statements }
+    match &statements[path.len()..] {
+        [bang, TokenTree::Group(_), rest @ ..] if ends_so && is(Some(bang), '!') => rest,
+        _ => statements,
+    }
 }

@@ -1,6 +1,7 @@
 //! Expansions, as tokens.
 
 mod forms;
+mod incomplete;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
