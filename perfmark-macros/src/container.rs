@@ -1,5 +1,5 @@
-//! What holds functions: an `impl`, a `trait` or an inline `mod`. Each function in it, and each such item, is given the attribute, which then
-//! decides there: so a function's own attribute comes after it, in whatever form it is written, and has the last word.
+//! What holds functions: an `impl`, a `trait` or an inline `mod`. Each function in it, and each such item, is given the attribute, if it has none
+//! of its own. A function's own that is not seen (renamed, or in a `cfg_attr`) comes after it, and has the last word.
 
 use std::iter::Peekable;
 use std::vec;
@@ -52,7 +52,7 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
         let end = inner.iter().rposition(|token| is(token, '!')).map_or(0, |mark| mark + 2);
         let outer = inner.split_off(end.min(inner.len()));
         marked.extend(inner);
-        if is_marked(&item) {
+        if is_marked(&item) && !is_marked_already(&outer) {
             marked.extend(attribute.clone());
         }
         marked.extend(outer);
@@ -68,6 +68,17 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
 fn is_marked(item: &[TokenTree]) -> bool {
     let has_body = matches!(item.last(), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace);
     has_body && !matches!(Kind::of(item), Kind::Other)
+}
+
+/// Whether one of the attributes is `#[perfmark(…)]`, by its own name. What has one of another name gets a second, and then its own has the last
+/// word; but not where a third stands between the two and wraps the body, nor on a container.
+fn is_marked_already(attributes: &[TokenTree]) -> bool {
+    attributes.iter().any(|attribute| {
+        let TokenTree::Group(group) = attribute else { return false };
+        let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_)) || is(token, ':');
+        let last = group.stream().into_iter().take_while(is_path).last();
+        matches!(last, Some(TokenTree::Ident(name)) if name == "perfmark")
+    })
 }
 
 /// The attributes at the beginning of an item, and inner ones of what is around it.

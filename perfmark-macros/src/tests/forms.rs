@@ -155,6 +155,23 @@ fn functions_of_an_impl_get_the_attribute() {
 }
 
 #[test]
+fn what_has_an_attribute_of_its_own_gets_no_other() {
+    let marked = quote! {
+        mod a {
+            #[perfmark(skip)] impl A {}
+            /** Documented. */ #[::a::perfmark] fn b() {}
+            #[c] #[perfmark(cycles)] #[d] pub mod e { fn f() {} }
+        }
+    };
+    assert_expands(&quote!(time), &marked, &marked);
+    assert_expands(
+        &quote!(time),
+        &quote! { mod a { #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
+        &quote! { mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
+    );
+}
+
+#[test]
 fn methods_of_a_trait_without_a_body_are_left() {
     assert_expands(
         &quote!(),
