@@ -1,5 +1,6 @@
 //! What a mark and a reading cost: see the benchmarks of this package.
 
+pub mod called;
 pub mod table;
 pub mod process;
 pub mod record;

@@ -71,6 +71,7 @@ impl Args {
             "fence" => !std::mem::replace(&mut self.fence, true),
             "generic" => self.generic.replace(word.span()).is_none(),
             "kernel" => kernel.replace(word.span()).is_none(),
+            "skip" => return Err(Error::new(word.span(), "`skip` stands alone: what is left out takes no options")),
             // They are options, and want a value.
             "name" | "every" | "crate" => return Err(no_option(&word, "without a value")),
             _ => return add(events, &word.unraw().to_string(), word.span()),
@@ -112,7 +113,13 @@ fn path(input: ParseStream<'_>) -> syn::Result<TokenStream> {
         input.parse::<Token![::]>()?.to_tokens(&mut path);
     }
     loop {
-        Ident::parse_any(input)?.to_tokens(&mut path);
+        let name = Ident::parse_any(input).map_err(|error| {
+            Error::new(
+                error.span(),
+                "expected the path to this crate, without quotes, as in `crate = facade::perfmark`",
+            )
+        })?;
+        name.to_tokens(&mut path);
         if !input.peek(Token![::]) {
             return Ok(path);
         }

@@ -1,5 +1,5 @@
-//! What holds functions: an `impl`, a `trait` or an inline `mod`. Each function in it, and each such item, is given the attribute, which then
-//! decides there: so a function's own attribute comes after it, in whatever form it is written, and has the last word.
+//! What holds functions: an `impl`, a `trait` or an inline `mod`. Each function in it, and each such item, is given the attribute, if it has none
+//! of its own. A function's own that is not seen (renamed, or in a `cfg_attr`) comes after it, and has the last word.
 
 use std::iter::Peekable;
 use std::vec;
@@ -7,6 +7,8 @@ use std::vec;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::quote;
 use syn::Error;
+
+use crate::tokens::{is, refilled};
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
@@ -47,15 +49,18 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
     while tokens.peek().is_some() {
-        let (attributes, item) = (attributes(&mut tokens), item(&mut tokens));
-        if is_marked(&item) {
+        let (mut inner, item) = (attributes(&mut tokens), item(&mut tokens));
+        // Those of the container itself (`#![…]`) come first, before any of an item.
+        let end = inner.iter().rposition(|token| is(Some(token), '!')).map_or(0, |mark| mark + 2);
+        let outer = inner.split_off(end.min(inner.len()));
+        marked.extend(inner);
+        if is_marked(&item) && !is_marked_already(&outer) {
             marked.extend(attribute.clone());
         }
-        marked.extend(attributes);
+        marked.extend(outer);
         marked.extend(item);
     }
-    let mut group = Group::new(body.delimiter(), marked);
-    group.set_span(body.span());
+    let group = refilled(body, marked);
     let head = head.iter();
     quote!(#(#head)* #group)
 }
@@ -66,13 +71,23 @@ fn is_marked(item: &[TokenTree]) -> bool {
     has_body && !matches!(Kind::of(item), Kind::Other)
 }
 
+/// Whether one of the attributes is `#[perfmark(…)]`, by its own name. What has one of another name gets a second, and then its own has the last
+/// word; but not where a third stands between the two and wraps the body, nor on a container.
+fn is_marked_already(attributes: &[TokenTree]) -> bool {
+    attributes.iter().any(|attribute| {
+        let TokenTree::Group(group) = attribute else { return false };
+        let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
+        let last = group.stream().into_iter().take_while(is_path).last();
+        matches!(last, Some(TokenTree::Ident(name)) if name == "perfmark")
+    })
+}
+
 /// The attributes at the beginning of an item, and inner ones of what is around it.
 fn attributes(tokens: &mut Tokens) -> Vec<TokenTree> {
-    let is = |token: &TokenTree, mark: char| matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark);
     let mut attributes = Vec::new();
-    while let Some(hash) = tokens.next_if(|token| is(token, '#')) {
+    while let Some(hash) = tokens.next_if(|token| is(Some(token), '#')) {
         attributes.push(hash);
-        attributes.extend(tokens.next_if(|token| is(token, '!')));
+        attributes.extend(tokens.next_if(|token| is(Some(token), '!')));
         attributes.extend(tokens.next());
     }
     attributes

@@ -1,6 +1,6 @@
 //! Puts the mark's statement at the head of the function's body, or around its future.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt as _;
 
@@ -8,6 +8,8 @@ use crate::args::Args;
 use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
+use crate::items;
+use crate::tokens::{is, is_word, refilled};
 
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
     try_expand(args, item).unwrap_or_else(|error| {
@@ -44,12 +46,11 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         return Ok(future::expand(function, &mark, &krate));
     }
     let Function { head, body, .. } = function;
-    let (inner_attributes, statements) = split(body.stream());
-    let mut marked =
-        Group::new(Delimiter::Brace, quote!(#inner_attributes #krate::private::mark! { #mark } #(#statements)*));
-    marked.set_span(body.span());
-    // A body may begin with items, which now stand after a statement.
-    Ok(quote!(#[allow(clippy::items_after_statements)] #head #marked))
+    let (inner_attributes, rest) = split(body.stream());
+    let (items, statements) = rest.split_at(items::leading(&rest));
+    let mark = quote!(#krate::private::mark! { #mark });
+    let marked = refilled(&body, quote!(#inner_attributes #(#items)* #mark #(#statements)*));
+    Ok(quote!(#head #marked))
 }
 
 /// `#[perfmark(skip)]`
@@ -76,9 +77,7 @@ pub(crate) fn recorded(args: &Args) -> TokenStream {
 fn unmarked(mut function: Function) -> Function {
     let (inner_attributes, statements) = split(function.body.stream());
     let statements = without_mark(&statements);
-    let mut body = Group::new(Delimiter::Brace, quote!(#inner_attributes #statements));
-    body.set_span(function.body.span());
-    function.body = body;
+    function.body = refilled(&function.body, quote!(#inner_attributes #statements));
     function
 }
 
@@ -93,15 +92,10 @@ pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
     (tokens[..inner].iter().cloned().collect(), tokens[inner..].to_vec())
 }
 
-fn is(token: Option<&TokenTree>, mark: char) -> bool {
-    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
-}
-
 /// The statements without what a mark has put around them: `… private::mark! { … }` before them, or `… private::polled! { { … } future }`, perhaps
 /// awaited.
 fn without_mark(statements: &[TokenTree]) -> TokenStream {
-    let mut plain = TokenStream::new();
-    let mut rest = statements;
+    let (mut plain, mut rest, mut before) = (TokenStream::new(), statements, None);
     while let Some((first, behind)) = rest.split_first() {
         let is_path = |token: &&TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
         let path: Vec<&TokenTree> = rest.iter().take_while(is_path).collect();
@@ -111,9 +105,9 @@ fn without_mark(statements: &[TokenTree]) -> TokenStream {
             }
             _ => String::new(),
         };
-        match (&*called, &rest[path.len().max(1)..]) {
-            ("mark", [_, _, behind @ ..]) => rest = behind,
-            ("polled", [_, TokenTree::Group(marked), behind @ ..]) => {
+        match (&*called, &rest[path.len()..]) {
+            ("mark", [bang, TokenTree::Group(_), behind @ ..]) if is(Some(bang), '!') => rest = behind,
+            ("polled", [bang, TokenTree::Group(marked), behind @ ..]) if is(Some(bang), '!') => {
                 let future: Vec<TokenTree> = marked.stream().into_iter().skip(1).collect();
                 match (future.last(), behind) {
                     (Some(TokenTree::Group(block)), [_, TokenTree::Ident(word)]) if word == "await" => {
@@ -127,15 +121,15 @@ fn without_mark(statements: &[TokenTree]) -> TokenStream {
                 }
             }
             _ => {
-                match first {
-                    TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis && behind.is_empty() => {
+                let in_pin = is_word(before, &["pin"]);
+                plain.extend([match first {
+                    TokenTree::Group(group) if in_pin => {
                         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                        let mut inside = Group::new(Delimiter::Parenthesis, without_mark(&inside));
-                        inside.set_span(group.span());
-                        plain.extend([TokenTree::Group(inside)]);
+                        TokenTree::Group(refilled(group, without_mark(&inside)))
                     }
-                    first => plain.extend([first.clone()]),
-                }
+                    first => first.clone(),
+                }]);
+                before = Some(first);
                 rest = behind;
             }
         }

@@ -69,11 +69,14 @@ impl Function {
 }
 
 /// The group in braces that a token is, or that a `macro_rules` fragment wraps in an invisible group (`$body:block`).
-fn braces(token: TokenTree) -> Option<Group> {
+pub(crate) fn braces(token: TokenTree) -> Option<Group> {
     let TokenTree::Group(group) = token else { return None };
     match group.delimiter() {
         Delimiter::Brace => Some(group),
-        Delimiter::None => group.stream().into_iter().next().and_then(braces),
+        Delimiter::None => {
+            let mut inside = group.stream().into_iter();
+            inside.next().filter(|_| inside.next().is_none()).and_then(braces)
+        }
         _ => None,
     }
 }

@@ -8,7 +8,9 @@ use quote::{quote, quote_spanned};
 
 use crate::expand::split;
 use crate::function::Function;
+use crate::items;
 use crate::signature::{Signature, move_in};
+use crate::tokens::{is, is_word, refilled};
 
 /// Whether the function returns the future that its last expression makes.
 pub(crate) fn returns_one(function: &Function) -> bool {
@@ -36,29 +38,23 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
     let is_plain = signature.has_plain_attributes() && typed.is_some();
     let (arguments, move_in) =
         if is_plain { move_in(&signature.arguments) } else { (signature.arguments, TokenStream::new()) };
-    let mut block = Group::new(Delimiter::Brace, quote!(#move_in #typed #(#statements)*));
-    block.set_span(body.span());
+    let (items, statements) = statements.split_at(items::leading(&statements));
+    let block = refilled(&body, quote!(#(#items)* #move_in #typed #(#statements)*));
     // The future's own place, in messages of panics, is the body's.
     let future = polled(quote_spanned!(body.span()=> async move #block));
-    let allow = quote!(#[allow(clippy::items_after_statements)]);
     if !is_plain {
-        let body = braces(&body, quote!(#inner_attributes #future.await));
-        return quote!(#allow #head #body);
+        let body = refilled(&body, quote!(#inner_attributes #future.await));
+        return quote!(#head #body);
     }
+    // A future must be used in any case.
+    let is_must_use = signature.attributes.iter().any(|name| name == "must_use");
+    let allow = is_must_use.then(|| quote!(#[allow(clippy::double_must_use)]));
     let Signature { before, result, bounds, .. } = signature;
     let result = result.unwrap_or_else(|| quote!(()));
-    let body = braces(&body, quote!(#inner_attributes #future));
+    let body = refilled(&body, quote!(#inner_attributes #future));
     quote! {
-        #allow
-        #[allow(clippy::manual_async_fn, clippy::double_must_use)]
-        #before #arguments -> impl ::core::future::Future<Output = #result> #bounds #body
+        #allow #before #arguments -> impl ::core::future::Future<Output = #result> #bounds #body
     }
-}
-
-fn braces(like: &Group, tokens: TokenStream) -> Group {
-    let mut group = Group::new(Delimiter::Brace, tokens);
-    group.set_span(like.span());
-    group
 }
 
 /// The function with the future of its last expression marked.
@@ -74,13 +70,12 @@ fn in_tail(function: Function, polled: &dyn Fn(TokenStream) -> TokenStream) -> T
         }
         Some((at, group)) => {
             let (before, behind) = (&tokens[..at], &tokens[at + 1..]);
-            let mut pinned = Group::new(Delimiter::Parenthesis, polled(group.stream()));
-            pinned.set_span(group.span());
+            let pinned = refilled(group, polled(group.stream()));
             quote!(#(#before)* #pinned #(#behind)*)
         }
     };
-    let body = braces(&body, marked);
-    quote!(#[allow(clippy::items_after_statements)] #head #body)
+    let body = refilled(&body, marked);
+    quote!(#head #body)
 }
 
 /// Where a body's last expression has its future.
@@ -96,7 +91,7 @@ fn tail(tokens: &[TokenTree]) -> Option<Tail<'_>> {
     let mut end = tokens.len();
     // `.boxed()`
     while let [.., dot, TokenTree::Ident(_), TokenTree::Group(arguments)] = &tokens[..end] {
-        if !is(dot, '.') || arguments.delimiter() != Delimiter::Parenthesis {
+        if !is(Some(dot), '.') || arguments.delimiter() != Delimiter::Parenthesis {
             break;
         }
         end -= 3;
@@ -108,24 +103,21 @@ fn tail(tokens: &[TokenTree]) -> Option<Tail<'_>> {
     let [path @ .., TokenTree::Group(group)] = tokens else { return None };
     let inside: Vec<TokenTree> = group.stream().into_iter().collect();
     let ends_in_pin = matches!(path, [.., TokenTree::Ident(name), one, two, TokenTree::Ident(pin)]
-        if name == "Box" && is(one, ':') && is(two, ':') && pin == "pin");
+        if name == "Box" && is(Some(one), ':') && is(Some(two), ':') && pin == "pin");
     let is_one = group.delimiter() == Delimiter::Parenthesis && async_block(&inside) == Some(0);
     (ends_in_pin && is_one).then(|| Tail { future: 0..0, pin: Some((end - 1, group)) })
 }
 
 /// Where the async block begins with which the tokens end.
 pub(crate) fn async_block(tokens: &[TokenTree]) -> Option<usize> {
-    let is_word = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(ident) if ident == word);
     match tokens {
         [.., TokenTree::Group(block)] if block.delimiter() != Delimiter::Brace => None,
-        [before @ .., word, TokenTree::Group(_)] if is_word(word, "async") => Some(before.len()),
-        [before @ .., word, of_move, TokenTree::Group(_)] if is_word(word, "async") && is_word(of_move, "move") => {
+        [before @ .., word, TokenTree::Group(_)] if is_word(Some(word), &["async"]) => Some(before.len()),
+        [before @ .., word, of_move, TokenTree::Group(_)]
+            if is_word(Some(word), &["async"]) && is_word(Some(of_move), &["move"]) =>
+        {
             Some(before.len())
         }
         _ => None,
     }
-}
-
-fn is(token: &TokenTree, mark: char) -> bool {
-    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
 }

@@ -4,14 +4,18 @@
 //! wrapped. What becomes of that (`perfmark::private::mark!`, `polled!`) is decided by the features of `perfmark`, not here, because in one build
 //! they can differ from this crate's.
 
+mod tokens;
 mod args;
 mod container;
+mod items;
 mod expand;
 mod function;
 mod signature;
 mod future;
 mod region;
 mod defaults;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 

@@ -1,30 +1,61 @@
 //! `region!("name", events…, { … })`, the same without a block, and with an async one.
 
-use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
 
 use crate::args::Args;
 use crate::expand::{mark, split};
+use crate::function::braces;
 use crate::future::async_block;
 
-pub(crate) fn expand(input: TokenStream) -> TokenStream {
-    try_expand(input).unwrap_or_else(|error| error.to_compile_error())
+/// What is measured.
+enum Content {
+    Block(Group),
+    /// An async block, with its words.
+    Future(TokenStream),
+    /// From here to the end of the scope.
+    Guard,
 }
 
-fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
-    let mut tokens: Vec<TokenTree> = input.into_iter().collect();
-    let future = async_block(&tokens).map(|at| tokens.split_off(at));
-    let block = match tokens.last() {
-        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
-            let block = group.clone();
-            tokens.pop();
-            Some(block)
+impl Content {
+    /// Takes it from the end of the macro's tokens.
+    fn take(tokens: &mut Vec<TokenTree>) -> Self {
+        if let Some(at) = async_block(tokens) {
+            return Self::Future(tokens.split_off(at).into_iter().collect());
         }
-        _ => None,
-    };
-    let (name, args) = named.parse2(tokens.into_iter().collect())?;
+        match tokens.last().cloned().and_then(braces) {
+            Some(block) => {
+                tokens.pop();
+                Self::Block(block)
+            }
+            None => Self::Guard,
+        }
+    }
+
+    /// Beside what is wrong with the rest, so that the error stays the only one and editors go on completing.
+    fn with(&self, error: &TokenStream) -> TokenStream {
+        match self {
+            Self::Block(block) => {
+                let (inner_attributes, statements) = split(block.stream());
+                quote!({ #inner_attributes #error #(#statements)* })
+            }
+            Self::Future(future) => quote!({ #error #future }),
+            Self::Guard => error.clone(),
+        }
+    }
+}
+
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = input.into_iter().collect();
+    let content = Content::take(&mut tokens);
+    let region = try_expand(tokens.into_iter().collect(), &content);
+    region.unwrap_or_else(|error| content.with(&error.to_compile_error()))
+}
+
+fn try_expand(args: TokenStream, content: &Content) -> syn::Result<TokenStream> {
+    let (name, args) = named.parse2(args)?;
     if let Some(again) = &args.name {
         return Err(Error::new(again.span(), "a region's name is what comes first"));
     }
@@ -32,11 +63,10 @@ fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     let args = Args { name: Some(name), ..args };
     let krate = args.krate();
     let mark = mark(&args, &Ident::new("region", span));
-    if let Some(future) = future {
-        return Ok(quote!(#krate::private::polled! { { #mark } #(#future)* }));
-    }
-    let Some(block) = block else {
-        return Ok(quote!(#krate::private::guard! { #mark }));
+    let block = match content {
+        Content::Guard => return Ok(quote!(#krate::private::guard! { #mark })),
+        Content::Future(future) => return Ok(quote!(#krate::private::polled! { { #mark } #future })),
+        Content::Block(block) => block,
     };
     if let Some(span) = first_await(block.stream()) {
         let why = "a region lies on one thread, and may not be left in its middle: region!(\"name\", async { … }) measures polls";

@@ -3,6 +3,8 @@
 use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote};
 
+use crate::tokens::{is, refilled};
+
 /// The tokens before an async function's body.
 pub(crate) struct Signature {
     /// The names of its attributes; a path's are its first word.
@@ -153,9 +155,7 @@ fn without_impl(tokens: TokenStream) -> TokenStream {
                 without.extend(quote!(_));
             }
             TokenTree::Group(group) => {
-                let mut inner = Group::new(group.delimiter(), without_impl(group.stream()));
-                inner.set_span(group.span());
-                inner.to_tokens(&mut without);
+                refilled(&group, without_impl(group.stream())).to_tokens(&mut without);
             }
             token => token.to_tokens(&mut without),
         }
@@ -187,9 +187,7 @@ pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
             }
         }
     }
-    let mut group = Group::new(Delimiter::Parenthesis, outer);
-    group.set_span(arguments.span());
-    (group, statements)
+    (refilled(arguments, outer), statements)
 }
 
 /// `#[attribute] pattern: type`, or a receiver.
@@ -210,13 +208,13 @@ impl Argument {
     fn parse(tokens: TokenStream) -> Self {
         let mut tokens = tokens.into_iter().peekable();
         let mut attributes = TokenStream::new();
-        while let Some(hash) = tokens.next_if(|token| is(token, '#')) {
+        while let Some(hash) = tokens.next_if(|token| is(Some(token), '#')) {
             attributes.extend([hash]);
             attributes.extend(tokens.next());
         }
         let (mut pattern, mut of_type, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
         for token in tokens {
-            let is_colon = is(&token, ':');
+            let is_colon = is(Some(&token), ':');
             let is_joint = matches!(&token, TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint);
             if !of_type.is_empty() || is_colon && !is_joint && !in_path {
                 of_type.extend([token]);
@@ -238,8 +236,4 @@ impl Argument {
             _ => Kind::Pattern,
         }
     }
-}
-
-fn is(token: &TokenTree, mark: char) -> bool {
-    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
 }

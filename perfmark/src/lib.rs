@@ -57,7 +57,7 @@
 mod snapshot;
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
 ///
-/// ```
+/// ```standalone_crate
 /// perfmark::defaults!(cycles, instructions, every = 61);
 ///
 /// /// Cycles and instructions, of one call in 61.
@@ -205,6 +205,7 @@ pub use perfmark_macros::defaults;
 /// one that blocks when it is marked (`#[tokio::main] #[perfmark]`), and its call is all that it waits for.
 ///
 /// The body stays where it is, behind one statement more: no closure, so `return`, `?` and labels mean what they did.
+/// Before edition 2024, temporaries of the last expression are dropped after all locals, and so after the call's end.
 ///
 /// # Refused
 ///

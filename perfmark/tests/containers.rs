@@ -108,6 +108,33 @@ mod inner {
     }
 }
 
+#[perfmark(time)]
+mod holding {
+    use perfmark::perfmark;
+
+    pub(crate) struct Left;
+
+    #[perfmark(skip)]
+    impl Left {
+        pub(crate) fn out() {}
+    }
+
+    #[perfmark(every = 3)]
+    pub(crate) mod marked {
+        pub(crate) fn inside() {}
+    }
+}
+
+// Inner attributes before a marked function: doc comments are such, too.
+#[perfmark(time)]
+mod documented {
+    //! A module.
+    #![deny(missing_docs)]
+
+    #[cold]
+    pub(super) fn first() {}
+}
+
 #[test]
 fn every_function_is_marked_but_for_those_that_say_otherwise() {
     let table = Table([1, 2, 3]);
@@ -115,11 +142,18 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     assert_eq!((table.skipped(), table.skipped_too(), table.skipped_by_another_name()), (1, 1, 1));
     assert_eq!((table.with_its_own().sum(), table.around()), (2, 12));
     assert_eq!((inner::free(1), inner::Unit(7).method()), (100_000, 7));
+    documented::first();
+    holding::Left::out();
+    holding::marked::inside();
     if !cfg!(feature = "record") {
         return;
     }
-    let mut marks: Vec<_> = perfmark::snapshot().marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
+    let marks = perfmark::snapshot().marks;
+    assert_eq!(marks.iter().find(|mark| mark.name == "inside").map(|mark| mark.every), Some(3));
+    let mut marks: Vec<_> = marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
     marks.sort();
-    let expected = [("around", 1), ("fmt", 1), ("free", 1), ("function", 1), ("its own", 1), ("method", 1), ("sum", 2)];
-    assert_eq!(marks, expected.map(|(name, calls)| (name.to_owned(), calls)));
+    let once =
+        ["around", "first", "fmt", "free", "function", "inside", "its own", "method"].map(|name| (name.to_owned(), 1));
+    let twice = [("sum".to_owned(), 2)];
+    assert_eq!(marks, [&once[..], &twice].concat());
 }

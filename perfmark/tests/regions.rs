@@ -31,17 +31,25 @@ fn closure() -> u32 {
     twice(4)
 }
 
+/// The macro's fragment stands in an invisible group.
+macro_rules! from_block {
+    ($name:literal, $block:block) => {
+        region!($name, time, $block)
+    };
+}
+
 #[test]
 fn regions_have_values_and_are_left_as_blocks_are() {
     assert_eq!((value(41), value(3)), (Ok(41), Ok(0)));
     assert_eq!((guarded(5), closure()), (10, 8));
+    assert_eq!(from_block!("a macro's", { 1 }), 1);
     if !cfg!(feature = "record") {
         return;
     }
     let marks = perfmark::snapshot().marks;
     let calls = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| (mark.calls, mark.in_flight));
-    let names = ["format", "parse", "whole", "part", "closure", "in async"];
-    assert_eq!(names.map(calls), [(2, 0), (2, 0), (1, 0), (1, 0), (1, 0), (0, 0)].map(Some));
+    let names = ["format", "parse", "whole", "part", "closure", "a macro's", "in async"];
+    assert_eq!(names.map(calls), [(2, 0), (2, 0), (1, 0), (1, 0), (1, 0), (1, 0), (0, 0)].map(Some));
     let path = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| mark.path.as_str());
     assert_eq!(path("parse"), Some("regions::value"));
 }

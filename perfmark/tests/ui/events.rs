@@ -20,6 +20,9 @@ fn two_in_one() {}
 #[perfmark(dummy)]
 fn that_count_nothing() {}
 
+#[perfmark("")]
+fn without_a_name() {}
+
 #[perfmark(7)]
 fn that_are_none() {}
 

@@ -17,6 +17,18 @@ trait Shape {
 #[perfmark]
 struct NotAFunction;
 
+unsafe extern "C" {
+    #[perfmark]
+    safe fn elsewhere(n: u32) -> u32;
+}
+
+#[perfmark]
+const CONSTANT: u32 = 1;
+
+#[perfmark]
+#[path = "items/in_a_file.rs"]
+mod in_a_file;
+
 #[perfmark(name = "one name for several")]
 mod several {
     pub fn one() {}
@@ -24,5 +36,6 @@ mod several {
 
 fn main() {
     several::one();
+    elsewhere(CONSTANT);
     let _: (NotAFunction, u32) = (NotAFunction, FOUR);
 }

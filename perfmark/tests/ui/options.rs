@@ -11,6 +11,15 @@ fn zero() {}
 #[perfmark(time, every = "often")]
 fn not_a_number() {}
 
+#[perfmark(time, every = 4294967296)]
+fn too_many() {}
+
+#[perfmark(name = 7)]
+fn not_a_text() {}
+
+#[perfmark(time, crate = "perfmark")]
+fn not_a_path() {}
+
 #[perfmark(name)]
 fn without_a_value() {}
 
@@ -20,6 +29,18 @@ fn with_a_value() {}
 #[perfmark(time, fence, fence)]
 fn fenced_twice() {}
 
+#[perfmark(name = "one", name = "two")]
+fn named_twice() {}
+
+#[perfmark(every = 2, time, every = 3)]
+fn often_twice() {}
+
+#[perfmark(kernel, cycles, kernel)]
+fn kernel_twice() {}
+
+#[perfmark(crate = perfmark, crate = perfmark)]
+fn placed_twice() {}
+
 #[perfmark(name = "")]
 fn nameless() {}
 
@@ -28,5 +49,14 @@ fn kernel_of_what() {}
 
 #[perfmark("cycles:u", kernel)]
 fn contradiction() {}
+
+#[perfmark(cycles instructions)]
+fn without_a_comma() {}
+
+#[perfmark(skip, time)]
+fn skipped_and_not() {}
+
+#[perfmark(skip = true)]
+fn skipped_with_a_value() {}
 
 fn main() {}

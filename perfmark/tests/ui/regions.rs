@@ -12,7 +12,20 @@ async fn waits() {
 fn nameless() {
     region!(time, {});
     region!("", { 1 });
+    region!();
+    region!("no comma" time, { 1 });
+    region!("no event", { 1 }, time);
+    region!("wrong event", cycles/, { 1 });
+    region!("left out", skip, { 1 });
     region!("one", name = "two", { 1 });
 }
 
-fn main() {}
+/// The block goes on: what it uses is used, and its value has its type.
+fn goes_on(text: &str) -> Option<u32> {
+    let parsed = region!("goes on", every = 0, { text.parse::<u32>().ok()? });
+    parsed.checked_add(1)
+}
+
+fn main() {
+    _ = goes_on("1");
+}

@@ -1,0 +1,302 @@
+//! Each form of a mark.
+
+use proc_macro2::TokenTree;
+use quote::quote;
+
+use super::{assert_expands, only_error, refusal};
+use crate::expand::expand;
+use crate::region;
+
+#[test]
+fn a_statement_is_all_that_a_function_gets() {
+    assert_expands(
+        &quote!(),
+        &quote! { fn plain(a: u32) -> u32 { a + 1 } },
+        &quote! { fn plain(a: u32) -> u32 { ::perfmark::private::mark! { "plain" [] 0u32 false } a + 1 } },
+    );
+    assert_expands(
+        &quote!(time),
+        &quote! {
+            pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(self: &'a Self, (b, _): (u8, [T; { N }])) -> A<{ N + 1 }>
+            where
+                A<{ N }>: Into<T>,
+            {}
+        },
+        &quote! {
+            pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(self: &'a Self, (b, _): (u8, [T; { N }])) -> A<{ N + 1 }>
+            where
+                A<{ N }>: Into<T>,
+            { ::perfmark::private::mark! { "match" ["time"] 0u32 false } }
+        },
+    );
+}
+
+#[test]
+fn attributes_stay_and_keep_their_order() {
+    assert_expands(
+        &quote!(time),
+        &quote! {
+            /// Documented.
+            #[inline(always)]
+            #[track_caller]
+            pub fn f() {
+                //! Inside, too.
+                #![allow(unused)]
+                #[cfg(a)]
+                let x = 1;
+            }
+        },
+        &quote! {
+            /// Documented.
+            #[inline(always)]
+            #[track_caller]
+            pub fn f() {
+                //! Inside, too.
+                #![allow(unused)]
+                ::perfmark::private::mark! { "f" ["time"] 0u32 false }
+                #[cfg(a)]
+                let x = 1;
+            }
+        },
+    );
+}
+
+#[test]
+fn items_at_a_bodys_head_stay_there() {
+    let items = [
+        quote! { use a::{b, c}; },
+        quote! { #[cfg(a)] pub(crate) fn g<const N: usize>() -> A<{ N }> where A<{ 1 }, 2>: B {} },
+        quote! { const N: usize = { 1 } as usize; const fn h() {} const _: () = (); },
+        quote! { unsafe extern "C" { fn i(); } extern "C" fn j() {} extern crate a as b; unsafe impl A for B {} },
+        quote! { static A: u8 = { 1 } + 1; type B = [u8; { 1 }]; struct C; struct D(u8); struct E { f: u8 } enum F {} mod g {} trait H {} },
+        quote! { macro_rules! one { () => {} } macro_rules! two(() => {}); async fn later() {} },
+        quote! {},
+    ];
+    let statements = [
+        quote! { let x = 1; },
+        quote! { (a, b) = c; fn g() {} },
+        quote! { unsafe { f() } },
+        quote! { const { f() } },
+        quote! { async { f() }; },
+        quote! { let x = async move { f() }; x },
+        quote! { #[cfg(a)] { use b; } },
+        quote! { macro_rules(1) },
+        quote! { m! { fn f() {} } },
+        quote! { 'a: loop {} },
+        quote! { if a { b } else { c }.d() },
+        quote! {},
+    ];
+    for items in &items {
+        for statements in &statements {
+            assert_expands(
+                &quote!(time),
+                &quote! { fn f() { #items #statements } },
+                &quote! { fn f() { #items ::perfmark::private::mark! { "f" ["time"] 0u32 false } #statements } },
+            );
+        }
+    }
+}
+
+#[test]
+fn options_are_in_the_statement() {
+    let cases = [
+        (quote!(), quote! { ::perfmark::private::mark! { "f" [] 0u32 false } }),
+        (quote!(name = "a b"), quote! { ::perfmark::private::mark! { "a b" [] 0u32 false } }),
+        (quote!(every = 61, time), quote! { ::perfmark::private::mark! { "f" ["time"] 61u32 false } }),
+        (quote!(fence), quote! { ::perfmark::private::mark! { "f" [] 0u32 true } }),
+        (
+            quote!(cache_misses, "r01c2",),
+            quote! { ::perfmark::private::mark! { "f" ["cache-misses", "r1c2"] 0u32 false } },
+        ),
+        (quote!(time, cycles, kernel), quote! { ::perfmark::private::mark! { "f" ["time", "cycles:uk"] 0u32 false } }),
+        (quote!("cpu/event=0xc2/u"), quote! { ::perfmark::private::mark! { "f" ["cpu/event=0xc2/u"] 0u32 false } }),
+        (quote!(crate = a::b), quote! { a::b::private::mark! { "f" [] 0u32 false } }),
+        (quote!(crate = ::a), quote! { ::a::private::mark! { "f" [] 0u32 false } }),
+        (quote!(crate = crate), quote! { crate::private::mark! { "f" [] 0u32 false } }),
+    ];
+    for (args, statement) in cases {
+        assert_expands(&args, &quote! { fn f() { 1 } }, &quote! { fn f() { #statement 1 } });
+    }
+}
+
+#[test]
+fn functions_of_an_impl_get_the_attribute() {
+    assert_expands(
+        &quote!(time, every = 2, crate = a::b),
+        &quote! {
+            #[allow(unused)]
+            impl<const N: usize> A<{ N }> for B {
+                const C: [u8; { N }] = { [0; { N }] };
+                type D = u8;
+                const fn e() {}
+                async fn f() {}
+                /// Documented.
+                pub(crate) unsafe fn g(self) {}
+                m! {}
+                fn h() -> A<{ N }> {}
+            }
+        },
+        &quote! {
+            #[allow(unused)]
+            impl<const N: usize> A<{ N }> for B {
+                const C: [u8; { N }] = { [0; { N }] };
+                type D = u8;
+                const fn e() {}
+                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                async fn f() {}
+                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                /// Documented.
+                pub(crate) unsafe fn g(self) {}
+                m! {}
+                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                fn h() -> A<{ N }> {}
+            }
+        },
+    );
+}
+
+#[test]
+fn what_has_an_attribute_of_its_own_gets_no_other() {
+    let marked = quote! {
+        mod a {
+            #[perfmark(skip)] impl A {}
+            /** Documented. */ #[::a::perfmark] fn b() {}
+            #[c] #[perfmark(cycles)] #[d] pub mod e { fn f() {} }
+        }
+    };
+    assert_expands(&quote!(time), &marked, &marked);
+    assert_expands(
+        &quote!(time),
+        &quote! { mod a { #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
+        &quote! { mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
+    );
+}
+
+#[test]
+fn methods_of_a_trait_without_a_body_are_left() {
+    assert_expands(
+        &quote!(),
+        &quote! { pub unsafe trait A { fn b(&self); const C: u8 = 1; fn d(&self) {} } },
+        &quote! { pub unsafe trait A { fn b(&self); const C: u8 = 1; #[::perfmark::perfmark()] fn d(&self) {} } },
+    );
+}
+
+#[test]
+fn a_module_gives_it_to_what_it_holds() {
+    assert_expands(
+        &quote!(time),
+        &quote! {
+            mod a {
+                //! Documented.
+                #![allow(unused)]
+                #[cold]
+                fn b() {}
+                use c::{d, e};
+                mod f { fn g() {} }
+                mod h;
+                pub struct I { j: u8 }
+                impl I { fn k() {} }
+                unsafe extern "C" { fn l(); }
+                extern "C" fn m() {}
+                static N: fn() = if o { p } else { q };
+            }
+        },
+        &quote! {
+            mod a {
+                //! Documented.
+                #![allow(unused)]
+                #[::perfmark::perfmark(time)]
+                #[cold]
+                fn b() {}
+                use c::{d, e};
+                #[::perfmark::perfmark(time)]
+                mod f { fn g() {} }
+                mod h;
+                pub struct I { j: u8 }
+                #[::perfmark::perfmark(time)]
+                impl I { fn k() {} }
+                unsafe extern "C" { fn l(); }
+                #[::perfmark::perfmark(time)]
+                extern "C" fn m() {}
+                static N: fn() = if o { p } else { q };
+            }
+        },
+    );
+}
+
+#[test]
+fn a_functions_own_attribute_has_the_last_word() {
+    for item in [quote! { fn f() { 1 } }, quote! { /** Documented. */ fn f() { #![allow(a)] use b; 1 } }] {
+        let marked = expand(&quote!(cycles, crate = a), &item);
+        assert_ne!(marked.to_string(), item.to_string());
+        assert_expands(&quote!(time, name = "g"), &marked, &expand(&quote!(time, name = "g"), &item));
+        assert_expands(&quote!(skip), &marked, &item);
+    }
+}
+
+#[test]
+fn skip_leaves_everything_as_it_is() {
+    for item in [quote! { fn f() { 1 } }, quote! { fn f(); }, quote! { const fn f() {} }, quote! { struct A; }] {
+        assert_expands(&quote!(skip), &item, &item);
+    }
+}
+
+#[test]
+fn what_is_refused_stays_with_one_error() {
+    let refused = [
+        (quote! { const fn f() {} }, "a const fn"),
+        (quote! { pub const unsafe extern "C" fn f() {} }, "a const fn"),
+        (quote! { fn f(&self); }, "a function without a body"),
+        (quote! { struct A { b: u8 } }, "#[perfmark] goes on a function"),
+        (quote! { #[a] use b; }, "#[perfmark] goes on a function"),
+        (quote! { pub mod a; }, "only an inline `mod name { … }`"),
+    ];
+    for (item, why) in refused {
+        let told = refusal(&quote!(time), &item);
+        assert!(told.starts_with(why), "{told}");
+    }
+    assert!(refusal(&quote!(name = "a"), &quote! { impl A { fn b() {} fn c() {} } }).starts_with("a name is for one"));
+    assert!(refusal(&quote!(nme = "a"), &quote! { mod a { fn b() {} fn c() {} } }).starts_with("there is no option"));
+}
+
+#[test]
+fn a_region_is_a_block_or_a_guard() {
+    let cases = [
+        (quote!("a", { 1 }), quote! { { ::perfmark::private::mark! { "a" [] 0u32 false } 1 } }),
+        (quote!("a", time, fence, { 1 }), quote! { { ::perfmark::private::mark! { "a" ["time"] 0u32 true } 1 } }),
+        (
+            quote!(
+                "a",
+                crate = b,
+                {
+                    #![c]
+                    d;
+                }
+            ),
+            quote! { { #![c] b::private::mark! { "a" [] 0u32 false } d; } },
+        ),
+        (quote!("a"), quote! { ::perfmark::private::guard! { "a" [] 0u32 false } }),
+        (quote!("a", every = 2, crate = b,), quote! { b::private::guard! { "a" [] 2u32 false } }),
+    ];
+    for (input, expected) in cases {
+        assert_eq!(region::expand(input).to_string(), expected.to_string());
+    }
+}
+
+#[test]
+fn a_region_that_is_refused_keeps_its_block() {
+    let refused = [
+        (quote!(time, { a }), "a region has a name"),
+        (quote!("", { a }), "a region's name cannot be empty"),
+        (quote!("a", every = , { a }), "expected integer literal"),
+        (quote!("a", name = "b", { a }), "a region's name is what comes first"),
+    ];
+    for (input, why) in refused {
+        let expanded: Vec<_> = region::expand(input).into_iter().collect();
+        let [TokenTree::Group(group)] = &expanded[..] else { panic!("a block: {expanded:?}") };
+        let mut inside: Vec<_> = group.stream().into_iter().collect();
+        assert_eq!(inside.pop().map(|last| last.to_string()).as_deref(), Some("a"));
+        let told = only_error(&inside);
+        assert!(told.starts_with(why), "{told}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Async functions, and those that return a future.
+
+use quote::quote;
+
+use super::assert_expands;
+use crate::{expand, region};
+
+#[test]
+fn an_async_function_becomes_one_that_returns_its_future() {
+    assert_expands(
+        &quote!(time),
+        &quote! {
+            /// Documented.
+            #[must_use]
+            pub(crate) unsafe async fn f<'a, T: Fn(u8) -> u8, const N: usize>(
+                mut self: Box<Self>,
+                #[cfg(x)] a: A<T, { N }>,
+                mut b: &'a u8,
+                (c, d::E { e, .. }): (u8, d::E),
+                _: F,
+            ) -> Result<impl Iterator<Item = u8> + use<'a>, G<H, 1>>
+            where
+                T: I,
+            {
+                #![allow(unused)]
+                use j::k;
+                l.await
+            }
+        },
+        &quote! {
+            #[allow(clippy::double_must_use)]
+            /// Documented.
+            #[must_use]
+            pub(crate) unsafe fn f<'a, T: Fn(u8) -> u8, const N: usize>(
+                mut self: Box<Self>,
+                #[cfg(x)] a: A<T, { N }>,
+                b: &'a u8,
+                __arg3: (u8, d::E),
+                __arg4: F,
+            ) -> impl ::core::future::Future<Output = Result<impl Iterator<Item = u8> + use<'a>, G<H, 1>> > where T: I,
+            {
+                #![allow(unused)]
+                ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move {
+                    use j::k;
+                    _ = &self;
+                    #[cfg(x)] let a = a;
+                    let mut b = b;
+                    let __arg3 = __arg3;
+                    let (c, d::E { e, .. }) = __arg3;
+                    let __arg4 = __arg4;
+                    let _ = __arg4;
+                    if false { return ::perfmark::private::never::<Result<_, G<H, 1>>>(); }
+                    l.await
+                } }
+            }
+        },
+    );
+}
+
+#[test]
+fn where_a_macro_follows_or_nothing_is_returned_it_stays_async() {
+    assert_expands(
+        &quote!(time),
+        &quote! { #[tokio::main] async fn f(mut a: A) { b } },
+        &quote! { #[tokio::main] async fn f(mut a: A) {
+            ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move {
+                if false { return ::perfmark::private::never::<()>(); }
+                b
+            } }.await
+        } },
+    );
+    assert_expands(
+        &quote!(time),
+        &quote! { async fn f() -> ! { b } },
+        &quote! { async fn f() -> ! { ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move { b } }.await } },
+    );
+}
+
+#[test]
+fn a_future_at_the_end_is_the_call() {
+    for (written, marked) in [
+        (quote!(async { b }), quote!(::perfmark::private::polled! { { "f" [] 0u32 false } async { b } })),
+        (
+            quote!(let c = 1; Box::pin(async move { b })),
+            quote!(let c = 1; Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async move { b } })),
+        ),
+        (
+            quote!(if a { return c; } return ::std::boxed::Box::pin(async {}).d()),
+            quote!(if a { return c; } return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async {} }).d()),
+        ),
+        (
+            quote!(async move {}.boxed().e(1)),
+            quote!(::perfmark::private::polled! { { "f" [] 0u32 false } async move {} }.boxed().e(1)),
+        ),
+        // Not its own.
+        (quote!(spawn(async {})), quote!(::perfmark::private::mark! { "f" [] 0u32 false } spawn(async {}))),
+        (quote!(async {};), quote!(::perfmark::private::mark! { "f" [] 0u32 false } async {};)),
+    ] {
+        assert_expands(&quote!(), &quote! { fn f() -> A { #written } }, &quote! { fn f() -> A { #marked } });
+        // What another attribute of ours has marked already is marked anew, or not at all.
+        assert_expands(&quote!(), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #marked } });
+        assert_expands(&quote!(skip), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #written } });
+    }
+}
+
+#[test]
+fn an_async_region_is_a_future() {
+    let expanded = region::expand(quote!("a", time, generic, async move { b.await }));
+    let expected = quote!(::perfmark::private::polled! { { "a" ["time"] 0u32 false generic } async move { b.await } });
+    assert_eq!(expanded.to_string(), expected.to_string());
+    let refused = region::expand(quote!("", async { b.await })).to_string();
+    assert!(refused.ends_with("async { b . await } }"), "{refused}");
+}
+
+#[test]
+fn one_that_is_not_finished_is_kept() {
+    for item in
+        [quote!(async fn f(a) { b. }), quote!(async fn f(a: ) -> { let c = }), quote!(async fn f(, :) -> Vec< { b. })]
+    {
+        let expanded = expand::expand(&quote!(time), &item).to_string();
+        assert!(expanded.contains("fn f"), "{expanded}");
+    }
+}

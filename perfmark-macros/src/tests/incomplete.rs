@@ -1,0 +1,221 @@
+//! What an editor hands over while its user types: syntax that is not finished. The tokens stay, so that it goes on completing, and at most one
+//! error is told.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::{assert_expands, only_error, refusal};
+use crate::expand::expand;
+use crate::region;
+
+fn tokens(text: &str) -> TokenStream {
+    text.parse().expect("balanced")
+}
+
+/// What a user may have written of a body.
+const BODIES: &[&str] = &[
+    "self.",
+    "x. let y = 1;",
+    "let",
+    "let y =",
+    "let y: =",
+    "foo()::",
+    "foo(a, )",
+    "foo(a, &mut ) + ",
+    "if",
+    "if x. { }",
+    "match x { A => , B }",
+    "for x in { }",
+    "return",
+    "|a|",
+    "#",
+    "#[cfg]",
+    "#[cfg(a)] fn",
+    "#!",
+    "#![allow]",
+    "#![allow] #!",
+    "use",
+    "use a::",
+    "use a::{b, }",
+    "fn",
+    "fn g",
+    "fn g()",
+    "fn g() let x = 1;",
+    "const",
+    "const N",
+    "unsafe",
+    "extern",
+    "extern \"C\"",
+    "pub",
+    "pub(crate)",
+    "struct S { a: }",
+    "macro_rules!",
+    "macro_rules! m",
+    "::perfmark::private::mark!",
+    "a::private::mark",
+    "\"a\"",
+    "'a:",
+    ";",
+    "",
+];
+
+/// The expansion without that, which is in it once.
+#[track_caller]
+fn without(expanded: &TokenStream, statement: &TokenStream) -> String {
+    let (expanded, statement) = (expanded.to_string(), statement.to_string());
+    assert_eq!(expanded.matches(&statement).count(), 1, "{expanded}");
+    tokens(&expanded.replacen(&statement, "", 1)).to_string()
+}
+
+#[test]
+fn a_body_that_is_not_finished_is_marked_and_kept() {
+    let statement = quote! { ::perfmark::private::mark! { "f" ["time"] 0u32 false } };
+    for body in BODIES.iter().copied().map(tokens) {
+        let item = quote! { fn f() { #body } };
+        assert_eq!(without(&expand(&quote!(time), &item), &statement), item.to_string());
+    }
+}
+
+#[test]
+fn a_region_that_is_not_finished_is_marked_and_kept() {
+    let statement = quote! { ::perfmark::private::mark! { "a" ["time"] 0u32 false } };
+    for body in BODIES.iter().copied().map(tokens) {
+        let block = quote! { { #body } };
+        assert_eq!(without(&region::expand(quote!("a", time, #block)), &statement), block.to_string());
+    }
+    for arguments in
+        ["", "a", ",", "\"a\" cycles", "\"a\", every =", "\"a\", name", "\"a\", crate = a::", "\"a\", ,"].map(tokens)
+    {
+        only_error(&region::expand(arguments).into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_signature_that_is_not_finished_is_marked_and_kept() {
+    let signatures = [
+        "fn f(a: )",
+        "fn f(a: , b)",
+        "fn f(&)",
+        "fn f(&self, ) ->",
+        "fn f<>()",
+        "fn f<T: >() where",
+        "fn f() -> Vec<",
+        "fn f() -> impl",
+        "pub() fn f()",
+        "fn f",
+        "#[] fn f()",
+        "#[doc = ] fn f()",
+    ]
+    .map(tokens);
+    for signature in signatures {
+        assert_expands(
+            &quote!(time),
+            &quote! { #signature { 1 } },
+            &quote! { #signature { ::perfmark::private::mark! { "f" ["time"] 0u32 false } 1 } },
+        );
+    }
+}
+
+#[test]
+fn an_item_that_is_not_finished_stays_with_one_error() {
+    let items = [
+        "",
+        "#",
+        "#[a]",
+        "#!",
+        "pub",
+        "pub fn",
+        "fn",
+        "fn f",
+        "fn f()",
+        "fn f() ->",
+        "fn f() -> u8;",
+        "fn f() where T:",
+        "extern \"C\"",
+        "unsafe",
+        "async",
+        "const",
+        "const fn",
+        "fn { }",
+        "fn 1() { }",
+        "impl",
+        "impl A",
+        "impl A for",
+        "mod",
+        "mod a",
+        "trait",
+        "trait A:",
+        "{ }",
+        "a",
+        "1",
+    ];
+    for item in items {
+        refusal(&quote!(time), &tokens(item));
+    }
+}
+
+#[test]
+fn a_container_that_is_not_finished_is_kept() {
+    let containers = [
+        "impl A { }",
+        "impl { fn f() {} }",
+        "impl A { fn }",
+        "impl A { fn f }",
+        "impl A { fn f() }",
+        "impl A { fn f() fn g() {} }",
+        "impl A { pub }",
+        "impl A { # }",
+        "impl A { #! }",
+        "impl A { #[a] }",
+        "impl A { #![a] }",
+        "impl A { #![a] #! fn f() {} }",
+        "impl A { fn f() { self. } fn g(a: ) -> { } }",
+        "impl A { const B: u8 = fn f() {} }",
+        "mod a { use b::  fn f() {} }",
+        "mod a { struct fn f() {} }",
+        "mod a { fn f() {} . }",
+        "mod a { ; }",
+        "trait A { fn f(&self) -> ; fn g() {} }",
+        "mod a { mod b { fn } }",
+    ];
+    let attribute = quote!(#[::perfmark::perfmark(time)]).to_string();
+    for container in containers {
+        let expanded = expand(&quote!(time), &tokens(container)).to_string();
+        let kept = tokens(&expanded.replace(&attribute, "")).to_string();
+        assert_eq!(kept, tokens(container).to_string());
+    }
+}
+
+#[test]
+fn arguments_that_are_not_finished_are_one_error_beside_the_item() {
+    let arguments = [
+        ",",
+        "=",
+        "cycles,,",
+        "cycles cycles",
+        "name",
+        "name =",
+        "name = ,",
+        "every",
+        "every =",
+        "every = 1.5",
+        "every = -",
+        "crate",
+        "crate =",
+        "crate = a::",
+        "crate = ::",
+        "fence =",
+        "kernel",
+        "cycles, every",
+        "\"\"",
+        "\"cpu/\"",
+        "skip,",
+        "()",
+        "a::b",
+        "a.b",
+    ];
+    for arguments in arguments.map(tokens) {
+        refusal(&arguments, &quote! { #[inline] pub fn f() { self. } });
+        refusal(&arguments, &quote! { impl A { fn f() {} fn g() {} } });
+    }
+}

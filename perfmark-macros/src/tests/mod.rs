@@ -1,0 +1,36 @@
+//! Expansions, as tokens.
+
+mod forms;
+mod futures;
+mod incomplete;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::expand::expand;
+
+/// `#[perfmark(args)] item` becomes that.
+#[track_caller]
+fn assert_expands(args: &TokenStream, item: &TokenStream, expected: &TokenStream) {
+    assert_eq!(expand(args, item).to_string(), expected.to_string());
+}
+
+/// `#[perfmark(args)] item` becomes the item as it was, and one error, which is given.
+#[track_caller]
+fn refusal(args: &TokenStream, item: &TokenStream) -> String {
+    let expanded: Vec<TokenTree> = expand(args, item).into_iter().collect();
+    let (kept, error) = expanded.split_at(item.clone().into_iter().count());
+    assert_eq!(text(kept), item.to_string(), "the item stays");
+    only_error(error)
+}
+
+/// The text of the error that these tokens are, and nothing else: `::core::compile_error! { "…" }`.
+#[track_caller]
+fn only_error(tokens: &[TokenTree]) -> String {
+    let Some((TokenTree::Group(group), path)) = tokens.split_last() else { panic!("no error: {}", text(tokens)) };
+    assert_eq!((text(path).as_str(), group.delimiter()), (":: core :: compile_error !", Delimiter::Brace));
+    group.stream().to_string().trim_matches('"').to_owned()
+}
+
+fn text(tokens: &[TokenTree]) -> String {
+    tokens.iter().cloned().collect::<TokenStream>().to_string()
+}

@@ -1,0 +1,73 @@
+//! A good neighbour: crates with strict lints, of any edition, that know perfmark by another name or through another crate, build without a warning.
+
+mod project;
+
+use std::process::Command;
+
+/// Crates that depend on perfmark: name, edition, source, and how they call it.
+const CRATES: &[(&str, &str, &str, &str)] = &[
+    ("of_2018", "2018", "lib", "perfmark = { workspace = true }"),
+    ("of_2021", "2021", "lib", "perfmark = { workspace = true }"),
+    ("of_2024", "2024", "lib", "perfmark = { workspace = true }"),
+    ("without_prelude", "2018", "without_prelude", "perfmark = { workspace = true }"),
+    ("without_prelude_of_2024", "2024", "without_prelude", "perfmark = { workspace = true }"),
+    ("renamed", "2024", "renamed", "counters = { workspace = true }"),
+    ("facade", "2021", "facade", "perfmark = { workspace = true }"),
+    ("behind_facade", "2018", "behind_facade", "facade = { path = '../facade' }"),
+    ("behind_facade_of_2024", "2024", "behind_facade", "facade = { path = '../facade' }"),
+];
+
+/// Cargo on all of them, in one workspace.
+fn cargo(folder: &str, has_default_features: bool) -> Option<Command> {
+    let sources = project::here().join("tests/neighbours");
+    let package = |&(name, edition, source, dependency): &(_, _, _, _)| {
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"{edition}\"\n\n[lib]\npath = '{}'\n\n\
+             [dependencies]\n{dependency}\n",
+            sources.join(format!("{source}.rs")).display(),
+        );
+        (name, manifest)
+    };
+    let perfmark = format!("path = '{}', default-features = {has_default_features}", project::here().display());
+    let workspace = format!(
+        "[workspace]\nresolver = \"2\"\nmembers = [\"*_*\", \"renamed\", \"facade\"]\n\n[workspace.dependencies]\n\
+         perfmark = {{ {perfmark} }}\ncounters = {{ package = \"perfmark\", {perfmark} }}\n",
+    );
+    let mut manifests: Vec<_> = CRATES.iter().map(package).collect();
+    manifests.push(("", workspace));
+    let mut cargo = project::cargo(folder, &manifests)?;
+    // One for all, so that what they have in common is built once.
+    cargo.env("CARGO_TARGET_DIR", project::place("neighbours"));
+    Some(cargo)
+}
+
+/// All of them build, by the lints in their sources.
+#[track_caller]
+fn assert_builds(mut cargo: Command) {
+    let output = cargo.output().expect("cargo runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}");
+}
+
+#[test]
+fn strict_crates_of_all_editions_build_without_a_warning() {
+    for (folder, has_default_features) in [("recording", true), ("not_recording", false)] {
+        let Some(mut cargo) = cargo(folder, has_default_features) else { return };
+        cargo.args(["check", "--quiet", "--workspace"]);
+        assert_builds(cargo);
+    }
+}
+
+#[test]
+fn clippy_has_nothing_to_say() {
+    for (folder, has_default_features) in [("linted_recording", true), ("linted_not_recording", false)] {
+        let Some(mut version) = cargo(folder, has_default_features) else { return };
+        if !version.args(["clippy", "--version"]).output().expect("cargo runs").status.success() {
+            println!("skipped: there is no clippy here");
+            return;
+        }
+        let Some(mut clippy) = cargo(folder, has_default_features) else { return };
+        clippy.args(["clippy", "--quiet", "--workspace"]);
+        assert_builds(clippy);
+    }
+}

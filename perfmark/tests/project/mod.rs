@@ -1,0 +1,37 @@
+//! Packages of their own that cargo builds, for what only a whole build shows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// Cargo in a folder of that name, with these manifests, and the lock file, so that nothing is downloaded. None, and the reason told, where there
+/// is no cargo.
+pub(crate) fn cargo(folder: &str, manifests: &[(&str, String)]) -> Option<Command> {
+    if !Path::new(env!("CARGO")).exists() {
+        println!("skipped: there is no cargo here, as in the machine with a PMU");
+        return None;
+    }
+    let folder = place(folder);
+    for (path, text) in manifests {
+        let manifest = folder.join(path).join("Cargo.toml");
+        fs::create_dir_all(folder.join(path)).expect("a folder");
+        fs::write(manifest, text).expect("written");
+    }
+    fs::copy(here().join("../Cargo.lock"), folder.join("Cargo.lock")).expect("the lock file");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(folder).env("CARGO_NET_OFFLINE", "true");
+    for variable in ["CARGO_BUILD_TARGET", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTFLAGS"] {
+        cargo.env_remove(variable);
+    }
+    Some(cargo)
+}
+
+/// A folder for what tests make.
+pub(crate) fn place(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// This package's folder.
+pub(crate) fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,44 @@
+//! Odd signatures: each marked function compiles without a warning, and does what the unmarked one does. What needs `unsafe` is in
+//! `unsafe_signatures.rs`.
+
+#![forbid(unsafe_code)]
+#![deny(
+    warnings,
+    clippy::pedantic,
+    future_incompatible,
+    nonstandard_style,
+    rust_2018_idioms,
+    unused,
+    missing_debug_implementations,
+    single_use_lifetimes,
+    trivial_casts,
+    trivial_numeric_casts,
+    unreachable_pub,
+    unused_lifetimes,
+    unused_qualifications
+)]
+// What lints forbid, the expansion may not allow.
+#![forbid(clippy::allow_attributes, clippy::allow_attributes_without_reason, clippy::items_after_statements)]
+
+mod attributes;
+mod flow;
+mod generics;
+mod macros;
+mod parameters;
+mod receivers;
+mod shadows;
+
+/// Asserts how often marks of this program were called, each given by the end of its path.
+#[track_caller]
+fn assert_calls(expected: &[(&str, u64)]) {
+    if !cfg!(feature = "record") {
+        return;
+    }
+    let marks = perfmark::snapshot().marks;
+    for &(path, calls) in expected {
+        // A function, and the regions in it.
+        let found: Vec<_> = marks.iter().filter(|mark| mark.path == format!("signatures::{path}")).collect();
+        let is_so = found.iter().all(|mark| (mark.calls, mark.in_flight) == (calls, 0));
+        assert!(!found.is_empty() && is_so, "{calls} of {path}: {found:?}");
+    }
+}

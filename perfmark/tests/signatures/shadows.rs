@@ -1,0 +1,122 @@
+//! Names of the prelude and of the standard library that mean something else around a mark.
+
+mod types {
+    #![expect(dead_code, non_camel_case_types, reason = "they are there to be met by mistake")]
+
+    pub(super) struct Option;
+    pub(super) struct Some;
+    pub(super) struct None;
+    pub(super) struct Result;
+    pub(super) struct Ok;
+    pub(super) struct Box;
+    pub(super) struct Vec;
+    pub(super) struct String;
+    pub(super) struct str;
+    pub(super) struct bool;
+    pub(super) struct u32;
+    pub(super) struct u64;
+    pub(super) struct Mark;
+    pub(super) struct Guard;
+    pub(super) trait Drop {}
+    pub(super) trait Fn {}
+    pub(super) trait Default {}
+    pub(super) trait Sync {}
+    pub(super) trait Send {}
+    pub(super) trait Sized_ {}
+
+    #[perfmark::perfmark(time, every = 3, fence)]
+    pub(super) fn marked() -> usize {
+        perfmark::region!("shadowed types", time, { 1 })
+    }
+
+    #[perfmark::perfmark]
+    pub(super) fn marked_with_defaults() -> usize {
+        perfmark::region!("shadowed types, defaults", { 1 })
+    }
+}
+
+mod values {
+    #![expect(dead_code, reason = "they are there to be met by mistake")]
+
+    pub(super) mod core {}
+    pub(super) mod std {}
+    pub(super) mod alloc {}
+    pub(super) mod inventory {}
+    pub(super) mod private {}
+    pub(super) fn drop() {}
+    pub(super) fn enter() {}
+    pub(super) fn here() {}
+    pub(super) const MARK: () = ();
+
+    #[::perfmark::perfmark(time)]
+    pub(super) fn marked() -> usize {
+        ::perfmark::region!("shadowed values", time, { 2 })
+    }
+}
+
+mod macros {
+    #![expect(unused_macros, reason = "they are there to be met by mistake")]
+
+    macro_rules! concat(() => {});
+    macro_rules! file(() => {});
+    macro_rules! line(() => {});
+    macro_rules! stringify(() => {});
+    macro_rules! mark(() => {});
+    macro_rules! guard(() => {});
+    macro_rules! submit(() => {});
+    macro_rules! perfmark(() => {});
+
+    #[::perfmark::perfmark(time)]
+    pub(super) fn marked() -> usize {
+        ::perfmark::region!("shadowed macros", time, { 3 })
+    }
+}
+
+mod crates {
+    /// In the crate's own place.
+    mod perfmark {
+        pub(super) mod private {}
+    }
+
+    #[::perfmark::perfmark(time)]
+    pub(super) fn marked() -> usize {
+        ::perfmark::region!("shadowed crates", time, { 4 })
+    }
+}
+
+mod in_the_body {
+    #[::perfmark::perfmark(time)]
+    pub(super) fn marked() -> usize {
+        #![expect(dead_code, unused_macros, reason = "they are there to be met by mistake")]
+        mod core {}
+        mod perfmark {}
+        struct Option;
+        macro_rules! file(() => {});
+        fn drop() {}
+        fn here() {}
+        static MARK: u8 = 5;
+        MARK.into()
+    }
+
+    /// Its type parameters.
+    #[::perfmark::perfmark(time)]
+    pub(super) fn generic<Option, Mark, Guard, Registered>(_: (Option, Mark, Guard, Registered)) -> usize {
+        6
+    }
+}
+
+#[test]
+fn shadowed_names_are_never_met() {
+    assert_eq!([types::marked(), types::marked_with_defaults(), values::marked()], [1, 1, 2]);
+    assert_eq!([macros::marked(), crates::marked(), in_the_body::marked()], [3, 4, 5]);
+    assert_eq!(in_the_body::generic((1, 2, 3, 4)), 6);
+    crate::assert_calls(&[
+        ("shadows::types::marked", 1),
+        ("shadows::types::marked_with_defaults", 1),
+        ("shadows::values::marked", 1),
+        ("shadows::macros::marked", 1),
+        ("shadows::crates::marked", 1),
+        ("shadows::in_the_body::marked", 1),
+        ("shadows::in_the_body::generic", 1),
+    ]);
+}

@@ -1,0 +1,124 @@
+//! Signatures that `unsafe` is part of: as in `signatures`, each is marked without a warning, and does what it did.
+
+#![deny(warnings, clippy::pedantic, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+use std::ffi::c_int;
+
+use perfmark::perfmark;
+
+/// # Safety
+///
+/// The pointer is valid for reads.
+#[perfmark(time)]
+unsafe fn read<T: Copy>(from: *const T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { from.read() }
+}
+
+/// # Safety
+///
+/// Both are valid for reads of `length`.
+#[perfmark(time)]
+pub(crate) unsafe extern "C" fn compare(a: *const u8, b: *const u8, length: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let (a, b) = unsafe { (std::slice::from_raw_parts(a, length), std::slice::from_raw_parts(b, length)) };
+    a.cmp(b) as c_int
+}
+
+#[perfmark(time)]
+#[unsafe(no_mangle)]
+extern "C" fn perfmark_tests_exported(n: c_int) -> c_int {
+    n + 1
+}
+
+#[unsafe(export_name = "perfmark_tests_other_name")]
+#[perfmark(time)]
+extern "C" fn exported(n: c_int) -> c_int {
+    n + 2
+}
+
+unsafe extern "C" {
+    safe fn perfmark_tests_other_name(n: c_int) -> c_int;
+}
+
+#[cfg(target_arch = "x86_64")]
+#[perfmark(time)]
+#[target_feature(enable = "avx2")]
+fn wide(numbers: &[i32; 8]) -> i32 {
+    numbers.iter().sum()
+}
+
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+#[perfmark(time)]
+fn wide(numbers: &[i32; 8]) -> i32 {
+    numbers.iter().sum()
+}
+
+/// # Safety
+///
+/// What `zero` gives is valid.
+unsafe trait Zero: Sized {
+    #[perfmark(time)]
+    fn zero() -> Self {
+        // SAFETY: who implements it says so.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+// SAFETY: all bits zero are a u16.
+#[perfmark(time)]
+unsafe impl Zero for u16 {}
+
+struct Raw(*mut u16);
+
+#[perfmark(time)]
+impl Raw {
+    /// # Safety
+    ///
+    /// The pointer is valid for writes.
+    unsafe fn set(&mut self, n: u16) -> &mut Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.write(n) };
+        self
+    }
+
+    extern "C" fn get(&self) -> *const u16 {
+        self.0
+    }
+}
+
+#[test]
+fn functions_with_unsafe_in_their_signature_do_what_they_did() {
+    // SAFETY: references are valid, and both are as long.
+    let (seven, order) = unsafe { (read(&7_u8), compare(b"a".as_ptr(), b"b".as_ptr(), 1)) };
+    assert_eq!((seven, order), (7, -1));
+    assert_eq!((perfmark_tests_exported(1), perfmark_tests_other_name(1), exported(2)), (2, 3, 4));
+    let mut number = u16::zero();
+    let mut raw = Raw(&raw mut number);
+    // SAFETY: the number lives.
+    let read = unsafe { *raw.set(3).get() };
+    assert_eq!((read, number), (3, 3));
+    if !cfg!(feature = "record") {
+        return;
+    }
+    let marks = perfmark::snapshot().marks;
+    let calls = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
+    let names = ["read", "compare", "perfmark_tests_exported", "exported", "zero", "set", "get"];
+    assert_eq!(names.map(calls), [1, 1, 1, 2, 1, 1, 1].map(Some));
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[test]
+fn functions_for_other_processors_do_what_they_did() {
+    #[cfg(target_arch = "x86_64")]
+    if !is_x86_feature_detected!("avx2") {
+        println!("skipped: this processor has no avx2");
+        return;
+    }
+    // SAFETY: the processor has it.
+    assert_eq!(unsafe { wide(&[1, 2, 3, 4, 5, 6, 7, 8]) }, 36);
+    let marks = perfmark::snapshot().marks;
+    let calls = marks.iter().find(|mark| mark.name == "wide").map(|mark| mark.calls);
+    assert_eq!(calls, cfg!(feature = "record").then_some(1));
+}
