@@ -282,8 +282,8 @@ pub use perfmark_macros::perfmark;
 /// and a closure is measured by a region in it:
 ///
 /// ```
-/// let double = |n: u64| perfmark::region!("double", time, { 2 * n });
-/// assert_eq!(double(21), 42);
+/// let twice = |n: u64| perfmark::region!("twice", time, { 2 * n });
+/// assert_eq!(twice(21), 42);
 /// ```
 ///
 /// Any other region lies on one thread: the guard is not `Send`, and an `.await` in the block is refused.
