@@ -108,6 +108,33 @@ mod inner {
     }
 }
 
+/// Items that a macro was given, as they are.
+macro_rules! given {
+    ($($item:item)*) => {
+        #[perfmark(time)]
+        mod items {
+            $(#[allow(clippy::unused_async, reason = "not all are")] $item)*
+        }
+    };
+}
+
+given! {
+    const ONE: u64 = 1;
+    pub(crate) fn first(n: u64) -> u64 {
+        n + ONE
+    }
+    /// Documented.
+    pub(crate) async fn second(n: u64) -> u64 {
+        first(n)
+    }
+    use super::Table;
+    impl Table<7> {
+        pub(crate) fn third(&self) -> u64 {
+            self.0[6]
+        }
+    }
+}
+
 #[test]
 fn every_function_is_marked_but_for_those_that_say_otherwise() {
     let table = Table([1, 2, 3]);
@@ -115,11 +142,26 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     assert_eq!((table.skipped(), table.skipped_too(), table.skipped_by_another_name()), (1, 1, 1));
     assert_eq!((table.with_its_own().sum(), table.around()), (2, 12));
     assert_eq!((inner::free(1), inner::Unit(7).method()), (100_000, 7));
+    let mut second = std::pin::pin!(items::second(1));
+    let waker = std::task::Waker::noop();
+    assert!(second.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready());
+    assert_eq!(Table([1; 7]).third(), 1);
     if !cfg!(feature = "record") {
         return;
     }
     let mut marks: Vec<_> = perfmark::snapshot().marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
     marks.sort();
-    let expected = [("around", 1), ("fmt", 1), ("free", 1), ("function", 1), ("its own", 1), ("method", 1), ("sum", 2)];
+    let expected = [
+        ("around", 1),
+        ("first", 1),
+        ("fmt", 1),
+        ("free", 1),
+        ("function", 1),
+        ("its own", 1),
+        ("method", 1),
+        ("second", 1),
+        ("sum", 2),
+        ("third", 1),
+    ];
     assert_eq!(marks, expected.map(|(name, calls)| (name.to_owned(), calls)));
 }
