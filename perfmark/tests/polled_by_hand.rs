@@ -285,6 +285,25 @@ fn calls_that_take_turns_on_a_thread_are_each_the_sum_of_their_polls() {
     assert!(mark.is_none_or(|mark| mark.values[0].measured == 50));
 }
 
+#[perfmark(time, page_faults, task_clock, minor_faults, major_faults, cpu_clock)]
+async fn of_many_events(polls: u64) {
+    yields(polls - 1).await;
+}
+
+#[test]
+fn calls_of_many_events_are_kept_whole_between_threads() {
+    for _ in 0..10 {
+        let (mut ends, mut dropped): (Boxed, Boxed) = (Box::pin(of_many_events(3)), Box::pin(of_many_events(9)));
+        for _ in 0..2 {
+            assert!(on_another_thread(|| once(ends.as_mut())).is_pending());
+            assert!(on_another_thread(|| once(dropped.as_mut())).is_pending());
+        }
+        assert!(once(ends.as_mut()).is_ready());
+    }
+    let Some(mark) = assert_counts("of_many_events", [20, 0, 10, 0, 50]) else { return };
+    assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (10, 0)), "{:?}", mark.values);
+}
+
 /// A future that holds a marked one, and is polled where its thread's locals are torn down.
 struct Late(Option<Boxed>);
 
