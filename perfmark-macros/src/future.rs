@@ -3,8 +3,8 @@
 //! An async function is rewritten to one that returns `impl Future`, as the compiler does it: an async block within an async function would hold its
 //! arguments twice. Where another macro's attribute follows, or the type cannot be named, it stays async and awaits such a block.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
 
 use crate::expand::split;
 use crate::function::Function;
@@ -25,14 +25,16 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
     let Function { head, body, .. } = function;
     let (inner_attributes, statements) = split(body.stream());
     let Some(signature) = Signature::parse(head.clone()) else { return quote!(#head #body) };
-    let named = signature.named_result();
+    let ends = Ends::of(signature.result.as_ref());
     // As an async block's type is told by what it returns first.
-    let typed = named.map(|result| quote!(if false { return #krate::private::never::<#result>(); }));
+    let typed = signature.named_result().map(|result| ends.returning(&result, krate));
     let is_plain = signature.has_plain_attributes() && typed.is_some();
     let (arguments, move_in) =
         if is_plain { move_in(&signature.arguments) } else { (signature.arguments, TokenStream::new()) };
-    let mut block = Group::new(Delimiter::Brace, quote!(#move_in #typed #(#statements)*));
-    block.set_span(body.span());
+    // An arm's temporaries are dropped at its end, before the arguments: in editions before 2024, those of a block's end are not. And the body's own
+    // items are not seen by the arguments.
+    let inner = braces(&body, quote!(#(#statements)*));
+    let block = braces(&body, quote!(#move_in #typed match () { () => #inner }));
     let future = polled(quote!(async move #block));
     let allow = quote!(#[allow(clippy::items_after_statements)]);
     if !is_plain {
@@ -40,12 +42,45 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
         return quote!(#allow #head #body);
     }
     let Signature { before, result, bounds, .. } = signature;
-    let result = result.unwrap_or_else(|| quote!(()));
+    let result = ends.future(&result.unwrap_or_else(|| quote!(())));
     let body = braces(&body, quote!(#inner_attributes #future));
     quote! {
         #allow
-        #[allow(clippy::manual_async_fn, clippy::double_must_use)]
-        #before #arguments -> impl ::core::future::Future<Output = #result> #bounds #body
+        #[allow(clippy::manual_async_fn, clippy::double_must_use, clippy::async_yields_async)]
+        #before #arguments -> #result #bounds #body
+    }
+}
+
+/// Where the result stands, so that there is said what is wrong with it.
+struct Ends {
+    first: Span,
+    last: Span,
+}
+
+impl Ends {
+    fn of(result: Option<&TokenStream>) -> Self {
+        let spans: Vec<Span> = result.into_iter().flat_map(Clone::clone).map(|token| token.span()).collect();
+        let of_macro =
+            |span: Option<&Span>| span.map_or_else(Span::call_site, |&span| Span::call_site().located_at(span));
+        Self { first: of_macro(spans.first()), last: of_macro(spans.last()) }
+    }
+
+    /// A statement that returns a result of that type, and never runs.
+    fn returning(&self, result: &TokenStream, krate: &TokenStream) -> TokenStream {
+        let krate = krate.clone().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(self.first));
+            token
+        });
+        let mut nothing = Group::new(Delimiter::Parenthesis, TokenStream::new());
+        nothing.set_span(self.last);
+        quote_spanned!(self.first=> if false { return #(#krate)*::private::never::<#result> #nothing; })
+    }
+
+    /// The type of a future with that result.
+    fn future(&self, result: &TokenStream) -> TokenStream {
+        let (begin, end) =
+            (quote_spanned!(self.first=> impl ::core::future::Future<Output =), quote_spanned!(self.last=> >));
+        quote!(#begin #result #end)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A function's signature, taken apart where an async one has to be rewritten: its attributes, arguments and result.
 
-use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
-use quote::{ToTokens as _, format_ident, quote};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 
 /// The tokens before an async function's body.
 pub(crate) struct Signature {
@@ -26,7 +26,9 @@ impl Signature {
                 TokenTree::Ident(word) if word == "async" => break,
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
                     attributes.extend(group.stream().into_iter().next().map(|name| name.to_string()));
-                    before.extend([TokenTree::Group(group)]);
+                    // Lints of what it no longer is.
+                    let is_gone = |lint: &str| ["unused_async", "async_fn_in_trait"].contains(&lint);
+                    before.extend([TokenTree::Group(without_expectation(group, is_gone))]);
                 }
                 token => before.extend([token]),
             }
@@ -169,21 +171,33 @@ pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
     let (mut outer, mut statements) = (TokenStream::new(), TokenStream::new());
     for (n, argument) in split_at_commas(arguments.stream()).into_iter().enumerate() {
         let argument = Argument::parse(argument);
-        let (attributes, Argument { pattern, of_type, .. }) = (&argument.attributes, &argument);
+        let Argument { pattern, of_type, .. } = &argument;
+        // Each has its lints at one of its places.
+        let is_of_binding = |lint: &str| lint.starts_with("unused");
+        let outer_attributes = argument.attributes(is_of_binding);
+        let attributes = argument.attributes(|lint| !is_of_binding(lint));
         match argument.kind() {
             Kind::Receiver(receiver) => {
-                outer.extend(quote!(#attributes #pattern #of_type,));
+                let attributes = &argument.attributes;
+                outer.extend(quote!(#(#attributes)* #pattern #of_type,));
                 // Mentioned as a whole, so that it is captured as a whole.
                 statements.extend(quote!(_ = &#receiver;));
             }
             Kind::Name(name) => {
-                outer.extend(quote!(#attributes #name #of_type,));
-                statements.extend(quote!(#attributes let #pattern = #name;));
+                outer.extend(quote!(#outer_attributes #name #of_type,));
+                // It is not for this that clippy wants no `_name` to be used.
+                let allow = name
+                    .to_string()
+                    .starts_with('_')
+                    .then(|| quote!(#[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)]));
+                statements.extend(quote_spanned!(argument.place()=> #attributes #allow let #pattern = #name;));
             }
             Kind::Pattern => {
                 let name = format_ident!("__arg{n}");
-                outer.extend(quote!(#attributes #name #of_type,));
-                statements.extend(quote!(#attributes let #name = #name; #attributes let #pattern = #name;));
+                outer.extend(quote!(#outer_attributes #name #of_type,));
+                let place = argument.place();
+                statements.extend(quote!(#attributes let #name = #name;));
+                statements.extend(quote_spanned!(place=> #attributes let #pattern = #name;));
             }
         }
     }
@@ -194,7 +208,7 @@ pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
 
 /// `#[attribute] pattern: type`, or a receiver.
 struct Argument {
-    attributes: TokenStream,
+    attributes: Vec<TokenTree>,
     pattern: TokenStream,
     /// With its colon.
     of_type: TokenStream,
@@ -209,9 +223,9 @@ enum Kind {
 impl Argument {
     fn parse(tokens: TokenStream) -> Self {
         let mut tokens = tokens.into_iter().peekable();
-        let mut attributes = TokenStream::new();
+        let mut attributes = Vec::new();
         while let Some(hash) = tokens.next_if(|token| is(token, '#')) {
-            attributes.extend([hash]);
+            attributes.push(hash);
             attributes.extend(tokens.next());
         }
         let (mut pattern, mut of_type, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
@@ -229,6 +243,21 @@ impl Argument {
         Self { attributes, pattern, of_type }
     }
 
+    /// Where the compiler says what is wrong with it.
+    fn place(&self) -> Span {
+        let last = self.pattern.clone().into_iter().last();
+        Span::call_site().located_at(last.map_or_else(Span::call_site, |token| token.span()))
+    }
+
+    /// Its attributes, without expecting such lints.
+    fn attributes(&self, is_gone: impl Fn(&str) -> bool) -> TokenStream {
+        let without = |token: &TokenTree| match token {
+            TokenTree::Group(group) => TokenTree::Group(without_expectation(group.clone(), &is_gone)),
+            token => token.clone(),
+        };
+        self.attributes.iter().map(without).collect()
+    }
+
     fn kind(&self) -> Kind {
         let tokens: Vec<TokenTree> = self.pattern.clone().into_iter().collect();
         match &tokens[..] {
@@ -238,6 +267,20 @@ impl Argument {
             _ => Kind::Pattern,
         }
     }
+}
+
+/// What an attribute has in its brackets: `allow(…)` instead of `expect(…)` if such a lint is among the expected.
+fn without_expectation(attribute: Group, is_gone: impl Fn(&str) -> bool) -> Group {
+    let mut tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    let [TokenTree::Ident(word), TokenTree::Group(lints)] = &mut tokens[..] else { return attribute };
+    let names = |token| matches!(&token, TokenTree::Ident(lint) if is_gone(&lint.to_string()));
+    if word != "expect" || !lints.stream().into_iter().any(names) {
+        return attribute;
+    }
+    *word = Ident::new("allow", word.span());
+    let mut allowed = Group::new(attribute.delimiter(), tokens.into_iter().collect());
+    allowed.set_span(attribute.span());
+    allowed
 }
 
 fn is(token: &TokenTree, mark: char) -> bool {
