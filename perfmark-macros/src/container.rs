@@ -49,7 +49,12 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
     while tokens.peek().is_some() {
-        let (mut inner, item) = (attributes(&mut tokens), item(&mut tokens));
+        let mut inner = attributes(&mut tokens);
+        if let Some(TokenTree::Group(group)) = tokens.next_if(is_fragment) {
+            tokens = inner.into_iter().chain(group.stream()).chain(tokens).collect::<Vec<_>>().into_iter().peekable();
+            continue;
+        }
+        let item = item(&mut tokens);
         // Those of the container itself (`#![…]`) come first, before any of an item.
         let end = inner.iter().rposition(|token| is(Some(token), '!')).map_or(0, |mark| mark + 2);
         let outer = inner.split_off(end.min(inner.len()));
@@ -63,6 +68,17 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
     let group = refilled(body, marked);
     let head = head.iter();
     quote!(#(#head)* #group)
+}
+
+/// Whether that is a whole item, which a `macro_rules` fragment wraps in an invisible group (`$item:item`).
+fn is_fragment(token: &TokenTree) -> bool {
+    let TokenTree::Group(group) = token else { return false };
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Punct(punct) => punct.as_char() == ';',
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        _ => false,
+    };
+    group.delimiter() == Delimiter::None && group.stream().into_iter().last().as_ref().is_some_and(is_end)
 }
 
 /// Whether the attribute goes on it: nobody wrote it there, and so nothing that it would refuse.

@@ -8,7 +8,6 @@ use quote::{quote, quote_spanned};
 
 use crate::expand::split;
 use crate::function::Function;
-use crate::items;
 use crate::signature::{Signature, move_in};
 use crate::tokens::{is, is_word, refilled};
 
@@ -27,33 +26,61 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
     let Function { head, body, .. } = function;
     let (inner_attributes, statements) = split(body.stream());
     let Some(signature) = Signature::parse(head.clone()) else { return quote!(#head #body) };
-    let named = signature.named_result();
+    let ends = Ends::of(signature.result.as_ref());
     // As an async block's type is told by what it returns first.
-    let typed = named.map(|result| {
-        // Where it is written, for errors that point there.
-        let written = result.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
-        let span = Span::call_site().located_at(written);
-        quote_spanned!(span=> if false { return #krate::private::never::<#result>(); })
-    });
+    let typed = signature.named_result().map(|result| ends.returning(&result, krate));
     let is_plain = signature.has_plain_attributes() && typed.is_some();
     let (arguments, move_in) =
-        if is_plain { move_in(&signature.arguments) } else { (signature.arguments, TokenStream::new()) };
-    let (items, statements) = statements.split_at(items::leading(&statements));
-    let block = refilled(&body, quote!(#(#items)* #move_in #typed #(#statements)*));
+        if is_plain { move_in(&signature.arguments) } else { (signature.arguments.clone(), TokenStream::new()) };
+    // An arm's temporaries are dropped at its end, before the arguments: in editions before 2024, those of a block's end are not. And the body's own
+    // items are not seen by the arguments.
+    let inner = refilled(&body, quote!(#(#statements)*));
+    let block = refilled(&body, quote!(#move_in #typed match () { () => #inner }));
     // The future's own place, in messages of panics, is the body's.
     let future = polled(quote_spanned!(body.span()=> async move #block));
     if !is_plain {
         let body = refilled(&body, quote!(#inner_attributes #future.await));
         return quote!(#head #body);
     }
-    // A future must be used in any case.
-    let is_must_use = signature.attributes.iter().any(|name| name == "must_use");
-    let allow = is_must_use.then(|| quote!(#[allow(clippy::double_must_use)]));
+    let allow = signature.draws();
     let Signature { before, result, bounds, .. } = signature;
-    let result = result.unwrap_or_else(|| quote!(()));
+    let result = ends.future(&result.unwrap_or_else(|| quote!(())));
     let body = refilled(&body, quote!(#inner_attributes #future));
     quote! {
-        #allow #before #arguments -> impl ::core::future::Future<Output = #result> #bounds #body
+        #allow #before #arguments -> #result #bounds #body
+    }
+}
+
+/// Where the result stands, so that there is said what is wrong with it.
+struct Ends {
+    first: Span,
+    last: Span,
+}
+
+impl Ends {
+    fn of(result: Option<&TokenStream>) -> Self {
+        let spans: Vec<Span> = result.into_iter().flat_map(Clone::clone).map(|token| token.span()).collect();
+        let of_macro =
+            |span: Option<&Span>| span.map_or_else(Span::call_site, |&span| Span::call_site().located_at(span));
+        Self { first: of_macro(spans.first()), last: of_macro(spans.last()) }
+    }
+
+    /// A statement that returns a result of that type, and never runs.
+    fn returning(&self, result: &TokenStream, krate: &TokenStream) -> TokenStream {
+        let krate = krate.clone().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(self.first));
+            token
+        });
+        let mut nothing = Group::new(Delimiter::Parenthesis, TokenStream::new());
+        nothing.set_span(self.last);
+        quote_spanned!(self.first=> if false { return #(#krate)*::private::never::<#result> #nothing; })
+    }
+
+    /// The type of a future with that result.
+    fn future(&self, result: &TokenStream) -> TokenStream {
+        let (begin, end) =
+            (quote_spanned!(self.first=> impl ::core::future::Future<Output =), quote_spanned!(self.last=> >));
+        quote!(#begin #result #end)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A function's signature, taken apart where an async one has to be rewritten: its attributes, arguments and result.
 
-use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
-use quote::{ToTokens as _, format_ident, quote};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 
 use crate::tokens::{is, refilled};
 
@@ -28,7 +28,9 @@ impl Signature {
                 TokenTree::Ident(word) if word == "async" => break,
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
                     attributes.extend(group.stream().into_iter().next().map(|name| name.to_string()));
-                    before.extend([TokenTree::Group(group)]);
+                    // Lints of what it no longer is.
+                    let is_gone = |lint: &str| ["unused_async", "async_fn_in_trait"].contains(&lint);
+                    before.extend([TokenTree::Group(without_expectation(group, is_gone))]);
                 }
                 token => before.extend([token]),
             }
@@ -78,6 +80,17 @@ impl Signature {
             "warn",
         ];
         self.attributes.iter().all(|name| PLAIN.contains(&name.as_str()))
+    }
+
+    /// Leave for the lints that the function draws when it is not async any more; only where it does, as a crate may forbid to give it.
+    pub(crate) fn draws(&self) -> TokenStream {
+        let is_must_use = self.attributes.iter().any(|name| name == "must_use");
+        let words = self.result.clone().into_iter().flatten().map(|token| token.to_string());
+        let returns_future =
+            words.into_iter().any(|word| word.ends_with("Future") || word == "JoinHandle" || word == "Pin");
+        let must_use = is_must_use.then(|| quote!(#[allow(clippy::double_must_use)]));
+        let yields = returns_future.then(|| quote!(#[allow(clippy::async_yields_async)]));
+        quote!(#must_use #yields)
     }
 
     /// The result's type as an expression may name it: with `_` for `impl Trait`. None if it never returns.
@@ -169,21 +182,34 @@ pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
     let (mut outer, mut statements) = (TokenStream::new(), TokenStream::new());
     for (n, argument) in split_at_commas(arguments.stream()).into_iter().enumerate() {
         let argument = Argument::parse(argument);
-        let (attributes, Argument { pattern, of_type, .. }) = (&argument.attributes, &argument);
+        let Argument { pattern, of_type, .. } = &argument;
+        // Each has its lints at one of its places.
+        let is_of_binding = |lint: &str| lint.starts_with("unused");
+        let outer_attributes = argument.attributes(is_of_binding);
+        let attributes = argument.attributes(|lint| !is_of_binding(lint));
         match argument.kind() {
             Kind::Receiver(receiver) => {
-                outer.extend(quote!(#attributes #pattern #of_type,));
+                let attributes = &argument.attributes;
+                outer.extend(quote!(#(#attributes)* #pattern #of_type,));
                 // Mentioned as a whole, so that it is captured as a whole.
                 statements.extend(quote!(_ = &#receiver;));
             }
             Kind::Name(name) => {
-                outer.extend(quote!(#attributes #name #of_type,));
-                statements.extend(quote!(#attributes let #pattern = #name;));
+                outer.extend(quote!(#outer_attributes #name #of_type,));
+                statements.extend(quote_spanned!(argument.place()=> #attributes let #pattern = #name;));
+            }
+            Kind::Unused => {
+                let name = format_ident!("__arg{n}");
+                outer.extend(quote!(#outer_attributes #name #of_type,));
+                statements.extend(quote!(#attributes let #name = #name;));
+                // Not `let _name = …`, which lints find to be of no use.
+                statements.extend(quote_spanned!(argument.place()=> #attributes let (#pattern,) = (#name,);));
             }
             Kind::Pattern => {
                 let name = format_ident!("__arg{n}");
-                outer.extend(quote!(#attributes #name #of_type,));
-                statements.extend(quote!(#attributes let #name = #name; #attributes let #pattern = #name;));
+                outer.extend(quote!(#outer_attributes #name #of_type,));
+                statements.extend(quote!(#attributes let #name = #name;));
+                statements.extend(quote_spanned!(argument.place()=> #attributes let #pattern = #name;));
             }
         }
     }
@@ -192,7 +218,7 @@ pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
 
 /// `#[attribute] pattern: type`, or a receiver.
 struct Argument {
-    attributes: TokenStream,
+    attributes: Vec<TokenTree>,
     pattern: TokenStream,
     /// With its colon.
     of_type: TokenStream,
@@ -201,15 +227,17 @@ struct Argument {
 enum Kind {
     Receiver(Ident),
     Name(Ident),
+    /// One that begins with `_`.
+    Unused,
     Pattern,
 }
 
 impl Argument {
     fn parse(tokens: TokenStream) -> Self {
         let mut tokens = tokens.into_iter().peekable();
-        let mut attributes = TokenStream::new();
+        let mut attributes = Vec::new();
         while let Some(hash) = tokens.next_if(|token| is(Some(token), '#')) {
-            attributes.extend([hash]);
+            attributes.push(hash);
             attributes.extend(tokens.next());
         }
         let (mut pattern, mut of_type, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
@@ -227,13 +255,42 @@ impl Argument {
         Self { attributes, pattern, of_type }
     }
 
+    /// Where the compiler says what is wrong with it.
+    fn place(&self) -> Span {
+        let last = self.pattern.clone().into_iter().last();
+        Span::call_site().located_at(last.map_or_else(Span::call_site, |token| token.span()))
+    }
+
+    /// Its attributes, without expecting such lints.
+    fn attributes(&self, is_gone: impl Fn(&str) -> bool) -> TokenStream {
+        let without = |token: &TokenTree| match token {
+            TokenTree::Group(group) => TokenTree::Group(without_expectation(group.clone(), &is_gone)),
+            token => token.clone(),
+        };
+        self.attributes.iter().map(without).collect()
+    }
+
     fn kind(&self) -> Kind {
         let tokens: Vec<TokenTree> = self.pattern.clone().into_iter().collect();
         match &tokens[..] {
             [.., TokenTree::Ident(last)] if last == "self" => Kind::Receiver(last.clone()),
-            [TokenTree::Ident(name)] if name != "_" => Kind::Name(name.clone()),
+            [TokenTree::Ident(name)] if name == "_" => Kind::Pattern,
+            [.., TokenTree::Ident(name)] if tokens.len() <= 2 && name.to_string().starts_with('_') => Kind::Unused,
+            [TokenTree::Ident(name)] => Kind::Name(name.clone()),
             [TokenTree::Ident(word), TokenTree::Ident(name)] if word == "mut" => Kind::Name(name.clone()),
             _ => Kind::Pattern,
         }
     }
+}
+
+/// What an attribute has in its brackets: `allow(…)` instead of `expect(…)` if such a lint is among the expected.
+fn without_expectation(attribute: Group, is_gone: impl Fn(&str) -> bool) -> Group {
+    let mut tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    let [TokenTree::Ident(word), TokenTree::Group(lints)] = &mut tokens[..] else { return attribute };
+    let names = |token| matches!(&token, TokenTree::Ident(lint) if is_gone(&lint.to_string()));
+    if word != "expect" || !lints.stream().into_iter().any(names) {
+        return attribute;
+    }
+    *word = Ident::new("allow", word.span());
+    refilled(&attribute, tokens.into_iter().collect())
 }

@@ -200,9 +200,13 @@ pub use perfmark_macros::defaults;
 /// ```
 ///
 /// The arguments are dropped in the last poll, and so are in the call. A function that makes its future in another way is measured as what it is: one
-/// that returns at once. Where another macro's attribute follows (`#[perfmark] #[tokio::main]`) the function stays as it is, around an async
-/// block with its body, and arguments that live across an `.await` are in the future twice. Where such an attribute comes first, the function may be
-/// one that blocks when it is marked (`#[tokio::main] #[perfmark]`), and its call is all that it waits for.
+/// that returns at once. A closure that an async function returns as `impl Fn(&str)` needs the types of its arguments, and `#[must_use]` is of the
+/// future, no longer of what it gives.
+///
+/// Where another macro's attribute follows (`#[perfmark] #[tokio::main]`) the function stays as it is, around an async block with its body: its
+/// arguments are dropped in the order in which the body mentions them, and are in the future twice if they live across an `.await`. Where such an
+/// attribute comes first, the mark sees what it made of the function: still a future under `#[async_trait]` or `#[tracing::instrument]`, but a function
+/// that blocks under `#[tokio::main]` and `#[tokio::test]`, whose call is all that it waits for. So put `#[perfmark]` above these two.
 ///
 /// The body stays where it is, behind one statement more: no closure, so `return`, `?` and labels mean what they did.
 /// Before edition 2024, temporaries of the last expression are dropped after all locals, and so after the call's end.

@@ -82,20 +82,28 @@ macro_rules! __perfmark_guard {
     }};
 }
 
-/// A future whose polls are a call of a mark.
+/// A future whose polls are a call of a mark. It does not see the items that make one.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_polled {
-    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal } $future:expr) => {{
-        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
-        $crate::private::Polled::new(|| &MARK, $future)
-    }};
-    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic } $future:expr) => {{
-        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
-        let mark = || $crate::private::of_types(&MARK, ::core::any::type_name_of_val(&|| ()));
-        $crate::private::Polled::new(mark, $future)
-    }};
+    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal } $future:expr) => {
+        match $future {
+            future => {
+                $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
+                $crate::private::Polled::new(|| &MARK, future)
+            }
+        }
+    };
+    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic } $future:expr) => {
+        match $future {
+            future => {
+                $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
+                let mark = || $crate::private::of_types(&MARK, ::core::any::type_name_of_val(&|| ()));
+                $crate::private::Polled::new(mark, future)
+            }
+        }
+    };
 }
 
 /// The static that is a mark, and what registers it.

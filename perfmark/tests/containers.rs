@@ -135,6 +135,33 @@ mod documented {
     pub(super) fn first() {}
 }
 
+/// Items that a macro was given, as they are.
+macro_rules! given {
+    ($($item:item)*) => {
+        #[perfmark(time)]
+        mod items {
+            $(#[allow(clippy::unused_async, reason = "not all are")] $item)*
+        }
+    };
+}
+
+given! {
+    const ONE: u64 = 1;
+    pub(crate) fn first(n: u64) -> u64 {
+        n + ONE
+    }
+    /// Documented.
+    pub(crate) async fn second(n: u64) -> u64 {
+        first(n)
+    }
+    use super::Table;
+    impl Table<7> {
+        pub(crate) fn third(&self) -> u64 {
+            self.0[6]
+        }
+    }
+}
+
 #[test]
 fn every_function_is_marked_but_for_those_that_say_otherwise() {
     let table = Table([1, 2, 3]);
@@ -145,6 +172,10 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     documented::first();
     holding::Left::out();
     holding::marked::inside();
+    let mut second = std::pin::pin!(items::second(1));
+    let waker = std::task::Waker::noop();
+    assert!(second.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready());
+    assert_eq!(Table([1; 7]).third(), 1);
     if !cfg!(feature = "record") {
         return;
     }
@@ -152,8 +183,8 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     assert_eq!(marks.iter().find(|mark| mark.name == "inside").map(|mark| mark.every), Some(3));
     let mut marks: Vec<_> = marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
     marks.sort();
-    let once =
-        ["around", "first", "fmt", "free", "function", "inside", "its own", "method"].map(|name| (name.to_owned(), 1));
-    let twice = [("sum".to_owned(), 2)];
-    assert_eq!(marks, [&once[..], &twice].concat());
+    let once = ["around", "first", "first", "fmt", "free", "function", "inside", "its own", "method", "second"]
+        .map(|name| (name.to_owned(), 1));
+    let others = [("sum".to_owned(), 2), ("third".to_owned(), 1)];
+    assert_eq!(marks, [&once[..], &others].concat());
 }

@@ -18,6 +18,7 @@ fn an_async_function_becomes_one_that_returns_its_future() {
                 mut b: &'a u8,
                 (c, d::E { e, .. }): (u8, d::E),
                 _: F,
+                _m: M,
             ) -> Result<impl Iterator<Item = u8> + use<'a>, G<H, 1>>
             where
                 T: I,
@@ -37,11 +38,11 @@ fn an_async_function_becomes_one_that_returns_its_future() {
                 b: &'a u8,
                 __arg3: (u8, d::E),
                 __arg4: F,
+                __arg5: M,
             ) -> impl ::core::future::Future<Output = Result<impl Iterator<Item = u8> + use<'a>, G<H, 1>> > where T: I,
             {
                 #![allow(unused)]
                 ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move {
-                    use j::k;
                     _ = &self;
                     #[cfg(x)] let a = a;
                     let mut b = b;
@@ -49,8 +50,10 @@ fn an_async_function_becomes_one_that_returns_its_future() {
                     let (c, d::E { e, .. }) = __arg3;
                     let __arg4 = __arg4;
                     let _ = __arg4;
+                    let __arg5 = __arg5;
+                    let (_m,) = (__arg5,);
                     if false { return ::perfmark::private::never::<Result<_, G<H, 1>>>(); }
-                    l.await
+                    match () { () => { use j::k; l.await } }
                 } }
             }
         },
@@ -65,14 +68,14 @@ fn where_a_macro_follows_or_nothing_is_returned_it_stays_async() {
         &quote! { #[tokio::main] async fn f(mut a: A) {
             ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move {
                 if false { return ::perfmark::private::never::<()>(); }
-                b
+                match () { () => { b } }
             } }.await
         } },
     );
     assert_expands(
         &quote!(time),
         &quote! { async fn f() -> ! { b } },
-        &quote! { async fn f() -> ! { ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move { b } }.await } },
+        &quote! { async fn f() -> ! { ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move { match () { () => { b } } } }.await } },
     );
 }
 

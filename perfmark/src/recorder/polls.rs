@@ -2,6 +2,8 @@
 //! the future for the last poll, which adds the call to the cells of its own thread.
 #![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
 
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use perfmark_rdpmc::clock::fence;
@@ -18,7 +20,7 @@ use crate::histogram::add;
 use crate::mark::{self, Mark};
 use crate::registry::registry;
 
-/// What a future keeps of its call between polls, in 64 bytes.
+/// What a future keeps of its call between polls, in 64 bytes of no alignment: a future that is marked grows by no more than these.
 #[derive(Debug, Default)]
 pub(crate) enum Polls {
     /// There was none yet.
@@ -28,14 +30,53 @@ pub(crate) enum Polls {
     Skipped,
     /// What they cost, in calls of few events.
     Few(Begun, [Account; FEW]),
-    Many(Begun, Box<[Account]>),
+    Many(Begun, Boxed),
     /// The call is over, or none of this process's.
     Over,
 }
 
 const FEW: usize = SHORT;
 
-const _: () = assert!(size_of::<Polls>() <= 64);
+const _: () = assert!(size_of::<Polls>() <= 64 && align_of::<Polls>() == 1);
+
+/// A box of them, which may lie anywhere.
+#[derive(Debug)]
+#[repr(Rust, packed)]
+pub(crate) struct Boxed(NonNull<[Account]>);
+
+// SAFETY: it is a box, and these are plain data.
+unsafe impl Send for Boxed {}
+// SAFETY: as above.
+unsafe impl Sync for Boxed {}
+
+impl FromIterator<Account> for Boxed {
+    fn from_iter<I: IntoIterator<Item = Account>>(accounts: I) -> Self {
+        Self(NonNull::from(Box::leak(accounts.into_iter().collect())))
+    }
+}
+
+impl Deref for Boxed {
+    type Target = [Account];
+
+    fn deref(&self) -> &[Account] {
+        // SAFETY: the box's, which lives as long.
+        unsafe { { self.0 }.as_ref() }
+    }
+}
+
+impl DerefMut for Boxed {
+    fn deref_mut(&mut self) -> &mut [Account] {
+        // SAFETY: as above.
+        unsafe { { self.0 }.as_mut() }
+    }
+}
+
+impl Drop for Boxed {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `from_iter`, and dropped once.
+        drop(unsafe { Box::from_raw({ self.0 }.as_ptr()) });
+    }
+}
 
 /// What is known of a call that goes on.
 #[derive(Clone, Copy, Debug)]
@@ -349,8 +390,8 @@ impl Polls {
     }
 
     fn set(&mut self, to: Self) {
-        if let Self::Many(_, accounts) = self {
-            free(std::mem::take(accounts));
+        if let Self::Many(..) = self {
+            return free(std::mem::replace(self, to));
         }
         *self = to;
     }
@@ -358,8 +399,8 @@ impl Polls {
 
 /// The program's allocator may be marked, and what is freed here is not the program's.
 #[cold]
-fn free(accounts: Box<[Account]>) {
-    own_work(|| drop(accounts));
+fn free(polls: Polls) {
+    own_work(|| drop(polls));
 }
 
 /// Ends a poll that has no frame: its call is unmeasured.

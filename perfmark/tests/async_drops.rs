@@ -1,0 +1,264 @@
+//! Marked async functions drop their arguments and locals as the unmarked ones do, in the same order and at the same time.
+
+#![forbid(unsafe_code)]
+#![deny(warnings, clippy::pedantic)]
+#![allow(clippy::needless_pass_by_value, reason = "what is to be dropped")]
+
+use std::cell::RefCell;
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Context, Poll, Waker};
+
+use perfmark::perfmark;
+
+thread_local!(static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
+
+fn log(entry: impl Into<String>) {
+    LOG.with_borrow_mut(|log| log.push(entry.into()));
+}
+
+/// Tells when it is dropped.
+struct Noisy(&'static str);
+
+impl Drop for Noisy {
+    fn drop(&mut self) {
+        log(self.0);
+    }
+}
+
+struct Pair {
+    left: Noisy,
+    right: Noisy,
+}
+
+fn pair(left: &'static str, right: &'static str) -> Pair {
+    Pair { left: Noisy(left), right: Noisy(right) }
+}
+
+/// How a body goes on behind its first half.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Ends,
+    Waits,
+    WaitsForEver,
+    Returns,
+    Panics,
+}
+
+impl Way {
+    /// Whether the function returns here.
+    async fn goes(self) -> bool {
+        log("half");
+        match self {
+            Self::Ends => {}
+            Self::Waits => {
+                let mut is_ready = false;
+                poll_fn(move |_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
+                    .await;
+            }
+            Self::WaitsForEver => pending().await,
+            Self::Returns => return true,
+            Self::Panics => resume_unwind(Box::new("as asked")),
+        }
+        log("end");
+        false
+    }
+}
+
+/// The same functions marked, and not.
+macro_rules! twins {
+    ($($item:item)*) => {
+        mod plain {
+            use super::{Noisy, Pair, Way, log};
+            $($item)*
+        }
+
+        #[perfmark(time)]
+        mod marked {
+            use super::{Noisy, Pair, Way, log};
+            $($item)*
+        }
+    };
+}
+
+twins! {
+    pub(super) async fn used(way: Way, a: Noisy, b: Noisy, c: Noisy) {
+        let _local = Noisy("local");
+        if way.goes().await {
+            return;
+        }
+        log(c.0);
+        log(a.0);
+        log(b.0);
+    }
+
+    pub(super) async fn unused(way: Way, _: Noisy, _b: Noisy, mut _c: Noisy, _: Noisy) {
+        let _local = Noisy("local");
+        if way.goes().await {
+            return;
+        }
+        _c = Noisy("again");
+    }
+
+    pub(super) async fn destructured(
+        way: Way,
+        (a, _, _c): (Noisy, Noisy, Noisy),
+        Pair { left, .. }: Pair,
+        [first, ref second, ..]: [Noisy; 3],
+        whole @ Pair { .. }: Pair,
+        Pair { right: borrowed, .. }: &Pair,
+    ) {
+        let local = Noisy("local");
+        if way.goes().await {
+            return;
+        }
+        log(second.0);
+        log(borrowed.0);
+        drop(left);
+        drop((local, first));
+        log(whole.left.0);
+        drop(a);
+    }
+
+    pub(super) async fn moved(way: Way, a: Noisy, b: Noisy, mut c: Pair) -> Noisy {
+        drop(b);
+        let local = Noisy("local");
+        if way.goes().await {
+            return a;
+        }
+        c.left = Noisy("new");
+        drop(c.right);
+        local
+    }
+
+    pub(super) async fn shadowed(way: Way, a: Noisy, b: Noisy) {
+        let a = (Noisy("shadow"), a);
+        let b = move || log(b.0);
+        if way.goes().await {
+            return;
+        }
+        b();
+        drop(a.1);
+    }
+
+    pub(super) async fn by_reference(pair: &Pair, way: Way, _: Noisy, a: Noisy) {
+        let _local = Noisy("local");
+        if way.goes().await {
+            return;
+        }
+        log(pair.right.0);
+        log(a.0);
+    }
+
+    pub(super) struct Owner(pub(super) Pair);
+
+    impl Owner {
+        pub(super) async fn by_value(self, way: Way, a: Noisy, _b: Noisy) {
+            let _local = Noisy("local");
+            if way.goes().await {
+                return;
+            }
+            log(a.0);
+            log(self.0.left.0);
+        }
+
+        pub(super) async fn in_part(mut self, way: Way, a: Noisy) -> Noisy {
+            self.0.right = Noisy("new right");
+            let left = self.0.left;
+            if way.goes().await {
+                return a;
+            }
+            left
+        }
+
+        pub(super) async fn unused_self(self, way: Way, _a: Noisy, _: Noisy) {
+            way.goes().await;
+        }
+
+        pub(super) async fn boxed(self: Box<Self>, way: Way, _a: Noisy) {
+            let Pair { left, .. } = self.0;
+            way.goes().await;
+            log(left.0);
+        }
+    }
+
+    pub(super) fn in_a_box(way: Way, a: Noisy, b: Noisy) -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
+        let _local = Noisy("before the future");
+        Box::pin(async move {
+            let _local = Noisy("local");
+            log(b.0);
+            way.goes().await;
+            log(a.0);
+        })
+    }
+}
+
+/// All that is dropped, and when, by a future that is polled that often and then dropped.
+fn drops<F: Future>(make: impl FnOnce() -> F, polls: u32) -> Vec<String> {
+    let mut future = Box::pin(make());
+    log("made");
+    for _ in 0..polls {
+        let poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let result = catch_unwind(AssertUnwindSafe(poll));
+        log(match &result {
+            Ok(Poll::Ready(_)) => "ready",
+            Ok(Poll::Pending) => "pending",
+            Err(_) => "panicked",
+        });
+        if !matches!(result, Ok(Poll::Pending)) {
+            break;
+        }
+    }
+    drop(future);
+    LOG.take()
+}
+
+/// Compares the twins, on each way and dropped after each number of polls.
+macro_rules! same_drops {
+    ($($test:ident: $twin:ident, $way:ident => $call:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                for $way in [Way::Ends, Way::Waits, Way::WaitsForEver, Way::Returns, Way::Panics] {
+                    for polls in 0..3 {
+                        let plain = { use plain as $twin; drops(|| $call, polls) };
+                        let marked = { use marked as $twin; drops(|| $call, polls) };
+                        assert!(plain.len() > 1);
+                        assert_eq!(marked, plain, "{:?}, {polls} polls", $way);
+                    }
+                }
+            }
+        )*
+    };
+}
+
+fn leaked() -> &'static Pair {
+    Box::leak(Box::new(pair("never", "never, too")))
+}
+
+fn three() -> [Noisy; 3] {
+    ["first", "second", "third"].map(Noisy)
+}
+
+same_drops! {
+    arguments_that_are_used: twin, way => twin::used(way, Noisy("a"), Noisy("b"), Noisy("c"));
+    arguments_that_are_not: twin, way => twin::unused(way, Noisy("_"), Noisy("_b"), Noisy("_c"), Noisy("last"));
+    arguments_in_patterns: twin, way => twin::destructured(
+        way,
+        (Noisy("a"), Noisy("_"), Noisy("_c")),
+        pair("left", "right"),
+        three(),
+        pair("whole left", "whole right"),
+        leaked(),
+    );
+    arguments_that_are_moved_out: twin, way => twin::moved(way, Noisy("a"), Noisy("b"), pair("left", "right"));
+    arguments_that_are_shadowed: twin, way => twin::shadowed(way, Noisy("a"), Noisy("b"));
+    arguments_beside_a_reference: twin, way => twin::by_reference(leaked(), way, Noisy("_"), Noisy("a"));
+    methods_by_value: twin, way => twin::Owner(pair("left", "right")).by_value(way, Noisy("a"), Noisy("_b"));
+    methods_that_use_a_part_of_self: twin, way => twin::Owner(pair("left", "right")).in_part(way, Noisy("a"));
+    methods_that_do_not_use_self: twin, way => {
+        twin::Owner(pair("left", "right")).unused_self(way, Noisy("_a"), Noisy("_"))
+    };
+    methods_of_boxes: twin, way => Box::new(twin::Owner(pair("left", "right"))).boxed(way, Noisy("_a"));
+    futures_in_boxes: twin, way => twin::in_a_box(way, Noisy("a"), Noisy("b"));
+}

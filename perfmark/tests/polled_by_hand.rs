@@ -1,0 +1,355 @@
+//! Futures of marked functions as no runtime treats them: moved between threads, polled after their end, left, forgotten.
+
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::process::Command;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use perfmark::{Mark, perfmark, region, snapshot};
+
+type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls it until it is ready.
+fn run<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = once(future.as_mut()) {
+            return value;
+        }
+    }
+}
+
+/// Ready at its second poll.
+fn yield_now() -> impl Future<Output = ()> {
+    let mut is_ready = false;
+    poll_fn(move |_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
+}
+
+async fn yields(times: u64) {
+    for _ in 0..times {
+        yield_now().await;
+    }
+}
+
+fn on_another_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
+}
+
+/// Of a mark: calls, those in flight, cancelled, and unwound ones, polls.
+#[track_caller]
+fn assert_counts(name: &str, expected: [u64; 5]) -> Option<Mark> {
+    let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
+    assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
+    let mark = mark?;
+    assert_eq!([mark.calls, mark.in_flight, mark.cancelled, mark.unwound, mark.polls], expected, "{name}");
+    let is_whole = |values: &perfmark::Values| {
+        values.measured + values.unmeasured + mark.unwound + mark.cancelled + mark.skipped == mark.calls
+    };
+    assert!(mark.values.iter().all(is_whole), "{:?}", mark.values);
+    Some(mark)
+}
+
+#[perfmark(time)]
+async fn moves(polls: u64) {
+    yields(polls - 1).await;
+}
+
+#[test]
+fn a_future_polled_by_a_thread_after_the_other_is_one_call() {
+    let mut future: Boxed = Box::pin(moves(8));
+    for polls in 1..8 {
+        assert!(on_another_thread(|| once(future.as_mut())).is_pending());
+        assert_counts("moves", [0, 1, 0, 0, polls]);
+    }
+    assert!(once(future.as_mut()).is_ready());
+    let mark = assert_counts("moves", [1, 0, 0, 0, 8]);
+    assert!(mark.is_none_or(|mark| mark.values[0].measured == 1));
+}
+
+#[perfmark(time)]
+async fn left() {
+    pending::<()>().await;
+}
+
+#[test]
+fn a_future_begun_on_one_thread_and_dropped_on_another_is_cancelled() {
+    for n in 0..10 {
+        let mut future: Boxed = Box::pin(left());
+        assert!(once(future.as_mut()).is_pending());
+        assert_counts("left", [n, 1, n, 0, n + 1]);
+        on_another_thread(|| drop(future));
+        assert_counts("left", [n + 1, 0, n + 1, 0, n + 1]);
+    }
+}
+
+#[perfmark(time)]
+async fn never_polled() {}
+
+#[test]
+fn a_future_that_is_never_polled_is_no_call() {
+    drop(never_polled());
+    drop(Box::pin(never_polled()));
+    assert_counts("never_polled", [0; 5]);
+}
+
+#[perfmark(time)]
+async fn outlives_its_thread() {
+    yields(1).await;
+}
+
+#[test]
+fn a_call_is_in_flight_behind_the_end_of_the_thread_that_began_it() {
+    let begin = || {
+        let mut future: Boxed = Box::pin(outlives_its_thread());
+        assert!(once(future.as_mut()).is_pending());
+        future
+    };
+    let mut ends = thread::spawn(begin).join().expect("does not panic");
+    let dropped = thread::spawn(begin).join().expect("does not panic");
+    assert_counts("outlives_its_thread", [0, 2, 0, 0, 2]);
+    assert!(once(ends.as_mut()).is_ready());
+    drop(dropped);
+    let mark = assert_counts("outlives_its_thread", [2, 0, 1, 0, 3]);
+    assert!(mark.is_none_or(|mark| mark.values[0].measured == 1));
+}
+
+#[perfmark(time)]
+async fn forgotten() {
+    pending::<()>().await;
+}
+
+#[test]
+fn a_forgotten_future_is_in_flight_for_ever() {
+    let mut future: Boxed = Box::pin(forgotten());
+    assert!(once(future.as_mut()).is_pending());
+    std::mem::forget(future);
+    assert_counts("forgotten", [0, 1, 0, 0, 1]);
+}
+
+#[perfmark(time)]
+async fn polled_again(panics: bool) {
+    if panics {
+        resume_unwind(Box::new("as asked"));
+    }
+}
+
+#[allow(clippy::unused_async, reason = "as the marked one")]
+async fn plain_polled_again(panics: bool) {
+    if panics {
+        resume_unwind(Box::new("as asked"));
+    }
+}
+
+#[test]
+fn a_poll_behind_the_end_panics_as_the_plain_one_does_and_is_not_counted() {
+    fn message(mut future: Boxed) -> String {
+        let mut poll = || catch_unwind(AssertUnwindSafe(|| once(future.as_mut())));
+        _ = poll();
+        let panic = poll().expect_err("it is over");
+        panic.downcast_ref::<&str>().map(ToString::to_string).or(panic.downcast_ref().cloned()).expect("a message")
+    }
+    for panics in [false, true] {
+        assert_eq!(message(Box::pin(polled_again(panics))), message(Box::pin(plain_polled_again(panics))));
+    }
+    assert_counts("polled_again", [2, 0, 0, 1, 2]);
+}
+
+#[perfmark(time)]
+async fn panics_later(polls: u64) {
+    yields(polls - 1).await;
+    resume_unwind(Box::new("as asked"));
+}
+
+#[test]
+fn promise_5_a_panic_in_any_poll_unwinds_the_call() {
+    for polls in 1..=4 {
+        assert!(catch_unwind(|| run(panics_later(polls))).is_err());
+    }
+    assert_counts("panics_later", [4, 0, 0, 4, 10]);
+}
+
+#[perfmark(time)]
+async fn while_unwinding() {
+    yields(2).await;
+}
+
+#[test]
+fn a_call_polled_by_a_destructor_during_a_panic_is_a_call_like_others() {
+    struct RunsWhenDropped;
+    impl Drop for RunsWhenDropped {
+        fn drop(&mut self) {
+            run(while_unwinding());
+        }
+    }
+    let result = catch_unwind(|| {
+        let _runs = RunsWhenDropped;
+        resume_unwind(Box::new("as asked"));
+    });
+    assert!(result.is_err());
+    let mark = assert_counts("while_unwinding", [1, 0, 0, 0, 3]);
+    assert!(mark.is_none_or(|mark| mark.values[0].measured == 1));
+}
+
+#[perfmark(time, every = 3)]
+async fn sampled(polls: u64) {
+    yields(polls - 1).await;
+}
+
+#[test]
+fn one_async_call_in_some_is_measured_and_all_are_counted() {
+    let counts = |expected| {
+        let Some(mark) = assert_counts("sampled", expected) else { return };
+        let measured = mark.values[0].measured;
+        assert_eq!((mark.every, mark.skipped + measured + mark.cancelled), (3, mark.calls));
+        assert_eq!((measured, mark.values[0].unmeasured), (100, 0));
+    };
+    for n in 0..300 {
+        run(sampled(1 + n % 2));
+    }
+    counts([300, 0, 0, 0, 450]);
+    // One that is to be measured, and two that are left out.
+    let mut dropped = [1, 2, 3].map(|_| Box::pin(sampled(2)));
+    for future in &mut dropped {
+        assert!(once(future.as_mut()).is_pending());
+    }
+    counts([302, 1, 0, 0, 453]);
+    drop(dropped);
+    counts([303, 0, 1, 0, 453]);
+}
+
+#[perfmark(time)]
+async fn recursive(depth: u64) -> u64 {
+    yields(1).await;
+    if depth == 0 { 0 } else { 1 + Box::pin(recursive(depth - 1)).await }
+}
+
+#[test]
+fn an_async_function_that_boxes_itself_is_a_call_each_time() {
+    assert_eq!(run(recursive(5)), 5);
+    let mark = assert_counts("recursive", [6, 0, 0, 0, (2..=7).sum()]);
+    // The outermost call's; one inside may show more, as probes do not always cost the same.
+    assert!(mark.is_none_or(|mark| Some(mark.values[0].total) <= mark.values[0].max));
+}
+
+#[perfmark(time)]
+async fn deep(depth: u64) {
+    if depth > 0 {
+        Box::pin(deep(depth - 1)).await;
+    } else {
+        yields(1).await;
+    }
+}
+
+#[test]
+fn async_calls_deeper_than_the_stack_are_counted_and_unmeasured() {
+    const CALLS: u64 = 2_001;
+    let with_room = thread::Builder::new().stack_size(1 << 26);
+    with_room.spawn(|| run(deep(CALLS - 1))).expect("a thread").join().expect("does not panic");
+    let Some(mark) = assert_counts("deep", [CALLS, 0, 0, 0, 2 * CALLS]) else { return };
+    let measured = mark.values[0].measured;
+    assert!(measured > 100 && measured < CALLS, "{measured}");
+}
+
+#[test]
+fn a_region_of_an_async_block_is_as_an_async_function() {
+    let call = |ends: bool| {
+        let mut future = Box::pin(region!("waits", time, async move {
+            yields(2).await;
+            if !ends {
+                pending::<()>().await;
+            }
+        }));
+        (0..3).filter(|_| once(future.as_mut()).is_ready()).count()
+    };
+    assert_eq!((call(true), call(false)), (1, 0));
+    assert_counts("waits", [2, 0, 1, 0, 6]);
+}
+
+#[perfmark(time)]
+async fn interleaved(polls: u64) {
+    yields(polls - 1).await;
+}
+
+#[test]
+fn calls_that_take_turns_on_a_thread_are_each_the_sum_of_their_polls() {
+    let mut futures: Vec<_> = (1..=50).map(|polls| Box::pin(interleaved(polls))).collect();
+    while !futures.is_empty() {
+        futures.retain_mut(|future| once(future.as_mut()).is_pending());
+    }
+    let mark = assert_counts("interleaved", [50, 0, 0, 0, (1..=50).sum()]);
+    assert!(mark.is_none_or(|mark| mark.values[0].measured == 50));
+}
+
+#[perfmark(time, page_faults, task_clock, minor_faults, major_faults, cpu_clock)]
+async fn of_many_events(polls: u64) {
+    yields(polls - 1).await;
+}
+
+#[test]
+fn calls_of_many_events_are_kept_whole_between_threads() {
+    for _ in 0..10 {
+        let (mut ends, mut dropped): (Boxed, Boxed) = (Box::pin(of_many_events(3)), Box::pin(of_many_events(9)));
+        for _ in 0..2 {
+            assert!(on_another_thread(|| once(ends.as_mut())).is_pending());
+            assert!(on_another_thread(|| once(dropped.as_mut())).is_pending());
+        }
+        assert!(once(ends.as_mut()).is_ready());
+    }
+    let Some(mark) = assert_counts("of_many_events", [20, 0, 10, 0, 50]) else { return };
+    assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (10, 0)), "{:?}", mark.values);
+}
+
+/// A future that holds a marked one, and is polled where its thread's locals are torn down.
+struct Late(Option<Boxed>);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        let mut future = self.0.take().expect("is there");
+        while once(future.as_mut()).is_pending() {}
+    }
+}
+
+#[perfmark(time)]
+async fn in_a_destructor() {
+    yields(2).await;
+}
+
+#[test]
+fn a_call_polled_by_destructors_of_thread_locals_is_counted() {
+    thread_local!(static LATE: std::cell::RefCell<Late> = panic!("set before"));
+    for _ in 0..10 {
+        on_another_thread(|| {
+            let mut future: Boxed = Box::pin(in_a_destructor());
+            assert!(once(future.as_mut()).is_pending());
+            LATE.set(Late(Some(future)));
+        });
+    }
+    let mark = assert_counts("in_a_destructor", [10, 0, 0, 0, 30]);
+    assert!(mark.is_none_or(|mark| mark.values[0].measured == 10));
+}
+
+#[perfmark(time)]
+async fn switched_off(polls: u64) -> u64 {
+    yields(polls - 1).await;
+    polls
+}
+
+#[test]
+fn switched_off_async_functions_do_what_they_did_and_record_nothing() {
+    const NAME: &str = "switched_off_async_functions_do_what_they_did_and_record_nothing";
+    if std::env::var("PERFMARK").is_ok_and(|value| value == "off") {
+        assert_eq!(run(switched_off(3)), 3);
+        assert!(once(pin!(switched_off(2))).is_pending());
+        assert_counts("switched_off", [0; 5]);
+        return;
+    }
+    let program = std::env::current_exe().expect("its path");
+    let child = Command::new(program).args(["--exact", NAME]).env("PERFMARK", "off").output().expect("runs");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+}

@@ -1,0 +1,213 @@
+//! Async functions on tokio's runtimes: a call is the sum of its polls, on whichever workers they run.
+
+#[path = "../../perfmark-rdpmc/tests/place/mod.rs"]
+#[allow(dead_code, reason = "its memory alone is wanted here")]
+mod place;
+
+use std::collections::HashSet;
+use std::future::pending;
+use std::hint::black_box;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::thread::{self, ThreadId};
+
+use perfmark::{Mark, Read, Values, perfmark, snapshot};
+use perfmark_rdpmc::known_loop;
+use place::Memory;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
+
+/// More than there are CPUs, so that tasks are stolen and threads taken off.
+const WORKERS: usize = 4;
+
+fn workers() -> Runtime {
+    Builder::new_multi_thread().worker_threads(WORKERS).build().expect("a runtime")
+}
+
+/// A mark's figures now; None in a build that does not record.
+fn figures(name: &str) -> Option<Mark> {
+    let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
+    assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
+    mark
+}
+
+/// The figures of an event; None, with the reason printed, where it was not counted.
+fn counted<'a>(mark: &'a Mark, event: &str) -> Option<&'a Values> {
+    let values = mark.values.iter().find(|values| values.event == event);
+    if values.is_none() {
+        let events = snapshot().events;
+        let of_event = events.iter().find(|known| known.name == event && known.read == Read::None);
+        println!("{}: {event} is not looked at: {:?}", mark.name, of_event.map(|event| &event.reason));
+    }
+    values
+}
+
+/// What the test itself sees of the futures that it watches.
+#[derive(Default)]
+struct Seen {
+    polls: AtomicU64,
+    /// Futures polled on more than one thread.
+    moved: AtomicU64,
+}
+
+impl Seen {
+    fn watch<F: Future>(self: &Arc<Self>, future: F) -> Watched<F> {
+        Watched { future: Box::pin(future), threads: HashSet::new(), seen: Arc::clone(self) }
+    }
+}
+
+struct Watched<F> {
+    future: Pin<Box<F>>,
+    threads: HashSet<ThreadId>,
+    seen: Arc<Seen>,
+}
+
+impl<F: Future> Future for Watched<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        self.seen.polls.fetch_add(1, Relaxed);
+        self.threads.insert(thread::current().id());
+        self.future.as_mut().poll(context)
+    }
+}
+
+impl<F> Drop for Watched<F> {
+    fn drop(&mut self) {
+        self.seen.moved.fetch_add(u64::from(self.threads.len() > 1), Relaxed);
+    }
+}
+
+/// What a part of a task does between two suspensions.
+fn part(pages: usize) {
+    Memory::new(pages).touch();
+    black_box(known_loop(TURNS));
+}
+
+/// Of two instructions each.
+const TURNS: u64 = 2_000;
+
+#[perfmark(page_faults, instructions, name = "a task")]
+async fn task(before: Option<oneshot::Receiver<()>>, behind: Option<oneshot::Sender<()>>) -> usize {
+    part(1);
+    yield_now().await;
+    part(2);
+    if let Some(before) = before {
+        before.await.expect("is sent");
+    }
+    part(4);
+    yield_now().await;
+    part(8);
+    behind.map_or(0, |behind| usize::from(behind.send(()).is_ok()))
+}
+
+/// Pages and turns of a task.
+const PAGES: u64 = 1 + 2 + 4 + 8;
+const ALL_TURNS: u64 = 4 * TURNS;
+
+#[test]
+fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_did() {
+    const TASKS: u64 = 10_000;
+    const ONE_BY_ONE: u64 = 20;
+    let (runtime, seen) = (workers(), Arc::new(Seen::default()));
+    let mut before = None;
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|n| {
+            let is_last = (n + 1) % ONE_BY_ONE == 0;
+            let (behind, next) = if is_last { (None, None) } else { Some(oneshot::channel()).unzip() };
+            runtime.spawn(seen.watch(task(std::mem::replace(&mut before, next), behind)))
+        })
+        .collect();
+    let sent: usize = runtime.block_on(async {
+        let mut sent = 0;
+        for task in tasks {
+            sent += task.await.expect("neither panics nor is cancelled");
+        }
+        sent
+    });
+    assert_eq!(sent as u64, TASKS - TASKS / ONE_BY_ONE);
+    let (polls, moved) = (seen.polls.load(Relaxed), seen.moved.load(Relaxed));
+    println!("{TASKS} tasks in {polls} polls, {moved} of them on more than one thread");
+    assert!(moved > 0);
+    let Some(mark) = figures("a task") else { return };
+    assert_eq!((mark.calls, mark.polls), (TASKS, polls));
+    assert_eq!((mark.in_flight, mark.unwound, mark.cancelled), (0, 0, 0));
+    assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (TASKS, 0)), "{:?}", mark.values);
+    if let Some(faults) = counted(&mark, "page-faults") {
+        let more = faults.sum - TASKS * PAGES;
+        println!("{} page faults in all tasks, {more} of them not on their own pages", faults.sum);
+        assert_eq!((faults.min, faults.p50), (Some(PAGES), Some(PAGES)));
+        // Of stacks that grow and code that is met first.
+        assert!(more < TASKS / 50, "{faults:?}");
+    }
+    if let Some(instructions) = counted(&mark, "instructions") {
+        println!("{:?}..{:?} instructions", instructions.min, instructions.max);
+        // One neighbour's part would be 4,000.
+        let range = 2 * ALL_TURNS..3 * ALL_TURNS;
+        assert!(instructions.min.is_some_and(|min| range.contains(&min)), "{instructions:?}");
+        assert!(instructions.p50.is_some_and(|median| range.contains(&median)), "{instructions:?}");
+    }
+}
+
+enum Fate {
+    Ends,
+    Panics,
+    Waits,
+}
+
+#[perfmark(time, name = "of all fates")]
+async fn meets(fate: Fate, begun: mpsc::UnboundedSender<()>) {
+    yield_now().await;
+    drop(begun);
+    match fate {
+        Fate::Ends => {}
+        // Without a message for each.
+        Fate::Panics => resume_unwind(Box::new("as asked")),
+        Fate::Waits => pending().await,
+    }
+}
+
+#[test]
+fn promise_5_tasks_that_end_panic_wait_and_are_aborted_are_told_apart() {
+    const ENDED: u64 = 1_000;
+    const PANICKED: u64 = 200;
+    const ABORTED: u64 = 300;
+    const WAITING: u64 = 50;
+    let (runtime, seen) = (workers(), Arc::new(Seen::default()));
+    let (begun, mut all_begun) = mpsc::unbounded_channel();
+    let spawn = |fate: fn() -> Fate, number: u64| -> Vec<_> {
+        (0..number).map(|_| runtime.spawn(seen.watch(meets(fate(), begun.clone())))).collect()
+    };
+    let (ends, panics) = (spawn(|| Fate::Ends, ENDED), spawn(|| Fate::Panics, PANICKED));
+    let (aborts, waits) = (spawn(|| Fate::Waits, ABORTED), spawn(|| Fate::Waits, WAITING));
+    drop(begun);
+    runtime.block_on(async {
+        // When all of them have come to their fates.
+        assert_eq!(all_begun.recv().await, None);
+        for task in ends {
+            task.await.expect("ends");
+        }
+        for task in panics {
+            assert!(task.await.is_err_and(|error| error.is_panic()));
+        }
+        for task in aborts {
+            task.abort();
+            assert!(task.await.is_err_and(|error| error.is_cancelled()));
+        }
+    });
+    let counts = |mark: &Mark| (mark.calls, mark.unwound, mark.cancelled, mark.in_flight, mark.values[0].measured);
+    if let Some(mark) = figures("of all fates") {
+        assert_eq!(counts(&mark), (ENDED + PANICKED + ABORTED, PANICKED, ABORTED, WAITING, ENDED));
+        assert_eq!((mark.polls, mark.values[0].unmeasured), (seen.polls.load(Relaxed), 0));
+    }
+    drop((waits, runtime));
+    if let Some(mark) = figures("of all fates") {
+        let all = ENDED + PANICKED + ABORTED + WAITING;
+        assert_eq!(counts(&mark), (all, PANICKED, ABORTED + WAITING, 0, ENDED), "the runtime drops its tasks");
+    }
+}
