@@ -11,6 +11,7 @@ mod empty;
 mod calibrate;
 mod thread_end;
 mod first_call;
+mod account;
 mod polls;
 mod thread;
 
