@@ -93,6 +93,9 @@ fn bodies_stay() {
     assert_eq!((run(forms::closures_and_blocks(1)), run(forms::closures_and_blocks(0))), (6, 2));
     assert_eq!(run(async { forms::gives_a_future(3).await.await }), 3);
     assert_eq!((run(forms::of_many_attributes(&vec![])), run(forms::waits_for_nothing())), (1, 1));
+    let (called_from, stands) = run(forms::located());
+    assert_eq!(called_from, stands, "where the body asks");
+    assert_eq!(run(forms::without_errors_doc()), Ok(1));
     assert_eq!(run(forms::names(0, 10, 100, 1_000, 10_000)), 11_111);
     let lengths = [0, 1].map(|number| run(forms::temporaries("ab".to_owned().into(), (number.into(), 0))));
     assert_eq!(lengths, [2, 3]);
