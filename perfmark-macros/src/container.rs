@@ -4,8 +4,8 @@
 use std::iter::Peekable;
 use std::vec;
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
 use syn::Error;
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
@@ -42,14 +42,14 @@ impl Kind {
     }
 }
 
-/// Gives each function and each container in the item the attribute.
+/// Gives each function and each container in the item the attribute, of which this is what stands in the brackets.
 pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream) -> TokenStream {
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
     while tokens.peek().is_some() {
         let (attributes, item) = (attributes(&mut tokens), item(&mut tokens));
         if is_marked(&item) {
-            marked.extend(attribute.clone());
+            marked.extend(at(&item, attribute));
         }
         marked.extend(attributes);
         marked.extend(item);
@@ -58,6 +58,12 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
     group.set_span(body.span());
     let head = head.iter();
     quote!(#(#head)* #group)
+}
+
+/// The attribute, standing where the item begins: that is the mark's line.
+fn at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
+    let span = item.first().map_or_else(Span::call_site, TokenTree::span);
+    quote_spanned!(span=> #[#attribute])
 }
 
 /// Whether the attribute goes on it: nobody wrote it there, and so nothing that it would refuse.
@@ -111,7 +117,7 @@ pub(crate) fn take_apart(item: TokenStream) -> Result<(Vec<TokenTree>, Group), E
     match tokens.pop() {
         Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => Ok((tokens, body)),
         last => {
-            let span = last.map_or_else(proc_macro2::Span::call_site, |token| token.span());
+            let span = last.map_or_else(Span::call_site, |token| token.span());
             Err(Error::new(
                 span,
                 "only an inline `mod name { … }` can be marked: the attribute does not see a file's items",

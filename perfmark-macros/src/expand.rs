@@ -35,7 +35,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             return Err(syn::Error::new(name.span(), "a name is for one function, and here are several"));
         }
         let (head, body) = container::take_apart(item.clone())?;
-        return Ok(container::mark_all(&head, &body, &quote!(#[#krate::perfmark(#args)])));
+        return Ok(container::mark_all(&head, &body, &quote!(#krate::perfmark(#args))));
     }
     let function = Function::parse(item.clone())?;
     let mark = mark(&parsed, &function.name);
