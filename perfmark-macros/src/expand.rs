@@ -1,6 +1,6 @@
 //! Puts the mark's statement at the head of the function's body, or around its future.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt as _;
 
@@ -43,11 +43,11 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     if function.is_async || future::returns_one(&function) {
         return Ok(future::expand(function, &mark, &krate));
     }
-    let Function { head, body, .. } = function;
+    let Function { name, head, body, .. } = function;
     let (inner_attributes, statements) = split(body.stream());
     let mut marked =
         Group::new(Delimiter::Brace, quote!(#inner_attributes #krate::private::mark! { #mark } #(#statements)*));
-    marked.set_span(body.span());
+    marked.set_span(if is_canonical(&name) { body.span().resolved_at(Span::call_site()) } else { body.span() });
     // A body may begin with items, which now stand after a statement.
     Ok(quote!(#[allow(clippy::items_after_statements)] #head #marked))
 }
@@ -80,6 +80,12 @@ fn unmarked(mut function: Function) -> Function {
     body.set_span(function.body.span());
     function.body = body;
     function
+}
+
+/// Whether lints compare the body with the one expression that they want there (`clippy::non_canonical_clone_impl`,
+/// `clippy::non_canonical_partial_ord_impl`). They leave alone what a macro made, and an `allow` on the function does not reach them.
+fn is_canonical(name: &Ident) -> bool {
+    name == "clone" || name == "partial_cmp"
 }
 
 /// Inner attributes (`#![allow(…)]`) stand before any statement.
