@@ -136,6 +136,13 @@ impl PartialOrd for Version {
     }
 }
 
+/// Only one type can be compared with a `u32`, so the compiler knows what `into` gives. A crate that adds another takes that from every program it
+/// is part of: perfmark depends on none.
+#[perfmark(time)]
+fn inferred(n: u32, limit: u8) -> bool {
+    n == limit.into()
+}
+
 /// Another crate's export, under another name.
 mod elsewhere {
     pub(crate) use perfmark as measuring;
@@ -188,6 +195,7 @@ fn marked_functions_do_what_they_did() {
     #[allow(clippy::clone_on_copy, reason = "the marked function is to be called")]
     let version = Version(1).clone();
     assert!(version < Version(2));
+    assert!(inferred(1, 1));
     assert_eq!(by_macro(1), 2);
 
     let snapshot = perfmark::snapshot();
@@ -214,6 +222,7 @@ fn marked_functions_do_what_they_did() {
         ("<attribute::Version as core::clone::Clone>::clone", "clone", 1),
         ("<attribute::Version as core::cmp::Ord>::cmp", "cmp", 1),
         ("<attribute::Version as core::cmp::PartialOrd>::partial_cmp", "partial_cmp", 1),
+        ("attribute::inferred", "inferred", 1),
         ("attribute::user::renamed", "renamed", 1),
         ("attribute::by_macro", "by_macro", 1),
     ];
