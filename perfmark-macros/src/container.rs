@@ -4,8 +4,8 @@
 use std::iter::Peekable;
 use std::vec;
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
 use syn::Error;
 
 use crate::tokens::{is, refilled};
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// Gives each function and each container in the item the attribute.
+/// Gives each function and each container in the item the attribute, of which this is what stands in the brackets.
 pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream) -> TokenStream {
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
@@ -60,7 +60,7 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
         let outer = inner.split_off(end.min(inner.len()));
         marked.extend(inner);
         if is_marked(&item) && !is_marked_already(&outer) {
-            marked.extend(attribute.clone());
+            marked.extend(at(&item, attribute));
         }
         marked.extend(outer);
         marked.extend(item);
@@ -79,6 +79,12 @@ fn is_fragment(token: &TokenTree) -> bool {
         _ => false,
     };
     group.delimiter() == Delimiter::None && group.stream().into_iter().last().as_ref().is_some_and(is_end)
+}
+
+/// The attribute, standing where the item begins: that is the mark's line.
+fn at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
+    let span = item.first().map_or_else(Span::call_site, TokenTree::span);
+    quote_spanned!(span=> #[#attribute])
 }
 
 /// Whether the attribute goes on it: nobody wrote it there, and so nothing that it would refuse.
@@ -142,7 +148,7 @@ pub(crate) fn take_apart(item: TokenStream) -> Result<(Vec<TokenTree>, Group), E
     match tokens.pop() {
         Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => Ok((tokens, body)),
         last => {
-            let span = last.map_or_else(proc_macro2::Span::call_site, |token| token.span());
+            let span = last.map_or_else(Span::call_site, |token| token.span());
             Err(Error::new(
                 span,
                 "only an inline `mod name { … }` can be marked: the attribute does not see a file's items",

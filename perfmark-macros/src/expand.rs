@@ -1,6 +1,6 @@
 //! Puts the mark's statement at the head of the function's body, or around its future.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt as _;
 
@@ -37,7 +37,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             return Err(syn::Error::new(name.span(), "a name is for one function, and here are several"));
         }
         let (head, body) = container::take_apart(item.clone())?;
-        return Ok(container::mark_all(&head, &body, &quote!(#[#krate::perfmark(#args)])));
+        return Ok(container::mark_all(&head, &body, &quote!(#krate::perfmark(#args))));
     }
     let function = Function::parse(item.clone())?;
     let mark = mark(&parsed, &function.name);
@@ -45,11 +45,14 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     if function.is_async || future::returns_one(&function) {
         return Ok(future::expand(function, &mark, &krate));
     }
-    let Function { head, body, .. } = function;
+    let Function { name, head, body, .. } = function;
     let (inner_attributes, rest) = split(body.stream());
     let (items, statements) = rest.split_at(items::leading(&rest));
     let mark = quote!(#krate::private::mark! { #mark });
-    let marked = refilled(&body, quote!(#inner_attributes #(#items)* #mark #(#statements)*));
+    let mut marked = refilled(&body, quote!(#inner_attributes #(#items)* #mark #(#statements)*));
+    if is_canonical(&name) {
+        marked.set_span(body.span().resolved_at(Span::call_site()));
+    }
     Ok(quote!(#head #marked))
 }
 
@@ -79,6 +82,12 @@ fn unmarked(mut function: Function) -> Function {
     let statements = without_mark(&statements);
     function.body = refilled(&function.body, quote!(#inner_attributes #statements));
     function
+}
+
+/// Whether lints compare the body with the one expression that they want there (`clippy::non_canonical_clone_impl`,
+/// `clippy::non_canonical_partial_ord_impl`). They leave alone what a macro made, and an `allow` on the function does not reach them.
+fn is_canonical(name: &Ident) -> bool {
+    name == "clone" || name == "partial_cmp"
 }
 
 /// Inner attributes (`#![allow(…)]`) stand before any statement.

@@ -33,6 +33,19 @@ mod recording {
     #[derive(Debug)]
     pub struct Guard(Call);
 
+    /// The name of the value's type. `type_name_of_val` in the user's crate would be newer than the Rust it may ask for, which lints tell.
+    #[inline]
+    #[must_use]
+    pub fn name_of<T>(_: &T) -> &'static str {
+        std::any::type_name::<T>()
+    }
+
+    /// What tells the name of the value's type.
+    #[must_use]
+    pub const fn namer_of<T>(_: &T) -> fn() -> &'static str {
+        std::any::type_name::<T>
+    }
+
     /// Begins a call. Switched off it is a load and a branch.
     #[inline]
     #[must_use]
@@ -55,7 +68,7 @@ mod recording {
     }
 }
 #[cfg(feature = "record")]
-pub use recording::{Defaults, Guard, Mark, Polled, Registered, enter, inventory, of_types};
+pub use recording::{Defaults, Guard, Mark, Polled, Registered, enter, inventory, name_of, namer_of, of_types};
 
 /// The statement at the head of a marked function.
 #[cfg(all(feature = "record", not(perfmark_off)))]
@@ -78,7 +91,7 @@ macro_rules! __perfmark_guard {
     }};
     ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic) => {{
         $crate::private::static_mark! { $name [$($event),*] $every $is_fenced }
-        $crate::private::enter($crate::private::of_types(&MARK, ::core::any::type_name_of_val(&|| ())))
+        $crate::private::enter($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
     }};
 }
 
@@ -99,7 +112,7 @@ macro_rules! __perfmark_polled {
         match $future {
             future => {
                 $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
-                let mark = || $crate::private::of_types(&MARK, ::core::any::type_name_of_val(&|| ()));
+                let mark = || $crate::private::of_types(&MARK, $crate::private::name_of(&|| ()));
                 $crate::private::Polled::new(mark, future)
             }
         }
@@ -115,7 +128,7 @@ macro_rules! __perfmark_static {
         fn here() {}
         static MARK: $crate::private::Mark = $crate::private::Mark::new(
             $name,
-            || ::core::any::type_name_of_val(&here),
+            $crate::private::namer_of(&here),
             (::core::module_path!(), ::core::file!(), ::core::line!()),
             &[$($event),*],
         )

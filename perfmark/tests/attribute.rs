@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
 
+use std::cmp::Ordering;
 use std::fmt::Display;
 
 use perfmark::perfmark;
@@ -107,6 +108,41 @@ impl Shape for u32 {
     }
 }
 
+/// Lints look into the bodies of these.
+#[derive(Debug, PartialEq, Eq)]
+struct Version(u32);
+
+impl Copy for Version {}
+
+#[allow(clippy::expl_impl_clone_on_copy, reason = "it is to be marked")]
+impl Clone for Version {
+    #[perfmark(time)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Ord for Version {
+    #[perfmark(time)]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Version {
+    #[perfmark(time)]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Only one type can be compared with a `u32`, so the compiler knows what `into` gives. A crate that adds another takes that from every program it
+/// is part of: perfmark depends on none.
+#[perfmark(time)]
+fn inferred(n: u32, limit: u8) -> bool {
+    n == limit.into()
+}
+
 /// Another crate's export, under another name.
 mod elsewhere {
     pub(crate) use perfmark as measuring;
@@ -156,6 +192,10 @@ fn marked_functions_do_what_they_did() {
     assert_eq!((store.push('a'), store.push('b')), (1, 2));
     assert_eq!(store.into_items(), ['a', 'b']);
     assert_eq!(3_u32.double(), 18);
+    #[allow(clippy::clone_on_copy, reason = "the marked function is to be called")]
+    let version = Version(1).clone();
+    assert!(version < Version(2));
+    assert!(inferred(1, 1));
     assert_eq!(by_macro(1), 2);
 
     let snapshot = perfmark::snapshot();
@@ -179,6 +219,10 @@ fn marked_functions_do_what_they_did() {
         ("attribute::Store<_>::into_items", "into_items", 1),
         ("attribute::Shape::double", "double", 1),
         ("<u32 as attribute::Shape>::area", "area", 1),
+        ("<attribute::Version as core::clone::Clone>::clone", "clone", 1),
+        ("<attribute::Version as core::cmp::Ord>::cmp", "cmp", 1),
+        ("<attribute::Version as core::cmp::PartialOrd>::partial_cmp", "partial_cmp", 1),
+        ("attribute::inferred", "inferred", 1),
         ("attribute::user::renamed", "renamed", 1),
         ("attribute::by_macro", "by_macro", 1),
     ];

@@ -181,6 +181,14 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     }
     let marks = perfmark::snapshot().marks;
     assert_eq!(marks.iter().find(|mark| mark.name == "inside").map(|mark| mark.every), Some(3));
+    let source: Vec<&str> = include_str!("containers.rs").lines().collect();
+    for mark in &marks {
+        let lines = &source[mark.line as usize - 1..];
+        // Its own attribute, or its first line; not that of what it stands in.
+        assert!(lines[0].contains("fn ") || lines[0].contains("#["), "{mark:?}");
+        let function = lines.iter().find_map(|line| line.trim_start().split_once("fn ")).expect("a function").1;
+        assert!(mark.name == "its own" || function.starts_with(&mark.name), "{mark:?} is not at {function}");
+    }
     let mut marks: Vec<_> = marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
     marks.sort();
     let once = ["around", "first", "first", "fmt", "free", "function", "inside", "its own", "method", "second"]

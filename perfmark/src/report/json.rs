@@ -2,90 +2,211 @@
 //!
 //! Its outer two levels are laid out, one event or mark a line, so that `grep`, `diff` and people can work with it; what
 //! is within a line is compact, histograms above all.
+//!
+//! Written here, and not by `serde_json`: that gives every number type one more `PartialEq`, in whatever program it is part of, and so takes the
+//! type from comparisons such as `n == limit.into()` in the user's code, which then no longer compiles.
 
-use crate::snapshot::Snapshot;
-use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
-use std::io::{self, Write};
+use crate::snapshot::{Event, Mark, Probe, Read, Snapshot, Unit, Values};
+use std::fmt::Write as _;
 
 /// The document, ending with a newline.
 pub(super) fn render(snapshot: &Snapshot) -> String {
-    let mut bytes = Vec::new();
-    // Memory takes every write and every key is a string: nothing here can fail.
-    let _ = snapshot.serialize(&mut Serializer::with_formatter(&mut bytes, Lines::default()));
-    bytes.push(b'\n');
-    String::from_utf8_lossy(&bytes).into_owned()
+    let mut out = Writer::default();
+    snapshot.write(&mut out);
+    out.text.push('\n');
+    out.text
 }
 
 /// Levels whose elements get a line each.
 const LAID_OUT: usize = 2;
 
-/// Lays out the outer levels, `serde_json`'s compact form within.
+/// Lays out the outer levels, and is compact within.
 #[derive(Default)]
-struct Lines {
+struct Writer {
+    text: String,
     depth: usize,
     /// Whether the innermost open level has an element.
     has_element: bool,
 }
 
-impl Lines {
-    fn open<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
+impl Writer {
+    /// What stands between two brackets.
+    fn level(&mut self, [open, close]: [char; 2], elements: impl FnOnce(&mut Self)) {
+        self.text.push(open);
         self.depth += 1;
         self.has_element = false;
-        out.write_all(bracket)
-    }
-
-    fn close<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
+        elements(self);
         let is_laid_out = self.depth <= LAID_OUT && self.has_element;
-        self.depth = self.depth.saturating_sub(1);
+        self.depth -= 1;
         self.has_element = true;
         if is_laid_out {
-            self.line(out)?;
+            self.line();
         }
-        out.write_all(bracket)
+        self.text.push(close);
     }
 
-    fn element<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.has_element = true;
-        if !first {
-            out.write_all(b",")?;
+    /// Begins an element of a level.
+    fn element(&mut self) {
+        if std::mem::replace(&mut self.has_element, true) {
+            self.text.push(',');
         }
-        if self.depth <= LAID_OUT { self.line(out) } else { Ok(()) }
+        if self.depth <= LAID_OUT {
+            self.line();
+        }
     }
 
-    fn line<W: ?Sized + Write>(&self, out: &mut W) -> io::Result<()> {
-        out.write_all(b"\n")?;
-        (0..self.depth).try_for_each(|_| out.write_all(b"  "))
+    /// An element of an object.
+    fn field(&mut self, key: &str, value: &impl Json) {
+        self.element();
+        self.string(key);
+        self.text.push_str(if self.depth <= LAID_OUT { ": " } else { ":" });
+        value.write(self);
+    }
+
+    fn list<T: Json>(&mut self, values: impl IntoIterator<Item = T>) {
+        self.level(['[', ']'], |out| {
+            for value in values {
+                out.element();
+                value.write(out);
+            }
+        });
+    }
+
+    fn string(&mut self, text: &str) {
+        self.text.push('"');
+        for sign in text.chars() {
+            match sign {
+                '"' | '\\' => self.text.extend(['\\', sign]),
+                '\n' => self.text.push_str("\\n"),
+                '\t' => self.text.push_str("\\t"),
+                '\0'..=' ' if sign != ' ' => _ = write!(self.text, "\\u{:04x}", u32::from(sign)),
+                _ => self.text.push(sign),
+            }
+        }
+        self.text.push('"');
+    }
+
+    fn line(&mut self) {
+        self.text.push('\n');
+        (0..self.depth).for_each(|_| self.text.push_str("  "));
     }
 }
 
-impl Formatter for Lines {
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.open(out, b"[")
-    }
+/// What has a form in JSON.
+trait Json {
+    fn write(&self, out: &mut Writer);
+}
 
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.close(out, b"]")
-    }
+/// What Rust writes as JSON has it.
+macro_rules! as_displayed {
+    ($($type:ty)*) => {
+        $(impl Json for $type {
+            fn write(&self, out: &mut Writer) {
+                _ = write!(out.text, "{self}");
+            }
+        })*
+    };
+}
+as_displayed! { bool u32 u64 }
 
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.element(out, first)
+impl Json for f64 {
+    fn write(&self, out: &mut Writer) {
+        if self.is_finite() {
+            _ = write!(out.text, "{self:?}");
+        } else {
+            out.text.push_str("null");
+        }
     }
+}
 
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.open(out, b"{")
+impl Json for String {
+    fn write(&self, out: &mut Writer) {
+        out.string(self);
     }
+}
 
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.close(out, b"}")
+impl<T: Json> Json for Option<T> {
+    fn write(&self, out: &mut Writer) {
+        match self {
+            Some(value) => value.write(out),
+            None => out.text.push_str("null"),
+        }
     }
+}
 
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.element(out, first)
+impl<T: Json + ?Sized> Json for &T {
+    fn write(&self, out: &mut Writer) {
+        (*self).write(out);
     }
+}
 
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(if self.depth <= LAID_OUT { b": " } else { b":" })
+impl<T: Json> Json for Vec<T> {
+    fn write(&self, out: &mut Writer) {
+        out.list(self);
+    }
+}
+
+impl Json for (u64, u64, u64) {
+    fn write(&self, out: &mut Writer) {
+        out.list([self.0, self.1, self.2]);
+    }
+}
+
+/// Fields under their own names, or under others.
+macro_rules! objects {
+    ($($type:ty { $($field:ident $(as $key:literal)? $(by $form:ident)?),* })*) => {
+        $(impl Json for $type {
+            fn write(&self, out: &mut Writer) {
+                out.level(['{', '}'], |out| {
+                    $(out.field([$($key,)? stringify!($field)][0], &$($form)?(&self.$field));)*
+                });
+            }
+        })*
+    };
+}
+objects! {
+    Snapshot { schema, program, pid, threads, wall_ns, events, marks, notes }
+    Event { name, unit, read, reason }
+    Mark {
+        name, path, file, line, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
+    }
+    Values {
+        measured, scaled, unmeasured, sum, total, missing_outermost, extrapolated, self_sum as "self", min, max, mean, p50, p90, p99, p999, probe,
+        buckets
+    }
+    Probe { own, whole, noise }
+}
+
+/// An object, with the events' names as keys.
+struct ByEvent<'a>(&'a [Values]);
+
+impl Json for ByEvent<'_> {
+    fn write(&self, out: &mut Writer) {
+        out.level(['{', '}'], |out| {
+            for values in self.0 {
+                out.field(&values.event, values);
+            }
+        });
+    }
+}
+
+impl Json for Unit {
+    fn write(&self, out: &mut Writer) {
+        out.string(match self {
+            Self::Count => "count",
+            Self::Ns => "ns",
+        });
+    }
+}
+
+impl Json for Read {
+    fn write(&self, out: &mut Writer) {
+        out.string(match self {
+            Self::User => "user",
+            Self::Syscall => "syscall",
+            Self::Ticks => "ticks",
+            Self::None => "none",
+        });
     }
 }
 

@@ -1,0 +1,45 @@
+"""What must hold in the report of a marked crate, whatever the crate."""
+
+TRUSTED = "the kernel does not trust this machine's tick counter"
+
+
+def check(report, prefix, expected):
+    """Checks the report of a process that ended, and gives the crate's marks. `expected` are its marks, as (file, line, name)."""
+    marks = [mark for mark in report["marks"] if mark["file"].startswith(prefix)]
+    listed = sorted((mark["file"].removeprefix(prefix), mark["line"], mark["name"]) for mark in marks)
+    expected = sorted(expected)
+    assert listed == expected, f"not listed: {less(expected, listed)}, not expected: {less(listed, expected)}"
+    notes = [note for note in report["notes"] if not note.startswith(TRUSTED)]
+    assert not notes, notes
+    for mark in report["marks"]:
+        check_mark(mark)
+    return marks
+
+
+def check_mark(mark):
+    assert mark["in_flight"] == mark["interrupted"] == mark["skipped"] == mark["cancelled"] == 0, mark
+    assert (mark["calls"] > 0) == bool(mark["values"]), mark
+    for values in mark["values"].values():
+        assert values["measured"] + values["unmeasured"] + mark["unwound"] == mark["calls"], mark
+        assert sum(calls for _, _, calls in values["buckets"]) == values["measured"], mark
+        assert values["total"] <= values["sum"] and values["self"] <= values["sum"], mark
+        if values["measured"]:
+            quantiles = [values[name] for name in ("min", "p50", "p90", "p99", "p999", "max")]
+            # Each is rounded to a nanosecond but the mean.
+            is_between = values["min"] - 1 <= values["mean"] <= values["max"] + 1
+            assert quantiles == sorted(quantiles) and is_between, mark
+
+
+def times(report, root):
+    """The self times of all marks, and the total of the one that all other calls are in."""
+    [total] = [mark["values"]["time"]["total"] for mark in report["marks"] if mark["name"] == root]
+    return sum(mark["values"]["time"]["self"] for mark in report["marks"] if mark["values"]), total
+
+
+def noise(report):
+    """By how much the marks' own cost may be wrong, over all calls."""
+    return sum(mark["calls"] * mark["values"]["time"]["probe"]["noise"] for mark in report["marks"] if mark["values"])
+
+
+def less(one, other):
+    return [entry for entry in one if entry not in other][:5]
