@@ -9,6 +9,8 @@ const CRATES: &[(&str, &str, &str, &str)] = &[
     ("of_2018", "2018", "lib", "perfmark = { workspace = true }"),
     ("of_2021", "2021", "lib", "perfmark = { workspace = true }"),
     ("of_2024", "2024", "lib", "perfmark = { workspace = true }"),
+    ("async_of_2018", "2018", "async_forms", "perfmark = { workspace = true }"),
+    ("async_of_2021", "2021", "async_forms", "perfmark = { workspace = true }"),
     ("without_prelude", "2018", "without_prelude", "perfmark = { workspace = true }"),
     ("without_prelude_of_2024", "2024", "without_prelude", "perfmark = { workspace = true }"),
     ("renamed", "2024", "renamed", "counters = { workspace = true }"),

@@ -233,24 +233,29 @@ fn a_task_aborted_before_its_first_poll_is_no_call() {
     assert_counts("aborted_at_once", 0, 0, 0);
 }
 
-#[perfmark(time)]
-fn nested(depth: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
+#[perfmark(page_faults)]
+fn nested(depth: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
+        Memory::new(10).touch();
         yield_now().await;
-        let work: u64 = (0..1_000).map(std::hint::black_box).sum();
-        if depth == 0 { work } else { work + nested(depth - 1).await }
+        if depth > 0 {
+            nested(depth - 1).await;
+        }
     })
 }
 
 #[test]
 fn promise_3_async_recursion_counts_once_in_totals() {
-    let runtime = workers();
-    let sum = runtime.block_on(async { tokio::spawn(nested(9)).await.expect("ends") });
-    assert_eq!(sum, 10 * 499_500);
+    workers().block_on(async { tokio::spawn(nested(9)).await.expect("ends") });
     // The outermost is polled for each suspension inside it, and once more.
     assert_counts("nested", 10, 0, (2..=11).sum());
-    let Some(mark) = figures("nested") else { return };
-    let values = &mark.values[0];
+    let Some(values) = figures("nested").map(|mark| mark.values[0].clone()) else { return };
+    if values.event != "page-faults" {
+        println!("page faults are not looked at: they are not counted here");
+        return;
+    }
     assert_eq!(Some(values.total), values.max, "the outermost call holds the others");
-    assert!(values.sum > values.total);
+    // More are of stacks that grow and code that is met first.
+    assert!((100..200).contains(&values.total), "{values:?}");
+    assert!(values.sum >= (1..=10).map(|calls| 10 * calls).sum(), "{values:?}");
 }
