@@ -95,7 +95,7 @@ mod called {
     }
 }
 
-/// Calls made of polls: of one, which is ready, or of two.
+/// Calls made of polls: of one, which is ready, or of two. Each is awaited by another, as it is in those who see what it costs.
 mod polled {
     use super::{Context, HIDDEN, Kinds, Mark, Pin, Poll, Polled, Waker, black_box, mem, pin, poll_fn};
 
@@ -104,14 +104,14 @@ mod polled {
     static SKIPPED: Mark = Mark::hidden(HIDDEN).polled();
 
     pub(super) const KINDS: Kinds = Kinds {
-        unmarked: || poll(unmarked()),
-        marked: || poll(marked()),
-        skip: || poll(Polled::new(|| &SKIPPED, unmarked())),
-        unmarked_caller: || poll(async { marked().await }),
-        marked_caller: || poll(Polled::new(|| &CALLER, async { marked().await })),
-        around_unmarked: || poll(Polled::new(|| &CALLER, async { unmarked().await })),
-        unmarked_twice: || poll(twice()),
-        marked_twice: || poll(Polled::new(|| &EMPTY, twice())),
+        unmarked: || poll(async { unmarked().await }),
+        marked: || poll(async { marked().await }),
+        skip: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
+        unmarked_caller: || poll(async { calls().await }),
+        marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
+        around_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
+        unmarked_twice: || poll(async { twice().await }),
+        marked_twice: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
         empty: &EMPTY,
         caller: &CALLER,
         skipped: &SKIPPED,
@@ -124,6 +124,14 @@ mod polled {
 
     fn marked() -> impl Future<Output = ()> {
         Polled::new(|| &EMPTY, unmarked())
+    }
+
+    async fn calls() {
+        marked().await;
+    }
+
+    async fn around() {
+        unmarked().await;
     }
 
     /// Ready at its second poll.
