@@ -5,6 +5,7 @@
 
 #[path = "async_signatures/forms.rs"]
 mod forms;
+mod executor;
 
 use std::cell::Cell;
 use std::future::ready;
@@ -12,19 +13,9 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 
+use executor::{once, run};
 use forms::{Load, Point, Store, Table};
-
-/// Polls it until it is ready.
-fn run<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-    }
-}
 
 #[test]
 fn lifetimes_are_those_of_the_plain_function() {
@@ -85,7 +76,7 @@ fn results_are_inferred_and_coerced_as_they_were() {
     assert_eq!((run(forms::option(&["abc"])), run(forms::option(&[]))), (Some(3), None));
     assert_eq!(run(forms::never_fails(1)), Ok(1));
     assert!(catch_unwind(AssertUnwindSafe(|| run(forms::never(true)))).is_err());
-    assert!(pin!(forms::never(false)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(once(pin!(forms::never(false))).is_pending());
 }
 
 #[test]

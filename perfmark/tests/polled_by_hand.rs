@@ -1,35 +1,17 @@
 //! Futures of marked functions as no runtime treats them: moved between threads, polled after their end, left, forgotten.
 
-use std::future::{pending, poll_fn};
+mod executor;
+
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::process::Command;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use executor::{once, run, yield_now};
 use perfmark::{Mark, perfmark, region, snapshot};
 
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-fn once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// Polls it until it is ready.
-fn run<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = once(future.as_mut()) {
-            return value;
-        }
-    }
-}
-
-/// Ready at its second poll.
-fn yield_now() -> impl Future<Output = ()> {
-    let mut is_ready = false;
-    poll_fn(move |_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
-}
 
 async fn yields(times: u64) {
     for _ in 0..times {

@@ -2,12 +2,11 @@
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
+mod executor;
 
-use std::future::poll_fn;
 use std::hint::black_box;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
 
+use executor::{run, yield_now};
 use perfmark::{Values, perfmark, snapshot};
 use perfmark_rdpmc::known_loop;
 
@@ -32,22 +31,6 @@ fn values(name: &str, event: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     let values = mark.map(|mark| mark.values).unwrap_or_default();
     values.into_iter().find(|values| values.event == event).unwrap_or_else(|| panic!("{name}: not recorded"))
-}
-
-/// Polls it until it is ready.
-fn run<F: Future>(future: F) -> F::Output {
-    let mut future: Pin<&mut dyn Future<Output = F::Output>> = pin!(future);
-    loop {
-        if let Poll::Ready(value) = black_box(&mut future).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
-    }
-}
-
-/// Ready at its second poll.
-fn yield_now() -> impl Future<Output = ()> {
-    let mut is_ready = false;
-    poll_fn(move |_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
 }
 
 macro_rules! twins {

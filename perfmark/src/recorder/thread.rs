@@ -147,6 +147,21 @@ pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
 /// marked, so that here nothing has to be kept over the search for the thread's state.
 #[inline(never)]
 pub(crate) fn enter(place: u32) -> Call {
+    // SAFETY: it is taken.
+    taken(place, |recorder, plan, begin| unsafe { begin(recorder, plan) })
+}
+
+/// The same for a poll, which is a part of a call.
+#[inline(never)]
+pub(super) fn enter_poll(place: u32, poll: Poll) -> Call {
+    // SAFETY: it is taken.
+    taken(place, |recorder, plan, begin| unsafe { polls::begin(recorder, plan, begin, poll) })
+}
+
+/// Takes this thread's recorder for a mark with that place, whose plan it has.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "it is all that its two callers do")]
+fn taken(place: u32, then: impl FnOnce(*mut Recorder, *const Plan, Begin) -> Call) -> Call {
     THREAD.with(|thread| {
         let recorder = thread.recorder.get();
         // SAFETY: this thread's recorder; a place within the table; a plan of this thread's.
@@ -159,27 +174,7 @@ pub(crate) fn enter(place: u32) -> Call {
                 _ = put_back(recorder, NO_FRAME);
                 return Call::NONE;
             };
-            begin(recorder, plan)
-        }
-    })
-}
-
-/// The same for a poll, which is a part of a call.
-#[inline(never)]
-pub(super) fn enter_poll(place: u32, poll: Poll) -> Call {
-    THREAD.with(|thread| {
-        let recorder = thread.recorder.get();
-        // SAFETY: as in `enter`.
-        unsafe {
-            if !take(recorder) {
-                return Call::NONE;
-            }
-            let Place { plan, begin } = *(&raw const (*recorder).places).cast::<Place>().add(place as usize);
-            let Some(begin) = begin else {
-                _ = put_back(recorder, NO_FRAME);
-                return Call::NONE;
-            };
-            polls::begin(recorder, plan, begin, poll)
+            then(recorder, plan, begin)
         }
     })
 }
