@@ -1,6 +1,6 @@
 //! Puts the mark's statement at the head of the function's body, or around its future.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt as _;
 
@@ -106,42 +106,64 @@ pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
 fn without_mark(statements: &[TokenTree]) -> TokenStream {
     let (mut plain, mut rest, mut before) = (TokenStream::new(), statements, None);
     while let Some((first, behind)) = rest.split_first() {
-        let is_path = |token: &&TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
-        let path: Vec<&TokenTree> = rest.iter().take_while(is_path).collect();
-        let called = match &path[..] {
-            [.., TokenTree::Ident(private), _, _, TokenTree::Ident(called)] if private == "private" => {
-                called.to_string()
-            }
-            _ => String::new(),
-        };
-        match (&*called, &rest[path.len()..]) {
-            ("mark", [bang, TokenTree::Group(_), behind @ ..]) if is(Some(bang), '!') => rest = behind,
-            ("polled", [bang, TokenTree::Group(marked), behind @ ..]) if is(Some(bang), '!') => {
-                let future: Vec<TokenTree> = marked.stream().into_iter().skip(1).collect();
-                match (future.last(), behind) {
-                    (Some(TokenTree::Group(block)), [_, TokenTree::Ident(word)]) if word == "await" => {
-                        plain.extend(block.stream());
-                        rest = &[];
-                    }
-                    _ => {
-                        plain.extend(future);
-                        rest = behind;
-                    }
+        if let Some((future, behind)) = put_around(rest) {
+            let future: Vec<TokenTree> = future.into_iter().collect();
+            match (future.last(), behind) {
+                (Some(TokenTree::Group(block)), [_, await_]) if is_word(Some(await_), &["await"]) => {
+                    plain.extend(block.stream());
+                    return plain;
                 }
+                _ => plain.extend(future),
             }
-            _ => {
-                let in_pin = is_word(before, &["pin"]);
-                plain.extend([match first {
-                    TokenTree::Group(group) if in_pin => {
-                        let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                        TokenTree::Group(refilled(group, without_mark(&inside)))
-                    }
-                    first => first.clone(),
-                }]);
-                before = Some(first);
-                rest = behind;
-            }
+            rest = behind;
+            continue;
         }
+        plain.extend([match first {
+            TokenTree::Group(group) if is_word(before, &["pin"]) => {
+                let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                TokenTree::Group(refilled(group, without_mark(&inside)))
+            }
+            first => first.clone(),
+        }]);
+        (before, rest) = (Some(first), behind);
     }
     plain
+}
+
+/// What our macro at the beginning of these tokens has been put around, which is nothing for a statement's, and what comes behind it.
+fn put_around(tokens: &[TokenTree]) -> Option<(TokenStream, &[TokenTree])> {
+    let mut at = 0;
+    // `::a::b`
+    loop {
+        if is(tokens.get(at), ':') && is(tokens.get(at + 1), ':') {
+            at += 2;
+        } else if at > 0 {
+            break;
+        }
+        if !matches!(tokens.get(at)?, TokenTree::Ident(_)) {
+            return None;
+        }
+        at += 1;
+    }
+    let [.., private, _, _, called] = &tokens[..at] else { return None };
+    let [bang, TokenTree::Group(group), behind @ ..] = &tokens[at..] else { return None };
+    if !is_word(Some(private), &["private"]) || !is(Some(bang), '!') {
+        return None;
+    }
+    let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+    match &inside[..] {
+        [TokenTree::Group(mark), future @ ..]
+            if is_word(Some(called), &["polled"]) && is_mark(&mark.stream().into_iter().collect::<Vec<_>>()) =>
+        {
+            Some((future.iter().cloned().collect(), behind))
+        }
+        mark if is_word(Some(called), &["mark"]) && is_mark(mark) => Some((TokenStream::new(), behind)),
+        _ => None,
+    }
+}
+
+/// Whether it is a mark as [`mark`] writes it: so much of it that nobody else has.
+fn is_mark(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [TokenTree::Literal(_), TokenTree::Group(events), TokenTree::Literal(_), is_fenced, ..]
+        if events.delimiter() == Delimiter::Bracket && is_word(Some(is_fenced), &["true", "false"]))
 }

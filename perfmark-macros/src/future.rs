@@ -9,7 +9,7 @@ use quote::{quote, quote_spanned};
 use crate::expand::split;
 use crate::function::Function;
 use crate::signature::{Signature, move_in};
-use crate::tokens::{is, is_word, refilled};
+use crate::tokens::{is, is_group, is_word, refilled};
 
 /// Whether the function returns the future that its last expression makes.
 pub(crate) fn returns_one(function: &Function) -> bool {
@@ -113,26 +113,39 @@ struct Tail<'a> {
     pin: Option<(usize, &'a Group)>,
 }
 
-/// Finds `async move { … }` or `Box::pin(async move { … })` at the end, perhaps with calls of methods behind it.
+/// Methods of futures that give futures.
+const METHODS: [&str; 4] = ["boxed", "boxed_local", "instrument", "in_current_span"];
+
+/// Finds `async move { … }` or `Box::pin(async move { … })` at the end, perhaps with calls of such methods behind it.
 fn tail(tokens: &[TokenTree]) -> Option<Tail<'_>> {
     let mut end = tokens.len();
-    // `.boxed()`
-    while let [.., dot, TokenTree::Ident(_), TokenTree::Group(arguments)] = &tokens[..end] {
-        if !is(Some(dot), '.') || arguments.delimiter() != Delimiter::Parenthesis {
+    while let [.., dot, method, arguments] = &tokens[..end] {
+        let is_call = is(Some(dot), '.') && is_group(Some(arguments), Delimiter::Parenthesis);
+        if !is_call || !is_word(Some(method), &METHODS) {
             break;
         }
         end -= 3;
     }
     let tokens = &tokens[..end];
-    if let Some(future) = async_block(tokens) {
-        return Some(Tail { future: future..end, pin: None });
+    if let Some(begin) = async_block(tokens) {
+        return begins_at(tokens, begin).then_some(Tail { future: begin..end, pin: None });
     }
     let [path @ .., TokenTree::Group(group)] = tokens else { return None };
+    let [.., name, one, two, pin] = path else { return None };
+    let ends_in_pin =
+        is_word(Some(name), &["Box"]) && is(Some(one), ':') && is(Some(two), ':') && is_word(Some(pin), &["pin"]);
+    let is_path =
+        |token: &&TokenTree| matches!(token, TokenTree::Ident(word) if word != "return") || is(Some(token), ':');
+    let begin = path.len() - path.iter().rev().take_while(is_path).count();
     let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-    let ends_in_pin = matches!(path, [.., TokenTree::Ident(name), one, two, TokenTree::Ident(pin)]
-        if name == "Box" && is(Some(one), ':') && is(Some(two), ':') && pin == "pin");
     let is_one = group.delimiter() == Delimiter::Parenthesis && async_block(&inside) == Some(0);
-    (ends_in_pin && is_one).then(|| Tail { future: 0..0, pin: Some((end - 1, group)) })
+    (ends_in_pin && is_one && begins_at(tokens, begin)).then(|| Tail { future: 0..0, pin: Some((end - 1, group)) })
+}
+
+/// Whether an expression of the body's own begins there, not a closure's or another one's part.
+fn begins_at(tokens: &[TokenTree], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|at| tokens.get(at));
+    before.is_none() || is(before, ';') || is_group(before, Delimiter::Brace) || is_word(before, &["return"])
 }
 
 /// Where the async block begins with which the tokens end.

@@ -87,9 +87,9 @@ impl Signature {
         let is_must_use = self.attributes.iter().any(|name| name == "must_use");
         let words = self.result.clone().into_iter().flatten().map(|token| token.to_string());
         let returns_future =
-            words.into_iter().any(|word| word.ends_with("Future") || word == "JoinHandle" || word == "Pin");
+            |word: String| word.ends_with("Future") || ["JoinHandle", "Pin", "Ready"].contains(&&*word);
         let must_use = is_must_use.then(|| quote!(#[allow(clippy::double_must_use)]));
-        let yields = returns_future.then(|| quote!(#[allow(clippy::async_yields_async)]));
+        let yields = words.into_iter().any(returns_future).then(|| quote!(#[allow(clippy::async_yields_async)]));
         quote!(#must_use #yields)
     }
 
@@ -151,7 +151,7 @@ fn without_impl(tokens: TokenStream) -> TokenStream {
         if let Some(begin) = hidden {
             let is_end = match &token {
                 TokenTree::Punct(punct) => {
-                    depth.angles == begin && matches!(punct.as_char(), ',' | '>') && !depth.after_minus
+                    depth.angles == begin && matches!(punct.as_char(), ',' | ';' | '>') && !depth.after_minus
                 }
                 _ => false,
             };
@@ -168,7 +168,10 @@ fn without_impl(tokens: TokenStream) -> TokenStream {
                 without.extend(quote!(_));
             }
             TokenTree::Group(group) => {
-                refilled(&group, without_impl(group.stream())).to_tokens(&mut without);
+                let inside = without_impl(group.stream());
+                let is_hidden = group.delimiter() == Delimiter::Parenthesis && inside.to_string() == "_";
+                // Its parentheses were for the bounds.
+                without.extend(if is_hidden { inside } else { refilled(&group, inside).into_token_stream() });
             }
             token => token.to_tokens(&mut without),
         }
@@ -199,14 +202,14 @@ pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
                 statements.extend(quote_spanned!(argument.place()=> #attributes let #pattern = #name;));
             }
             Kind::Unused => {
-                let name = format_ident!("__arg{n}");
+                let name = format_ident!("__arg{n}", span = Span::mixed_site());
                 outer.extend(quote!(#outer_attributes #name #of_type,));
                 statements.extend(quote!(#attributes let #name = #name;));
                 // Not `let _name = …`, which lints find to be of no use.
                 statements.extend(quote_spanned!(argument.place()=> #attributes let (#pattern,) = (#name,);));
             }
             Kind::Pattern => {
-                let name = format_ident!("__arg{n}");
+                let name = format_ident!("__arg{n}", span = Span::mixed_site());
                 outer.extend(quote!(#outer_attributes #name #of_type,));
                 statements.extend(quote!(#attributes let #name = #name;));
                 statements.extend(quote_spanned!(argument.place()=> #attributes let #pattern = #name;));

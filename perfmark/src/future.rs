@@ -44,7 +44,7 @@ impl<M: Fn() -> &'static Mark, F: Future> Future for Polled<M, F> {
 impl<M: Fn() -> &'static Mark, F> Drop for Polled<M, F> {
     #[inline]
     fn drop(&mut self) {
-        cancel((self.mark)(), &mut self.polls);
+        cancel(&self.mark, &mut self.polls);
     }
 }
 

@@ -199,9 +199,11 @@ pub use perfmark_macros::defaults;
 /// assert_eq!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(3));
 /// ```
 ///
-/// The arguments are dropped in the last poll, and so are in the call. A function that makes its future in another way is measured as what it is: one
-/// that returns at once. A closure that an async function returns as `impl Fn(&str)` needs the types of its arguments, and `#[must_use]` is of the
-/// future, no longer of what it gives.
+/// The arguments are dropped in the last poll, and so are in the call. What a function does before it makes its future, in a body that ends in an async
+/// block, is not. `.boxed()`, `.boxed_local()`, `.instrument(…)` and `.in_current_span()` may follow that; a function that makes its future in another
+/// way is measured as what it is: one that returns at once. A closure that an async function returns as `impl Fn…` needs the types of its arguments,
+/// with `#[must_use]` the future must be used, and what it gives may be dropped; and a future type of your own as a result draws
+/// `clippy::async_yields_async`.
 ///
 /// Where another macro's attribute follows (`#[perfmark] #[tokio::main]`) the function stays as it is, around an async block with its body: its
 /// arguments are dropped in the order in which the body mentions them, and are in the future twice if they live across an `.await`. Where such an
@@ -290,7 +292,8 @@ pub use perfmark_macros::perfmark;
 /// assert_eq!(twice(21), 42);
 /// ```
 ///
-/// Any other region lies on one thread: the guard is not `Send`, and an `.await` in the block is refused.
+/// Any other region lies on one thread: the guard is not `Send`, and an `.await` in the block is refused, as far as it is seen: one that a macro in the
+/// block makes is not, and what runs meanwhile on the thread is then in the region.
 ///
 /// ```compile_fail
 /// async fn later() {

@@ -240,7 +240,7 @@ pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = inventory::iter::<Registered>.into_iter().map(|registered| registered.0).collect();
     let collected: HashSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
     // Those of a generic function stand for it.
-    all.retain(|mark| mark.by_types().next().is_none());
+    all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));
     all.extend(called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
 }

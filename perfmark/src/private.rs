@@ -102,18 +102,18 @@ macro_rules! __perfmark_guard {
 macro_rules! __perfmark_polled {
     ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal } $future:expr) => {
         match $future {
-            future => {
+            __perfmark_future => {
                 $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
-                $crate::private::Polled::new(|| &MARK, future)
+                $crate::private::Polled::new(|| &MARK, __perfmark_future)
             }
         }
     };
     ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic } $future:expr) => {
         match $future {
-            future => {
+            __perfmark_future => {
                 $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
-                let mark = || $crate::private::of_types(&MARK, $crate::private::name_of(&|| ()));
-                $crate::private::Polled::new(mark, future)
+                let __perfmark_of = || $crate::private::of_types(&MARK, $crate::private::name_of(&|| ()));
+                $crate::private::Polled::new(__perfmark_of, __perfmark_future)
             }
         }
     };
@@ -167,7 +167,9 @@ macro_rules! __perfmark_defaults {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
-    ($($mark:tt)*) => {};
+    ($($mark:tt)*) => {
+        _ = $crate::private::nothing();
+    };
 }
 
 /// What stands for a guard in a build that does not record.
@@ -176,7 +178,7 @@ macro_rules! __perfmark_mark {
 #[macro_export]
 macro_rules! __perfmark_guard {
     ($($mark:tt)*) => {
-        $crate::private::Nothing
+        $crate::private::nothing()
     };
 }
 
@@ -193,13 +195,23 @@ macro_rules! __perfmark_polled {
     };
 }
 
-/// What stands for a guard where nothing is recorded. It is dropped as a guard is, so that the user's code is the same in the eyes of lints.
+/// What stands for a guard where nothing is recorded. It is made and dropped as a guard is, and stays on its thread, so that what compiles here
+/// compiles where something is recorded.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[derive(Debug)]
-pub struct Nothing;
+pub struct Nothing(std::marker::PhantomData<*mut ()>);
 
 #[cfg(any(not(feature = "record"), perfmark_off))]
 impl Drop for Nothing {
     #[inline(always)]
     fn drop(&mut self) {}
+}
+
+/// No constant.
+#[cfg(any(not(feature = "record"), perfmark_off))]
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "so that it is gone in every build")]
+#[must_use]
+pub fn nothing() -> Nothing {
+    Nothing(std::marker::PhantomData)
 }

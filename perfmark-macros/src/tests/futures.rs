@@ -88,14 +88,25 @@ fn a_future_at_the_end_is_the_call() {
             quote!(let c = 1; Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async move { b } })),
         ),
         (
-            quote!(if a { return c; } return ::std::boxed::Box::pin(async {}).d()),
-            quote!(if a { return c; } return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async {} }).d()),
+            quote!(if a { return c; } return ::std::boxed::Box::pin(async {}).boxed()),
+            quote!(if a { return c; } return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async {} }).boxed()),
         ),
         (
-            quote!(async move {}.boxed().e(1)),
-            quote!(::perfmark::private::polled! { { "f" [] 0u32 false } async move {} }.boxed().e(1)),
+            quote!(async move {}.boxed().instrument(e)),
+            quote!(::perfmark::private::polled! { { "f" [] 0u32 false } async move {} }.boxed().instrument(e)),
         ),
         // Not its own.
+        (quote!(|x| async { x }), quote!(::perfmark::private::mark! { "f" [] 0u32 false } | x | async { x })),
+        (
+            quote!(|x| Box::pin(async { x })),
+            quote!(::perfmark::private::mark! { "f" [] 0u32 false } | x | Box::pin(async { x })),
+        ),
+        (quote!(async {}.wait()), quote!(::perfmark::private::mark! { "f" [] 0u32 false } async {}.wait())),
+        // Not ours.
+        (
+            quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
+            quote!(::perfmark::private::mark! { "f" [] 0u32 false } crate::private::mark!(1, 2); private::polled! { 3 }),
+        ),
         (quote!(spawn(async {})), quote!(::perfmark::private::mark! { "f" [] 0u32 false } spawn(async {}))),
         (quote!(async {};), quote!(::perfmark::private::mark! { "f" [] 0u32 false } async {};)),
     ] {

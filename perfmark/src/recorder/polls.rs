@@ -26,7 +26,7 @@ pub(crate) enum Polls {
     #[default]
     None,
     /// `every` leaves the call out.
-    Skipped,
+    Skipped(Begun),
     /// What they cost, in calls of few events.
     Few(Begun, [Account; FEW]),
     Many(Begun, Boxed),
@@ -84,7 +84,7 @@ pub(crate) fn begin_poll(mark: &'static Mark, polls: &mut Polls) -> Call {
     let poll = match polls {
         Polls::None => Poll::First,
         Polls::Few(..) | Polls::Many(..) => Poll::Later,
-        Polls::Skipped => Poll::Skipped,
+        Polls::Skipped(_) => Poll::Skipped,
         Polls::Over => return Call::NONE,
     };
     let place = mark.place();
@@ -116,16 +116,14 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan, begin: Be
         Poll::Later => false,
         Poll::Skipped => true,
     };
-    add(&plan_.cells.polls, 1);
+    add(&plan_.cells.begun, u64::from(poll == Poll::First));
     if is_skipped {
-        add(&plan_.cells.skipped, u64::from(poll == Poll::First));
         // SAFETY: the caller's word.
         return unsafe {
             options::skip::<SLOTS, 0>(plan_, sums);
             put_back(recorder, SKIPPED)
         };
     }
-    add(&plan_.cells.begun, u64::from(poll == Poll::First));
     // SAFETY: the caller's word.
     unsafe { begin(recorder, plan) }
 }
@@ -142,11 +140,8 @@ pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outc
     unsafe {
         match innermost(call) {
             Some(frame) => end(call.recorder, frame, polls, outcome),
-            None if call.token == SKIPPED => {
-                *polls = if outcome == Outcome::Pending { Polls::Skipped } else { Polls::Over }
-            }
-            // Deeper than the stack, or lost by a jump.
-            None => end_unmeasured(call.recorder, mark, polls, outcome),
+            // Left out, deeper than the stack, or lost by a jump.
+            None => end_unmeasured(call, mark, polls, outcome),
         }
         put_back(call.recorder, NO_FRAME);
     }
@@ -228,7 +223,7 @@ fn add_poll<const PAID: usize>(
     let plan = unsafe { &*header.plan };
     let cells = &plan.cells;
     let begun = match polls {
-        Polls::Few(begun, _) | Polls::Many(begun, _) if begun.generation != recorder.generation => {
+        _ if polls.begun().is_some_and(|begun| begun.generation != recorder.generation) => {
             // It began in the process that this one was forked from.
             return polls.set(Polls::Over);
         }
@@ -242,6 +237,7 @@ fn add_poll<const PAID: usize>(
         }
         _ => Begun { generation: recorder.generation, is_nested: header.before != 0 },
     };
+    add(&cells.polls, 1);
     match outcome {
         Outcome::Pending => {
             recorder.sums.pay::<PAID>(&plan.set().costs.suspend);
@@ -272,6 +268,15 @@ fn add_accounts(parts: &mut [Option<Part>], accounts: &[Account], cells: &MarkCe
 }
 
 impl Polls {
+    /// What is known of a call that began and has not ended.
+    #[inline]
+    fn begun(&self) -> Option<Begun> {
+        match self {
+            Self::None | Self::Over => None,
+            Self::Skipped(begun) | Self::Few(begun, _) | Self::Many(begun, _) => Some(*begun),
+        }
+    }
+
     /// Keeps what was counted so far for the next poll.
     fn keep(&mut self, begun: Begun, parts: &[Option<Part>], cells: &MarkCells) {
         let account = |(part, event): (&Option<Part>, Option<u8>)| Account::new(event?, (*part)?);
@@ -293,7 +298,7 @@ impl Polls {
     /// The call ends on this thread.
     fn close(&mut self, cells: &MarkCells) {
         self.set(Self::Over);
-        // Behind the call itself, so that a reader sees a call that is neither begun nor ended never.
+        // Behind the call itself: a reader who finds it ended finds its figures.
         cells.ended.store(cells.ended.load(Relaxed) + 1, Release);
     }
 
@@ -311,28 +316,28 @@ fn free(polls: Polls) {
     own_work(|| drop(polls));
 }
 
-/// Ends a poll that has no frame: its call is unmeasured.
+/// Ends a poll that has no frame: its call is left out, or unmeasured.
 ///
 /// # Safety
 ///
 /// The recorder is this thread's, taken.
 #[cold]
 #[inline(never)]
-unsafe fn end_unmeasured(recorder: *mut Recorder, mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
+unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
     // SAFETY: the caller's word.
-    let Some(plan) = (unsafe { (*recorder).plan_of(mark) }) else {
-        return end_unrecorded(mark, polls, outcome);
-    };
-    let cells = &plan.cells;
-    // SAFETY: the caller's word.
-    let generation = unsafe { (*recorder).generation };
-    let begun = match polls {
-        Polls::Few(begun, _) | Polls::Many(begun, _) => *begun,
-        _ => Begun { generation, is_nested: cells.open.load(Relaxed) > 0 },
-    };
+    let (plan, generation) = unsafe { ((*call.recorder).plan_of(mark), (*call.recorder).generation) };
+    let Some(Plan { cells, .. }) = plan else { return end_unrecorded(mark, polls, outcome) };
+    let is_nested = cells.open.load(Relaxed) > 0;
+    let begun = polls.begun().unwrap_or(Begun { generation, is_nested });
+    if begun.generation != generation {
+        return polls.set(Polls::Over);
+    }
+    add(&cells.polls, 1);
+    let is_skipped = call.token == SKIPPED;
     match outcome {
-        _ if begun.generation != generation => return polls.set(Polls::Over),
+        Outcome::Pending if is_skipped => return polls.set(Polls::Skipped(begun)),
         Outcome::Pending => return polls.set(Polls::Few(begun, [Account::NOTHING; FEW])),
+        Outcome::Ready if is_skipped => add(&cells.skipped, 1),
         Outcome::Ready => cells.add_unmeasured(1, begun.is_nested),
         Outcome::Unwound => add(&cells.unwound, 1),
     }
@@ -343,24 +348,23 @@ unsafe fn end_unmeasured(recorder: *mut Recorder, mark: &'static Mark, polls: &m
 #[cold]
 #[inline(never)]
 fn end_unrecorded(mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
-    let (Polls::Few(begun, _) | Polls::Many(begun, _)) = polls else { return *polls = Polls::Over };
-    let begun = *begun;
-    if outcome == Outcome::Pending {
-        return polls.set(Polls::Few(begun, [Account::NOTHING; FEW]));
+    let Some(begun) = polls.begun() else { return *polls = Polls::Over };
+    match (outcome, &polls) {
+        (Outcome::Pending, Polls::Skipped(_)) => return,
+        (Outcome::Pending, _) => return polls.set(Polls::Few(begun, [Account::NOTHING; FEW])),
+        _ => polls.set(Polls::Over),
     }
-    polls.set(Polls::Over);
     if is_here(begun) {
         mark.unrecorded.fetch_add(1, Relaxed);
         mark.gone.fetch_add(1, Relaxed);
     }
 }
 
-/// A future that is dropped: its call ends here, if it had begun.
+/// A future that is dropped: its call of the mark ends here, if it had begun.
 #[inline]
-pub(crate) fn cancel(mark: &'static Mark, polls: &mut Polls) {
-    if let Polls::Few(begun, _) | Polls::Many(begun, _) = polls {
-        let begun = *begun;
-        cancel_begun(mark, begun);
+pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, polls: &mut Polls) {
+    if let Some(begun) = polls.begun() {
+        cancel_begun(mark(), begun);
         polls.set(Polls::Over);
     }
 }
