@@ -116,3 +116,14 @@ pub(crate) fn become_user(user: libc::uid_t) {
         called("setresuid", libc::setresuid(user, user, user)).expect("root may");
     }
 }
+
+/// How often this thread has given its CPU away, or lost it, as the kernel accounts for it: getrusage(2).
+pub(crate) fn switches() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: room for what the kernel writes.
+    let got = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    assert_eq!(got, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: written.
+    let usage = unsafe { usage.assume_init() };
+    u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).expect("a count")
+}
