@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Error;
 
-use crate::tokens::{is, refilled};
+use crate::tokens::{is, is_group, refilled};
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
@@ -73,12 +73,8 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
 /// Whether that is a whole item, which a `macro_rules` fragment wraps in an invisible group (`$item:item`).
 fn is_fragment(token: &TokenTree) -> bool {
     let TokenTree::Group(group) = token else { return false };
-    let is_end = |token: &TokenTree| match token {
-        TokenTree::Punct(punct) => punct.as_char() == ';',
-        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-        _ => false,
-    };
-    group.delimiter() == Delimiter::None && group.stream().into_iter().last().as_ref().is_some_and(is_end)
+    let last = group.stream().into_iter().last();
+    group.delimiter() == Delimiter::None && (is(last.as_ref(), ';') || is_group(last.as_ref(), Delimiter::Brace))
 }
 
 /// The attribute, standing where the item begins: that is the mark's line.
@@ -89,8 +85,7 @@ fn at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
 
 /// Whether the attribute goes on it: nobody wrote it there, and so nothing that it would refuse.
 fn is_marked(item: &[TokenTree]) -> bool {
-    let has_body = matches!(item.last(), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace);
-    has_body && !matches!(Kind::of(item), Kind::Other)
+    is_group(item.last(), Delimiter::Brace) && !matches!(Kind::of(item), Kind::Other)
 }
 
 /// Whether one of the attributes is `#[perfmark(…)]`, by its own name. What has one of another name gets a second, and then its own has the last

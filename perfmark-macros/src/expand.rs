@@ -42,8 +42,8 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     let function = Function::parse(item.clone())?;
     let mark = mark(&parsed, &function.name);
     let function = unmarked(function);
-    if function.is_async || future::returns_one(&function) {
-        return Ok(future::expand(function, &mark, &krate));
+    if let Some(marked) = future::expand(&function, &mark, &krate) {
+        return Ok(marked);
     }
     let Function { name, head, body, .. } = function;
     let (inner_attributes, rest) = split(body.stream());

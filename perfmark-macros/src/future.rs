@@ -3,29 +3,25 @@
 //! An async function is rewritten to one that returns `impl Future`, as the compiler does it: an async block within an async function would hold its
 //! arguments twice. Where another macro's attribute follows, or the type cannot be named, it stays async and awaits such a block.
 
+use std::ops::Range;
+
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
 
 use crate::expand::split;
 use crate::function::Function;
 use crate::signature::{Signature, move_in};
 use crate::tokens::{is, is_group, is_word, refilled};
 
-/// Whether the function returns the future that its last expression makes.
-pub(crate) fn returns_one(function: &Function) -> bool {
-    let tokens: Vec<TokenTree> = function.body.stream().into_iter().collect();
-    tail(&tokens).is_some()
-}
-
-/// The marked function. `mark` is the mark, as the recorder's macros take it.
-pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream) -> TokenStream {
+/// The marked function, if its call is a future. `mark` is the mark, as the recorder's macros take it.
+pub(crate) fn expand(function: &Function, mark: &TokenStream, krate: &TokenStream) -> Option<TokenStream> {
     let polled = |future: TokenStream| quote!(#krate::private::polled! { { #mark } #future });
     if !function.is_async {
         return in_tail(function, &polled);
     }
     let Function { head, body, .. } = function;
     let (inner_attributes, statements) = split(body.stream());
-    let Some(signature) = Signature::parse(head.clone()) else { return quote!(#head #body) };
+    let signature = Signature::parse(head.clone())?;
     let ends = Ends::of(signature.result.as_ref());
     // As an async block's type is told by what it returns first.
     let typed = signature.named_result().map(|result| ends.returning(&result, krate));
@@ -34,21 +30,19 @@ pub(crate) fn expand(function: Function, mark: &TokenStream, krate: &TokenStream
         if is_plain { move_in(&signature.arguments) } else { (signature.arguments.clone(), TokenStream::new()) };
     // An arm's temporaries are dropped at its end, before the arguments: in editions before 2024, those of a block's end are not. And the body's own
     // items are not seen by the arguments.
-    let inner = refilled(&body, quote!(#(#statements)*));
-    let block = refilled(&body, quote!(#move_in #typed match () { () => #inner }));
+    let inner = refilled(body, quote!(#(#statements)*));
+    let block = refilled(body, quote!(#move_in #typed match () { () => #inner }));
     // The future's own place, in messages of panics, is the body's.
     let future = polled(quote_spanned!(body.span()=> async move #block));
     if !is_plain {
-        let body = refilled(&body, quote!(#inner_attributes #future.await));
-        return quote!(#head #body);
+        let body = refilled(body, quote!(#inner_attributes #future.await));
+        return Some(quote!(#head #body));
     }
     let allow = signature.draws();
     let Signature { before, result, bounds, .. } = signature;
     let result = ends.future(&result.unwrap_or_else(|| quote!(())));
-    let body = refilled(&body, quote!(#inner_attributes #future));
-    quote! {
-        #allow #before #arguments -> #result #bounds #body
-    }
+    let body = refilled(body, quote!(#inner_attributes #future));
+    Some(quote!(#allow #before #arguments -> #result #bounds #body))
 }
 
 /// Where the result stands, so that there is said what is wrong with it.
@@ -84,33 +78,26 @@ impl Ends {
     }
 }
 
-/// The function with the future of its last expression marked.
-fn in_tail(function: Function, polled: &dyn Fn(TokenStream) -> TokenStream) -> TokenStream {
+/// The function with the future of its last expression marked, if it has one.
+fn in_tail(function: &Function, polled: &dyn Fn(TokenStream) -> TokenStream) -> Option<TokenStream> {
     let Function { head, body, .. } = function;
     let tokens: Vec<TokenTree> = body.stream().into_iter().collect();
-    let Some(Tail { future, pin }) = tail(&tokens) else { return quote!(#head #body) };
+    let Tail { at, pin } = tail(&tokens)?;
+    let (before, future, behind) = (&tokens[..at.start], &tokens[at.clone()], &tokens[at.end..]);
     let marked = match pin {
-        None => {
-            let (before, behind) = (&tokens[..future.start], &tokens[future.end..]);
-            let future = polled(tokens[future.clone()].iter().cloned().collect());
-            quote!(#(#before)* #future #(#behind)*)
-        }
-        Some((at, group)) => {
-            let (before, behind) = (&tokens[..at], &tokens[at + 1..]);
-            let pinned = refilled(group, polled(group.stream()));
-            quote!(#(#before)* #pinned #(#behind)*)
-        }
+        None => polled(quote!(#(#future)*)),
+        Some(group) => refilled(group, polled(group.stream())).into_token_stream(),
     };
-    let body = refilled(&body, marked);
-    quote!(#head #body)
+    let body = refilled(body, quote!(#(#before)* #marked #(#behind)*));
+    Some(quote!(#head #body))
 }
 
 /// Where a body's last expression has its future.
 struct Tail<'a> {
-    /// The async block's tokens.
-    future: std::ops::Range<usize>,
-    /// The parentheses that hold it alone, and where they are.
-    pin: Option<(usize, &'a Group)>,
+    /// The async block's tokens, or the parentheses that hold it.
+    at: Range<usize>,
+    /// These parentheses.
+    pin: Option<&'a Group>,
 }
 
 /// Methods of futures that give futures.
@@ -128,7 +115,7 @@ fn tail(tokens: &[TokenTree]) -> Option<Tail<'_>> {
     }
     let tokens = &tokens[..end];
     if let Some(begin) = async_block(tokens) {
-        return begins_at(tokens, begin).then_some(Tail { future: begin..end, pin: None });
+        return begins_at(tokens, begin).then_some(Tail { at: begin..end, pin: None });
     }
     let [path @ .., TokenTree::Group(group)] = tokens else { return None };
     let [.., name, one, two, pin] = path else { return None };
@@ -139,7 +126,7 @@ fn tail(tokens: &[TokenTree]) -> Option<Tail<'_>> {
     let begin = path.len() - path.iter().rev().take_while(is_path).count();
     let inside: Vec<TokenTree> = group.stream().into_iter().collect();
     let is_one = group.delimiter() == Delimiter::Parenthesis && async_block(&inside) == Some(0);
-    (ends_in_pin && is_one && begins_at(tokens, begin)).then(|| Tail { future: 0..0, pin: Some((end - 1, group)) })
+    (ends_in_pin && is_one && begins_at(tokens, begin)).then_some(Tail { at: end - 1..end, pin: Some(group) })
 }
 
 /// Whether an expression of the body's own begins there, not a closure's or another one's part.

@@ -3,14 +3,14 @@
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
+mod executor;
 
 use std::env;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::pin::{Pin, pin};
 use std::process::Command;
-use std::task::{Context, Poll, Waker};
 
+use executor::run;
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 
@@ -72,23 +72,14 @@ async fn unmarked_polled(n: u64) -> u64 {
     black_box(n)
 }
 
-/// Polls it once, through a pointer.
-fn poll(future: impl Future<Output = u64>) -> u64 {
-    let future: Pin<&mut dyn Future<Output = u64>> = pin!(future);
-    match black_box(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(n) => n,
-        Poll::Pending => panic!("it waits for nothing"),
-    }
-}
-
 #[inline(never)]
 fn poll_marked(n: u64) -> u64 {
-    poll(polled(n))
+    run(polled(n))
 }
 
 #[inline(never)]
 fn poll_unmarked(n: u64) -> u64 {
-    poll(unmarked_polled(n))
+    run(unmarked_polled(n))
 }
 
 /// Instructions in user mode of a call of it, as its caller sees them: the least of a few tries.

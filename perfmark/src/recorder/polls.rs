@@ -222,20 +222,14 @@ fn add_poll<const PAID: usize>(
     // SAFETY: plans live as long as the recorder.
     let plan = unsafe { &*header.plan };
     let cells = &plan.cells;
-    let begun = match polls {
-        _ if polls.begun().is_some_and(|begun| begun.generation != recorder.generation) => {
-            // It began in the process that this one was forked from.
-            return polls.set(Polls::Over);
+    let begun = match polls.begun() {
+        // It began in the process that this one was forked from.
+        Some(begun) if begun.generation != recorder.generation => return polls.set(Polls::Over),
+        Some(begun) => {
+            add_accounts(parts, polls.accounts(), cells);
+            begun
         }
-        Polls::Few(begun, accounts) => {
-            add_accounts(parts, accounts, cells);
-            *begun
-        }
-        Polls::Many(begun, accounts) => {
-            add_accounts(parts, accounts, cells);
-            *begun
-        }
-        _ => Begun { generation: recorder.generation, is_nested: header.before != 0 },
+        None => Begun { generation: recorder.generation, is_nested: header.before != 0 },
     };
     add(&cells.polls, 1);
     match outcome {
@@ -274,6 +268,16 @@ impl Polls {
         match self {
             Self::None | Self::Over => None,
             Self::Skipped(begun) | Self::Few(begun, _) | Self::Many(begun, _) => Some(*begun),
+        }
+    }
+
+    /// What it cost so far.
+    #[inline]
+    fn accounts(&self) -> &[Account] {
+        match self {
+            Self::Few(_, accounts) => accounts,
+            Self::Many(_, accounts) => accounts,
+            Self::None | Self::Skipped(_) | Self::Over => &[],
         }
     }
 
