@@ -4,6 +4,9 @@
 #![deny(warnings, clippy::pedantic)]
 #![allow(clippy::needless_pass_by_value, reason = "what is to be dropped")]
 
+#[macro_use]
+mod twins;
+
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -65,23 +68,9 @@ impl Way {
     }
 }
 
-/// The same functions marked, and not.
-macro_rules! twins {
-    ($($item:item)*) => {
-        mod plain {
-            use super::{Noisy, Pair, Way, log};
-            $($item)*
-        }
-
-        #[perfmark(time)]
-        mod marked {
-            use super::{Noisy, Pair, Way, log};
-            $($item)*
-        }
-    };
-}
-
 twins! {
+    use {Noisy, Pair, Way, log};
+
     pub(super) async fn used(way: Way, a: Noisy, b: Noisy, c: Noisy) {
         let _local = Noisy("local");
         if way.goes().await {

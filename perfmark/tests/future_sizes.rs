@@ -9,6 +9,9 @@
     reason = "what is to be measured"
 )]
 
+#[macro_use]
+mod twins;
+
 use std::fmt::Display;
 use std::future::ready;
 use std::pin::Pin;
@@ -18,23 +21,9 @@ use perfmark::{perfmark, region};
 /// What a level may take.
 const LEVEL: usize = 64;
 
-/// The same functions marked, and not.
-macro_rules! twins {
-    ($($item:item)*) => {
-        mod plain {
-            use super::{Display, Pin, ready};
-            $($item)*
-        }
-
-        #[perfmark(time)]
-        mod marked {
-            use super::{Display, Pin, ready};
-            $($item)*
-        }
-    };
-}
-
 twins! {
+    use {Display, Pin, ready};
+
     pub(super) async fn nothing() {}
 
     pub(super) async fn waits() {
