@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use perfmark_rdpmc::{Error, Event, Machine};
 
-use crate::defaults::{self, Defaults};
+use crate::defaults;
 use crate::events::What;
 use crate::mark::{Manner, Mark};
 use crate::report::Format;
@@ -59,12 +59,14 @@ pub(crate) fn config() -> &'static Config {
 
 /// What a mark is to record: the events that it names, in that order; else those of the environment, of its crate, or the default set.
 pub(crate) fn wanted(mark: &Mark) -> Vec<What> {
-    let parse = |names: &[&'static str]| names.iter().map(|name| What::parse(name)).collect();
-    match (mark.events, &config().events, defaults::of(mark)) {
-        ([], Some(events), _) => events.clone(),
-        ([], None, Some(Defaults { events: names @ [_, ..], .. })) => parse(names),
-        ([], None, _) => parse(&DEFAULT_EVENTS),
-        (names, ..) => parse(names),
+    let parse = |names: &'static str| names.lines().map(What::parse).collect();
+    if !mark.events.is_empty() {
+        return parse(mark.events);
+    }
+    match (&config().events, defaults::of(mark)) {
+        (Some(events), _) => events.clone(),
+        (None, Some(of_crate)) if !of_crate.events.is_empty() => parse(of_crate.events),
+        (None, _) => DEFAULT_EVENTS.into_iter().map(What::parse).collect(),
     }
 }
 

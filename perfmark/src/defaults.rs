@@ -9,8 +9,8 @@ pub struct Defaults {
     module: &'static str,
     file: &'static str,
     line: u32,
-    /// None where it names none.
-    pub(crate) events: &'static [&'static str],
+    /// A line each; none where it names none.
+    pub(crate) events: &'static str,
     /// 0 where it does not say.
     pub(crate) every: u32,
     pub(crate) is_fenced: bool,
@@ -23,7 +23,7 @@ impl Defaults {
     #[must_use]
     pub const fn new(
         (module, file, line): (&'static str, &'static str, u32),
-        events: &'static [&'static str],
+        events: &'static str,
         every: u32,
         is_fenced: bool,
     ) -> Self {

@@ -16,8 +16,8 @@ pub struct Mark {
     pub(crate) module: &'static str,
     pub(crate) file: &'static str,
     pub(crate) line: u32,
-    /// The events that it asks for; none means the default set.
-    pub(crate) events: &'static [&'static str],
+    /// The events that it asks for, a line each; none means the default set.
+    pub(crate) events: &'static str,
     /// One call in so many is measured; 0 where it does not say.
     pub(crate) every: u32,
     pub(crate) manner: Manner,
@@ -42,7 +42,7 @@ pub struct Mark {
 /// What tells the function's path, which only `type_name` knows.
 #[derive(Clone, Copy, Debug)]
 enum Path {
-    /// The name of an item in the function.
+    /// The name of a type in the function.
     Within(fn() -> &'static str),
     /// The function's own, with its types.
     Whole(&'static str),
@@ -81,34 +81,33 @@ pub(crate) fn is_off(place: u32) -> bool {
 /// Indices and places up to it are of marks that are in no list.
 pub(crate) const HIDDEN: u32 = 6;
 
-/// What `inventory` collects.
-#[derive(Debug)]
-pub struct Registered(pub &'static Mark);
-
-inventory::collect!(Registered);
+inventory::collect!(&'static Mark);
 
 /// The marks called so far, last first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
 static INDICES: AtomicU32 = AtomicU32::new(HIDDEN);
 
 impl Mark {
-    /// Called by the attribute's expansion alone.
+    /// Called by the attribute's expansion alone, with a type that stands in the function.
+    ///
+    /// Few references, one call and a type instead of a function or closure: each of them is evaluated by the compiler anew for each mark.
     #[must_use]
-    pub const fn new(
+    pub const fn new<Here>(
         name: &'static str,
-        path: fn() -> &'static str,
         (module, file, line): (&'static str, &'static str, u32),
-        events: &'static [&'static str],
+        events: &'static str,
+        every: u32,
+        is_fenced: bool,
     ) -> Self {
         Self {
             name,
-            path: Path::Within(path),
+            path: Path::Within(std::any::type_name::<Here>),
             module,
             file,
             line,
             events,
-            every: 0,
-            manner: Manner { is_fenced: false, is_polled: false },
+            every,
+            manner: Manner { is_fenced, is_polled: false },
             index: AtomicU32::new(0),
             place: AtomicU32::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
@@ -118,12 +117,6 @@ impl Mark {
             cancelled: AtomicU64::new(0),
             gone: AtomicU64::new(0),
         }
-    }
-
-    /// The same, with one call in `every` measured, and with fences if it `is_fenced`.
-    #[must_use]
-    pub const fn with(self, every: u32, is_fenced: bool) -> Self {
-        Self { every, manner: Manner { is_fenced, ..self.manner }, ..self }
     }
 
     /// The same, with calls that are made of polls.
@@ -141,7 +134,7 @@ impl Mark {
 
     /// A mark of perfmark's own, in no list, with that index and place.
     pub(crate) const fn hidden(index: u32) -> Self {
-        let mark = Self::new("", || "", ("", "", 0), &[]);
+        let mark = Self::new::<()>("", ("", "", 0), "", 0, false);
         Self { index: AtomicU32::new(index), place: AtomicU32::new(index), ..mark }
     }
 
@@ -222,8 +215,9 @@ impl Mark {
         let arguments =
             path::end(&path, 1).split_once('<').map_or(String::new(), |(_, arguments)| format!("<{arguments}"));
         let name = format!("{}{arguments}", self.name).leak();
-        let fresh = Self::new(name, || "", (self.module, self.file, self.line), self.events);
-        Self { path: Path::Whole(types), every: self.every, manner: self.manner, ..fresh }
+        let place = (self.module, self.file, self.line);
+        let fresh = Self::new::<()>(name, place, self.events, self.every, self.manner.is_fenced);
+        Self { path: Path::Whole(types), manner: self.manner, ..fresh }
     }
 }
 
@@ -237,7 +231,7 @@ pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
 
 /// Every mark known: those that inventory collected, and those that were called without being collected.
 pub(crate) fn all() -> Vec<&'static Mark> {
-    let mut all: Vec<_> = inventory::iter::<Registered>.into_iter().map(|registered| registered.0).collect();
+    let mut all: Vec<_> = inventory::iter::<&'static Mark>.into_iter().copied().collect();
     let collected: HashSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
     // Those of a generic function stand for it.
     all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));

@@ -21,7 +21,7 @@ mod recording {
     pub use crate::future::Polled;
     pub use crate::generic::of_types;
     use crate::mark;
-    pub use crate::mark::{Mark, Registered};
+    pub use crate::mark::Mark;
     use crate::recorder::{self, Call};
 
     /// One call of a mark, ended when dropped; it belongs to the thread that made it.
@@ -40,16 +40,10 @@ mod recording {
         std::any::type_name::<T>()
     }
 
-    /// What tells the name of the value's type.
-    #[must_use]
-    pub const fn namer_of<T>(_: &T) -> fn() -> &'static str {
-        std::any::type_name::<T>
-    }
-
     /// Begins a call. Switched off it is a load and a branch.
     ///
     /// In builds with debug assertions it is compiled once, and not anew in each part of the user's crate, as is the guard's end: without optimization
-    /// it would be no faster there, and takes a tenth of what a mark adds to the build.
+    /// it would be no faster there.
     #[cfg_attr(debug_assertions, inline(never))]
     #[cfg_attr(not(debug_assertions), inline)]
     #[must_use]
@@ -73,13 +67,20 @@ mod recording {
     }
 }
 #[cfg(feature = "record")]
-pub use recording::{Defaults, Guard, Mark, Polled, Registered, enter, inventory, name_of, namer_of, of_types};
+pub use recording::{Defaults, Guard, Mark, Polled, enter, inventory, name_of, of_types};
 
 /// The statement at the head of a marked function.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
+    // Most marks are of this form. Without `guard!` in between they are compiled a little faster.
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {
+        let _perfmark = {
+            $crate::private::static_mark! { $name [$events] $every $is_fenced }
+            $crate::private::enter(&MARK)
+        };
+    };
     ($($mark:tt)*) => {
         let _perfmark = $crate::private::guard! { $($mark)* };
     };
@@ -90,12 +91,12 @@ macro_rules! __perfmark_mark {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_guard {
-    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal) => {{
-        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced }
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {{
+        $crate::private::static_mark! { $name [$events] $every $is_fenced }
         $crate::private::enter(&MARK)
     }};
-    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic) => {{
-        $crate::private::static_mark! { $name [$($event),*] $every $is_fenced }
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal generic) => {{
+        $crate::private::static_mark! { $name [$events] $every $is_fenced }
         $crate::private::enter($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
     }};
 }
@@ -105,18 +106,18 @@ macro_rules! __perfmark_guard {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_polled {
-    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal } $future:expr) => {
+    ({ $name:literal [$events:literal] $every:literal $is_fenced:literal } $future:expr) => {
         match $future {
             __perfmark_future => {
-                $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
+                $crate::private::static_mark! { $name [$events] $every $is_fenced .polled() }
                 $crate::private::Polled::new(|| &MARK, __perfmark_future)
             }
         }
     };
-    ({ $name:literal [$($event:literal),*] $every:literal $is_fenced:literal generic } $future:expr) => {
+    ({ $name:literal [$events:literal] $every:literal $is_fenced:literal generic } $future:expr) => {
         match $future {
             __perfmark_future => {
-                $crate::private::static_mark! { $name [$($event),*] $every $is_fenced .polled() }
+                $crate::private::static_mark! { $name [$events] $every $is_fenced .polled() }
                 let __perfmark_of = || $crate::private::of_types(&MARK, $crate::private::name_of(&|| ()));
                 $crate::private::Polled::new(__perfmark_of, __perfmark_future)
             }
@@ -129,16 +130,16 @@ macro_rules! __perfmark_polled {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_static {
-    ($name:literal [$($event:literal),*] $every:literal $is_fenced:literal $($more:tt)*) => {
-        fn here() {}
-        static MARK: $crate::private::Mark = $crate::private::Mark::new(
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal $($more:tt)*) => {
+        enum Here {}
+        static MARK: $crate::private::Mark = $crate::private::Mark::new::<Here>(
             $name,
-            $crate::private::namer_of(&here),
             (::core::module_path!(), ::core::file!(), ::core::line!()),
-            &[$($event),*],
-        )
-        .with($every, $is_fenced) $($more)*;
-        $crate::private::inventory::submit! { $crate::private::Registered(&MARK) }
+            $events,
+            $every,
+            $is_fenced,
+        ) $($more)*;
+        $crate::private::inventory::submit! { &MARK }
     };
 }
 
@@ -147,11 +148,11 @@ macro_rules! __perfmark_static {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_defaults {
-    ([$($event:literal),*] $every:literal $is_fenced:literal) => {
+    ([$events:literal] $every:literal $is_fenced:literal) => {
         $crate::private::inventory::submit! {
             $crate::private::Defaults::new(
                 (::core::module_path!(), ::core::file!(), ::core::line!()),
-                &[$($event),*],
+                $events,
                 $every,
                 $is_fenced,
             )

@@ -111,14 +111,10 @@ fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
     assert_eq!(counts("while_unwinding"), (1, 0, 0, 1));
 }
 
-fn here() -> &'static str {
-    "marks::made_by_hand::here"
-}
-
 /// Enters a mark made by hand, as the attribute's expansion would.
 macro_rules! by_hand {
     ($static:ident, $name:literal) => {
-        static $static: Mark = Mark::new($name, here, (module_path!(), file!(), line!()), &["time"]);
+        static $static: Mark = Mark::new::<()>($name, (module_path!(), file!(), line!()), "time", 0, false);
     };
 }
 
@@ -243,7 +239,7 @@ fn promise_4_what_cannot_be_had_is_named_with_its_reason() {
 #[test]
 fn one_event_under_two_names_is_counted_once() {
     // The attribute refuses it; the default set may hold it.
-    static TWICE: Mark = Mark::new("one_event_twice", || "", ("", "", 0), &["time", "page_faults", "faults"]);
+    static TWICE: Mark = Mark::new::<()>("one_event_twice", ("", "", 0), "time\npage_faults\nfaults", 0, false);
     drop(enter(&TWICE));
     let values = figures("one_event_twice").values;
     assert!(values.iter().all(|values| (values.measured, values.unmeasured) == (1, 0)), "{values:?}");

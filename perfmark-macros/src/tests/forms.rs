@@ -12,7 +12,7 @@ fn a_statement_is_all_that_a_function_gets() {
     assert_expands(
         &quote!(),
         &quote! { fn plain(a: u32) -> u32 { a + 1 } },
-        &quote! { fn plain(a: u32) -> u32 { ::perfmark::private::mark! { "plain" [] 0u32 false } a + 1 } },
+        &quote! { fn plain(a: u32) -> u32 { ::perfmark::private::mark! { "plain" [""] 0u32 false } a + 1 } },
     );
     assert_expands(
         &quote!(time),
@@ -100,19 +100,19 @@ fn items_at_a_bodys_head_stay_there() {
 #[test]
 fn options_are_in_the_statement() {
     let cases = [
-        (quote!(), quote! { ::perfmark::private::mark! { "f" [] 0u32 false } }),
-        (quote!(name = "a b"), quote! { ::perfmark::private::mark! { "a b" [] 0u32 false } }),
+        (quote!(), quote! { ::perfmark::private::mark! { "f" [""] 0u32 false } }),
+        (quote!(name = "a b"), quote! { ::perfmark::private::mark! { "a b" [""] 0u32 false } }),
         (quote!(every = 61, time), quote! { ::perfmark::private::mark! { "f" ["time"] 61u32 false } }),
-        (quote!(fence), quote! { ::perfmark::private::mark! { "f" [] 0u32 true } }),
+        (quote!(fence), quote! { ::perfmark::private::mark! { "f" [""] 0u32 true } }),
         (
             quote!(cache_misses, "r01c2",),
-            quote! { ::perfmark::private::mark! { "f" ["cache-misses", "r1c2"] 0u32 false } },
+            quote! { ::perfmark::private::mark! { "f" ["cache-misses\nr1c2"] 0u32 false } },
         ),
-        (quote!(time, cycles, kernel), quote! { ::perfmark::private::mark! { "f" ["time", "cycles:uk"] 0u32 false } }),
+        (quote!(time, cycles, kernel), quote! { ::perfmark::private::mark! { "f" ["time\ncycles:uk"] 0u32 false } }),
         (quote!("cpu/event=0xc2/u"), quote! { ::perfmark::private::mark! { "f" ["cpu/event=0xc2/u"] 0u32 false } }),
-        (quote!(crate = a::b), quote! { a::b::private::mark! { "f" [] 0u32 false } }),
-        (quote!(crate = ::a), quote! { ::a::private::mark! { "f" [] 0u32 false } }),
-        (quote!(crate = crate), quote! { crate::private::mark! { "f" [] 0u32 false } }),
+        (quote!(crate = a::b), quote! { a::b::private::mark! { "f" [""] 0u32 false } }),
+        (quote!(crate = ::a), quote! { ::a::private::mark! { "f" [""] 0u32 false } }),
+        (quote!(crate = crate), quote! { crate::private::mark! { "f" [""] 0u32 false } }),
     ];
     for (args, statement) in cases {
         assert_expands(&args, &quote! { fn f() { 1 } }, &quote! { fn f() { #statement 1 } });
@@ -262,7 +262,7 @@ fn what_is_refused_stays_with_one_error() {
 #[test]
 fn a_region_is_a_block_or_a_guard() {
     let cases = [
-        (quote!("a", { 1 }), quote! { { ::perfmark::private::mark! { "a" [] 0u32 false } 1 } }),
+        (quote!("a", { 1 }), quote! { { ::perfmark::private::mark! { "a" [""] 0u32 false } 1 } }),
         (quote!("a", time, fence, { 1 }), quote! { { ::perfmark::private::mark! { "a" ["time"] 0u32 true } 1 } }),
         (
             quote!(
@@ -273,10 +273,10 @@ fn a_region_is_a_block_or_a_guard() {
                     d;
                 }
             ),
-            quote! { { #![c] b::private::mark! { "a" [] 0u32 false } d; } },
+            quote! { { #![c] b::private::mark! { "a" [""] 0u32 false } d; } },
         ),
-        (quote!("a"), quote! { ::perfmark::private::guard! { "a" [] 0u32 false } }),
-        (quote!("a", every = 2, crate = b,), quote! { b::private::guard! { "a" [] 2u32 false } }),
+        (quote!("a"), quote! { ::perfmark::private::guard! { "a" [""] 0u32 false } }),
+        (quote!("a", every = 2, crate = b,), quote! { b::private::guard! { "a" [""] 2u32 false } }),
     ];
     for (input, expected) in cases {
         assert_eq!(region::expand(input).to_string(), expected.to_string());

@@ -82,33 +82,33 @@ fn where_a_macro_follows_or_nothing_is_returned_it_stays_async() {
 #[test]
 fn a_future_at_the_end_is_the_call() {
     for (written, marked) in [
-        (quote!(async { b }), quote!(::perfmark::private::polled! { { "f" [] 0u32 false } async { b } })),
+        (quote!(async { b }), quote!(::perfmark::private::polled! { { "f" [""] 0u32 false } async { b } })),
         (
             quote!(let c = 1; Box::pin(async move { b })),
-            quote!(let c = 1; Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async move { b } })),
+            quote!(let c = 1; Box::pin(::perfmark::private::polled! { { "f" [""] 0u32 false } async move { b } })),
         ),
         (
             quote!(if a { return c; } return ::std::boxed::Box::pin(async {}).boxed()),
-            quote!(if a { return c; } return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [] 0u32 false } async {} }).boxed()),
+            quote!(if a { return c; } return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [""] 0u32 false } async {} }).boxed()),
         ),
         (
             quote!(async move {}.boxed().instrument(e)),
-            quote!(::perfmark::private::polled! { { "f" [] 0u32 false } async move {} }.boxed().instrument(e)),
+            quote!(::perfmark::private::polled! { { "f" [""] 0u32 false } async move {} }.boxed().instrument(e)),
         ),
         // Not its own.
-        (quote!(|x| async { x }), quote!(::perfmark::private::mark! { "f" [] 0u32 false } | x | async { x })),
+        (quote!(|x| async { x }), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } | x | async { x })),
         (
             quote!(|x| Box::pin(async { x })),
-            quote!(::perfmark::private::mark! { "f" [] 0u32 false } | x | Box::pin(async { x })),
+            quote!(::perfmark::private::mark! { "f" [""] 0u32 false } | x | Box::pin(async { x })),
         ),
-        (quote!(async {}.wait()), quote!(::perfmark::private::mark! { "f" [] 0u32 false } async {}.wait())),
+        (quote!(async {}.wait()), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } async {}.wait())),
         // Not ours.
         (
             quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
-            quote!(::perfmark::private::mark! { "f" [] 0u32 false } crate::private::mark!(1, 2); private::polled! { 3 }),
+            quote!(::perfmark::private::mark! { "f" [""] 0u32 false } crate::private::mark!(1, 2); private::polled! { 3 }),
         ),
-        (quote!(spawn(async {})), quote!(::perfmark::private::mark! { "f" [] 0u32 false } spawn(async {}))),
-        (quote!(async {};), quote!(::perfmark::private::mark! { "f" [] 0u32 false } async {};)),
+        (quote!(spawn(async {})), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } spawn(async {}))),
+        (quote!(async {};), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } async {};)),
     ] {
         assert_expands(&quote!(), &quote! { fn f() -> A { #written } }, &quote! { fn f() -> A { #marked } });
         // What another attribute of ours has marked already is marked anew, or not at all.

@@ -132,18 +132,18 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan, begin: Be
 #[inline(never)]
 pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outcome: Outcome) {
     // SAFETY: of this thread: a poll does not leave it, and ends before it does.
-    let is_taken = !call.is_none() && unsafe { take(call.recorder) };
+    let is_taken = !call.is_none() && unsafe { take(call.recorder()) };
     if !is_taken {
         return end_unrecorded(mark, polls, outcome);
     }
     // SAFETY: taken.
     unsafe {
         match innermost(call) {
-            Some(frame) => end(call.recorder, frame, polls, outcome),
+            Some(frame) => end(call.recorder(), frame, polls, outcome),
             // Left out, deeper than the stack, or lost by a jump.
             None => end_unmeasured(call, mark, polls, outcome),
         }
-        put_back(call.recorder, NO_FRAME);
+        put_back(call.recorder(), NO_FRAME);
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outc
 unsafe fn innermost(call: &Call) -> Option<Frame> {
     // SAFETY: the caller's word; the innermost frame's, or the one below the first, whose number is no call's.
     unsafe {
-        let stack = &mut (*call.recorder).stack;
+        let stack = &mut (*call.recorder()).stack;
         let header = stack.end.cast::<Header>().sub(1);
         if (*header).serial & SERIAL == call.token & SERIAL && call.is_open() {
             return Some(Frame::ending_at(stack.end));
@@ -329,7 +329,7 @@ fn free(polls: Polls) {
 #[inline(never)]
 unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
     // SAFETY: the caller's word.
-    let (plan, generation) = unsafe { ((*call.recorder).plan_of(mark), (*call.recorder).generation) };
+    let (plan, generation) = unsafe { ((*call.recorder()).plan_of(mark), (*call.recorder()).generation) };
     let Some(Plan { cells, .. }) = plan else { return end_unrecorded(mark, polls, outcome) };
     let is_nested = cells.open.load(Relaxed) > 0;
     let begun = polls.begun().unwrap_or(Begun { generation, is_nested });

@@ -83,15 +83,22 @@ pub(super) struct Place {
 }
 
 /// A call as its guard holds it: not for another thread.
+///
+/// The recorder's type is not in its own, because debug information would describe all that it is made of in each unit of the user's code.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(super) recorder: *mut Recorder,
+    recorder: *mut (),
     pub(super) token: Token,
 }
 
 impl Call {
     /// One that has no frame, and no end.
     pub(crate) const NONE: Self = Self { recorder: ptr::null_mut(), token: NO_FRAME };
+
+    #[inline]
+    pub(super) fn recorder(&self) -> *mut Recorder {
+        self.recorder.cast()
+    }
 
     /// Whether it has no recorder, and so was not begun.
     #[inline]
@@ -140,7 +147,7 @@ pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
     compiler_fence(SeqCst);
     // SAFETY: the caller's word. Its address is not 0.
     unsafe { (*recorder).free.store(recorder.addr(), Relaxed) };
-    Call { recorder, token }
+    Call { recorder: recorder.cast(), token }
 }
 
 /// Begins a call of the mark with that place. [None](Call::is_none) where that takes [`enter_unusual`], which is named by the function that is
@@ -183,7 +190,7 @@ fn taken(place: u32, then: impl FnOnce(*mut Recorder, *const Plan, Begin) -> Cal
 #[inline]
 pub(crate) fn leave(call: &Call) {
     // By value, in registers.
-    leave_if_calm(call.recorder, call.token);
+    leave_if_calm(call.recorder(), call.token);
 }
 
 /// As the short way of [beginning](super::probe) a call does, this asks for a panic and does nothing else.
