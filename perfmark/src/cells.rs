@@ -154,7 +154,6 @@ impl MarkCells {
         let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
         totals.unwound += unwound;
         totals.skipped += skipped;
-        totals.calls += unwound + skipped;
         totals.polls += self.polls.load(Relaxed);
         if self.mark.manner.is_polled {
             // A call may end on another thread than it began on.
@@ -163,6 +162,7 @@ impl MarkCells {
         } else {
             totals.in_flight += self.open.load(Relaxed);
         }
+        let mut calls = unwound + skipped;
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
             let figures = totals.event(cells.event);
@@ -176,9 +176,13 @@ impl MarkCells {
             figures.inside = figures.inside.wrapping_add(inside);
             figures.probe = cells.probe.max(figures.probe);
             if n == 0 {
-                totals.calls += measured + unmeasured;
+                calls += measured + unmeasured;
             }
+            figures.calls += calls;
+            figures.left_out += unwound + skipped;
+            figures.skipped += skipped;
         }
+        totals.calls += calls;
     }
 }
 
@@ -187,10 +191,34 @@ pub(crate) trait Holds: Debug + Send + Sync {
     fn cells(&self) -> &MarkCells;
 }
 
+/// A thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// The kernel's number of it, which a later thread may get.
+    pub(crate) id: u32,
+    /// From 1 on, and no other's.
+    pub(crate) number: u64,
+}
+
+impl Owner {
+    /// This thread.
+    pub(crate) fn new() -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        // SAFETY: it has no arguments, and always succeeds.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let id = unsafe { libc::gettid() }.cast_unsigned();
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let id = number as u32;
+        Self { id, number }
+    }
+}
+
 /// The figures of every mark that one thread called.
 #[derive(Debug)]
 pub(crate) struct ThreadCells {
     first: AtomicPtr<Node>,
+    pub(crate) owner: Owner,
     /// Where the owning thread's histograms grow. Dropped after the list, which points into it.
     pub(crate) arena: Arena,
 }
@@ -209,8 +237,8 @@ unsafe impl Sync for ThreadCells {}
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
-    pub(crate) fn new() -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), arena: Arena::new() }
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.
@@ -261,6 +289,10 @@ pub(crate) struct Totals {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) values: Frozen,
+    /// Calls while the mark recorded the event; of these, the ones that were not to be measured, and those that a panic ended, too.
+    pub(crate) calls: u64,
+    pub(crate) skipped: u64,
+    pub(crate) left_out: u64,
     pub(crate) scaled: u64,
     pub(crate) nested: u64,
     pub(crate) unmeasured_nested: u64,

@@ -1,21 +1,113 @@
 //! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use perfmark_rdpmc::clock;
 use perfmark_rdpmc::support::Truth;
 
-use crate::cells::{Figures, Totals};
-use crate::config::{self, config};
+use crate::cells::{Figures, Owner, Totals};
+use crate::config::config;
 use crate::defaults;
 use crate::events::{Entry, EventId, What, events};
 use crate::mark::{self, Mark};
+use crate::per_process::PerProcess;
 use crate::recorder;
 use crate::registry::{Merged, registry};
-use crate::snapshot::{self, Read, Snapshot, Unit, Values};
+use crate::settings;
+use crate::snapshot::quantile::{P50, P90, P99, P999};
+use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
 use crate::start;
 
+/// What was recorded when [`reset`] was called.
+struct Baseline {
+    snapshot: Snapshot,
+    threads: Vec<Thread>,
+    resets: u32,
+}
+
+static BASELINE: PerProcess<Mutex<Option<Arc<Baseline>>>> = PerProcess::new();
+
+/// Looks at the baseline or changes it. None in a signal handler that interrupted perfmark's own work.
+fn with_baseline<R>(change: impl FnOnce(&mut Option<Arc<Baseline>>) -> R) -> Option<R> {
+    recorder::own_work(|| {
+        let baseline = BASELINE.get().ok()?;
+        Some(change(&mut baseline.lock().unwrap_or_else(PoisonError::into_inner)))
+    })?
+}
+
+/// Begins anew.
+pub(crate) fn reset() {
+    let (snapshot, threads) = (everything(), all_threads());
+    with_baseline(|baseline| {
+        let resets = baseline.as_ref().map_or(0, |before| before.resets) + 1;
+        *baseline = Some(Arc::new(Baseline { snapshot, threads, resets }));
+    });
+}
+
 pub(crate) fn snapshot() -> Snapshot {
+    let now = everything();
+    match with_baseline(|baseline| baseline.clone()).flatten() {
+        Some(before) => Snapshot { resets: before.resets, ..now.since(&before.snapshot) },
+        None => now,
+    }
+}
+
+pub(crate) fn threads() -> Vec<Thread> {
+    let mut now = all_threads();
+    let Some(before) = with_baseline(|baseline| baseline.clone()).flatten() else { return now };
+    // What a thread recorded that has ended since is with the ended ones.
+    let (alive, ended): (Vec<&Thread>, Vec<&Thread>) =
+        before.threads.iter().partition(|before| before.id.is_some() && now.iter().any(|thread| thread.number == before.number));
+    let mut ended_before = Snapshot::default();
+    for thread in ended {
+        ended_before.merge(&Snapshot { schema: 1, marks: thread.marks.clone(), ..Snapshot::default() });
+    }
+    for thread in &mut now {
+        let before = alive.iter().find(|before| before.number == thread.number).map(|before| &before.marks);
+        let before = if thread.id.is_none() { Some(&ended_before.marks) } else { before };
+        thread.marks = snapshot::arithmetic::since(&thread.marks, before.map_or(&[][..], Vec::as_slice));
+        thread.marks.retain(|mark| mark.calls + mark.in_flight > 0);
+    }
+    now.retain(|thread| !thread.marks.is_empty());
+    now
+}
+
+/// Every thread that recorded anything since the process's start.
+fn all_threads() -> Vec<Thread> {
+    let recorded = recorder::own_work(|| {
+        start::start();
+        if config().on { Ok((registry()?.by_thread(), events()?.all())) } else { Ok(Default::default()) }
+    });
+    let Some(Ok((threads, events))) = recorded.map(|recorded: std::io::Result<_>| recorded) else { return Vec::new() };
+    let nanoseconds = nanoseconds_of(&events);
+    let one = |(owner, merged): (Option<Owner>, Merged)| {
+        let called = mark::called().filter(|mark| merged.marks.contains_key(&mark.index()));
+        let marks = called.map(|mark| figures(mark, &merged, &events, nanoseconds, Beside::default()));
+        let mut marks: Vec<_> = marks.collect();
+        marks.sort_by(snapshot::Mark::by_place);
+        let id = owner.map(|owner| owner.id);
+        Thread { id, name: id.and_then(thread_name), number: owner.map_or(0, |owner| owner.number), marks }
+    };
+    threads.into_iter().map(one).filter(|thread| !thread.marks.is_empty()).collect()
+}
+
+/// The name that the thread has in the kernel.
+fn thread_name(id: u32) -> Option<String> {
+    if !cfg!(any(target_os = "linux", target_os = "android")) {
+        return None;
+    }
+    let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+}
+
+fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
+    let has_time = events.iter().any(|(_, entry)| entry.what == What::Time);
+    if has_time { start::nanoseconds_per_tick() } else { 1.0 }
+}
+
+/// Everything since the process's start.
+fn everything() -> Snapshot {
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
     // None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
     let recorded = recorder::own_work(|| {
@@ -38,14 +130,13 @@ pub(crate) fn snapshot() -> Snapshot {
             Default::default()
         }
     };
-    let clock = start::clock();
-    snapshot.wall_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let has_time = events.iter().any(|(_, entry)| entry.what == What::Time);
-    let nanoseconds = if has_time { clock.nanoseconds_per_tick() } else { 1.0 };
+    snapshot.wall_ns = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let nanoseconds = nanoseconds_of(&events);
     snapshot.threads = merged.threads;
     snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
-    snapshot.marks = mark::all().into_iter().map(|mark| figures(mark, &merged, &events, nanoseconds)).collect();
-    snapshot.marks.sort_by(|one, two| (&one.file, one.line, &one.path).cmp(&(&two.file, two.line, &two.path)));
+    let of = |mark| figures(mark, &merged, &events, nanoseconds, Beside::of(mark));
+    snapshot.marks = mark::all().into_iter().map(of).collect();
+    snapshot.marks.sort_by(snapshot::Mark::by_place);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(figures_with_probes(&merged, &events));
     snapshot.notes.extend(sums_at_their_end(&snapshot));
@@ -54,6 +145,7 @@ pub(crate) fn snapshot() -> Snapshot {
         snapshot.notes.push("marks that can have none of the events they ask for record time instead".into());
     }
     snapshot.notes.extend(defaults::wrong());
+    snapshot.notes.extend(settings::notes());
     if !clock::is_trusted() {
         snapshot
             .notes
@@ -133,12 +225,37 @@ fn partly(entry: &Entry) -> Vec<String> {
     notes
 }
 
-fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], nanoseconds: f64) -> snapshot::Mark {
+/// Calls that are in no thread's cells.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    interrupted: u64,
+    unrecorded: u64,
+    cancelled: u64,
+    gone: u64,
+}
+
+impl Beside {
+    fn of(mark: &Mark) -> Self {
+        Self {
+            interrupted: mark.interrupted.load(Relaxed),
+            unrecorded: mark.unrecorded.load(Relaxed),
+            cancelled: mark.cancelled.load(Relaxed),
+            gone: mark.gone.load(Relaxed),
+        }
+    }
+}
+
+fn figures(
+    mark: &'static Mark,
+    merged: &Merged,
+    events: &[(EventId, Entry)],
+    nanoseconds: f64,
+    Beside { interrupted, unrecorded, cancelled, gone }: Beside,
+) -> snapshot::Mark {
     let totals = merged.totals(mark);
-    let (interrupted, unrecorded) = (mark.interrupted.load(Relaxed), mark.unrecorded.load(Relaxed));
-    let cancelled = mark.cancelled.load(Relaxed);
     let calls = totals.calls + interrupted + unrecorded + cancelled;
-    let wanted = config::wanted(mark);
+    let variant = settings::at(mark.place());
+    let wanted = settings::wanted(mark, variant);
     let mut events: Vec<_> = totals
         .events
         .iter()
@@ -149,7 +266,7 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
     events.sort_by_key(|(entry, _)| wanted.iter().position(|what| *what == entry.what).unwrap_or(usize::MAX));
     let values = events.into_iter().map(|(entry, figures)| {
         let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
-        values(name(&entry.what), figures, calls - cancelled, &totals, scale)
+        values(name(&entry.what), figures, interrupted + unrecorded, scale)
     });
     snapshot::Mark {
         name: mark.name.into(),
@@ -157,35 +274,36 @@ fn figures(mark: &'static Mark, merged: &Merged, events: &[(EventId, Entry)], na
         file: mark.file.into(),
         line: mark.line,
         calls,
-        in_flight: in_flight(&totals, mark),
+        in_flight: in_flight(&totals, gone),
         unwound: totals.unwound,
         cancelled,
         polls: totals.polls,
         interrupted,
-        every: config::every(mark),
+        every: settings::every(mark, variant),
+        on: settings::of(mark).is_on != Some(false),
         skipped: totals.skipped,
         values: values.collect(),
     }
 }
 
 /// Calls that began and did not end.
-fn in_flight(totals: &Totals, mark: &Mark) -> u64 {
-    let left = totals.in_flight.wrapping_sub(mark.gone.load(Relaxed));
+fn in_flight(totals: &Totals, gone: u64) -> u64 {
+    let left = totals.in_flight.wrapping_sub(gone);
     // Less than nothing where one ended while threads were looked at in turn.
     if left.cast_signed() < 0 { 0 } else { left }
 }
 
-/// Of `calls` that may be measured. `scale` turns ticks into nanoseconds.
-fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: Option<f64>) -> Values {
+/// `scale` turns ticks into nanoseconds; `uncounted` calls were in none of the threads' cells.
+fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) -> Values {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
     let unit = |value: u64| scale.map_or(value, |scale| (value as f64 * scale).round() as u64);
     // Sums beyond the range stay at its end.
     let sum_unit = |sum: u128| unit(u64::try_from(sum).unwrap_or(u64::MAX));
     let frozen = &figures.values;
-    let quantile = |numerator, denominator| frozen.quantile(numerator, denominator).map(unit);
+    let quantile = |of| frozen.quantile(of).map(unit);
     let sum = sum_unit(frozen.sum);
-    let unmeasured = calls.saturating_sub(frozen.count + totals.unwound + totals.skipped);
-    let missing = unmeasured + totals.skipped;
+    let unmeasured = (figures.calls + uncounted).saturating_sub(frozen.count + figures.left_out);
+    let missing = unmeasured + figures.skipped;
     // With those that are missing, if they are like the others.
     let of_all = |sum: u128| {
         let count = u128::from(frozen.count);
@@ -194,7 +312,7 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
     // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
     let is_recursive = figures.nested != 0 || figures.unmeasured_nested != 0;
     let missing_outermost = if is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
-    let total = if is_recursive && totals.skipped == 0 { figures.total() } else { of_all(figures.total()) };
+    let total = if is_recursive && figures.skipped == 0 { figures.total() } else { of_all(figures.total()) };
     Values {
         event,
         measured: frozen.count,
@@ -208,10 +326,10 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),
-        p50: quantile(1, 2),
-        p90: quantile(9, 10),
-        p99: quantile(99, 100),
-        p999: quantile(999, 1000),
+        p50: quantile(P50),
+        p90: quantile(P90),
+        p99: quantile(P99),
+        p999: quantile(P999),
         probe: snapshot::Probe {
             own: unit(figures.probe.own),
             whole: unit(figures.probe.whole),
@@ -219,44 +337,7 @@ fn values(event: String, figures: &Figures, calls: u64, totals: &Totals, scale: 
         },
         buckets: match scale {
             None => frozen.buckets().collect(),
-            Some(scale) => in_nanoseconds(frozen.buckets(), scale),
+            Some(scale) => frozen.scaled_buckets(scale),
         },
-    }
-}
-
-/// The buckets' ranges of ticks as ranges of nanoseconds that follow one another; those that fall within one nanosecond are one.
-fn in_nanoseconds(buckets: impl Iterator<Item = (u64, u64, u64)>, scale: f64) -> Vec<(u64, u64, u64)> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-    let nanoseconds = |ticks: f64| (ticks * scale).round() as u64;
-    let mut scaled: Vec<(u64, u64, u64)> = Vec::new();
-    for (low, high, count) in buckets {
-        let (mut low, high) = (nanoseconds(low as f64), nanoseconds(high as f64));
-        match scaled.last_mut() {
-            Some((_, last, merged)) if *last >= high => {
-                *merged += count;
-                continue;
-            }
-            Some((_, last, _)) => low = low.max(*last + 1),
-            None => {}
-        }
-        scaled.push((low, high, count));
-    }
-    scaled
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_in_nanoseconds_follow_one_another_and_lose_no_call() {
-        let ticks = || (0..100_u64).map(|n| (32 * n, 32 * n + 31, 1));
-        for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
-            let scaled = in_nanoseconds(ticks(), scale);
-            assert!(scaled.iter().all(|(low, high, _)| low <= high), "{scaled:?}");
-            assert!(scaled.windows(2).all(|pair| pair[0].1 < pair[1].0), "{scaled:?}");
-            assert_eq!(scaled.iter().map(|bucket| bucket.2).sum::<u64>(), 100);
-        }
-        assert_eq!(in_nanoseconds([(u64::MAX - 9, u64::MAX, 1)].into_iter(), 2.0), [(u64::MAX, u64::MAX, 1)]);
     }
 }

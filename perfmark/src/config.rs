@@ -9,6 +9,7 @@ use perfmark_rdpmc::{Error, Event, Machine};
 
 use crate::defaults;
 use crate::events::What;
+use crate::filter::Filter;
 use crate::mark::{Manner, Mark};
 use crate::report::Format;
 
@@ -18,6 +19,8 @@ pub(crate) struct Config {
     pub(crate) on: bool,
     /// The set of a bare `#[perfmark]`, if it is given.
     pub(crate) events: Option<Vec<What>>,
+    /// What marks are told to do at the start.
+    pub(crate) filter: Filter,
     pub(crate) output: Output,
     pub(crate) format: Format,
     pub(crate) read: ReadMode,
@@ -46,7 +49,7 @@ const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
 
 impl Default for Config {
     fn default() -> Self {
-        Self { on: true, events: None, output: Output::Stderr, format: Format::Table, read: ReadMode::Auto }
+        Self { on: true, events: None, filter: Filter::default(), output: Output::Stderr, format: Format::Table, read: ReadMode::Auto }
     }
 }
 
@@ -84,11 +87,37 @@ pub(crate) fn manner(mark: &Mark) -> Manner {
 }
 
 /// Reads the environment. Gives what is wrong with it, a sentence each; the default holds there.
+///
+/// A program that runs with rights that whoever started it has not (setuid; `AT_SECURE` of getauxval(3)) takes no settings from there, as it would write files with
+/// these rights.
 pub(crate) fn read_environment() -> Vec<String> {
+    if has_rights_of_its_own() {
+        return Vec::new();
+    }
     let (config, wrong) = Config::parse(&|name| env::var_os(name));
     // Set already only if the settings were asked for before the start, which nobody does.
     _ = CONFIG.set(config);
     wrong
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[allow(unsafe_code, reason = "asks libc")]
+fn has_rights_of_its_own() -> bool {
+    // SAFETY: it only looks at what the kernel told the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn has_rights_of_its_own() -> bool {
+    false
+}
+
+/// The user with whose rights the process runs.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "asks libc")]
+pub(crate) fn user() -> u32 {
+    // SAFETY: it has no arguments, and always succeeds.
+    unsafe { libc::geteuid() }
 }
 
 impl Config {
@@ -110,6 +139,11 @@ impl Config {
         });
         setting("PERFMARK_EVENTS", &mut |value| {
             config.events = Some(events(value)?);
+            Ok(())
+        });
+        setting("PERFMARK_FILTER", &mut |value| {
+            let filter = value.to_str().ok_or("not UTF-8; all marks are on")?;
+            config.filter = filter.parse().map_err(|why| format!("{why}; all marks are on"))?;
             Ok(())
         });
         setting("PERFMARK_OUTPUT", &mut |value| {
@@ -169,6 +203,14 @@ fn split(list: &str) -> Vec<&str> {
     }
     events.push(&list[start..]);
     events
+}
+
+/// Tells what is wrong with an event's name, here.
+pub(crate) fn known_event(name: &str) -> Result<(), String> {
+    if name == "time" {
+        return Ok(());
+    }
+    name.parse().and_then(|event: Event| known(&event)).map_err(|error: Error| error.to_string())
 }
 
 /// Tells a name that no event here has. What is refused for other reasons is for the report to tell.

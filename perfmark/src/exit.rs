@@ -1,15 +1,11 @@
 //! Before `main`: asks to be called at exit. At exit: writes the report.
 #![allow(unsafe_code, reason = "a static initialiser, and atexit")]
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::process;
-
 use crate::collect;
 use crate::config::{Output, config};
+use crate::output::{in_this_process, write_file};
 use crate::report::{self, Format};
-use crate::terminal::{self, DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
+use crate::terminal::{DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
 use crate::{recorder, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
@@ -62,8 +58,7 @@ fn write_report() {
         Output::Stderr => write_all(STDERR, &after_the_program(&text(width_of(STDERR)))),
         Output::Stdout => write_all(STDOUT, &after_the_program(&text(width_of(STDOUT)))),
         Output::File(path) => {
-            // A forked child does not overwrite its parent's report.
-            let path = if is_child { with_pid(path, snapshot.pid) } else { path.clone() };
+            let path = in_this_process(path, is_child);
             let text = text(DEFAULT_WIDTH);
             if let Err(error) = write_file(&path, &text) {
                 say(&format!("PERFMARK_OUTPUT={}: {error}; the report follows", path.display()));
@@ -76,40 +71,4 @@ fn write_report() {
 /// A table is set off from what the program printed.
 fn after_the_program(text: &str) -> String {
     if config().format == Format::Table { format!("\n{text}") } else { text.into() }
-}
-
-fn with_pid(path: &Path, pid: u32) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{pid}"));
-    name.into()
-}
-
-/// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced is written to.
-fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    let Some(path) = replaceable(path) else { return terminal::write_in_place(path, text) };
-    let mut draft = with_pid(&path, process::id()).into_os_string();
-    draft.push(".draft");
-    let write = || -> io::Result<()> {
-        File::options().write(true).create_new(true).open(&draft)?.write_all(text.as_bytes())?;
-        fs::rename(&draft, &path)
-    };
-    write().inspect_err(|_| _ = fs::remove_file(&draft))
-}
-
-/// The file that `path` leads to, if it is a regular one or none yet; not what lies in /dev and /proc, whose links stand for descriptors.
-fn replaceable(path: &Path) -> Option<PathBuf> {
-    /// As many as the kernel follows (`path_resolution(7)`).
-    const LINKS: usize = 40;
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        if path.starts_with("/dev") || path.starts_with("/proc") {
-            return None;
-        }
-        match fs::symlink_metadata(&path) {
-            Ok(at) if at.is_symlink() => path = path.parent()?.join(fs::read_link(&path).ok()?),
-            Ok(at) => return at.is_file().then_some(path),
-            Err(_) => return Some(path),
-        }
-    }
-    None
 }

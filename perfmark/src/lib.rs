@@ -29,7 +29,8 @@
 //! |---|---|---|
 //! | `PERFMARK` | `on`, `off`: records nothing, for a load and a branch a call | `on` |
 //! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma | `time,cycles,instructions` |
-//! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole; `-` for stdout | stderr |
+//! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
+//! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
 //! | `PERFMARK_FORMAT` | `table`, `json` | `table` |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
 //!
@@ -55,6 +56,7 @@
 #![deny(unsafe_code)]
 
 mod snapshot;
+mod filter;
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
 ///
 /// ```standalone_crate
@@ -301,12 +303,19 @@ pub use perfmark_macros::perfmark;
 /// }
 /// ```
 pub use perfmark_macros::region;
+pub use filter::{Filter, FilterError};
+#[cfg(feature = "record")]
+pub use report::{Format, Report};
+#[cfg(feature = "record")]
+pub use session::Session;
 pub use snapshot::*;
 
 #[cfg(feature = "record")]
-mod report;
-#[cfg(feature = "record")]
 mod terminal;
+#[cfg(feature = "record")]
+mod output;
+#[cfg(feature = "record")]
+mod report;
 #[cfg(feature = "record")]
 mod per_process;
 #[cfg(feature = "record")]
@@ -324,6 +333,8 @@ mod events;
 #[cfg(feature = "record")]
 mod config;
 #[cfg(feature = "record")]
+mod settings;
+#[cfg(feature = "record")]
 mod start;
 #[cfg(feature = "record")]
 mod cells;
@@ -337,6 +348,8 @@ mod future;
 mod generic;
 #[cfg(feature = "record")]
 mod collect;
+#[cfg(feature = "record")]
+mod session;
 #[cfg(feature = "record")]
 mod exit;
 #[doc(hidden)]
@@ -371,4 +384,84 @@ pub fn snapshot() -> Snapshot {
     return collect::snapshot();
     #[cfg(not(feature = "record"))]
     Snapshot::default()
+}
+
+/// What each thread recorded until now: those that run, and together those that ended.
+///
+/// Calls that were counted in signal handlers and at a thread's end only are in no thread's figures.
+///
+/// ```
+/// # #[perfmark::perfmark(time)]
+/// # fn work() {}
+/// # work();
+/// for thread in perfmark::threads() {
+///     let calls: u64 = thread.marks.iter().map(|mark| mark.calls).sum();
+///     println!("{:?} {}: {calls} calls", thread.id, thread.name.as_deref().unwrap_or("?"));
+/// }
+/// ```
+#[must_use]
+pub fn threads() -> Vec<Thread> {
+    #[cfg(feature = "record")]
+    return collect::threads();
+    #[cfg(not(feature = "record"))]
+    Vec::new()
+}
+
+/// Begins anew: snapshots, threads' figures and the report at exit are of what is recorded from now on.
+///
+/// Nothing that runs is disturbed: what was recorded until now is remembered, and taken off as [`Snapshot::since`] does it. A call that goes on meanwhile
+/// is counted when it ends.
+///
+/// ```
+/// # #[perfmark::perfmark(time)]
+/// # fn work() {}
+/// work();
+/// perfmark::reset();
+/// assert!(perfmark::snapshot().marks.iter().all(|mark| mark.calls == 0));
+/// ```
+pub fn reset() {
+    #[cfg(feature = "record")]
+    collect::reset();
+}
+
+/// Tells marks what to record, and one call in how many, from now on: the whole [`Filter`], in the place of the one that was in force, which is at first
+/// that of `PERFMARK_FILTER`.
+///
+/// Calls that go on meanwhile end as they began. Calls of a mark that is off are not counted; one that is off costs what it does with `PERFMARK=off`. A thread's
+/// first call of a mark that was told something new costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
+/// takes no memory.
+///
+/// In a signal handler that interrupted perfmark's own work it does nothing.
+///
+/// ```
+/// use perfmark::{Filter, perfmark, set_filter, snapshot};
+///
+/// #[perfmark(time)]
+/// fn poll() {}
+///
+/// set_filter(&Filter::default().off("*::poll"));
+/// poll();
+/// set_filter(&Filter::default());
+/// poll();
+/// # if cfg!(feature = "record") {
+/// assert_eq!(snapshot().marks.iter().find(|mark| mark.name == "poll").map(|mark| mark.calls), Some(1));
+/// # }
+/// ```
+pub fn set_filter(filter: &Filter) {
+    #[cfg(feature = "record")]
+    recorder::own_work(|| {
+        start::start();
+        settings::set(filter);
+    });
+    #[cfg(not(feature = "record"))]
+    let _ = filter;
+}
+
+/// The filter in force.
+#[must_use]
+pub fn filter() -> Filter {
+    #[cfg(feature = "record")]
+    return settings::filter().cloned().unwrap_or_default();
+    #[cfg(not(feature = "record"))]
+    Filter::default()
 }

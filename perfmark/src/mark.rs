@@ -1,7 +1,7 @@
 //! A marked function: one static, known before `main`, or since its first call.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
 
@@ -149,12 +149,18 @@ impl Mark {
         self.place.load(Relaxed)
     }
 
-    /// Lets calls of the mark do nothing from now on.
-    pub(crate) fn switch_off(&self) {
-        self.place.store(OFF, Relaxed);
+    /// The place that it has where it records what it says itself; 0 where that is none.
+    pub(crate) fn own_place(&self) -> u32 {
+        let index = self.index();
+        if (index as usize) < PLACES { index } else { 0 }
     }
 
-    /// Gives the mark its index and place and lists it as called, once.
+    /// Where its calls find their plans from now on. With none they do nothing.
+    pub(crate) fn set_place(&self, place: Option<u32>) {
+        self.place.store(place.unwrap_or(OFF), SeqCst);
+    }
+
+    /// Gives the mark its index and lists it as called, once.
     ///
     /// The list is threaded through the marks themselves, without a lock, so that a fork in the middle leaves it whole.
     pub(crate) fn register(&'static self) {
@@ -164,9 +170,6 @@ impl Mark {
         let fresh = INDICES.fetch_add(1, Relaxed) + 1;
         if self.index.compare_exchange(0, fresh, Relaxed, Relaxed).is_err() {
             return;
-        }
-        if (fresh as usize) < PLACES {
-            self.place.store(fresh, Relaxed);
         }
         let this = ptr::from_ref(self).cast_mut();
         let mut head = CALLED.load(Relaxed);
@@ -185,6 +188,11 @@ impl Mark {
             Path::Within(item) => item().rsplit_once("::").map_or("", |(function, _)| function),
             Path::Whole(path) => path,
         })
+    }
+
+    /// What filters are compared with: the path, and the name where that is another one.
+    pub(crate) fn target(&self) -> String {
+        path::target(self.full_path(), self.name)
     }
 
     /// The marks of a generic function by its types, so far.
@@ -219,6 +227,12 @@ impl Mark {
         let fresh = Self::new::<()>(name, place, self.events, self.every, self.manner.is_fenced);
         Self { path: Path::Whole(types), manner: self.manner, ..fresh }
     }
+}
+
+/// A place that is nobody's yet.
+pub(crate) fn new_place() -> Option<u32> {
+    let last = u32::try_from(PLACES).ok()?;
+    INDICES.fetch_update(Relaxed, Relaxed, |index| (index + 1 < last).then_some(index + 1)).ok().map(|before| before + 1)
 }
 
 /// Every mark called so far.

@@ -24,6 +24,11 @@ pub(crate) fn end(path: &str, segments: usize) -> &str {
     &path[starts[starts.len().saturating_sub(segments)]..]
 }
 
+/// What filters are compared with: the path, and the name where that is another one.
+pub(crate) fn target(path: String, name: &str) -> String {
+    if end(&path, 1) == name { path } else { format!("{path}::{name}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

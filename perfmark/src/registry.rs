@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cells::{ThreadCells, Totals};
+use crate::cells::{Owner, ThreadCells, Totals};
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 use crate::start;
@@ -95,5 +95,16 @@ impl Registry {
             merged.add(cells);
         }
         merged
+    }
+
+    /// Everything until now: of those that ended together, first, and of each that runs, with its number.
+    pub(crate) fn by_thread(&self) -> Vec<(Option<Owner>, Merged)> {
+        let threads = self.lock();
+        let alive = threads.alive.iter().map(|cells| {
+            let mut merged = Merged::default();
+            merged.add(cells);
+            (Some(cells.owner), merged)
+        });
+        [(None, threads.retired.clone())].into_iter().chain(alive).collect()
     }
 }

@@ -1,13 +1,14 @@
 //! The process's start: its clock, and its settings.
 
 use std::process;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Once, OnceLock};
 
 use perfmark_rdpmc::clock::Clock;
 
 use crate::config::{self, config};
+use crate::settings;
 use crate::terminal::say;
 
 /// When the program started, and in which process.
@@ -22,6 +23,21 @@ fn started() -> &'static (Clock, u32) {
 /// The clock that runs since the program's start.
 pub(crate) fn clock() -> &'static Clock {
     &started().0
+}
+
+/// Nanoseconds a tick: as the first who asks finds it, so that what was told in one snapshot is told alike in the next.
+pub(crate) fn nanoseconds_per_tick() -> f64 {
+    /// The value's bits; 0 is none.
+    static FOUND: AtomicU64 = AtomicU64::new(0);
+    let found = f64::from_bits(FOUND.load(Relaxed));
+    if found > 0.0 {
+        return found;
+    }
+    let now = clock().nanoseconds_per_tick();
+    match FOUND.compare_exchange(0, now.to_bits(), Relaxed, Relaxed) {
+        Ok(_) => now,
+        Err(before) => f64::from_bits(before),
+    }
 }
 
 /// Whether this process was forked from the one that started.
@@ -43,6 +59,9 @@ pub(crate) fn start() {
         started();
         for wrong in config::read_environment() {
             say(&wrong);
+        }
+        if !config().filter.is_empty() {
+            settings::set(&config().filter);
         }
         OFF.store(!config().on || cfg!(perfmark_off), Relaxed);
     });

@@ -4,21 +4,20 @@
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
+mod program;
 
 use std::env;
 use std::fs;
 use std::hint::black_box;
 use std::panic::catch_unwind;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
+use program::{SCENARIO, file, json, mark, scenario, text};
 use serde_json::Value;
-
-const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 
 fn main() -> ExitCode {
     if let Ok(scenario) = env::var(SCENARIO) {
@@ -248,37 +247,6 @@ fn close_all() {
 
 // The tests.
 
-/// Runs a scenario with these variables and no other of perfmark's.
-fn scenario(name: &str, variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env::current_exe().expect("known"));
-    for variable in ["PERFMARK", "PERFMARK_EVENTS", "PERFMARK_OUTPUT", "PERFMARK_FORMAT", "PERFMARK_READ"] {
-        command.env_remove(variable);
-    }
-    command.env(SCENARIO, name).envs(variables.iter().copied()).stdin(Stdio::null());
-    command.env("RUST_BACKTRACE", "0").output().expect("started")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("UTF-8")
-}
-
-/// The scenario's JSON report, which goes to stdout's end.
-fn json(name: &str, variables: &[(&str, &str)], status: i32) -> Value {
-    let mut all = vec![("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
-    all.extend(variables);
-    let output = scenario(name, &all);
-    assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
-    let stdout = text(&output.stdout);
-    let start =
-        stdout.find("{\"schema\"").or_else(|| stdout.find('{')).unwrap_or_else(|| panic!("no report: {stdout}"));
-    serde_json::from_str(&stdout[start..]).expect("JSON")
-}
-
-fn mark<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let mut marks = report["marks"].as_array().expect("a list").iter();
-    marks.find(|mark| mark["name"] == name).unwrap_or_else(|| panic!("no mark {name} in {report}"))
-}
-
 fn threads_come_and_go(end: &str, status: i32) {
     let report = json(end, &[], status);
     let calls = (THREADS * WAVES + 2) * CALLS;
@@ -320,13 +288,6 @@ fn a_program_that_calls_no_mark_still_lists_them() {
     let output = scenario("nothing", &[]);
     let stderr = text(&output.stderr);
     assert!(stderr.contains("never called:") && stderr.contains("never_called") && stderr.contains("work"), "{stderr}");
-}
-
-/// A file of this test's own, which does not exist yet.
-fn file(name: &str) -> PathBuf {
-    let path = env::temp_dir().join(format!("perfmark-{}-{name}", std::process::id()));
-    _ = fs::remove_file(&path);
-    path
 }
 
 fn the_report_goes_where_it_is_asked_to() {

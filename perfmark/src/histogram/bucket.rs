@@ -46,6 +46,18 @@ pub(super) fn numbered(number: usize) -> (usize, usize) {
     (LAST - above, number - above * PLACES)
 }
 
+/// Buckets in all.
+pub(super) const COUNT: usize = (LAST + 2) * PLACES;
+
+/// The first value of the bucket with that number; behind the last, 2^64.
+pub(super) fn first(number: usize) -> f64 {
+    if number >= COUNT {
+        return 2_f64.powi(64);
+    }
+    let (row, place) = numbered(number);
+    *values(row, place).start() as f64
+}
+
 /// The values in a bucket.
 pub(super) fn values(row: usize, place: usize) -> RangeInclusive<u64> {
     let shift = LAST - row;
@@ -72,7 +84,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(next, None, "the last bucket ends with u64::MAX");
+        assert_eq!((next, number_of_next), (None, COUNT), "the last bucket ends with u64::MAX");
     }
 
     #[test]

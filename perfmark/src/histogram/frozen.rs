@@ -1,6 +1,7 @@
 //! A histogram at rest: merged from many threads' cells, and asked for its quantiles.
 
 use super::bucket;
+use crate::snapshot::quantile::{Bucket, quantile};
 
 /// Counts by bucket, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,22 +42,32 @@ impl Frozen {
         self.range.map(|(_, max)| max)
     }
 
-    /// The value that `numerator / denominator` of all values are at or below: the middle of its bucket, and so within 1/64 of it.
-    pub(crate) fn quantile(&self, numerator: u64, denominator: u64) -> Option<u64> {
-        let (min, max) = self.range?;
-        let rank = (u128::from(self.count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
-        let mut seen = 0_u128;
-        for (low, high, count) in self.buckets() {
-            seen += u128::from(count);
-            if seen >= rank {
-                return Some((low + (high - low) / 2).clamp(min, max));
+    /// The value that such a part of all values is at or below: the middle of its bucket, and so within 1/64 of it.
+    pub(crate) fn quantile(&self, of: (u64, u64)) -> Option<u64> {
+        Some(quantile(self.buckets(), self.count, self.range?, of))
+    }
+
+    /// The same with values in another unit, as whole numbers of it. A bucket's range is the same whatever else was recorded; those that begin with
+    /// one number are one.
+    pub(crate) fn scaled_buckets(&self, scale: f64) -> Vec<Bucket> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+        let scaled = |ticks: f64| (ticks * scale).round() as u64;
+        let mut buckets: Vec<Bucket> = Vec::new();
+        for (number, &count) in self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            let low = scaled(bucket::first(number));
+            if let Some((_, _, before)) = buckets.last_mut().filter(|(before, ..)| *before == low) {
+                *before += count;
+                continue;
             }
+            let mut edges = (number + 1..=bucket::COUNT).map(|number| scaled(bucket::first(number)));
+            let high = edges.find(|&next| next > low).map_or(u64::MAX, |next| next - 1);
+            buckets.push((low, high, count));
         }
-        Some(max)
+        buckets
     }
 
     /// Lowest value, highest value and count of each bucket that is not empty.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(number, &count)| {
             let (row, place) = bucket::numbered(number);
             let (low, high) = bucket::values(row, place).into_inner();
@@ -103,10 +114,27 @@ mod tests {
             for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
                 let truth = values[usize::try_from(rank).expect("small") - 1];
-                let told = frozen.quantile(numerator, denominator).expect("not empty");
+                let told = frozen.quantile((numerator, denominator)).expect("not empty");
                 assert!(u128::from(told.abs_diff(truth)) * 64 <= u128::from(truth), "{told} for {truth}");
             }
         }
+    }
+
+    #[test]
+    fn scaled_buckets_are_the_same_whatever_else_was_recorded_and_lose_no_call() {
+        for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
+            let all: Vec<u64> = (0..70_000).chain([u64::MAX / 2, u64::MAX]).collect();
+            let scaled = frozen(&all).scaled_buckets(scale);
+            assert!(scaled.iter().all(|(low, high, _)| low <= high), "{scaled:?}");
+            assert!(scaled.windows(2).all(|pair| pair[0].1 < pair[1].0), "{scaled:?}");
+            assert_eq!(scaled.iter().map(|bucket| bucket.2).sum::<u64>(), all.len() as u64);
+            for value in all.into_iter().step_by(97) {
+                let alone = frozen(&[value]).scaled_buckets(scale);
+                assert!(scaled.iter().any(|&(low, high, _)| alone == [(low, high, 1)]), "{value}: {alone:?}");
+            }
+        }
+        assert_eq!(frozen(&[u64::MAX]).scaled_buckets(2.0), [(u64::MAX, u64::MAX, 1)]);
+        assert_eq!(frozen(&[64, 65, 66]).scaled_buckets(1.0), [(64, 65, 2), (66, 67, 1)]);
     }
 
     #[test]
@@ -126,7 +154,7 @@ mod tests {
     #[test]
     fn nothing_recorded_has_no_quantiles() {
         let none = frozen(&[]);
-        assert_eq!((none.count, none.min(), none.max(), none.quantile(1, 2)), (0, None, None, None));
+        assert_eq!((none.count, none.min(), none.max(), none.quantile((1, 2))), (0, None, None, None));
     }
 
     #[test]

@@ -18,11 +18,12 @@ use super::polls::{self, Poll};
 use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
-use crate::cells::{EventCells, MarkCells, ThreadCells};
-use crate::config::{every, manner, wanted};
+use crate::cells::{EventCells, MarkCells, Owner, ThreadCells};
+use crate::config::manner;
 use crate::events::events;
-use crate::mark::Mark;
+use crate::mark::{Mark, is_off};
 use crate::registry::registry;
+use crate::settings::{self, Variant, every, wanted};
 use crate::{per_process, start};
 
 /// The part of a thread's recorder that its first calls alone change.
@@ -33,8 +34,6 @@ pub(super) struct Books {
     /// The sets of events that its marks have.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     sets: Vec<Box<Set>>,
-    /// Whether some plans are in no place.
-    has_unplaced: bool,
     /// Whether probes differ in what they cost, so that this is kept by event.
     pub(super) keeps_costs: bool,
     pub(super) cells: Arc<ThreadCells>,
@@ -50,11 +49,16 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         let began = moments(thread);
         start::start();
         if start::is_off() {
-            mark.switch_off();
+            mark.set_place(None);
             return Call::NONE;
         }
         mark.register();
-        prepare(thread, mark, &began)
+        settings::apply(mark);
+        let place = mark.place();
+        if is_off(place) {
+            return Call::NONE;
+        }
+        prepare(thread, mark, settings::at(place), &began)
     };
     let Ok((recorder, plan)) = prepared else {
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -82,6 +86,7 @@ fn moments(thread: &Thread) -> Vec<Option<Moment>> {
 fn prepare(
     thread: &Thread,
     mark: &'static Mark,
+    variant: Option<&'static Variant>,
     began: &[Option<Moment>],
 ) -> io::Result<(NonNull<Recorder>, *const Plan)> {
     let (events, memory) = (events()?, set_up(thread)?);
@@ -89,15 +94,13 @@ fn prepare(
     let recorder = || unsafe { &mut *memory.as_ptr() };
     // SAFETY: the same.
     let books = || unsafe { &mut *recorder().books };
-    let place = mark.place() as usize;
-    // A mark that has no place, or had none yet when it was called first: known, but not found in the table.
-    let is_unplaced = place == 0 || books().has_unplaced;
-    let known = books().plans().find(|plan| is_unplaced && ptr::eq(plan.cells.mark, mark));
+    // A mark that has no place: known, but not found in the table.
+    let is_it = |plan: &&Plan| ptr::eq(plan.cells.mark, mark) && plan.place() == 0;
+    let known = if mark.own_place() == 0 && variant.is_none() { books().plans().find(is_it) } else { None };
     if let Some(plan) = known {
-        recorder().place(place, plan);
         return Ok((memory, plan));
     }
-    let slots = books().slots.set_for(&wanted(mark), events);
+    let slots = books().slots.set_for(&wanted(mark, variant), events);
     let manner = manner(mark);
     let known = books().sets.iter().position(|set| set.is(&slots, manner));
     let at = known.unwrap_or_else(|| {
@@ -105,7 +108,7 @@ fn prepare(
         books().sets.push(Box::new(set));
         books().sets.len() - 1
     });
-    let every = every(mark);
+    let every = every(mark, variant);
     let keeps_costs = books().sets.len() > 1 || every > 1 || manner.is_polled;
     if keeps_costs && !books().keeps_costs {
         keep_costs(recorder(), books());
@@ -118,16 +121,15 @@ fn prepare(
         let books = books();
         let set = &books.sets[at];
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        let plan = Plan::new(MarkCells::new(mark, cells), set, every);
+        let plan = Plan::new(MarkCells::new(mark, cells), set, every, variant);
         plan.bind(books.slots.len());
         plan.tell();
         let plan = books.cells.add(plan);
         books.plans.push(plan);
         plan
     };
-    books().has_unplaced |= place == 0;
     // SAFETY: it lives as long as the cells.
-    recorder().place(place, unsafe { &*plan });
+    recorder().place(unsafe { &*plan });
     leave_out(recorder(), books(), began);
     Ok((memory, plan))
 }
@@ -152,9 +154,10 @@ impl Recorder {
     }
 
     /// Puts a plan into its place, if it has one.
-    fn place(&mut self, place: usize, plan: &Plan) {
+    fn place(&mut self, plan: &Plan) {
+        let place = plan.place();
         if place != 0 {
-            self.places[place] = Place { plan, begin: Some(plan.ends.get().begin) };
+            self.places[place as usize] = Place { plan, begin: Some(plan.ends.get().begin) };
         }
     }
 }
@@ -173,13 +176,12 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     // SAFETY: this thread's own, mapped; zeroes are a recorder not set up. Nobody else uses it while the thread does its own work.
     let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
-        let cells = Arc::new(ThreadCells::new());
+        let cells = Arc::new(ThreadCells::new(Owner::new()));
         registry.add(Arc::clone(&cells));
         let books = Books {
             plans: Vec::new(),
             slots: Slots::default(),
             sets: Vec::new(),
-            has_unplaced: false,
             keeps_costs: false,
             cells,
         };
@@ -239,7 +241,7 @@ fn bind(thread: &Thread, memory: NonNull<Recorder>, set: usize) {
         plan.bind(slots.len());
         plan.tell();
         // SAFETY: this thread's, which nobody else uses while the thread does its own work.
-        unsafe { &mut *memory.as_ptr() }.place(plan.cells.mark.place() as usize, plan);
+        unsafe { &mut *memory.as_ptr() }.place(plan);
     }
 }
 
@@ -271,7 +273,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     let beside: NonNull<Recorder> = per_process::map(size_of::<Recorder>()).ok()?.cast();
     let plan = |mark, every| {
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        Plan::new(MarkCells::new(mark, cells), set, every)
+        Plan::new(MarkCells::new(mark, cells), set, every, None)
     };
     let kinds = Kinds::of(set.manner);
     let (empty, caller, skipped) = (plan(kinds.empty, 1), plan(kinds.caller, 1), plan(kinds.skipped, u32::MAX));
@@ -283,7 +285,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
         beside.books = own;
         for plan in [&empty, &caller, &skipped] {
             plan.bind(books.slots.len());
-            beside.place(plan.cells.mark.place() as usize, plan);
+            beside.place(plan);
         }
         beside.set_free();
     }

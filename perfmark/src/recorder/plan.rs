@@ -15,6 +15,7 @@ use super::thread::{Call, Recorder};
 use super::{options, probe};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
 use crate::mark::Manner;
+use crate::settings::Variant;
 
 /// Begins a call. The recorder is this thread's, taken, and put back at last.
 pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
@@ -53,6 +54,8 @@ pub(super) struct Plan {
     /// Of its first events.
     event_cells: [*const EventCells; SHORT],
     pub(super) cells: MarkCells,
+    /// What it records, if that is not what the mark says itself.
+    variant: Option<&'static Variant>,
     /// One call in so many is measured.
     pub(super) every: u32,
     /// Calls to be skipped until then.
@@ -72,9 +75,14 @@ impl Holds for Plan {
 
 impl Plan {
     /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
-    pub(super) fn new(cells: MarkCells, set: &Set, every: u32) -> Self {
+    pub(super) fn new(cells: MarkCells, set: &Set, every: u32, variant: Option<&'static Variant>) -> Self {
         let event_cells = array::from_fn(|n| cells.events.get(n).map_or(ptr::null(), ptr::from_ref));
-        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, every, skips: Cell::new(0) }
+        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, variant, every, skips: Cell::new(0) }
+    }
+
+    /// Where its mark's calls find it; 0 where that is nowhere.
+    pub(super) fn place(&self) -> u32 {
+        self.variant.map_or_else(|| self.cells.mark.own_place(), |variant| variant.place)
     }
 
     /// Binds what its ends do, as its set has it, on a thread of so many slots.

@@ -165,10 +165,10 @@ macro_rules! objects {
     };
 }
 objects! {
-    Snapshot { schema, program, pid, threads, wall_ns, events, marks, notes }
+    Snapshot { schema, program, pid, threads, wall_ns, resets, events, marks, notes }
     Event { name, unit, read, reason }
     Mark {
-        name, path, file, line, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
+        name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
     }
     Values {
         measured, scaled, unmeasured, sum, total, missing_outermost, extrapolated, self_sum as "self", min, max, mean, p50, p90, p99, p999, probe,

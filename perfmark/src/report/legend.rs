@@ -86,13 +86,19 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, columns: usize) {
 /// Lines that the names of marks never called fill at the most, about.
 const NEVER_CALLED_LINES: usize = 5;
 
-/// The marks never called, by name; of very many only the first.
+/// The marks never called, by name, and those that the filter leaves out.
 pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
-    let marks = snapshot.marks.iter().zip(labels);
-    let never: Vec<&String> = marks.filter(|(mark, _)| !is_called(mark)).map(|(_, label)| label).collect();
+    for (what, on) in [("never called", true), ("off", false)] {
+        let marks = snapshot.marks.iter().zip(labels).filter(|(mark, _)| !is_called(mark) && mark.on == on);
+        names(out, what, &marks.map(|(_, label)| label).collect::<Vec<_>>(), columns);
+    }
+}
+
+/// Names of marks; of very many only the first.
+fn names(out: &mut String, what: &str, marks: &[&String], columns: usize) {
     let mut names = Vec::new();
     let mut room = NEVER_CALLED_LINES * columns;
-    for label in &never {
+    for label in marks {
         let name = shorten(label, columns / 2);
         match room.checked_sub(width(&name) + width(", ")) {
             Some(left) => room = left,
@@ -100,12 +106,12 @@ pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[Stri
         }
         names.push(name);
     }
-    let more = never.len() - names.len();
+    let more = marks.len() - names.len();
     if more > 0 {
         names.push(format!("and {} more", exact(more as u64)));
     }
     if !names.is_empty() {
-        wrap(out, &format!("never called: {}", names.join(", ")), 0, columns);
+        wrap(out, &format!("{what}: {}", names.join(", ")), 0, columns);
     }
 }
 
@@ -154,6 +160,10 @@ mod tests {
         };
         assert_eq!(told(0), "");
         assert_eq!(told(2), "never called: never_0, never_1\n");
+        let off = crate::snapshot::Mark { on: false, ..mark("left_out", 0) };
+        let both = snapshot(&[], &[mark("never", 0), off]);
+        let labels = ["never".to_owned(), "left_out".to_owned()];
+        assert_eq!(lines(|out| never_called(out, &both, &labels, 80)), "never called: never\noff: left_out\n");
         let long = "n".repeat(999);
         let told_long =
             lines(|out| never_called(out, &snapshot(&[], &[mark(&long, 0)]), std::slice::from_ref(&long), 80));

@@ -20,14 +20,24 @@ mod json;
 #[cfg(test)]
 mod sample;
 
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::Path;
+
+use crate::filter::Filter;
+use crate::output::{in_this_process, write_file};
 use crate::snapshot::Snapshot;
+use crate::terminal::DEFAULT_WIDTH;
 
 /// How a report is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
     /// For people.
+    #[default]
     Table,
-    /// For programs.
+    /// For programs: the snapshot as it is.
     #[cfg(feature = "json")]
     Json,
 }
@@ -46,6 +56,68 @@ impl Format {
             "json" => Err("this build of perfmark has no json: enable its feature `json`".to_owned()),
             _ => Err(format!("`{name}` is no format: {}", Self::NAMES.join(" or "))),
         }
+    }
+}
+
+/// A snapshot as text, which its `Display` writes.
+///
+/// ```
+/// use perfmark::{Filter, Report, perfmark, snapshot};
+///
+/// #[perfmark(time)]
+/// fn parse() {}
+///
+/// parse();
+/// let snapshot = snapshot();
+/// let report = Report::new(&snapshot).marks(&Filter::default().on("*::parse")).width(80);
+/// assert!(report.to_string().contains("parse"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    snapshot: Cow<'a, Snapshot>,
+    format: Format,
+    width: usize,
+}
+
+impl<'a> Report<'a> {
+    /// A table of 100 columns.
+    #[must_use]
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH }
+    }
+
+    /// The same in another form.
+    #[must_use]
+    pub fn format(self, format: Format) -> Self {
+        Self { format, ..self }
+    }
+
+    /// The same in so many columns, of which a table takes 80 at least.
+    #[must_use]
+    pub fn width(self, width: usize) -> Self {
+        Self { width, ..self }
+    }
+
+    /// The same of those marks only that the filter has on. Shares are of these.
+    #[must_use]
+    pub fn marks(mut self, filter: &Filter) -> Self {
+        self.snapshot.to_mut().marks.retain(|mark| filter.has(&mark.target()));
+        self
+    }
+
+    /// Writes it to a file, which is replaced as a whole: whoever reads it sees the one report or the other. In the file's name, `%p` is the process's number.
+    ///
+    /// # Errors
+    ///
+    /// What the system answered; or that the file is a link that another user put into a directory where all may write, such as `/tmp`.
+    pub fn write_to(&self, file: impl AsRef<Path>) -> io::Result<()> {
+        write_file(&in_this_process(file.as_ref(), false), &self.to_string())
+    }
+}
+
+impl Display for Report<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&render(&self.snapshot, self.format, self.width))
     }
 }
 

@@ -12,6 +12,7 @@ pub(super) fn mark(name: &str, calls: u64) -> Mark {
         path: format!("wordcount::{name}"),
         file: "src/main.rs".to_owned(),
         line: 7,
+        on: true,
         calls,
         in_flight: 0,
         unwound: 0,
@@ -56,6 +57,7 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
 
 pub(super) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
     Snapshot {
+        resets: 0,
         schema: 1,
         program: "wordcount".to_owned(),
         pid: 4242,

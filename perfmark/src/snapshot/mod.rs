@@ -1,5 +1,8 @@
 //! Everything merged, in units, as plain data.
 
+pub(crate) mod quantile;
+pub(crate) mod arithmetic;
+
 /// All that was recorded in this process until now: every thread's figures merged, ticks turned into
 /// nanoseconds.
 ///
@@ -18,12 +21,30 @@ pub struct Snapshot {
     pub threads: u64,
     /// Nanoseconds since the program started.
     pub wall_ns: u64,
+    /// How often [`reset`](crate::reset) was called before it.
+    pub resets: u32,
     /// Every event that a mark asked for, and how it was counted.
     pub events: Vec<Event>,
     /// Every mark known to the program, the ones never called included, in the order of file and line.
     pub marks: Vec<Mark>,
     /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
     pub notes: Vec<String>,
+}
+
+/// What one thread recorded, or all that ended.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize))]
+pub struct Thread {
+    /// The kernel's number of the thread (gettid(2)), elsewhere a number that no other has; none for those that ended.
+    pub id: Option<u32>,
+    /// The name that it has in the kernel, of 15 bytes at most.
+    pub name: Option<String>,
+    /// No other thread's in this process; 0 for those that ended.
+    #[cfg_attr(feature = "json", serde(skip))]
+    #[cfg_attr(not(feature = "record"), allow(dead_code, reason = "no thread records"))]
+    pub(crate) number: u64,
+    /// The marks that it called, in the order of file and line.
+    pub marks: Vec<Mark>,
 }
 
 /// An event that was asked for, and how it was counted.
@@ -76,6 +97,8 @@ pub struct Mark {
     pub file: String,
     /// The line of the attribute.
     pub line: u32,
+    /// Whether calls are recorded now, as the [filter](crate::Filter) has it.
+    pub on: bool,
     /// Calls that ended, in every way.
     pub calls: u64,
     /// Calls that had begun and not ended when the snapshot was taken.
@@ -96,6 +119,19 @@ pub struct Mark {
     /// The figures of each event recorded, in the order in which the mark names them.
     #[cfg_attr(feature = "json", serde(serialize_with = "by_event"))]
     pub values: Vec<Values>,
+}
+
+impl Mark {
+    /// What filters are compared with.
+    #[cfg(feature = "record")]
+    pub(crate) fn target(&self) -> String {
+        crate::path::target(self.path.clone(), &self.name)
+    }
+
+    /// In the order of a snapshot.
+    pub(crate) fn by_place(&self, other: &Self) -> std::cmp::Ordering {
+        (&self.file, self.line, &self.path).cmp(&(&other.file, other.line, &other.path))
+    }
 }
 
 /// One event's figures over one mark's calls.

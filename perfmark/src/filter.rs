@@ -1,0 +1,370 @@
+//! Which marks record, what, and one call in how many: the language of `PERFMARK_FILTER`.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+/// Which marks record, which events, and one call in how many: for marks whose path matches a pattern.
+///
+/// Directives are separated by commas:
+///
+/// | directive | does |
+/// |---|---|
+/// | `app::parser` | these marks record, and all others do not, but for those that another directive names |
+/// | `app::parser=off` | these do not |
+/// | `app::parser=on` | the same as without `=on` |
+/// | `off`, `on` | all marks but those that other directives name |
+/// | `app::hot=every:64` | one call in 64 is measured, as with the mark's own `every = 64` |
+/// | `app::io=time+page-faults` | these events, instead of the mark's own |
+/// | `app::hot=on+every:64+cycles` | all of it |
+///
+/// A pattern is compared with the function's path, `app::parser::Tree<u8>::insert`, to which the name is added where it is another one, as a region's:
+/// `app::parser::parse::sort`. It matches a path, and all below it: `app::parser` is the module with what is in it, and `app::Tree` the type with all
+/// parameters. `*` stands for any text, `?` for any
+/// one character.
+///
+/// Where several match, the longest one says what is recorded (of those that are as long, the last): `app=every:64,app::hot=every:1024,app::hot::cold=off`.
+///
+/// ```
+/// use perfmark::Filter;
+///
+/// let filter: Filter = "app::parser,app::parser::token=every:64".parse()?;
+/// perfmark::set_filter(&filter);
+/// # perfmark::set_filter(&Filter::default());
+/// assert!("app::parser=every:0".parse::<Filter>().is_err());
+/// # Ok::<(), perfmark::FilterError>(())
+/// ```
+///
+/// The default one leaves all marks as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    directives: Vec<Directive>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Directive {
+    /// Empty for all marks.
+    pattern: String,
+    settings: Settings,
+}
+
+/// What a directive says, or several of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) is_on: Option<bool>,
+    /// One call in so many is measured.
+    pub(crate) every: Option<u32>,
+    /// Names of events, as they were given.
+    pub(crate) events: Option<Vec<String>>,
+}
+
+/// A directive that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError(String);
+
+impl Display for FilterError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    /// # Errors
+    ///
+    /// A directive that cannot be understood, with the reason.
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        let directives = split(text).into_iter().map(str::trim).filter(|directive| !directive.is_empty());
+        Ok(Self { directives: directives.map(Directive::parse).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Directive {
+    fn parse(text: &str) -> Result<Self, FilterError> {
+        let on = |is_on| Settings { is_on: Some(is_on), ..Settings::default() };
+        let (pattern, settings) = match text.split_once('=') {
+            None if text == "on" || text == "off" => ("", on(text == "on")),
+            None => (text, on(true)),
+            Some((pattern, settings)) => (pattern.trim(), Settings::parse(text, settings)?),
+        };
+        if pattern.is_empty() && text.contains('=') {
+            return Err(FilterError(format!("`{text}` has no pattern before `=`: `*` is for all marks")));
+        }
+        let is_odd = |sign: char| sign.is_whitespace() && !pattern.contains('<') || sign.is_control();
+        match pattern.chars().find(|&sign| is_odd(sign)) {
+            Some(sign) => Err(FilterError(format!("`{pattern}`: a path has no {sign:?}; directives are separated by commas"))),
+            None => Ok(Self { pattern: pattern.into(), settings }),
+        }
+    }
+}
+
+impl Settings {
+    fn parse(directive: &str, text: &str) -> Result<Self, FilterError> {
+        let mut settings = Self::default();
+        for setting in text.split('+').map(str::trim) {
+            let is_new = match setting.split_once(':') {
+                _ if setting.is_empty() => {
+                    let why = "says nothing: there are on, off, every:N, and events, joined by `+`";
+                    return Err(FilterError(format!("`{directive}` {why}")));
+                }
+                None if setting == "on" || setting == "off" => settings.is_on.replace(setting == "on").is_none(),
+                Some(("every", number)) => {
+                    let every = number.parse().ok().filter(|&every| every > 0);
+                    let why = || format!("`{directive}`: one call in how many is measured: every:N, from 1 to {}", u32::MAX);
+                    settings.every.replace(every.ok_or_else(|| FilterError(why()))?).is_none()
+                }
+                _ => {
+                    check(setting).map_err(|why| FilterError(format!("`{directive}`: {why}")))?;
+                    let events = settings.events.get_or_insert_default();
+                    let is_new = events.iter().all(|event| event != setting);
+                    events.push(setting.into());
+                    is_new
+                }
+            };
+            if !is_new {
+                return Err(FilterError(format!("`{directive}` says `{setting}` again, or the contrary")));
+            }
+        }
+        Ok(settings)
+    }
+
+    fn take(&mut self, other: &Self) {
+        self.is_on = other.is_on.or(self.is_on);
+        self.every = other.every.or(self.every);
+        if other.events.is_some() {
+            self.events.clone_from(&other.events);
+        }
+    }
+}
+
+#[cfg(feature = "record")]
+fn check(event: &str) -> Result<(), String> {
+    crate::config::known_event(event)
+}
+
+#[cfg(not(feature = "record"))]
+fn check(_: &str) -> Result<(), String> {
+    Ok(())
+}
+
+/// Splits a list at its commas, but for those between the slashes of `pmu/term,term/` and in `<…>`.
+fn split(list: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth, mut in_pmu) = (Vec::new(), 0, 0_u32, false);
+    for (at, sign) in list.char_indices() {
+        match sign {
+            '<' => depth += 1,
+            '>' if !list[..at].ends_with('-') => depth = depth.saturating_sub(1),
+            '/' => in_pmu = !in_pmu,
+            ',' if depth == 0 && !in_pmu => {
+                parts.push(&list[start..at]);
+                (start, depth) = (at + 1, 0);
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[start..]);
+    parts
+}
+
+impl Display for Filter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (n, Directive { pattern, settings }) in self.directives.iter().enumerate() {
+            let is_on = settings.is_on.map(|is_on| if is_on { "on" } else { "off" }.to_owned());
+            let every = settings.every.map(|every| format!("every:{every}"));
+            let events = settings.events.iter().flatten().cloned();
+            let settings: Vec<String> = is_on.into_iter().chain(every).chain(events).collect();
+            let comma = if n == 0 { "" } else { "," };
+            let equals = if pattern.is_empty() { "" } else { "=" };
+            write!(f, "{comma}{pattern}{equals}{}", settings.join("+"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Filter {
+    /// The same, and marks that match record.
+    #[must_use]
+    pub fn on(self, pattern: &str) -> Self {
+        self.and(pattern, Settings { is_on: Some(true), ..Settings::default() })
+    }
+
+    /// The same, and marks that match do not record.
+    #[must_use]
+    pub fn off(self, pattern: &str) -> Self {
+        self.and(pattern, Settings { is_on: Some(false), ..Settings::default() })
+    }
+
+    /// The same, and of marks that match one call in so many is measured; 0 is taken for 1.
+    #[must_use]
+    pub fn every(self, pattern: &str, every: u32) -> Self {
+        self.and(pattern, Settings { every: Some(every.max(1)), ..Settings::default() })
+    }
+
+    /// The same, and marks that match record these events.
+    ///
+    /// # Errors
+    ///
+    /// A name that is no event's.
+    pub fn events(self, pattern: &str, events: &[&str]) -> Result<Self, FilterError> {
+        let events = events.join("+");
+        let settings = Settings::parse(&events, &events)?;
+        Ok(self.and(pattern, Settings { events: settings.events, ..Settings::default() }))
+    }
+
+    fn and(mut self, pattern: &str, settings: Settings) -> Self {
+        self.directives.push(Directive { pattern: pattern.into(), settings });
+        self
+    }
+
+    /// Whether it leaves all marks as they are written.
+    #[cfg(feature = "record")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.directives.is_empty()
+    }
+
+    /// What it says of the mark with that path, its name added where that is another one.
+    #[cfg(feature = "record")]
+    pub(crate) fn settings(&self, path: &str) -> Settings {
+        let is_general = |directive: &&Directive| directive.pattern.is_empty() || directive.pattern == "*";
+        let turns = |directive: &&Directive, is_on: bool| directive.settings.is_on == Some(is_on);
+        let says_of_all = self.directives.iter().any(|directive| is_general(&directive) && directive.settings.is_on.is_some());
+        // Whoever names what is to be recorded wants nothing else.
+        let is_selection = !says_of_all && self.directives.iter().any(|directive| turns(&directive, true));
+        let mut settings = Settings { is_on: Some(!is_selection), ..Settings::default() };
+        let mut matching: Vec<&Directive> = self.directives.iter().filter(|directive| matches(&directive.pattern, path)).collect();
+        matching.sort_by_key(|directive| directive.pattern.len());
+        for directive in matching {
+            settings.take(&directive.settings);
+        }
+        settings
+    }
+
+    /// Whether it has the mark with that path on.
+    #[cfg(feature = "record")]
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.settings(path).is_on != Some(false)
+    }
+
+    /// The patterns that match none of these paths.
+    #[cfg(feature = "record")]
+    pub(crate) fn unmatched<'a>(&'a self, paths: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let patterns = self.directives.iter().map(|directive| &*directive.pattern);
+        patterns.filter(|pattern| !paths.iter().any(|path| matches(pattern, path)))
+    }
+}
+
+/// Whether the pattern is that of the path, or of one that it is below. All are below the empty one.
+#[cfg(any(feature = "record", test))]
+fn matches(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
+    let is_whole = |at: usize| at == path.len() || path[at..].starts_with(&[':', ':']) || path[at] == '<';
+    // Where to go on when what comes behind the last `*` does not match: there, with one character more taken by it.
+    let (mut at, mut sign, mut last_star) = (0, 0, None);
+    loop {
+        if sign == pattern.len() && (is_whole(at) || pattern.is_empty()) {
+            return true;
+        }
+        match pattern.get(sign) {
+            Some('*') => {
+                last_star = Some((sign, at));
+                sign += 1;
+            }
+            Some(&wanted) if at < path.len() && (wanted == '?' || wanted == path[at]) => (at, sign) = (at + 1, sign + 1),
+            _ => match &mut last_star {
+                Some((star, from)) if *from < path.len() => {
+                    *from += 1;
+                    (at, sign) = (*from, *star + 1);
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_a_path_and_what_is_below_it() {
+        let path = "app::parser::Tree<u8, i8>::insert";
+        let patterns = [
+            "", "*", "app", "app::parser", "app::parser::Tree<u8, i8>", path, "app::*::insert", "*insert", "*::Tree*", "app::pars?r",
+            "*par*", "**", "app::parser::Tree", "app::*", "*::insert",
+        ];
+        for pattern in patterns {
+            assert!(matches(pattern, path), "{pattern}");
+        }
+        for pattern in ["ap", "app:", "parser", "app::parser::Tre", "*inser", "app::?", "app::parser::Tree<u8, i8>::insert::a", "?", "App"] {
+            assert!(!matches(pattern, path), "{pattern}");
+        }
+    }
+
+    #[cfg(feature = "record")]
+    #[test]
+    fn the_longest_pattern_that_matches_holds() {
+        let filter: Filter = "app=every:64, app::hot=every:1024+time, app::hot::cold=off, lib=off".parse().expect("valid");
+        let of = |path| filter.settings(path);
+        assert_eq!(of("app::a"), Settings { is_on: Some(true), every: Some(64), events: None });
+        let time = Some(vec!["time".to_owned()]);
+        assert_eq!(of("app::hot::a"), Settings { is_on: Some(true), every: Some(1024), events: time.clone() });
+        assert_eq!(of("app::hot::cold"), Settings { is_on: Some(false), every: Some(1024), events: time });
+        assert_eq!((of("lib").is_on, of("other").is_on), (Some(false), Some(true)));
+        let last: Filter = "a=every:2,b=off,a=every:3".parse().expect("valid");
+        assert_eq!(last.settings("a").every, Some(3));
+    }
+
+    #[cfg(feature = "record")]
+    #[test]
+    fn who_names_what_is_to_be_recorded_wants_nothing_else() {
+        let is_on = |filter: &str, path: &str| filter.parse::<Filter>().expect("valid").settings(path).is_on == Some(true);
+        for (filter, path, expected) in [
+            ("", "a", true),
+            ("a", "a::b", true),
+            ("a", "b", false),
+            ("a=every:2", "b", true),
+            ("a=off", "b", true),
+            ("on,a=off", "a", false),
+            ("off", "a", false),
+            ("off,a", "a", true),
+            ("a,on", "b", true),
+            ("a,off", "b", false),
+            ("a=on,*=off", "b", false),
+        ] {
+            assert_eq!(is_on(filter, path), expected, "{filter} for {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_read_back() {
+        let long = "off,app::S<u8, i8>::f=on+every:7,*::g=time+page-faults,h=off";
+        assert_eq!(long.parse::<Filter>().expect("valid").to_string(), long);
+        let built = Filter::default().on("a").off("a::b").every("c", 0).events("d", &["time", "cycles"]).expect("valid");
+        assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles");
+        assert_eq!(built.to_string().parse(), Ok(built));
+        assert_eq!("".parse(), Ok(Filter::default()));
+        let commas = "a=time+cpu/event=0xc2,umask=0x1/u,S<fn(u8) -> u8, i8>::f,b=off";
+        assert_eq!(split(commas), ["a=time+cpu/event=0xc2,umask=0x1/u", "S<fn(u8) -> u8, i8>::f", "b=off"]);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_told() {
+        for (text, part) in [
+            ("=on", "`*` is for all marks"),
+            ("a=", "says nothing"),
+            ("a=on+", "says nothing"),
+            ("a=every:0", "from 1 to"),
+            ("a=every:x", "from 1 to"),
+            ("a=on+off", "again"),
+            ("a=time+time", "again"),
+            ("a b", "separated by commas"),
+        ] {
+            let why = text.parse::<Filter>().expect_err(text).to_string();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+        #[cfg(feature = "record")]
+        assert!("a=cycels".parse::<Filter>().expect_err("no event").to_string().contains("cycels"));
+    }
+}

@@ -1,0 +1,102 @@
+//! What a scope recorded.
+
+use std::path::PathBuf;
+
+use crate::collect;
+use crate::config::config;
+use crate::filter::Filter;
+use crate::report::{Format, Report};
+use crate::snapshot::Snapshot;
+use crate::terminal::{STDERR, say, width_of, write_all};
+use crate::set_filter;
+
+/// What is recorded from here to the end of a scope, told there: on stderr, or in a [file](Self::output).
+///
+/// It is of the whole process, all threads included, and takes nothing from other sessions or the report at exit.
+///
+/// ```
+/// use perfmark::{Session, perfmark};
+///
+/// #[perfmark(time)]
+/// fn query() {}
+///
+/// fn handle() {
+///     let _session = Session::new();
+///     query();
+/// } // The table is written here.
+///
+/// let session = Session::new();
+/// query();
+/// let recorded = session.finish();
+/// assert_eq!(recorded.marks.iter().find(|mark| mark.name == "query").map(|mark| mark.calls), Some(1));
+/// ```
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Session {
+    before: Snapshot,
+    /// In force before it.
+    filter: Option<Filter>,
+    output: Option<PathBuf>,
+    format: Format,
+    is_told: bool,
+}
+
+impl Session {
+    /// Begins one.
+    #[allow(clippy::new_without_default, reason = "it begins something")]
+    pub fn new() -> Self {
+        Self { before: collect::snapshot(), filter: None, output: None, format: Format::default(), is_told: true }
+    }
+
+    /// The same, with that filter in force until its end, and then the one before again.
+    pub fn filter(mut self, filter: &Filter) -> Self {
+        self.filter.get_or_insert_with(crate::filter);
+        set_filter(filter);
+        self
+    }
+
+    /// The same, told in a file, which is [replaced as a whole](Report::write_to).
+    pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
+        self.output = Some(file.into());
+        self
+    }
+
+    /// The same, told in another form.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// What was recorded until now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        collect::snapshot().since(&self.before)
+    }
+
+    /// Ends it without telling, and gives what was recorded.
+    #[must_use]
+    pub fn finish(mut self) -> Snapshot {
+        self.is_told = false;
+        self.snapshot()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(filter) = &self.filter {
+            set_filter(filter);
+        }
+        if !self.is_told || !config().on {
+            return;
+        }
+        let snapshot = self.snapshot();
+        let report = Report::new(&snapshot).format(self.format);
+        let Some(file) = &self.output else {
+            return write_all(STDERR, &format!("\n{}", report.width(width_of(STDERR))));
+        };
+        if let Err(error) = report.write_to(file) {
+            say(&format!("{}: {error}; the report follows", file.display()));
+            write_all(STDERR, &report.to_string());
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What was recorded between two snapshots, and what several recorded together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
+use super::{Event, Mark, Probe, Read, Snapshot, Values};
+
+/// What tells marks apart: path, name, file and line; and, of those that a macro makes alike, which it is.
+type Key<'a> = (&'a str, &'a str, &'a str, u32, usize);
+
+fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item = (Key<'a>, &'a Mark)> {
+    let mut alike = HashMap::new();
+    marks.into_iter().map(move |mark| {
+        let at = (&*mark.path, &*mark.name, &*mark.file, mark.line);
+        let number = alike.entry(at).or_insert(0_usize);
+        *number += 1;
+        ((at.0, at.1, at.2, at.3, *number), mark)
+    })
+}
+
+/// What the marks recorded since.
+#[cfg(feature = "record")]
+pub(crate) fn since(marks: &[Mark], earlier: &[Mark]) -> Vec<Mark> {
+    let before: BTreeMap<_, _> = by_key(earlier).collect();
+    by_key(marks).map(|(key, mark)| mark.since(before.get(&key).copied())).collect()
+}
+
+impl Snapshot {
+    /// What was recorded between an earlier snapshot of the same process and this one.
+    ///
+    /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact where they lie outside of the earlier ones;
+    /// else they are told by the buckets, as the quantiles are: within 1/64. Calls in flight, threads, events and notes are this snapshot's.
+    ///
+    /// Where the other is no earlier one of the same process, or [`reset`](crate::reset) was called between them, nothing is taken off, and a note
+    /// says so.
+    ///
+    /// ```
+    /// use perfmark::perfmark;
+    ///
+    /// #[perfmark(time)]
+    /// fn double(n: u64) -> u64 {
+    ///     2 * n
+    /// }
+    ///
+    /// double(1);
+    /// let before = perfmark::snapshot();
+    /// double(2);
+    /// double(3);
+    /// let between = perfmark::snapshot().since(&before);
+    /// # if cfg!(feature = "record") {
+    /// assert_eq!(between.marks.iter().find(|mark| mark.name == "double").map(|mark| mark.calls), Some(2));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut between = self.clone();
+        let before: BTreeMap<_, _> = by_key(&earlier.marks).collect();
+        let pairs: Vec<_> = by_key(&self.marks).map(|(key, mark)| (mark, before.get(&key).copied())).collect();
+        let is_later = |&(mark, before): &(&Mark, Option<&Mark>)| before.is_none_or(|before| mark.is_later(before));
+        if self.pid != earlier.pid
+            || self.resets != earlier.resets
+            || self.wall_ns < earlier.wall_ns
+            || !pairs.iter().all(is_later) {
+            let why = format!(
+                "nothing was taken off: the other snapshot, of process {}, is no earlier one of this process {}",
+                earlier.pid, self.pid
+            );
+            between.notes.push(why);
+            return between;
+        }
+        between.wall_ns -= earlier.wall_ns;
+        between.marks = pairs.into_iter().map(|(mark, before)| mark.since(before)).collect();
+        between
+    }
+
+    /// Adds what another process recorded, or this one in another time.
+    ///
+    /// No call is lost and none invented: counts, sums and buckets are added, and quantiles taken anew. Buckets of times are those of each machine's tick
+    /// counter: where two machines' differ, both are kept, and may overlap; quantiles are then within 1/32. `wall_ns` is the longer one; program and
+    /// process are those of the first.
+    ///
+    /// ```
+    /// let mut all = perfmark::Snapshot::default();
+    /// for one in [perfmark::snapshot(), perfmark::snapshot()] {
+    ///     all.merge(&one);
+    /// }
+    /// ```
+    pub fn merge(&mut self, other: &Self) {
+        if self.schema == 0 {
+            self.clone_from(other);
+            return;
+        }
+        self.threads += other.threads;
+        self.wall_ns = self.wall_ns.max(other.wall_ns);
+        for event in &other.events {
+            match self.events.iter_mut().find(|known| known.name == event.name) {
+                Some(known) => known.merge(event),
+                None => self.events.push(event.clone()),
+            }
+        }
+        let mut marks: BTreeMap<_, Mark> = by_key(&self.marks).map(|(key, mark)| (key, mark.clone())).collect();
+        for (key, mark) in by_key(&other.marks) {
+            marks.entry(key).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
+        }
+        self.marks = marks.into_values().collect();
+        self.marks.sort_by(Mark::by_place);
+        for note in &other.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+}
+
+impl Event {
+    /// Tells of the way that read it at all.
+    fn merge(&mut self, other: &Self) {
+        if self.read == Read::None || (self.reason.is_none() && other.read != Read::None) {
+            self.clone_from(other);
+        }
+    }
+}
+
+impl Mark {
+    /// The counts that only grow.
+    fn counts(&mut self) -> [&mut u64; 6] {
+        [
+            &mut self.calls,
+            &mut self.unwound,
+            &mut self.cancelled,
+            &mut self.polls,
+            &mut self.interrupted,
+            &mut self.skipped,
+        ]
+    }
+
+    fn is_later(&self, earlier: &Self) -> bool {
+        let of = |event: &str| self.values.iter().find(|values| values.event == event);
+        self.calls >= earlier.calls
+            && earlier.values.iter().all(|before| of(&before.event).is_some_and(|now| now.measured >= before.measured))
+    }
+
+    fn since(&self, earlier: Option<&Self>) -> Self {
+        let mut between = self.clone();
+        let Some(earlier) = earlier else { return between };
+        for (count, before) in between.counts().into_iter().zip(earlier.clone().counts()) {
+            *count = count.saturating_sub(*before);
+        }
+        for values in &mut between.values {
+            if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
+                *values = values.since(before);
+            }
+        }
+        between
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts().into_iter().zip(other.clone().counts()) {
+            *count = count.saturating_add(*more);
+        }
+        self.in_flight += other.in_flight;
+        self.every = self.every.max(other.every);
+        for values in &other.values {
+            match self.values.iter_mut().find(|known| known.event == values.event) {
+                Some(known) => known.merge(values),
+                None => self.values.push(values.clone()),
+            }
+        }
+    }
+}
+
+impl Values {
+    /// The counts and sums that only grow.
+    fn sums(&mut self) -> [&mut u64; 6] {
+        [
+            &mut self.measured,
+            &mut self.scaled,
+            &mut self.unmeasured,
+            &mut self.sum,
+            &mut self.total,
+            &mut self.missing_outermost,
+        ]
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let mut between = self.clone();
+        for (sum, before) in between.sums().into_iter().zip(earlier.clone().sums()) {
+            *sum = sum.saturating_sub(*before);
+        }
+        between.self_sum = self.self_sum.map(|sum| sum.saturating_sub(earlier.self_sum.unwrap_or(0)));
+        let before: HashMap<_, _> = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect();
+        between.buckets = self
+            .buckets
+            .iter()
+            .map(|&(low, high, count)| (low, high, count.saturating_sub(before.get(&(low, high)).copied().unwrap_or(0))))
+            .filter(|&(_, _, count)| count > 0)
+            .collect();
+        let outside = |now: Option<u64>, before: Option<u64>| now.filter(|_| now != before);
+        let range = self.min.zip(self.max);
+        let within = |value: u64| range.map_or(value, |(min, max)| value.clamp(min, max));
+        let (lowest, highest) = (between.buckets.first().copied(), between.buckets.last().copied());
+        between.min = lowest.map(|(low, ..)| outside(self.min, earlier.min).unwrap_or_else(|| within(low)));
+        between.max = highest.map(|(_, high, _)| outside(self.max, earlier.max).unwrap_or_else(|| within(high)));
+        between.derive();
+        between
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.sums().into_iter().zip(other.clone().sums()) {
+            *sum = sum.saturating_add(*more);
+        }
+        self.self_sum = self.self_sum.zip(other.self_sum).map(|(one, two)| one.saturating_add(two));
+        self.extrapolated |= other.extrapolated;
+        self.min = self.min.into_iter().chain(other.min).min();
+        self.max = self.max.into_iter().chain(other.max).max();
+        let larger = |one: u64, two: u64| one.max(two);
+        self.probe = Probe {
+            own: larger(self.probe.own, other.probe.own),
+            whole: larger(self.probe.whole, other.probe.whole),
+            noise: larger(self.probe.noise, other.probe.noise),
+        };
+        let mut buckets = BTreeMap::new();
+        for &(low, high, count) in self.buckets.iter().chain(&other.buckets) {
+            *buckets.entry((low, high)).or_insert(0) += count;
+        }
+        self.buckets = buckets.into_iter().map(|((low, high), count)| (low, high, count)).collect::<Vec<Bucket>>();
+        self.derive();
+    }
+
+    /// What follows from the rest.
+    fn derive(&mut self) {
+        let (measured, range) = (self.measured, self.min.zip(self.max));
+        let quantile = |of| range.map(|range| quantile(self.buckets.iter().copied(), measured, range, of));
+        (self.p50, self.p90, self.p99, self.p999) = (quantile(P50), quantile(P90), quantile(P99), quantile(P999));
+        self.mean = (measured > 0).then(|| self.sum as f64 / measured as f64);
+    }
+}

@@ -1,0 +1,197 @@
+//! What an operator tells a program from outside: the filter, and where the report goes; and who is not listened to.
+//!
+//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+#![cfg_attr(not(unix), allow(dead_code, unused_imports, reason = "users, links and forks are those of unix"))]
+
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+mod program;
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use perfmark::perfmark;
+use program::{SCENARIO, file, json, mark, scenario, scenario_of, text};
+use serde_json::Value;
+
+fn main() -> ExitCode {
+    if let Ok(scenario) = env::var(SCENARIO) {
+        run_scenario(&scenario);
+        return ExitCode::SUCCESS;
+    }
+    let tests: &[(&str, fn())] = &[
+        ("marks_that_the_filter_leaves_out_are_told_as_such", marks_that_the_filter_leaves_out),
+        ("a_filter_that_cannot_be_understood_is_told_and_all_marks_are_on", a_filter_that_cannot_be_understood),
+        #[cfg(unix)]
+        ("each_process_has_a_report_of_its_own", each_process_has_a_report_of_its_own),
+        #[cfg(unix)]
+        ("nobody_else_may_write_a_report", nobody_else_may_write_a_report),
+        #[cfg(target_os = "linux")]
+        ("a_setuid_program_takes_no_settings", a_setuid_program_takes_no_settings),
+        #[cfg(unix)]
+        ("a_strangers_link_in_a_shared_directory_is_not_followed", a_strangers_link_is_not_followed),
+    ];
+    support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+}
+
+#[perfmark(time)]
+fn one() {}
+
+#[perfmark(time, every = 2)]
+fn two() {}
+
+#[cfg(unix)]
+fn run_scenario(scenario: &str) {
+    if scenario == "open" {
+        // SAFETY: it has no memory.
+        unsafe { libc::umask(0) };
+    }
+    if scenario == "secure" {
+        // SAFETY: it only looks at what the kernel told the process.
+        println!("{}", unsafe { libc::getauxval(libc::AT_SECURE) });
+    }
+    one();
+    (0..10).for_each(|_| two());
+    if scenario == "forks" {
+        // SAFETY: the child calls marks, which may be done there, and ends.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                one();
+                one();
+                std::process::exit(0);
+            }
+            assert_eq!(libc::waitpid(child, &raw mut *Box::new(0), 0), child);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn run_scenario(_: &str) {
+    one();
+    (0..10).for_each(|_| two());
+}
+
+fn marks_that_the_filter_leaves_out() {
+    let filter = ("PERFMARK_FILTER", "*::one,*::two=every:5");
+    let report = json("calls", &[filter], 0);
+    assert_eq!((&mark(&report, "one")["on"], &mark(&report, "one")["calls"]), (&true.into(), &1.into()));
+    assert_eq!((&mark(&report, "two")["on"], &mark(&report, "two")["calls"]), (&false.into(), &0.into()));
+    let table = scenario("calls", &[filter]);
+    assert!(text(&table.stderr).contains("\noff: two\n"), "{}", text(&table.stderr));
+    let all = json("calls", &[("PERFMARK_FILTER", "on,*::two=every:5")], 0);
+    assert_eq!((&mark(&all, "two")["every"], &mark(&all, "two")["skipped"]), (&5.into(), &8.into()));
+}
+
+fn a_filter_that_cannot_be_understood() {
+    for (filter, why) in [("one=every:0", "from 1 to"), ("one=cycels", "cycels"), ("=off", "no pattern")] {
+        let output = scenario("calls", &[("PERFMARK_FILTER", filter)]);
+        let (first, table) = text(&output.stderr).split_once('\n').expect("lines");
+        assert!(first.starts_with(&format!("perfmark: PERFMARK_FILTER={filter}: ")), "{first}");
+        assert!(first.contains(why) && first.ends_with("; all marks are on"), "{first}");
+        assert!(table.contains("one") && table.contains("two") && !table.contains("off:"), "{table}");
+    }
+    let unmatched = scenario("calls", &[("PERFMARK_FILTER", "on,oen=off")]);
+    assert!(text(&unmatched.stderr).contains("note: the filter's `oen` matches no mark"), "{}", text(&unmatched.stderr));
+}
+
+fn read(path: &PathBuf) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).expect("written")).expect("JSON")
+}
+
+#[cfg(unix)]
+fn each_process_has_a_report_of_its_own() {
+    let folder = file("reports");
+    fs::create_dir(&folder).expect("a folder");
+    for (name, count) in [("%p.json", 2), ("report.json", 2)] {
+        let output = folder.join(name);
+        let variables = [("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
+        assert!(scenario("forks", &variables).status.success());
+        let paths: Vec<PathBuf> = fs::read_dir(&folder).expect("there").map(|entry| entry.expect("read").path()).collect();
+        assert_eq!(paths.len(), count, "{paths:?}");
+        let mut calls: Vec<(u64, u64)> = Vec::new();
+        for path in &paths {
+            let report = read(path);
+            let number = |value: &Value| value.as_u64().expect("a number");
+            calls.push((number(&mark(&report, "one")["calls"]), number(&mark(&report, "two")["calls"])));
+            assert!(name == "report.json" || path.ends_with(format!("{}.json", report["pid"])), "{path:?}");
+            fs::remove_file(path).expect("removed");
+        }
+        calls.sort_unstable();
+        assert_eq!(calls, [(1, 10), (2, 0)]);
+    }
+    fs::remove_dir(folder).expect("empty");
+}
+
+#[cfg(unix)]
+fn nobody_else_may_write_a_report() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let output = file("mode");
+    assert!(scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]).status.success());
+    let mode = fs::metadata(&output).expect("written").permissions().mode();
+    fs::remove_file(output).expect("removed");
+    assert_eq!(mode & 0o777, 0o644);
+}
+
+#[cfg(unix)]
+const NOBODY: u32 = 65_534;
+
+/// Whether this test can make files of other users, which root alone can; if not, it says so.
+#[cfg(unix)]
+fn is_root() -> bool {
+    // SAFETY: it has no arguments, and always succeeds.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        println!("not run: only root makes files of other users");
+    }
+    is_root
+}
+
+#[cfg(target_os = "linux")]
+fn a_setuid_program_takes_no_settings() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    if !is_root() {
+        return;
+    }
+    let (program, output) = (file("setuid"), file("setuid-report"));
+    fs::copy(env::current_exe().expect("known"), &program).expect("copied");
+    chown(&program, Some(NOBODY), None).expect("root may");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("root may");
+    let variables = [("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FILTER", "=wrong")];
+    let done = scenario_of(&program, "secure", &variables);
+    fs::remove_file(program).expect("removed");
+    assert!(done.status.success());
+    if text(&done.stdout).starts_with('0') {
+        println!("not run: the folder for temporary files is mounted without setuid");
+        return;
+    }
+    assert!(!output.exists(), "written with the rights of another user");
+    assert!(text(&done.stderr).contains("one") && !text(&done.stderr).contains("PERFMARK"), "{}", text(&done.stderr));
+}
+
+#[cfg(unix)]
+fn a_strangers_link_is_not_followed() {
+    use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+    let folder = file("shared");
+    fs::create_dir(&folder).expect("a folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).expect("its owner may");
+    let (link, target) = (folder.join("link"), file("target"));
+    fs::write(&target, "before").expect("written");
+    symlink(&target, &link).expect("a link");
+    let variables = [("PERFMARK_OUTPUT", link.to_str().expect("UTF-8"))];
+    assert!(scenario("calls", &variables).status.success());
+    assert!(fs::read_to_string(&target).expect("there").contains("one"), "one's own is followed");
+    if is_root() {
+        fs::write(&target, "before").expect("written");
+        lchown(&link, Some(NOBODY), None).expect("root may");
+        let done = scenario("calls", &variables);
+        assert_eq!(fs::read_to_string(&target).expect("there"), "before");
+        let stderr = text(&done.stderr);
+        assert!(stderr.contains("it is a link of user 65534 in a directory that all may write to"), "{stderr}");
+        assert!(stderr.contains("one"), "the report follows: {stderr}");
+    }
+    fs::remove_file(target).expect("removed");
+    fs::remove_dir_all(folder).expect("removed");
+}

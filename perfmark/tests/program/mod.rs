@@ -1,0 +1,55 @@
+//! Programs that test themselves: started anew, each time with a scenario and an environment.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What the program is to do, if it is one of those.
+pub(crate) const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
+
+/// Runs a scenario with these variables and no other of perfmark's.
+pub(crate) fn scenario(name: &str, variables: &[(&str, &str)]) -> Output {
+    scenario_of(&env::current_exe().expect("known"), name, variables)
+}
+
+/// The same of a copy of this program.
+pub(crate) fn scenario_of(program: &Path, name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program);
+    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
+        command.env_remove(variable);
+    }
+    command.env(SCENARIO, name).envs(variables.iter().copied()).stdin(Stdio::null());
+    command.env("RUST_BACKTRACE", "0").output().expect("started")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// The scenario's JSON report, which goes to stdout's end.
+pub(crate) fn json(name: &str, variables: &[(&str, &str)], status: i32) -> Value {
+    let mut all = vec![("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
+    all.extend(variables);
+    let output = scenario(name, &all);
+    assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let start =
+        stdout.find("{\"schema\"").or_else(|| stdout.find('{')).unwrap_or_else(|| panic!("no report: {stdout}"));
+    serde_json::from_str(&stdout[start..]).expect("JSON")
+}
+
+pub(crate) fn mark<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let mut marks = report["marks"].as_array().expect("a list").iter();
+    marks.find(|mark| mark["name"] == name).unwrap_or_else(|| panic!("no mark {name} in {report}"))
+}
+
+/// A file of this test's own, which does not exist yet.
+pub(crate) fn file(name: &str) -> PathBuf {
+    let path = env::temp_dir().join(format!("perfmark-{}-{name}", std::process::id()));
+    _ = fs::remove_file(&path);
+    path
+}

@@ -1,0 +1,63 @@
+//! Figures that begin anew. It is the process's, and so the only test here.
+#![cfg(feature = "record")]
+
+use std::sync::Barrier;
+use std::thread;
+
+use perfmark::{Snapshot, perfmark, reset, snapshot};
+
+#[perfmark(time, every = 2)]
+fn work() {}
+
+#[perfmark(time)]
+fn goes_on(begun: &Barrier, end: &Barrier) {
+    begun.wait();
+    end.wait();
+}
+
+#[perfmark(time)]
+fn fails() {
+    panic!("on purpose");
+}
+
+fn counts(snapshot: &Snapshot, name: &str) -> [u64; 4] {
+    let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known");
+    [mark.calls, mark.in_flight, mark.skipped + mark.unwound, mark.values.first().map_or(0, |values| values.measured)]
+}
+
+#[test]
+fn after_a_reset_figures_are_of_what_came_behind_it() {
+    let (begun, end) = (Barrier::new(2), Barrier::new(2));
+    (0..10).for_each(|_| work());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..4).for_each(|_| work());
+            goes_on(&begun, &end);
+        });
+        begun.wait();
+        assert!(std::panic::catch_unwind(fails).is_err());
+        let before = snapshot();
+        assert_eq!((counts(&before, "work"), before.resets), ([14, 0, 7, 7], 0));
+        reset();
+        let after = snapshot();
+        assert_eq!(counts(&after, "work"), [0; 4]);
+        assert_eq!(counts(&after, "fails"), [0; 4]);
+        assert_eq!(counts(&after, "goes_on"), [0, 1, 0, 0], "it goes on");
+        assert!(after.resets == 1 && after.wall_ns < before.wall_ns);
+        assert!(perfmark::threads().iter().flat_map(|thread| &thread.marks).all(|mark| mark.calls == 0));
+        let told = after.since(&before);
+        assert!(told.notes.last().is_some_and(|note| note.contains("nothing was taken off")), "{:?}", told.notes);
+        end.wait();
+    });
+    (0..6).for_each(|_| work());
+    let after = snapshot();
+    assert_eq!(counts(&after, "work"), [6, 0, 3, 3]);
+    assert_eq!(counts(&after, "goes_on"), [1, 0, 0, 1], "a call is of when it ends");
+    // The thread has ended, and what it recorded before is not told again.
+    let threads = perfmark::threads();
+    let calls: u64 = threads.iter().flat_map(|thread| &thread.marks).map(|mark| mark.calls).sum();
+    assert_eq!(calls, 7);
+    reset();
+    assert_eq!((counts(&snapshot(), "work"), snapshot().resets), ([0; 4], 2));
+    assert!(perfmark::threads().is_empty());
+}

@@ -1,0 +1,183 @@
+//! Differences of snapshots, and what several make together.
+#![cfg(feature = "record")]
+
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use perfmark::{Mark, Snapshot, Values, perfmark, snapshot};
+
+#[perfmark(time, page_faults)]
+fn work(rounds: u64) -> u64 {
+    (0..rounds).map(black_box).map(|n| n & 1).sum()
+}
+
+#[perfmark(time, every = 4)]
+fn outer(rounds: u64) {
+    for n in 0..rounds % 3 {
+        work(n);
+    }
+}
+
+#[perfmark(time)]
+fn fails() {
+    panic!("on purpose");
+}
+
+/// The marks are the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn some_work(seed: u64) {
+    for n in 0..200 {
+        outer(n);
+        work((n * seed) % 5_000);
+    }
+    assert!(std::panic::catch_unwind(fails).is_err());
+}
+
+fn mark<'a>(snapshot: &'a Snapshot, name: &str) -> &'a Mark {
+    snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known")
+}
+
+/// Everything that only grows.
+fn counts(mark: &Mark) -> Vec<u64> {
+    let values = mark.values.iter().flat_map(|values| [values.measured, values.unmeasured, values.scaled, values.sum]);
+    let buckets = mark.values.iter().flat_map(|values| values.buckets.iter().flat_map(|&(low, high, count)| [low, high, count]));
+    [mark.calls, mark.unwound, mark.skipped, mark.polls, mark.interrupted].into_iter().chain(values).chain(buckets).collect()
+}
+
+/// Quantiles are the middles of buckets within the range.
+fn assert_sound(values: &Values) {
+    assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.measured);
+    let told = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
+    assert!(told.is_sorted(), "{told:?}");
+    assert_eq!(told.iter().flatten().count(), if values.measured > 0 { told.len() } else { 0 });
+}
+
+#[test]
+fn what_was_recorded_between_two_snapshots_and_before_is_all_that_was_recorded() {
+    let _alone = alone();
+    some_work(3);
+    let before = snapshot();
+    some_work(7);
+    thread::spawn(|| some_work(11)).join().expect("no panic");
+    let after = snapshot();
+    let between = after.since(&before);
+    assert_eq!(between.notes, after.notes);
+    assert_eq!((mark(&between, "work").calls, mark(&between, "fails").unwound), (2 * 399, 2));
+    assert_eq!(between.wall_ns, after.wall_ns - before.wall_ns);
+    let mut both = before.clone();
+    both.merge(&between);
+    for (one, two) in both.marks.iter().zip(&after.marks) {
+        assert!(counts(one) == counts(two), "{one:?} {two:?}");
+        for (one, two) in one.values.iter().zip(&two.values) {
+            assert_eq!((one.min, one.max), (two.min, two.max), "{}", one.event);
+            assert_sound(one);
+        }
+    }
+    between.marks.iter().flat_map(|mark| &mark.values).for_each(assert_sound);
+    let nothing = after.since(&after);
+    assert!(nothing.marks.iter().all(|mark| mark.calls == 0 && mark.values.iter().all(|values| values.mean.is_none())));
+    nothing.marks.iter().flat_map(|mark| &mark.values).for_each(assert_sound);
+}
+
+#[test]
+fn a_later_snapshot_or_another_process_is_not_taken_off() {
+    let _alone = alone();
+    let (before, after) = (snapshot(), { some_work(2); snapshot() });
+    let told = before.since(&after);
+    assert_eq!(told.marks, before.marks);
+    assert!(told.notes.last().is_some_and(|note| note.contains("is no earlier one of this process")), "{:?}", told.notes);
+    let other = Snapshot { pid: before.pid + 1, ..before };
+    assert_eq!(after.since(&other).marks, after.marks);
+}
+
+#[test]
+fn snapshots_of_several_processes_make_one() {
+    let _alone = alone();
+    some_work(5);
+    let one = snapshot();
+    let mut other = Snapshot { pid: one.pid + 1, threads: 3, ..one.clone() };
+    // A machine whose ticks are a little longer; a mark that the first does not know.
+    for values in other.marks.iter_mut().flat_map(|mark| &mut mark.values).filter(|values| values.event == "time") {
+        values.buckets.iter_mut().for_each(|bucket| (bucket.0, bucket.1) = (bucket.0 + 1, bucket.1 + 1));
+    }
+    let unknown = Mark { name: "unknown".into(), ..mark(&one, "work").clone() };
+    other.marks.push(unknown.clone());
+    let mut both = Snapshot::default();
+    both.merge(&one);
+    both.merge(&other);
+    assert_eq!((both.threads, both.schema, both.pid), (one.threads + 3, one.schema, one.pid));
+    assert_eq!(mark(&both, "unknown"), &unknown);
+    for before in one.marks.iter().filter(|mark| mark.name != "alike") {
+        let after = mark(&both, &before.name);
+        assert_eq!((after.calls, after.unwound, after.skipped), (2 * before.calls, 2 * before.unwound, 2 * before.skipped));
+        for (before, after) in before.values.iter().zip(&after.values) {
+            assert_eq!((after.measured, after.sum), (2 * before.measured, 2 * before.sum));
+            assert_sound(after);
+            for (before, after) in [(before.p50, after.p50), (before.p99, after.p99)] {
+                let near = |(before, after): (u64, u64)| before.abs_diff(after) <= before / 32 + 1;
+                assert!(before.zip(after).is_none_or(near), "{before:?} {after:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn marks_that_a_macro_makes_alike_stay_apart() {
+    macro_rules! alike {
+        ($($n:literal)*) => { $(for _ in 0..$n { perfmark::region!("alike", time, {}); })* };
+    }
+    alike!(1 20);
+    let before = snapshot();
+    alike!(3 5);
+    let after = snapshot();
+    let calls = |snapshot: &Snapshot| {
+        let mut calls: Vec<u64> = snapshot.marks.iter().filter(|mark| mark.name == "alike").map(|mark| mark.calls).collect();
+        calls.sort_unstable();
+        calls
+    };
+    assert_eq!(calls(&after), [1, 3, 5, 20]);
+    let mut both = after.since(&before);
+    assert_eq!(calls(&both), [0, 0, 3, 5]);
+    both.merge(&before);
+    assert_eq!(calls(&both), [1, 3, 5, 20]);
+}
+
+#[test]
+fn each_thread_is_told_by_itself_and_those_that_ended_together() {
+    #[perfmark(time)]
+    fn by_thread() {}
+    let calls = |threads: &[perfmark::Thread]| -> Vec<(Option<String>, u64)> {
+        let of = |thread: &perfmark::Thread| {
+            let mark = thread.marks.iter().find(|mark| mark.name == "by_thread")?;
+            Some((thread.name.clone().filter(|_| thread.id.is_some()), mark.calls))
+        };
+        let mut calls: Vec<_> = threads.iter().filter_map(of).collect();
+        calls.sort();
+        calls
+    };
+    let (told, go_on) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    thread::scope(|scope| {
+        let named = || thread::Builder::new().name("named".into());
+        named().spawn_scoped(scope, || (0..3).for_each(|_| by_thread())).expect("started").join().expect("no panic");
+        named()
+            .spawn_scoped(scope, || {
+                (0..5).for_each(|_| by_thread());
+                told.wait();
+                go_on.wait();
+                by_thread();
+            })
+            .expect("started");
+        told.wait();
+        let threads = perfmark::threads();
+        let name = if cfg!(target_os = "linux") { Some("named".to_owned()) } else { None };
+        assert_eq!(calls(&threads), [(None, 3), (name, 5)]);
+        assert!(threads.iter().filter_map(|thread| thread.id).is_sorted_by(|one, two| one != two));
+        go_on.wait();
+    });
+    assert_eq!(calls(&perfmark::threads()), [(None, 9)]);
+}
