@@ -1,5 +1,6 @@
 //! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +28,8 @@ struct Baseline {
 }
 
 static BASELINE: PerProcess<Mutex<Option<Arc<Baseline>>>> = PerProcess::new();
+/// Whether there ever was one, so that it takes no memory where there was none.
+static HAS_BASELINE: AtomicBool = AtomicBool::new(false);
 
 /// Looks at the baseline or changes it. None in a signal handler that interrupted perfmark's own work.
 fn with_baseline<R>(change: impl FnOnce(&mut Option<Arc<Baseline>>) -> R) -> Option<R> {
@@ -36,8 +39,13 @@ fn with_baseline<R>(change: impl FnOnce(&mut Option<Arc<Baseline>>) -> R) -> Opt
     })?
 }
 
+fn baseline() -> Option<Arc<Baseline>> {
+    if HAS_BASELINE.load(Relaxed) { with_baseline(|baseline| baseline.clone()).flatten() } else { None }
+}
+
 /// Begins anew.
 pub(crate) fn reset() {
+    HAS_BASELINE.store(true, Relaxed);
     let (snapshot, threads) = (everything(), all_threads());
     with_baseline(|baseline| {
         let resets = baseline.as_ref().map_or(0, |before| before.resets) + 1;
@@ -47,7 +55,7 @@ pub(crate) fn reset() {
 
 pub(crate) fn snapshot() -> Snapshot {
     let now = everything();
-    match with_baseline(|baseline| baseline.clone()).flatten() {
+    match baseline() {
         Some(before) => Snapshot { resets: before.resets, ..now.since(&before.snapshot) },
         None => now,
     }
@@ -55,10 +63,12 @@ pub(crate) fn snapshot() -> Snapshot {
 
 pub(crate) fn threads() -> Vec<Thread> {
     let mut now = all_threads();
-    let Some(before) = with_baseline(|baseline| baseline.clone()).flatten() else { return now };
+    let Some(before) = baseline() else { return now };
     // What a thread recorded that has ended since is with the ended ones.
-    let (alive, ended): (Vec<&Thread>, Vec<&Thread>) =
-        before.threads.iter().partition(|before| before.id.is_some() && now.iter().any(|thread| thread.number == before.number));
+    let (alive, ended): (Vec<&Thread>, Vec<&Thread>) = before
+        .threads
+        .iter()
+        .partition(|before| before.id.is_some() && now.iter().any(|thread| thread.number == before.number));
     let mut ended_before = Snapshot::default();
     for thread in ended {
         ended_before.merge(&Snapshot { schema: 1, marks: thread.marks.clone(), ..Snapshot::default() });
@@ -254,7 +264,7 @@ fn figures(
 ) -> snapshot::Mark {
     let totals = merged.totals(mark);
     let calls = totals.calls + interrupted + unrecorded + cancelled;
-    let variant = settings::at(mark.place());
+    let variant = settings::of_place(mark, mark.place());
     let wanted = settings::wanted(mark, variant);
     let mut events: Vec<_> = totals
         .events

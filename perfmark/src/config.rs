@@ -5,8 +5,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use perfmark_rdpmc::{Error, Event, Machine};
-
 use crate::defaults;
 use crate::events::What;
 use crate::filter::Filter;
@@ -49,7 +47,14 @@ const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
 
 impl Default for Config {
     fn default() -> Self {
-        Self { on: true, events: None, filter: Filter::default(), output: Output::Stderr, format: Format::Table, read: ReadMode::Auto }
+        Self {
+            on: true,
+            events: None,
+            filter: Filter::default(),
+            output: Output::Stderr,
+            format: Format::Table,
+            read: ReadMode::Auto,
+        }
     }
 }
 
@@ -112,14 +117,6 @@ fn has_rights_of_its_own() -> bool {
     false
 }
 
-/// The user with whose rights the process runs.
-#[cfg(unix)]
-#[allow(unsafe_code, reason = "asks libc")]
-pub(crate) fn user() -> u32 {
-    // SAFETY: it has no arguments, and always succeeds.
-    unsafe { libc::geteuid() }
-}
-
 impl Config {
     fn parse<V: AsRef<OsStr>>(variable: &dyn Fn(&str) -> Option<V>) -> (Self, Vec<String>) {
         let (mut config, mut wrong) = (Self::default(), Vec::new());
@@ -177,12 +174,7 @@ fn events(value: &OsStr) -> Result<Vec<What>, String> {
     let list = value.to_str().ok_or_else(|| format!("not UTF-8; {}", default()))?;
     let mut events = Vec::new();
     for name in split(list).into_iter().map(str::trim).filter(|name| !name.is_empty()) {
-        let event = if name == "time" {
-            What::Time
-        } else {
-            let known = name.parse().and_then(|event: Event| known(&event).map(|()| event));
-            What::Counter(known.map_err(|error| format!("{error}; {}", default()))?)
-        };
+        let event = What::known(name).map_err(|error| format!("{error}; {}", default()))?;
         if !events.contains(&event) {
             events.push(event);
         }
@@ -203,22 +195,6 @@ fn split(list: &str) -> Vec<&str> {
     }
     events.push(&list[start..]);
     events
-}
-
-/// Tells what is wrong with an event's name, here.
-pub(crate) fn known_event(name: &str) -> Result<(), String> {
-    if name == "time" {
-        return Ok(());
-    }
-    name.parse().and_then(|event: Event| known(&event)).map_err(|error: Error| error.to_string())
-}
-
-/// Tells a name that no event here has. What is refused for other reasons is for the report to tell.
-fn known(event: &Event) -> Result<(), Error> {
-    match event.resolve(&Machine::here()) {
-        Err(error) if error.is_unknown_name() => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn output(value: &OsStr) -> Result<Output, String> {

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perfmark_rdpmc::Event;
 use perfmark_rdpmc::support::Truth;
+use perfmark_rdpmc::{Error, Event, Machine};
 
 use crate::per_process::PerProcess;
 
@@ -34,6 +34,18 @@ impl What {
         match name {
             "time" => Self::Time,
             _ => name.parse().map_or(Self::Unknown(name), Self::Counter),
+        }
+    }
+
+    /// The same of a name that may be wrong: one that nothing here has is told. What is refused for other reasons is for the report to tell.
+    pub(crate) fn known(name: &str) -> Result<Self, Error> {
+        if name == "time" {
+            return Ok(Self::Time);
+        }
+        let event: Event = name.parse()?;
+        match event.resolve(&Machine::here()) {
+            Err(error) if error.is_unknown_name() => Err(error),
+            _ => Ok(Self::Counter(event)),
         }
     }
 }

@@ -24,7 +24,7 @@ use std::str::FromStr;
 ///
 /// Where several match, the longest one says what is recorded (of those that are as long, the last): `app=every:64,app::hot=every:1024,app::hot::cold=off`.
 ///
-/// ```
+/// ```standalone_crate
 /// use perfmark::Filter;
 ///
 /// let filter: Filter = "app::parser,app::parser::token=every:64".parse()?;
@@ -74,7 +74,7 @@ impl FromStr for Filter {
 
     /// # Errors
     ///
-    /// A directive that cannot be understood, with the reason.
+    /// A directive that cannot be understood, with the reason; events that nothing on this machine has are among them.
     fn from_str(text: &str) -> Result<Self, FilterError> {
         let directives = split(text).into_iter().map(str::trim).filter(|directive| !directive.is_empty());
         Ok(Self { directives: directives.map(Directive::parse).collect::<Result<_, _>>()? })
@@ -94,7 +94,9 @@ impl Directive {
         }
         let is_odd = |sign: char| sign.is_whitespace() && !pattern.contains('<') || sign.is_control();
         match pattern.chars().find(|&sign| is_odd(sign)) {
-            Some(sign) => Err(FilterError(format!("`{pattern}`: a path has no {sign:?}; directives are separated by commas"))),
+            Some(sign) => {
+                Err(FilterError(format!("`{pattern}`: a path has no {sign:?}; directives are separated by commas")))
+            }
             None => Ok(Self { pattern: pattern.into(), settings }),
         }
     }
@@ -112,7 +114,8 @@ impl Settings {
                 None if setting == "on" || setting == "off" => settings.is_on.replace(setting == "on").is_none(),
                 Some(("every", number)) => {
                     let every = number.parse().ok().filter(|&every| every > 0);
-                    let why = || format!("`{directive}`: one call in how many is measured: every:N, from 1 to {}", u32::MAX);
+                    let why =
+                        || format!("`{directive}`: one call in how many is measured: every:N, from 1 to {}", u32::MAX);
                     settings.every.replace(every.ok_or_else(|| FilterError(why()))?).is_none()
                 }
                 _ => {
@@ -130,6 +133,7 @@ impl Settings {
         Ok(settings)
     }
 
+    #[cfg(feature = "record")]
     fn take(&mut self, other: &Self) {
         self.is_on = other.is_on.or(self.is_on);
         self.every = other.every.or(self.every);
@@ -139,13 +143,16 @@ impl Settings {
     }
 }
 
-#[cfg(feature = "record")]
+/// Events are known where some can be recorded.
+#[cfg_attr(
+    not(feature = "record"),
+    allow(clippy::unnecessary_wraps, reason = "nothing is wrong where nothing is recorded")
+)]
 fn check(event: &str) -> Result<(), String> {
-    crate::config::known_event(event)
-}
-
-#[cfg(not(feature = "record"))]
-fn check(_: &str) -> Result<(), String> {
+    #[cfg(feature = "record")]
+    crate::events::What::known(event).map_err(|why| why.to_string())?;
+    #[cfg(not(feature = "record"))]
+    let _ = event;
     Ok(())
 }
 
@@ -229,11 +236,13 @@ impl Filter {
     pub(crate) fn settings(&self, path: &str) -> Settings {
         let is_general = |directive: &&Directive| directive.pattern.is_empty() || directive.pattern == "*";
         let turns = |directive: &&Directive, is_on: bool| directive.settings.is_on == Some(is_on);
-        let says_of_all = self.directives.iter().any(|directive| is_general(&directive) && directive.settings.is_on.is_some());
+        let says_of_all =
+            self.directives.iter().any(|directive| is_general(&directive) && directive.settings.is_on.is_some());
         // Whoever names what is to be recorded wants nothing else.
         let is_selection = !says_of_all && self.directives.iter().any(|directive| turns(&directive, true));
         let mut settings = Settings { is_on: Some(!is_selection), ..Settings::default() };
-        let mut matching: Vec<&Directive> = self.directives.iter().filter(|directive| matches(&directive.pattern, path)).collect();
+        let mut matching: Vec<&Directive> =
+            self.directives.iter().filter(|directive| matches(&directive.pattern, path)).collect();
         matching.sort_by_key(|directive| directive.pattern.len());
         for directive in matching {
             settings.take(&directive.settings);
@@ -250,7 +259,8 @@ impl Filter {
     /// The patterns that match none of these paths.
     #[cfg(feature = "record")]
     pub(crate) fn unmatched<'a>(&'a self, paths: &'a [String]) -> impl Iterator<Item = &'a str> {
-        let patterns = self.directives.iter().map(|directive| &*directive.pattern);
+        let patterns =
+            self.directives.iter().map(|directive| &*directive.pattern).filter(|pattern| !pattern.is_empty());
         patterns.filter(|pattern| !paths.iter().any(|path| matches(pattern, path)))
     }
 }
@@ -271,7 +281,9 @@ fn matches(pattern: &str, path: &str) -> bool {
                 last_star = Some((sign, at));
                 sign += 1;
             }
-            Some(&wanted) if at < path.len() && (wanted == '?' || wanted == path[at]) => (at, sign) = (at + 1, sign + 1),
+            Some(&wanted) if at < path.len() && (wanted == '?' || wanted == path[at]) => {
+                (at, sign) = (at + 1, sign + 1);
+            }
             _ => match &mut last_star {
                 Some((star, from)) if *from < path.len() => {
                     *from += 1;
@@ -291,13 +303,36 @@ mod tests {
     fn a_pattern_matches_a_path_and_what_is_below_it() {
         let path = "app::parser::Tree<u8, i8>::insert";
         let patterns = [
-            "", "*", "app", "app::parser", "app::parser::Tree<u8, i8>", path, "app::*::insert", "*insert", "*::Tree*", "app::pars?r",
-            "*par*", "**", "app::parser::Tree", "app::*", "*::insert",
+            "",
+            "*",
+            "app",
+            "app::parser",
+            "app::parser::Tree<u8, i8>",
+            path,
+            "app::*::insert",
+            "*insert",
+            "*::Tree*",
+            "app::pars?r",
+            "*par*",
+            "**",
+            "app::parser::Tree",
+            "app::*",
+            "*::insert",
         ];
         for pattern in patterns {
             assert!(matches(pattern, path), "{pattern}");
         }
-        for pattern in ["ap", "app:", "parser", "app::parser::Tre", "*inser", "app::?", "app::parser::Tree<u8, i8>::insert::a", "?", "App"] {
+        for pattern in [
+            "ap",
+            "app:",
+            "parser",
+            "app::parser::Tre",
+            "*inser",
+            "app::?",
+            "app::parser::Tree<u8, i8>::insert::a",
+            "?",
+            "App",
+        ] {
             assert!(!matches(pattern, path), "{pattern}");
         }
     }
@@ -305,7 +340,8 @@ mod tests {
     #[cfg(feature = "record")]
     #[test]
     fn the_longest_pattern_that_matches_holds() {
-        let filter: Filter = "app=every:64, app::hot=every:1024+time, app::hot::cold=off, lib=off".parse().expect("valid");
+        let filter: Filter =
+            "app=every:64, app::hot=every:1024+time, app::hot::cold=off, lib=off".parse().expect("valid");
         let of = |path| filter.settings(path);
         assert_eq!(of("app::a"), Settings { is_on: Some(true), every: Some(64), events: None });
         let time = Some(vec!["time".to_owned()]);
@@ -319,7 +355,8 @@ mod tests {
     #[cfg(feature = "record")]
     #[test]
     fn who_names_what_is_to_be_recorded_wants_nothing_else() {
-        let is_on = |filter: &str, path: &str| filter.parse::<Filter>().expect("valid").settings(path).is_on == Some(true);
+        let is_on =
+            |filter: &str, path: &str| filter.parse::<Filter>().expect("valid").settings(path).is_on == Some(true);
         for (filter, path, expected) in [
             ("", "a", true),
             ("a", "a::b", true),
@@ -341,7 +378,8 @@ mod tests {
     fn what_is_shown_is_read_back() {
         let long = "off,app::S<u8, i8>::f=on+every:7,*::g=time+page-faults,h=off";
         assert_eq!(long.parse::<Filter>().expect("valid").to_string(), long);
-        let built = Filter::default().on("a").off("a::b").every("c", 0).events("d", &["time", "cycles"]).expect("valid");
+        let built =
+            Filter::default().on("a").off("a::b").every("c", 0).events("d", &["time", "cycles"]).expect("valid");
         assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles");
         assert_eq!(built.to_string().parse(), Ok(built));
         assert_eq!("".parse(), Ok(Filter::default()));

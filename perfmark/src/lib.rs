@@ -40,6 +40,8 @@
 //! |---|---|---|
 //! | `record` | yes | records calls; without it a marked function is the function as written |
 //! | `json` | yes | the JSON report, and `serde::Serialize` for [`Snapshot`] |
+//! | `prometheus` | no | `Metrics` for a `prometheus-client` registry |
+//! | `signal` | no | [dumps](Dumps) when the process gets a signal |
 //!
 //! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
 //! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program
@@ -55,8 +57,17 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "record")]
+mod path;
 mod snapshot;
+#[cfg(feature = "record")]
+mod per_process;
+#[cfg(feature = "record")]
+mod events;
 mod filter;
+#[cfg(feature = "record")]
+pub use dumps::{Dumping, Dumps};
+pub use filter::{Filter, FilterError};
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
 ///
 /// ```standalone_crate
@@ -303,7 +314,8 @@ pub use perfmark_macros::perfmark;
 /// }
 /// ```
 pub use perfmark_macros::region;
-pub use filter::{Filter, FilterError};
+#[cfg(feature = "prometheus")]
+pub use prometheus::Metrics;
 #[cfg(feature = "record")]
 pub use report::{Format, Report};
 #[cfg(feature = "record")]
@@ -317,19 +329,13 @@ mod output;
 #[cfg(feature = "record")]
 mod report;
 #[cfg(feature = "record")]
-mod per_process;
-#[cfg(feature = "record")]
 mod arena;
 #[cfg(feature = "record")]
 mod histogram;
 #[cfg(feature = "record")]
-mod path;
-#[cfg(feature = "record")]
 mod mark;
 #[cfg(feature = "record")]
 mod defaults;
-#[cfg(feature = "record")]
-mod events;
 #[cfg(feature = "record")]
 mod config;
 #[cfg(feature = "record")]
@@ -350,6 +356,10 @@ mod generic;
 mod collect;
 #[cfg(feature = "record")]
 mod session;
+#[cfg(feature = "record")]
+mod dumps;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 #[cfg(feature = "record")]
 mod exit;
 #[doc(hidden)]
@@ -412,7 +422,7 @@ pub fn threads() -> Vec<Thread> {
 /// Nothing that runs is disturbed: what was recorded until now is remembered, and taken off as [`Snapshot::since`] does it. A call that goes on meanwhile
 /// is counted when it ends.
 ///
-/// ```
+/// ```standalone_crate
 /// # #[perfmark::perfmark(time)]
 /// # fn work() {}
 /// work();
@@ -433,7 +443,7 @@ pub fn reset() {
 ///
 /// In a signal handler that interrupted perfmark's own work it does nothing.
 ///
-/// ```
+/// ```standalone_crate
 /// use perfmark::{Filter, perfmark, set_filter, snapshot};
 ///
 /// #[perfmark(time)]

@@ -175,7 +175,8 @@ impl Mark {
         let mut head = CALLED.load(Relaxed);
         loop {
             self.next.store(head, Relaxed);
-            match CALLED.compare_exchange_weak(head, this, Release, Relaxed) {
+            // In one order with the filters that are set: whoever sets one meets the mark here, or the mark's first call meets the filter.
+            match CALLED.compare_exchange_weak(head, this, SeqCst, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -232,7 +233,10 @@ impl Mark {
 /// A place that is nobody's yet.
 pub(crate) fn new_place() -> Option<u32> {
     let last = u32::try_from(PLACES).ok()?;
-    INDICES.fetch_update(Relaxed, Relaxed, |index| (index + 1 < last).then_some(index + 1)).ok().map(|before| before + 1)
+    INDICES
+        .fetch_update(Relaxed, Relaxed, |index| (index + 1 < last).then_some(index + 1))
+        .ok()
+        .map(|before| before + 1)
 }
 
 /// Every mark called so far.
@@ -240,7 +244,7 @@ pub(crate) fn new_place() -> Option<u32> {
 pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
     // SAFETY: null, or a `&'static Mark` stored by `register`.
     let deref = |mark: *mut Mark| unsafe { mark.as_ref::<'static>() };
-    iter::successors(deref(CALLED.load(Acquire)), move |mark| deref(mark.next.load(Relaxed)))
+    iter::successors(deref(CALLED.load(SeqCst)), move |mark| deref(mark.next.load(Relaxed)))
 }
 
 /// Every mark known: those that inventory collected, and those that were called without being collected.

@@ -31,8 +31,7 @@ fn draft_options() -> fs::OpenOptions {
 /// The file's name in this process: its number in the place of each `%p`; where there is none, a forked child's own has it at its end, so that it does not
 /// replace its parent's.
 pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
-    let text = path.to_string_lossy();
-    if text.contains("%p") {
+    if let Some(text) = path.to_str().filter(|text| text.contains("%p")) {
         return text.replace("%p", &process::id().to_string()).into();
     }
     if !is_child {
@@ -66,7 +65,7 @@ fn replaceable(path: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// A link in a directory where everybody may put one, as in /tmp, is followed only if this process's user or the directory's owner put it there: as
-/// `fs.protected_symlinks` has it (proc_sys_fs(5)), which may be off.
+/// `fs.protected_symlinks` has it (`proc_sys_fs(5)`), which may be off.
 #[cfg(unix)]
 fn refuse_strangers_link(path: &Path, link: &fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -74,11 +73,19 @@ fn refuse_strangers_link(path: &Path, link: &fs::Metadata) -> io::Result<()> {
     const WRITABLE_BY_ALL: u32 = 0o002;
     let directory = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
     let is_shared = directory.mode() & (STICKY | WRITABLE_BY_ALL) == STICKY | WRITABLE_BY_ALL;
-    if !is_shared || link.uid() == crate::config::user() || link.uid() == directory.uid() {
+    if !is_shared || link.uid() == user() || link.uid() == directory.uid() {
         return Ok(());
     }
     let why = format!("it is a link of user {} in a directory that all may write to, and is not followed", link.uid());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// The user with whose rights the process runs.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "asks libc")]
+fn user() -> u32 {
+    // SAFETY: it has no arguments, and always succeeds.
+    unsafe { libc::geteuid() }
 }
 
 #[cfg(not(unix))]

@@ -6,15 +6,15 @@ use crate::collect;
 use crate::config::config;
 use crate::filter::Filter;
 use crate::report::{Format, Report};
+use crate::set_filter;
 use crate::snapshot::Snapshot;
 use crate::terminal::{STDERR, say, width_of, write_all};
-use crate::set_filter;
 
 /// What is recorded from here to the end of a scope, told there: on stderr, or in a [file](Self::output).
 ///
 /// It is of the whole process, all threads included, and takes nothing from other sessions or the report at exit.
 ///
-/// ```
+/// ```standalone_crate
 /// use perfmark::{Session, perfmark};
 ///
 /// #[perfmark(time)]
@@ -83,13 +83,11 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        let snapshot = (self.is_told && config().on).then(|| self.snapshot());
         if let Some(filter) = &self.filter {
             set_filter(filter);
         }
-        if !self.is_told || !config().on {
-            return;
-        }
-        let snapshot = self.snapshot();
+        let Some(snapshot) = snapshot else { return };
         let report = Report::new(&snapshot).format(self.format);
         let Some(file) = &self.output else {
             return write_all(STDERR, &format!("\n{}", report.width(width_of(STDERR))));

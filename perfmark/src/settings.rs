@@ -136,9 +136,9 @@ fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
     }
 }
 
-/// What the mark records while it has that place, if that is not what it says itself.
-pub(crate) fn at(place: u32) -> Option<&'static Variant> {
-    variants().find(|variant| variant.place == place)
+/// What the mark records at its place, if that is not what it says itself.
+pub(crate) fn of_place(mark: &Mark, place: u32) -> Option<&'static Variant> {
+    if place == mark.own_place() { None } else { variants().find(|variant| variant.place == place) }
 }
 
 impl Variant {
@@ -165,6 +165,9 @@ pub(crate) fn notes() -> Vec<String> {
     let paths: Vec<String> = mark::all().into_iter().map(Mark::target).collect();
     let unmatched = filter.unmatched(&paths).map(|pattern| format!("the filter's `{pattern}` matches no mark"));
     let refused = REFUSED.load(Relaxed);
-    let why = format!("{refused} times a mark was to record something else, and went on as before: only {} can be told apart", mark::PLACES - 1);
+    let why = format!(
+        "{refused} times a mark was to record something else, and went on as before: only {} can be told apart",
+        mark::PLACES - 1
+    );
     unmatched.chain((refused > 0).then_some(why)).collect()
 }

@@ -94,7 +94,11 @@ fn a_filter_that_cannot_be_understood() {
         assert!(table.contains("one") && table.contains("two") && !table.contains("off:"), "{table}");
     }
     let unmatched = scenario("calls", &[("PERFMARK_FILTER", "on,oen=off")]);
-    assert!(text(&unmatched.stderr).contains("note: the filter's `oen` matches no mark"), "{}", text(&unmatched.stderr));
+    assert!(
+        text(&unmatched.stderr).contains("note: the filter's `oen` matches no mark"),
+        "{}",
+        text(&unmatched.stderr)
+    );
 }
 
 fn read(path: &PathBuf) -> Value {
@@ -109,14 +113,15 @@ fn each_process_has_a_report_of_its_own() {
         let output = folder.join(name);
         let variables = [("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
         assert!(scenario("forks", &variables).status.success());
-        let paths: Vec<PathBuf> = fs::read_dir(&folder).expect("there").map(|entry| entry.expect("read").path()).collect();
+        let paths: Vec<PathBuf> =
+            fs::read_dir(&folder).expect("there").map(|entry| entry.expect("read").path()).collect();
         assert_eq!(paths.len(), count, "{paths:?}");
         let mut calls: Vec<(u64, u64)> = Vec::new();
         for path in &paths {
             let report = read(path);
             let number = |value: &Value| value.as_u64().expect("a number");
             calls.push((number(&mark(&report, "one")["calls"]), number(&mark(&report, "two")["calls"])));
-            assert!(name == "report.json" || path.ends_with(format!("{}.json", report["pid"])), "{path:?}");
+            assert!(name == "report.json" || path.ends_with(format!("{}.json", report["pid"])), "{}", path.display());
             fs::remove_file(path).expect("removed");
         }
         calls.sort_unstable();

@@ -148,7 +148,10 @@ fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
     let _alone = alone();
     let done = AtomicBool::new(false);
     let filters = [
-        "", "*::called_by_two=every:3", "*::called_by_two=page-faults", "*::called_by_two=time+every:7,*::switched_under_two=off",
+        "",
+        "*::called_by_two=every:3",
+        "*::called_by_two=page-faults",
+        "*::called_by_two=time+every:7,*::switched_under_two=off",
         "*::switched_under_two=every:2",
     ];
     let filters = filters.map(|filter| filter.parse::<Filter>().expect("a filter"));

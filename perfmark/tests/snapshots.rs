@@ -45,8 +45,13 @@ fn mark<'a>(snapshot: &'a Snapshot, name: &str) -> &'a Mark {
 /// Everything that only grows.
 fn counts(mark: &Mark) -> Vec<u64> {
     let values = mark.values.iter().flat_map(|values| [values.measured, values.unmeasured, values.scaled, values.sum]);
-    let buckets = mark.values.iter().flat_map(|values| values.buckets.iter().flat_map(|&(low, high, count)| [low, high, count]));
-    [mark.calls, mark.unwound, mark.skipped, mark.polls, mark.interrupted].into_iter().chain(values).chain(buckets).collect()
+    let buckets =
+        mark.values.iter().flat_map(|values| values.buckets.iter().flat_map(|&(low, high, count)| [low, high, count]));
+    [mark.calls, mark.unwound, mark.skipped, mark.polls, mark.interrupted]
+        .into_iter()
+        .chain(values)
+        .chain(buckets)
+        .collect()
 }
 
 /// Quantiles are the middles of buckets within the range.
@@ -87,10 +92,17 @@ fn what_was_recorded_between_two_snapshots_and_before_is_all_that_was_recorded()
 #[test]
 fn a_later_snapshot_or_another_process_is_not_taken_off() {
     let _alone = alone();
-    let (before, after) = (snapshot(), { some_work(2); snapshot() });
+    let (before, after) = (snapshot(), {
+        some_work(2);
+        snapshot()
+    });
     let told = before.since(&after);
     assert_eq!(told.marks, before.marks);
-    assert!(told.notes.last().is_some_and(|note| note.contains("is no earlier one of this process")), "{:?}", told.notes);
+    assert!(
+        told.notes.last().is_some_and(|note| note.contains("is no earlier one of this process")),
+        "{:?}",
+        told.notes
+    );
     let other = Snapshot { pid: before.pid + 1, ..before };
     assert_eq!(after.since(&other).marks, after.marks);
 }
@@ -114,7 +126,10 @@ fn snapshots_of_several_processes_make_one() {
     assert_eq!(mark(&both, "unknown"), &unknown);
     for before in one.marks.iter().filter(|mark| mark.name != "alike") {
         let after = mark(&both, &before.name);
-        assert_eq!((after.calls, after.unwound, after.skipped), (2 * before.calls, 2 * before.unwound, 2 * before.skipped));
+        assert_eq!(
+            (after.calls, after.unwound, after.skipped),
+            (2 * before.calls, 2 * before.unwound, 2 * before.skipped)
+        );
         for (before, after) in before.values.iter().zip(&after.values) {
             assert_eq!((after.measured, after.sum), (2 * before.measured, 2 * before.sum));
             assert_sound(after);
@@ -136,7 +151,8 @@ fn marks_that_a_macro_makes_alike_stay_apart() {
     alike!(3 5);
     let after = snapshot();
     let calls = |snapshot: &Snapshot| {
-        let mut calls: Vec<u64> = snapshot.marks.iter().filter(|mark| mark.name == "alike").map(|mark| mark.calls).collect();
+        let mut calls: Vec<u64> =
+            snapshot.marks.iter().filter(|mark| mark.name == "alike").map(|mark| mark.calls).collect();
         calls.sort_unstable();
         calls
     };

@@ -58,7 +58,7 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         if is_off(place) {
             return Call::NONE;
         }
-        prepare(thread, mark, settings::at(place), &began)
+        prepare(thread, mark, settings::of_place(mark, place), &began)
     };
     let Ok((recorder, plan)) = prepared else {
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -178,13 +178,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     if recorder.books.is_null() {
         let cells = Arc::new(ThreadCells::new(Owner::new()));
         registry.add(Arc::clone(&cells));
-        let books = Books {
-            plans: Vec::new(),
-            slots: Slots::default(),
-            sets: Vec::new(),
-            keeps_costs: false,
-            cells,
-        };
+        let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };
         recorder.stack.set_up(&raw mut recorder.space);
         recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
         recorder.books = Box::into_raw(Box::new(books));

@@ -61,7 +61,7 @@ impl Format {
 
 /// A snapshot as text, which its `Display` writes.
 ///
-/// ```
+/// ```standalone_crate
 /// use perfmark::{Filter, Report, perfmark, snapshot};
 ///
 /// #[perfmark(time)]

@@ -34,7 +34,7 @@ impl Snapshot {
     /// Where the other is no earlier one of the same process, or [`reset`](crate::reset) was called between them, nothing is taken off, and a note
     /// says so.
     ///
-    /// ```
+    /// ```standalone_crate
     /// use perfmark::perfmark;
     ///
     /// #[perfmark(time)]
@@ -60,7 +60,8 @@ impl Snapshot {
         if self.pid != earlier.pid
             || self.resets != earlier.resets
             || self.wall_ns < earlier.wall_ns
-            || !pairs.iter().all(is_later) {
+            || !pairs.iter().all(is_later)
+        {
             let why = format!(
                 "nothing was taken off: the other snapshot, of process {}, is no earlier one of this process {}",
                 earlier.pid, self.pid
@@ -154,7 +155,7 @@ impl Mark {
         between
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts().into_iter().zip(other.clone().counts()) {
             *count = count.saturating_add(*more);
         }
@@ -192,7 +193,9 @@ impl Values {
         between.buckets = self
             .buckets
             .iter()
-            .map(|&(low, high, count)| (low, high, count.saturating_sub(before.get(&(low, high)).copied().unwrap_or(0))))
+            .map(|&(low, high, count)| {
+                (low, high, count.saturating_sub(before.get(&(low, high)).copied().unwrap_or(0)))
+            })
             .filter(|&(_, _, count)| count > 0)
             .collect();
         let outside = |now: Option<u64>, before: Option<u64>| now.filter(|_| now != before);

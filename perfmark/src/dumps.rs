@@ -1,0 +1,167 @@
+//! Reports that are written again and again while the program runs.
+
+use std::io;
+use std::path::PathBuf;
+use std::process;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::collect;
+use crate::report::{Format, Report};
+use crate::terminal::say;
+
+/// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
+///
+/// The file is [replaced as a whole](Report::write_to), so that whoever reads it sees one report. What a program recorded that is killed or aborts is in its last
+/// dump. It takes one thread, and one more for signals; they end with the [`Dumping`] that `start` gives. A forked child has none.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let file = std::env::temp_dir().join("service-%p.txt");
+/// let dumping = perfmark::Dumps::new(file).every(Duration::from_secs(60)).start()?;
+/// // … the program …
+/// drop(dumping);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing before it is started"]
+pub struct Dumps {
+    file: PathBuf,
+    format: Format,
+    interval: Option<Duration>,
+    #[cfg(feature = "signal")]
+    signals: Vec<i32>,
+}
+
+/// Dumps as long as it lives.
+#[derive(Debug)]
+#[must_use = "dumping ends when it is dropped"]
+pub struct Dumping {
+    /// Whose threads these are.
+    pid: u32,
+    wishes: Sender<Wish>,
+    writer: Option<JoinHandle<()>>,
+    #[cfg(feature = "signal")]
+    listener: Option<(signal_hook::iterator::Handle, JoinHandle<()>)>,
+}
+
+/// What the writing thread is to do.
+enum Wish {
+    #[cfg_attr(not(feature = "signal"), allow(dead_code, reason = "signals wish for it"))]
+    Dump,
+    End,
+}
+
+impl Dumps {
+    /// To that file, in whose name `%p` is the process's number, as tables.
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: file.into(),
+            format: Format::default(),
+            interval: None,
+            #[cfg(feature = "signal")]
+            signals: Vec::new(),
+        }
+    }
+
+    /// The same in another form.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The same, also when so much time has passed since the last one.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.interval = Some(interval);
+        self
+    }
+
+    /// The same, also when the process gets this signal, such as `libc::SIGUSR1`. Other handlers of it stay.
+    #[cfg(feature = "signal")]
+    pub fn on_signal(mut self, signal: i32) -> Self {
+        self.signals.push(signal);
+        self
+    }
+
+    /// Begins.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread to be had, or the signal cannot be handled (SIGKILL, and those that faults raise).
+    pub fn start(self) -> io::Result<Dumping> {
+        let (wishes, heard) = mpsc::channel();
+        #[cfg(feature = "signal")]
+        let listener = listen(&self.signals, &wishes)?;
+        let writer = thread::Builder::new().name("perfmark-dumps".into()).spawn(move || self.write(&heard))?;
+        Ok(Dumping {
+            pid: process::id(),
+            wishes,
+            writer: Some(writer),
+            #[cfg(feature = "signal")]
+            listener,
+        })
+    }
+
+    fn write(&self, heard: &Receiver<Wish>) {
+        let mut told = None;
+        loop {
+            let wish = match self.interval {
+                Some(interval) => heard.recv_timeout(interval),
+                None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match wish {
+                Ok(Wish::Dump) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Wish::End) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let snapshot = collect::snapshot();
+            let error =
+                Report::new(&snapshot).format(self.format).write_to(&self.file).err().map(|why| why.to_string());
+            // Once, until it is another one.
+            if let Some(why) = error.as_ref().filter(|_| error != told) {
+                say(&format!("{}: {why}; nothing is dumped until that is over", self.file.display()));
+            }
+            told = error;
+        }
+    }
+}
+
+/// A thread that passes signals on.
+#[cfg(feature = "signal")]
+fn listen(
+    signals: &[i32],
+    wishes: &Sender<Wish>,
+) -> io::Result<Option<(signal_hook::iterator::Handle, JoinHandle<()>)>> {
+    if signals.is_empty() {
+        return Ok(None);
+    }
+    if let Some(signal) = signals.iter().find(|signal| signal_hook::consts::FORBIDDEN.contains(signal)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("signal {signal} cannot be handled")));
+    }
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    let (handle, wishes) = (signals.handle(), wishes.clone());
+    let pass_on = move || signals.forever().try_for_each(|_| wishes.send(Wish::Dump)).unwrap_or_default();
+    let listener = thread::Builder::new().name("perfmark-signals".into()).spawn(pass_on)?;
+    Ok(Some((handle, listener)))
+}
+
+impl Drop for Dumping {
+    fn drop(&mut self) {
+        // A forked child has not the threads, and must not wait for them.
+        if self.pid != process::id() {
+            std::mem::forget(self.writer.take());
+            #[cfg(feature = "signal")]
+            std::mem::forget(self.listener.take());
+            return;
+        }
+        #[cfg(feature = "signal")]
+        if let Some((handle, listener)) = self.listener.take() {
+            handle.close();
+            _ = listener.join();
+        }
+        // It may have ended by itself only if it panicked.
+        _ = self.wishes.send(Wish::End);
+        _ = self.writer.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,105 @@
+//! Reports written while the program runs.
+#![cfg(all(feature = "record", feature = "json"))]
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use perfmark::{Dumps, Format, Report, perfmark, snapshot};
+use serde_json::Value;
+
+#[perfmark(time)]
+fn work() {}
+
+fn file(name: &str) -> PathBuf {
+    env::temp_dir().join(format!("perfmark-dumps-{}-{name}", process::id()))
+}
+
+/// Calls of `work`, as the report in the file has it; it is whole whenever it is read.
+fn calls(file: &Path) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|why| panic!("half a report: {why}: {text}"));
+    report["marks"].as_array().expect("a list").iter().find(|mark| mark["name"] == "work")?["calls"].as_u64()
+}
+
+/// Waits until the file has a report of so many calls.
+fn wait_for(file: &Path, expected: impl Fn(u64) -> bool) -> u64 {
+    loop {
+        if let Some(calls) = calls(file).filter(|&calls| expected(calls)) {
+            return calls;
+        }
+        thread::yield_now();
+    }
+}
+
+fn called() -> u64 {
+    snapshot().marks.iter().find(|mark| mark.name == "work").map_or(0, |mark| mark.calls)
+}
+
+#[test]
+fn a_dump_at_intervals_is_whole_whenever_it_is_read() {
+    let file = file("interval-%p");
+    let path = PathBuf::from(file.to_str().expect("UTF-8").replace("%p", &process::id().to_string()));
+    let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_micros(100)).start().expect("a thread");
+    let mut seen = 0;
+    for _ in 0..50 {
+        work();
+        seen = wait_for(&path, |calls| calls > seen);
+    }
+    drop(dumping);
+    fs::remove_file(&path).expect("there");
+    work();
+    assert!(!path.exists(), "nobody writes any more");
+}
+
+#[cfg(feature = "signal")]
+#[test]
+fn a_signal_dumps() {
+    let path = file("signal");
+    let dumps = Dumps::new(&path).format(Format::Json).on_signal(libc::SIGUSR1).on_signal(libc::SIGUSR2);
+    let dumping = dumps.start().expect("threads");
+    for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGUSR1] {
+        work();
+        let so_far = called();
+        // SAFETY: the signal has a handler.
+        assert_eq!(unsafe { libc::raise(signal) }, 0);
+        wait_for(&path, |calls| calls >= so_far);
+    }
+    drop(dumping);
+    fs::remove_file(&path).expect("there");
+    let refused = Dumps::new(&path).on_signal(libc::SIGKILL).start().expect_err("nobody can");
+    assert_eq!(refused.to_string(), format!("signal {} cannot be handled", libc::SIGKILL));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_has_no_dumps_and_does_not_wait_for_them() {
+    let dumping = Dumps::new(file("fork")).every(Duration::from_secs(3600)).start().expect("a thread");
+    // SAFETY: the child drops what it has, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            drop(dumping);
+            libc::_exit(7);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+    }
+    drop(dumping);
+}
+
+#[test]
+fn a_report_is_written_where_it_is_told() {
+    let path = file("report");
+    work();
+    let snapshot = snapshot();
+    let report = Report::new(&snapshot).format(Format::Json);
+    report.write_to(&path).expect("written");
+    assert_eq!(fs::read_to_string(&path).expect("there"), report.to_string());
+    fs::remove_file(&path).expect("there");
+    assert!(report.write_to(path.join("no such folder")).is_err());
+}

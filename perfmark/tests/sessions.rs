@@ -1,0 +1,43 @@
+//! What a scope recorded. The filter is the process's, and so it is the only test here.
+#![cfg(feature = "record")]
+
+use std::{env, fs, process};
+
+use perfmark::{Filter, Format, Session, Snapshot, perfmark};
+
+#[perfmark(time)]
+fn inside() {}
+
+#[perfmark(time)]
+fn left_out() {}
+
+fn calls(snapshot: &Snapshot, name: &str) -> u64 {
+    snapshot.marks.iter().find(|mark| mark.name == name).map_or(0, |mark| mark.calls)
+}
+
+#[test]
+fn a_session_is_of_its_scope_and_leaves_the_filter_as_it_was() {
+    let file = env::temp_dir().join(format!("perfmark-session-{}", process::id()));
+    inside();
+    left_out();
+    let before = "on,*::nothing=off".parse().expect("a filter");
+    perfmark::set_filter(&before);
+    {
+        let session = Session::new().filter(&Filter::default().off("*::left_out")).output(&file).format(Format::Table);
+        inside();
+        inside();
+        left_out();
+        let now = session.snapshot();
+        assert_eq!((calls(&now, "inside"), calls(&now, "left_out")), (2, 0));
+        let nested = Session::new();
+        inside();
+        assert_eq!(calls(&nested.finish(), "inside"), 1);
+    }
+    assert_eq!(perfmark::filter(), before);
+    let told = fs::read_to_string(&file).expect("it was told there");
+    fs::remove_file(file).expect("there");
+    let row = |line: &str| line.split_whitespace().take(2).eq(["inside", "3"]);
+    assert!(told.lines().any(row) && told.contains("off: left_out"), "{told}");
+    left_out();
+    assert_eq!(calls(&perfmark::snapshot(), "left_out"), 2);
+}
