@@ -35,6 +35,7 @@ fn wait_for(file: &Path, expected: impl Fn(u64) -> bool) -> u64 {
     }
 }
 
+#[cfg(feature = "signal")]
 fn called() -> u64 {
     snapshot().marks.iter().find(|mark| mark.name == "work").map_or(0, |mark| mark.calls)
 }
