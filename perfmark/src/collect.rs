@@ -1,5 +1,6 @@
 //! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +24,15 @@ use crate::start;
 /// What was recorded when [`reset`] was called.
 struct Baseline {
     snapshot: Snapshot,
-    threads: Vec<Thread>,
+    threads: Vec<OfThread>,
     resets: u32,
+}
+
+/// What one thread recorded, or all that ended, by the marks' indices.
+#[derive(Clone)]
+struct OfThread {
+    owner: Option<Owner>,
+    marks: BTreeMap<u32, snapshot::Mark>,
 }
 
 static BASELINE: PerProcess<Mutex<Option<Arc<Baseline>>>> = PerProcess::new();
@@ -49,42 +57,65 @@ pub(crate) fn reset() {
     let (snapshot, threads) = (everything(), all_threads());
     with_baseline(|baseline| {
         let resets = baseline.as_ref().map_or(0, |before| before.resets) + 1;
-        *baseline = Some(Arc::new(Baseline { snapshot, threads, resets }));
+        let fresh = Baseline { snapshot, threads, resets };
+        // Of two at a time the later one holds.
+        *baseline = Some(Arc::new(match baseline.take() {
+            Some(other) if other.snapshot.wall_ns > fresh.snapshot.wall_ns => {
+                Baseline { snapshot: other.snapshot.clone(), threads: other.threads.clone(), resets }
+            }
+            _ => fresh,
+        }));
     });
 }
 
 pub(crate) fn snapshot() -> Snapshot {
+    // First, so that what it is taken off of is later.
+    let baseline = baseline();
     let now = everything();
-    match baseline() {
+    match baseline {
         Some(before) => Snapshot { resets: before.resets, ..now.since(&before.snapshot) },
         None => now,
     }
 }
 
 pub(crate) fn threads() -> Vec<Thread> {
+    let baseline = baseline();
     let mut now = all_threads();
-    let Some(before) = baseline() else { return now };
-    // What a thread recorded that has ended since is with the ended ones.
-    let (alive, ended): (Vec<&Thread>, Vec<&Thread>) = before
-        .threads
-        .iter()
-        .partition(|before| before.id.is_some() && now.iter().any(|thread| thread.number == before.number));
-    let mut ended_before = Snapshot::default();
-    for thread in ended {
-        ended_before.merge(&Snapshot { schema: 1, marks: thread.marks.clone(), ..Snapshot::default() });
+    if let Some(before) = baseline {
+        take_off(&mut now, &before.threads);
     }
-    for thread in &mut now {
-        let before = alive.iter().find(|before| before.number == thread.number).map(|before| &before.marks);
-        let before = if thread.id.is_none() { Some(&ended_before.marks) } else { before };
-        thread.marks = snapshot::arithmetic::since(&thread.marks, before.map_or(&[][..], Vec::as_slice));
-        thread.marks.retain(|mark| mark.calls + mark.in_flight > 0);
+    let told = |OfThread { owner, marks }: OfThread| {
+        let id = owner.map(|owner| owner.id);
+        let mut marks: Vec<_> = marks.into_values().collect();
+        marks.sort_by(snapshot::Mark::by_place);
+        Thread { id, name: id.and_then(thread_name), marks }
+    };
+    now.into_iter().map(told).filter(|thread| !thread.marks.is_empty()).collect()
+}
+
+/// Takes off what threads had recorded before: of those that have ended since, off the ended ones.
+fn take_off(now: &mut [OfThread], before: &[OfThread]) {
+    let number = |thread: &OfThread| thread.owner.map(|owner| owner.number);
+    let alive: BTreeSet<Option<u64>> = now.iter().map(number).collect();
+    let mut earlier: BTreeMap<Option<u64>, BTreeMap<u32, snapshot::Mark>> = BTreeMap::new();
+    for thread in before {
+        let marks = earlier.entry(number(thread).filter(|&number| alive.contains(&Some(number)))).or_default();
+        for (&index, mark) in &thread.marks {
+            marks.entry(index).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
+        }
     }
-    now.retain(|thread| !thread.marks.is_empty());
-    now
+    for thread in now {
+        if let Some(earlier) = earlier.get(&number(thread)) {
+            for (index, mark) in &mut thread.marks {
+                *mark = mark.since(earlier.get(index));
+            }
+            thread.marks.retain(|_, mark| mark.calls + mark.in_flight > 0);
+        }
+    }
 }
 
 /// Every thread that recorded anything since the process's start.
-fn all_threads() -> Vec<Thread> {
+fn all_threads() -> Vec<OfThread> {
     let recorded = recorder::own_work(|| {
         start::start();
         if config().on { Ok((registry()?.by_thread(), events()?.all())) } else { Ok(Default::default()) }
@@ -93,13 +124,10 @@ fn all_threads() -> Vec<Thread> {
     let nanoseconds = nanoseconds_of(&events);
     let one = |(owner, merged): (Option<Owner>, Merged)| {
         let called = mark::called().filter(|mark| merged.marks.contains_key(&mark.index()));
-        let marks = called.map(|mark| figures(mark, &merged, &events, nanoseconds, Beside::default()));
-        let mut marks: Vec<_> = marks.collect();
-        marks.sort_by(snapshot::Mark::by_place);
-        let id = owner.map(|owner| owner.id);
-        Thread { id, name: id.and_then(thread_name), number: owner.map_or(0, |owner| owner.number), marks }
+        let of = |mark: &'static Mark| (mark.index(), figures(mark, &merged, &events, nanoseconds, Beside::default()));
+        OfThread { owner, marks: called.map(of).collect() }
     };
-    threads.into_iter().map(one).filter(|thread| !thread.marks.is_empty()).collect()
+    threads.into_iter().map(one).collect()
 }
 
 /// The name that the thread has in the kernel.

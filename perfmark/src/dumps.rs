@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::collect;
 use crate::report::{Format, Report};
+use crate::start;
 use crate::terminal::say;
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
@@ -72,9 +73,9 @@ impl Dumps {
         self
     }
 
-    /// The same, also when so much time has passed since the last one.
+    /// The same, also when so much time has passed since the last one: a millisecond at least.
     pub fn every(mut self, interval: Duration) -> Self {
-        self.interval = Some(interval);
+        self.interval = Some(interval.max(Duration::from_millis(1)));
         self
     }
 
@@ -90,18 +91,26 @@ impl Dumps {
     /// # Errors
     ///
     /// There is no thread to be had, or the signal cannot be handled (SIGKILL, and those that faults raise).
-    pub fn start(self) -> io::Result<Dumping> {
+    pub fn start(mut self) -> io::Result<Dumping> {
+        // The program may change its directory.
+        self.file = std::path::absolute(&self.file)?;
         let (wishes, heard) = mpsc::channel();
         #[cfg(feature = "signal")]
-        let listener = listen(&self.signals, &wishes)?;
+        let signals = std::mem::take(&mut self.signals);
         let writer = thread::Builder::new().name("perfmark-dumps".into()).spawn(move || self.write(&heard))?;
-        Ok(Dumping {
+        #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "nobody listens"))]
+        let mut dumping = Dumping {
             pid: process::id(),
             wishes,
             writer: Some(writer),
             #[cfg(feature = "signal")]
-            listener,
-        })
+            listener: None,
+        };
+        #[cfg(feature = "signal")]
+        {
+            dumping.listener = listen(&signals, &dumping.wishes)?;
+        }
+        Ok(dumping)
     }
 
     fn write(&self, heard: &Receiver<Wish>) {
@@ -116,8 +125,11 @@ impl Dumps {
                 Ok(Wish::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
             let snapshot = collect::snapshot();
-            let error =
-                Report::new(&snapshot).format(self.format).write_to(&self.file).err().map(|why| why.to_string());
+            let error = Report::new(&snapshot)
+                .format(self.format)
+                .write_in(&self.file, start::is_forked_child())
+                .err()
+                .map(|why| why.to_string());
             // Once, until it is another one.
             if let Some(why) = error.as_ref().filter(|_| error != told) {
                 say(&format!("{}: {why}; nothing is dumped until that is over", self.file.display()));

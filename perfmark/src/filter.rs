@@ -84,7 +84,7 @@ impl FromStr for Filter {
 impl Directive {
     fn parse(text: &str) -> Result<Self, FilterError> {
         let on = |is_on| Settings { is_on: Some(is_on), ..Settings::default() };
-        let (pattern, settings) = match text.split_once('=') {
+        let (pattern, settings) = match split_at_equals(text) {
             None if text == "on" || text == "off" => ("", on(text == "on")),
             None => (text, on(true)),
             Some((pattern, settings)) => (pattern.trim(), Settings::parse(text, settings)?),
@@ -156,6 +156,20 @@ fn check(event: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Splits a directive at its `=`, which is none of a type's parameters.
+fn split_at_equals(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 0_u32;
+    let at = text.char_indices().find(|&(at, sign)| {
+        match sign {
+            '<' => depth += 1,
+            '>' if !text[..at].ends_with('-') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        sign == '=' && depth == 0
+    });
+    at.map(|(at, _)| (&text[..at], &text[at + 1..]))
+}
+
 /// Splits a list at its commas, but for those between the slashes of `pmu/term,term/` and in `<…>`.
 fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut in_pmu) = (Vec::new(), 0, 0_u32, false);
@@ -178,12 +192,19 @@ fn split(list: &str) -> Vec<&str> {
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (n, Directive { pattern, settings }) in self.directives.iter().enumerate() {
+            let is_bare = pattern.is_empty() && settings.every.is_none() && settings.events.is_none();
             let is_on = settings.is_on.map(|is_on| if is_on { "on" } else { "off" }.to_owned());
             let every = settings.every.map(|every| format!("every:{every}"));
             let events = settings.events.iter().flatten().cloned();
             let settings: Vec<String> = is_on.into_iter().chain(every).chain(events).collect();
             let comma = if n == 0 { "" } else { "," };
-            let equals = if pattern.is_empty() { "" } else { "=" };
+            let (pattern, equals) = if is_bare {
+                ("", "")
+            } else if pattern.is_empty() {
+                ("*", "=")
+            } else {
+                (&**pattern, "=")
+            };
             write!(f, "{comma}{pattern}{equals}{}", settings.join("+"))?;
         }
         Ok(())
@@ -215,9 +236,14 @@ impl Filter {
     ///
     /// A name that is no event's.
     pub fn events(self, pattern: &str, events: &[&str]) -> Result<Self, FilterError> {
-        let events = events.join("+");
-        let settings = Settings::parse(&events, &events)?;
-        Ok(self.and(pattern, Settings { events: settings.events, ..Settings::default() }))
+        for (n, event) in events.iter().enumerate() {
+            check(event).map_err(FilterError)?;
+            if events[..n].contains(event) {
+                return Err(FilterError(format!("the event `{event}` is named twice")));
+            }
+        }
+        let events = Some(events.iter().map(|&event| event.to_owned()).collect());
+        Ok(self.and(pattern, Settings { events, ..Settings::default() }))
     }
 
     fn and(mut self, pattern: &str, settings: Settings) -> Self {
@@ -382,6 +408,13 @@ mod tests {
             Filter::default().on("a").off("a::b").every("c", 0).events("d", &["time", "cycles"]).expect("valid");
         assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles");
         assert_eq!(built.to_string().parse(), Ok(built));
+        let of_all = Filter::default().every("", 5).off("");
+        assert_eq!(of_all.to_string(), "*=every:5,off");
+        let parameter = "S<dyn Iterator<Item = u8>>::f=off";
+        assert_eq!(parameter.parse::<Filter>().expect("valid").to_string(), parameter);
+        for events in [&["off"][..], &["every:3", "time"], &["time", "time"]] {
+            assert!(Filter::default().events("a", events).is_err(), "{events:?}");
+        }
         assert_eq!("".parse(), Ok(Filter::default()));
         let commas = "a=time+cpu/event=0xc2,umask=0x1/u,S<fn(u8) -> u8, i8>::f,b=off";
         assert_eq!(split(commas), ["a=time+cpu/event=0xc2,umask=0x1/u", "S<fn(u8) -> u8, i8>::f", "b=off"]);

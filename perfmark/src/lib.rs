@@ -439,7 +439,7 @@ pub fn reset() {
 ///
 /// Calls that go on meanwhile end as they began. Calls of a mark that is off are not counted; one that is off costs what it does with `PERFMARK=off`. A thread's
 /// first call of a mark that was told something new costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
-/// takes no memory.
+/// takes no memory; and each mark has at most 16,383 kinds of settings together with all others, after which it goes on as before, and a note says so.
 ///
 /// In a signal handler that interrupted perfmark's own work it does nothing.
 ///
@@ -459,10 +459,7 @@ pub fn reset() {
 /// ```
 pub fn set_filter(filter: &Filter) {
     #[cfg(feature = "record")]
-    recorder::own_work(|| {
-        start::start();
-        settings::set(filter);
-    });
+    session::set_filter(filter);
     #[cfg(not(feature = "record"))]
     let _ = filter;
 }

@@ -1,31 +1,47 @@
 //! Files that reports go to: replaced as a whole, and no other's.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::terminal;
 
 /// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced (a device, a pipe) is written to.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    let Some(path) = replaceable(path)? else { return terminal::write_in_place(path, text) };
-    let mut draft = path.clone().into_os_string();
-    draft.push(format!(".{}.draft", process::id()));
-    let write = || -> io::Result<()> {
-        draft_options().open(&draft)?.write_all(text.as_bytes())?;
+    let path = match target(std::path::absolute(path)?)? {
+        Target::Replaced(path) => path,
+        Target::Written { path, is_link } => return terminal::write_in_place(&path, is_link, text),
+    };
+    let (mut file, draft) = draft(&path)?;
+    let mut write = || -> io::Result<()> {
+        if let Ok(before) = fs::metadata(&path) {
+            file.set_permissions(before.permissions())?;
+        }
+        file.write_all(text.as_bytes())?;
         fs::rename(&draft, &path)
     };
     write().inspect_err(|_| _ = fs::remove_file(&draft))
 }
 
-/// A new file, never one that stands there or that a link leads to; which others may read, as far as the umask lets them.
-fn draft_options() -> fs::OpenOptions {
+/// A new file beside that one, never one that stands there or that a link leads to; which others may read, as far as the umask lets them.
+fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
+    static DRAFTS: AtomicU32 = AtomicU32::new(0);
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
-    options
+    loop {
+        let mut draft = path.to_owned().into_os_string();
+        draft.push(format!(".{}.{}.draft", process::id(), DRAFTS.fetch_add(1, Relaxed)));
+        match options.open(&draft) {
+            // Left by a process of the same number, which was killed.
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
+            opened => return Ok((opened?, draft.into())),
+        }
+    }
 }
 
 /// The file's name in this process: its number in the place of each `%p`; where there is none, a forked child's own has it at its end, so that it does not
@@ -42,42 +58,54 @@ pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
     name.into()
 }
 
-/// The file that `path` leads to, if it is a regular one or none yet; not what lies in /dev and /proc, whose links stand for descriptors.
-fn replaceable(path: &Path) -> io::Result<Option<PathBuf>> {
+/// Where a path leads to.
+enum Target {
+    /// A regular file, or none yet.
+    Replaced(PathBuf),
+    /// Something else; or a link that stands for a descriptor.
+    Written { path: PathBuf, is_link: bool },
+}
+
+fn target(mut path: PathBuf) -> io::Result<Target> {
     /// As many as the kernel follows (`path_resolution(7)`).
     const LINKS: usize = 40;
-    let mut path = path.to_owned();
     for _ in 0..LINKS {
-        if path.starts_with("/dev") || path.starts_with("/proc") {
-            return Ok(None);
+        if path.starts_with("/proc") || path.starts_with("/dev/fd") {
+            return Ok(Target::Written { path, is_link: true });
+        }
+        for part in path.ancestors().skip(1) {
+            refuse_strangers_link(part)?;
         }
         match fs::symlink_metadata(&path) {
             Ok(at) if at.is_symlink() => {
-                refuse_strangers_link(&path, &at)?;
+                refuse_strangers_link(&path)?;
                 let parent = path.parent().unwrap_or(Path::new("/"));
                 path = parent.join(fs::read_link(&path)?);
             }
-            Ok(at) => return Ok(at.is_file().then_some(path)),
-            Err(_) => return Ok(Some(path)),
+            Ok(at) if !at.is_file() => return Ok(Target::Written { path, is_link: false }),
+            _ => return Ok(Target::Replaced(path)),
         }
     }
-    Ok(None)
+    Ok(Target::Written { path, is_link: false })
 }
 
 /// A link in a directory where everybody may put one, as in /tmp, is followed only if this process's user or the directory's owner put it there: as
 /// `fs.protected_symlinks` has it (`proc_sys_fs(5)`), which may be off.
 #[cfg(unix)]
-fn refuse_strangers_link(path: &Path, link: &fs::Metadata) -> io::Result<()> {
+fn refuse_strangers_link(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     const STICKY: u32 = 0o1000;
     const WRITABLE_BY_ALL: u32 = 0o002;
-    let directory = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let Some(link) = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink) else { return Ok(()) };
+    let directory = fs::metadata(parent)?;
     let is_shared = directory.mode() & (STICKY | WRITABLE_BY_ALL) == STICKY | WRITABLE_BY_ALL;
     if !is_shared || link.uid() == user() || link.uid() == directory.uid() {
         return Ok(());
     }
-    let why = format!("it is a link of user {} in a directory that all may write to, and is not followed", link.uid());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    let (path, user) = (path.display(), link.uid());
+    let why = format!("{path} is a link of user {user} in a directory that all may write to, and is not followed");
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
 /// The user with whose rights the process runs.
@@ -89,7 +117,8 @@ fn user() -> u32 {
 }
 
 #[cfg(not(unix))]
-fn refuse_strangers_link(_: &Path, _: &fs::Metadata) -> io::Result<()> {
+#[allow(clippy::unnecessary_wraps, reason = "as on unix")]
+fn refuse_strangers_link(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -59,6 +59,8 @@ struct Told {
     /// By label and event. With calls that are not measured these are estimates, which may fall a little.
     own: BTreeMap<(String, String), u64>,
     resets: u32,
+    /// A forked child begins anew.
+    pid: u32,
 }
 
 impl Default for Metrics {
@@ -81,11 +83,14 @@ impl Metrics {
         Self { limit, ..self }
     }
 
-    /// The marks of a snapshot that were called, by label.
-    fn called(&self, Snapshot { mut marks, resets, .. }: Snapshot) -> BTreeMap<String, Mark> {
+    /// The marks that were called, by label, and the events that are times.
+    fn called(&self) -> (BTreeMap<String, Mark>, BTreeSet<String>) {
+        // Snapshots come in their order.
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.resets != resets {
-            *told = Told { resets, ..Told::default() };
+        let Snapshot { mut marks, resets, pid, events, .. } = collect::snapshot();
+        let times = events.into_iter().filter(|event| event.unit == Unit::Ns).map(|event| event.name).collect();
+        if (told.resets, told.pid) != (resets, pid) {
+            *told = Told { resets, pid, ..Told::default() };
         }
         marks.retain(|mark| mark.calls + mark.in_flight > 0 && self.filter.has(&mark.target()));
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
@@ -106,16 +111,13 @@ impl Metrics {
                 values.self_sum = Some(*before);
             }
         }
-        called
+        (called, times)
     }
 }
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let snapshot = collect::snapshot();
-        let times = snapshot.events.iter().filter(|event| event.unit == Unit::Ns).map(|event| event.name.clone());
-        let times: BTreeSet<String> = times.collect();
-        let marks = self.called(snapshot);
+        let (marks, times) = self.called();
         let counters: [(&str, &str, Count); 4] = [
             ("perfmark_calls", "Calls of marks that ended, in every way", |mark| mark.calls),
             ("perfmark_calls_unwound", "Of these, calls that a panic ended", |mark| mark.unwound),

@@ -1,14 +1,23 @@
 //! What a scope recorded.
 
 use std::path::PathBuf;
+use std::process;
 
 use crate::collect;
 use crate::config::config;
 use crate::filter::Filter;
 use crate::report::{Format, Report};
-use crate::set_filter;
 use crate::snapshot::Snapshot;
 use crate::terminal::{STDERR, say, width_of, write_all};
+use crate::{recorder, settings, start};
+
+/// Puts a filter in force, unless a signal handler asks for it that interrupted perfmark's own work.
+pub(crate) fn set_filter(filter: &Filter) {
+    recorder::own_work(|| {
+        start::start();
+        settings::set(filter);
+    });
+}
 
 /// What is recorded from here to the end of a scope, told there: on stderr, or in a [file](Self::output).
 ///
@@ -50,7 +59,7 @@ impl Session {
 
     /// The same, with that filter in force until its end, and then the one before again.
     pub fn filter(mut self, filter: &Filter) -> Self {
-        self.filter.get_or_insert_with(crate::filter);
+        self.filter.get_or_insert_with(|| settings::filter().cloned().unwrap_or_default());
         set_filter(filter);
         self
     }
@@ -83,7 +92,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let snapshot = (self.is_told && config().on).then(|| self.snapshot());
+        // A forked child has its parent's, and does not tell it.
+        let is_told = self.is_told && config().on && self.before.pid == process::id();
+        let snapshot = is_told.then(|| self.snapshot());
         if let Some(filter) = &self.filter {
             set_filter(filter);
         }
@@ -92,7 +103,7 @@ impl Drop for Session {
         let Some(file) = &self.output else {
             return write_all(STDERR, &format!("\n{}", report.width(width_of(STDERR))));
         };
-        if let Err(error) = report.write_to(file) {
+        if let Err(error) = report.write_in(file, start::is_forked_child()) {
             say(&format!("{}: {error}; the report follows", file.display()));
             write_all(STDERR, &report.to_string());
         }

@@ -78,7 +78,9 @@ pub(crate) fn set(filter: &Filter) {
 pub(crate) fn apply(mark: &'static Mark) {
     loop {
         let known = FILTER.load(SeqCst);
-        mark.set_place(place(mark));
+        // SAFETY: null, or leaked by `set`.
+        let filter = unsafe { known.as_ref::<'static>() }.map(|known| &known.filter);
+        mark.set_place(place(mark, filter));
         // Else whoever set another one may have been here before.
         if FILTER.load(SeqCst) == known {
             return;
@@ -87,8 +89,8 @@ pub(crate) fn apply(mark: &'static Mark) {
 }
 
 /// Where the mark's calls find their plans. None if they are to do nothing.
-fn place(mark: &'static Mark) -> Option<u32> {
-    let settings = of(mark);
+fn place(mark: &'static Mark, filter: Option<&Filter>) -> Option<u32> {
+    let settings = by(filter, mark);
     if settings.is_on == Some(false) {
         return None;
     }
@@ -104,7 +106,11 @@ fn place(mark: &'static Mark) -> Option<u32> {
 
 /// What the filter says of the mark.
 pub(crate) fn of(mark: &Mark) -> Settings {
-    filter().map_or_else(Settings::default, |filter| filter.settings(&mark.target()))
+    by(filter(), mark)
+}
+
+fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
+    filter.map_or_else(Settings::default, |filter| filter.settings(&mark.target()))
 }
 
 /// The place of the mark with these settings: a new one if there is none. None if none is left.
@@ -161,9 +167,9 @@ pub(crate) fn every(mark: &Mark, variant: Option<&Variant>) -> u32 {
 
 /// What a reader of the figures must know: patterns that match no mark, and marks that could not be told.
 pub(crate) fn notes() -> Vec<String> {
-    let Some(filter) = filter() else { return Vec::new() };
-    let paths: Vec<String> = mark::all().into_iter().map(Mark::target).collect();
-    let unmatched = filter.unmatched(&paths).map(|pattern| format!("the filter's `{pattern}` matches no mark"));
+    let paths: Vec<String> = filter().map_or_else(Vec::new, |_| mark::all().into_iter().map(Mark::target).collect());
+    let unmatched = filter().into_iter().flat_map(|filter| filter.unmatched(&paths));
+    let unmatched = unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark"));
     let refused = REFUSED.load(Relaxed);
     let why = format!(
         "{refused} times a mark was to record something else, and went on as before: only {} can be told apart",

@@ -26,15 +26,16 @@ pub(crate) fn write_all(fd: i32, text: &str) {
 
 /// Writes to what is there: a device, a pipe, a link to a descriptor. A pipe that nobody reads is refused, not waited for.
 #[cfg(unix)]
-pub(crate) fn write_in_place(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_in_place(path: &Path, is_link: bool, text: &str) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let follow = if is_link { 0 } else { libc::O_NOFOLLOW };
+    let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | follow).open(path)?;
     write(file.as_raw_fd(), text.as_bytes())
 }
 
 #[cfg(not(unix))]
-pub(crate) fn write_in_place(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()> {
     std::fs::OpenOptions::new().append(true).open(path)?.write_all(text.as_bytes())
 }
 

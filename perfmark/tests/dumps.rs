@@ -44,7 +44,7 @@ fn called() -> u64 {
 fn a_dump_at_intervals_is_whole_whenever_it_is_read() {
     let file = file("interval-%p");
     let path = PathBuf::from(file.to_str().expect("UTF-8").replace("%p", &process::id().to_string()));
-    let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_micros(100)).start().expect("a thread");
+    let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_millis(1)).start().expect("a thread");
     let mut seen = 0;
     for _ in 0..50 {
         work();
@@ -100,7 +100,23 @@ fn a_report_is_written_where_it_is_told() {
     let snapshot = snapshot();
     let report = Report::new(&snapshot).format(Format::Json);
     report.write_to(&path).expect("written");
+    // By several threads, beside what a killed process of this number left.
+    fs::write(format!("{}.{}.0.draft", path.display(), process::id()), "half").expect("written");
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..100).for_each(|_| report.write_to(&path).expect("written")));
+        }
+    });
+    if cfg!(target_os = "linux") {
+        let shared = PathBuf::from(format!("/dev/shm/perfmark-dumps-{}", process::id()));
+        for _ in 0..2 {
+            report.write_to(&shared).expect("written");
+            assert_eq!(fs::read_to_string(&shared).expect("there"), report.to_string());
+        }
+        fs::remove_file(shared).expect("there");
+    }
     assert_eq!(fs::read_to_string(&path).expect("there"), report.to_string());
+    _ = fs::remove_file(format!("{}.{}.0.draft", path.display(), process::id()));
     fs::remove_file(&path).expect("there");
     assert!(report.write_to(path.join("no such folder")).is_err());
 }

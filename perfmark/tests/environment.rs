@@ -194,8 +194,16 @@ fn a_strangers_link_is_not_followed() {
         let done = scenario("calls", &variables);
         assert_eq!(fs::read_to_string(&target).expect("there"), "before");
         let stderr = text(&done.stderr);
-        assert!(stderr.contains("it is a link of user 65534 in a directory that all may write to"), "{stderr}");
+        assert!(stderr.contains("is a link of user 65534 in a directory that all may write to"), "{stderr}");
         assert!(stderr.contains("one"), "the report follows: {stderr}");
+        // And none on the way.
+        let (way, elsewhere) = (folder.join("way"), file("elsewhere"));
+        fs::create_dir(&elsewhere).expect("a folder");
+        symlink(&elsewhere, &way).expect("a link");
+        lchown(&way, Some(NOBODY), None).expect("root may");
+        let done = scenario("calls", &[("PERFMARK_OUTPUT", way.join("report").to_str().expect("UTF-8"))]);
+        assert!(text(&done.stderr).contains("is a link of user 65534"), "{}", text(&done.stderr));
+        fs::remove_dir(elsewhere).expect("nothing was written there");
     }
     fs::remove_file(target).expect("removed");
     fs::remove_dir_all(folder).expect("removed");

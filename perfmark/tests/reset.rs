@@ -2,6 +2,8 @@
 #![cfg(feature = "record")]
 
 use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use perfmark::{Snapshot, perfmark, reset, snapshot};
@@ -60,4 +62,36 @@ fn after_a_reset_figures_are_of_what_came_behind_it() {
     reset();
     assert_eq!((counts(&snapshot(), "work"), snapshot().resets), ([0; 4], 2));
     assert!(perfmark::threads().is_empty());
+
+    // Whoever looks while another resets sees nothing of what was before.
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    reset();
+                }
+            });
+        }
+        for _ in 0..200 {
+            assert_eq!(counts(&snapshot(), "work"), [0; 4]);
+            assert!(perfmark::threads().is_empty());
+        }
+        done.store(true, Relaxed);
+    });
+
+    // Marks that are alike, called by a thread in another order than by others.
+    macro_rules! alike {
+        ($($n:expr),*) => { [$(|| (0..$n).for_each(|_| perfmark::region!("alike", time, {}))),*] };
+    }
+    let [first, second] = alike!(10, 3);
+    second();
+    thread::spawn(first).join().expect("no panic");
+    reset();
+    first();
+    second();
+    let mut calls: Vec<u64> =
+        perfmark::threads().iter().flat_map(|thread| &thread.marks).map(|mark| mark.calls).collect();
+    calls.sort_unstable();
+    assert_eq!(calls, [3, 10]);
 }

@@ -35,9 +35,24 @@ fn a_session_is_of_its_scope_and_leaves_the_filter_as_it_was() {
     }
     assert_eq!(perfmark::filter(), before);
     let told = fs::read_to_string(&file).expect("it was told there");
-    fs::remove_file(file).expect("there");
+    fs::remove_file(&file).expect("there");
     let row = |line: &str| line.split_whitespace().take(2).eq(["inside", "3"]);
     assert!(told.lines().any(row) && told.contains("off: left_out"), "{told}");
     left_out();
     assert_eq!(calls(&perfmark::snapshot(), "left_out"), 2);
+    #[cfg(target_os = "linux")]
+    {
+        let session = Session::new().output(&file);
+        // SAFETY: the child drops what it has, and ends.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                drop(session);
+                libc::_exit(0);
+            }
+            assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+        }
+        assert!(!file.exists(), "the session is the parent's");
+        _ = session.finish();
+    }
 }

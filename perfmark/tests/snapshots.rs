@@ -197,3 +197,29 @@ fn each_thread_is_told_by_itself_and_those_that_ended_together() {
     });
     assert_eq!(calls(&perfmark::threads()), [(None, 9)]);
 }
+
+#[test]
+fn snapshots_that_no_program_makes_hurt_nobody() {
+    let _alone = alone();
+    some_work(2);
+    let one = snapshot();
+    let mut odd = one.clone();
+    for mark in &mut odd.marks {
+        (mark.calls, mark.in_flight, mark.unwound) = (u64::MAX, u64::MAX, u64::MAX);
+        for values in &mut mark.values {
+            (values.sum, values.measured, values.min, values.max) = (u64::MAX, u64::MAX, Some(9), Some(3));
+            values.buckets = vec![(9, 3, u64::MAX), (0, u64::MAX, u64::MAX), (9, 3, 1)];
+            values.self_sum = None;
+        }
+    }
+    odd.threads = u64::MAX;
+    let mut both = odd.clone();
+    both.merge(&one);
+    both.merge(&odd);
+    for snapshot in [&one, &odd, &both] {
+        for earlier in [&one, &odd, &both, &Snapshot::default()] {
+            let between = snapshot.since(earlier);
+            assert!(!perfmark::Report::new(&between).to_string().is_empty());
+        }
+    }
+}

@@ -94,9 +94,14 @@ fn prepare(
     let recorder = || unsafe { &mut *memory.as_ptr() };
     // SAFETY: the same.
     let books = || unsafe { &mut *recorder().books };
-    // A mark that has no place: known, but not found in the table.
-    let is_it = |plan: &&Plan| ptr::eq(plan.cells.mark, mark) && plan.place() == 0;
-    let known = if mark.own_place() == 0 && variant.is_none() { books().plans().find(is_it) } else { None };
+    // A mark that has no place is known, but not found in the table; and one may have been given another place just now, where it was before.
+    let place = variant.map_or_else(|| mark.own_place(), |variant| variant.place);
+    let known = if place == 0 {
+        books().plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.place() == 0)
+    } else {
+        // SAFETY: null, or a plan of this thread's, as they live as long as the cells.
+        unsafe { recorder().places[place as usize].plan.as_ref() }
+    };
     if let Some(plan) = known {
         return Ok((memory, plan));
     }

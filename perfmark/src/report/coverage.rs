@@ -12,7 +12,9 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if let Some(lacks) = shown.iter().map(|values| values.missing_outermost).max().filter(|&calls| calls > 0) {
         parts.push(format!("totals lack {} that had the others of this recursive function inside", calls(lacks)));
     }
-    if mark.skipped > 0 {
+    if mark.skipped > 0 && mark.every == 1 {
+        parts.push(format!("{} not measured, as the filter had it", calls(mark.skipped)));
+    } else if mark.skipped > 0 {
         parts.push(format!("one call in {} measured, as every = {0} has it", exact(mark.every.into())));
     }
     if mark.polls > 0 {

@@ -111,7 +111,12 @@ impl<'a> Report<'a> {
     ///
     /// What the system answered; or that the file is a link that another user put into a directory where all may write, such as `/tmp`.
     pub fn write_to(&self, file: impl AsRef<Path>) -> io::Result<()> {
-        write_file(&in_this_process(file.as_ref(), false), &self.to_string())
+        self.write_in(file.as_ref(), false)
+    }
+
+    /// The same in a process that may be a forked child.
+    pub(crate) fn write_in(&self, file: &Path, is_child: bool) -> io::Result<()> {
+        write_file(&in_this_process(file, is_child), &self.to_string())
     }
 }
 

@@ -18,13 +18,6 @@ fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item =
     })
 }
 
-/// What the marks recorded since.
-#[cfg(feature = "record")]
-pub(crate) fn since(marks: &[Mark], earlier: &[Mark]) -> Vec<Mark> {
-    let before: BTreeMap<_, _> = by_key(earlier).collect();
-    by_key(marks).map(|(key, mark)| mark.since(before.get(&key).copied())).collect()
-}
-
 impl Snapshot {
     /// What was recorded between an earlier snapshot of the same process and this one.
     ///
@@ -91,7 +84,7 @@ impl Snapshot {
             self.clone_from(other);
             return;
         }
-        self.threads += other.threads;
+        self.threads = self.threads.saturating_add(other.threads);
         self.wall_ns = self.wall_ns.max(other.wall_ns);
         for event in &other.events {
             match self.events.iter_mut().find(|known| known.name == event.name) {
@@ -141,7 +134,7 @@ impl Mark {
             && earlier.values.iter().all(|before| of(&before.event).is_some_and(|now| now.measured >= before.measured))
     }
 
-    fn since(&self, earlier: Option<&Self>) -> Self {
+    pub(crate) fn since(&self, earlier: Option<&Self>) -> Self {
         let mut between = self.clone();
         let Some(earlier) = earlier else { return between };
         for (count, before) in between.counts().into_iter().zip(earlier.clone().counts()) {
@@ -159,7 +152,7 @@ impl Mark {
         for (count, more) in self.counts().into_iter().zip(other.clone().counts()) {
             *count = count.saturating_add(*more);
         }
-        self.in_flight += other.in_flight;
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
         for values in &other.values {
             match self.values.iter_mut().find(|known| known.event == values.event) {
@@ -200,7 +193,7 @@ impl Values {
             .collect();
         let outside = |now: Option<u64>, before: Option<u64>| now.filter(|_| now != before);
         let range = self.min.zip(self.max);
-        let within = |value: u64| range.map_or(value, |(min, max)| value.clamp(min, max));
+        let within = |value: u64| range.map_or(value, |(min, max)| value.min(max).max(min));
         let (lowest, highest) = (between.buckets.first().copied(), between.buckets.last().copied());
         between.min = lowest.map(|(low, ..)| outside(self.min, earlier.min).unwrap_or_else(|| within(low)));
         between.max = highest.map(|(_, high, _)| outside(self.max, earlier.max).unwrap_or_else(|| within(high)));
@@ -224,7 +217,8 @@ impl Values {
         };
         let mut buckets = BTreeMap::new();
         for &(low, high, count) in self.buckets.iter().chain(&other.buckets) {
-            *buckets.entry((low, high)).or_insert(0) += count;
+            let known: &mut u64 = buckets.entry((low, high)).or_default();
+            *known = known.saturating_add(count);
         }
         self.buckets = buckets.into_iter().map(|((low, high), count)| (low, high, count)).collect::<Vec<Bucket>>();
         self.derive();

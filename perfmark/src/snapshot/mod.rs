@@ -1,7 +1,7 @@
 //! Everything merged, in units, as plain data.
 
 pub(crate) mod quantile;
-pub(crate) mod arithmetic;
+mod arithmetic;
 
 /// All that was recorded in this process until now: every thread's figures merged, ticks turned into
 /// nanoseconds.
@@ -39,10 +39,6 @@ pub struct Thread {
     pub id: Option<u32>,
     /// The name that it has in the kernel, of 15 bytes at most.
     pub name: Option<String>,
-    /// No other thread's in this process; 0 for those that ended.
-    #[cfg_attr(feature = "json", serde(skip))]
-    #[cfg_attr(not(feature = "record"), allow(dead_code, reason = "no thread records"))]
-    pub(crate) number: u64,
     /// The marks that it called, in the order of file and line.
     pub marks: Vec<Mark>,
 }

@@ -16,7 +16,8 @@ pub(crate) fn quantile(
     for (low, high, count) in buckets {
         seen += u128::from(count);
         if seen >= rank {
-            return (low + (high - low) / 2).clamp(min, max);
+            // Not `clamp`, which wants them in order.
+            return (low + high.saturating_sub(low) / 2).min(max).max(min);
         }
     }
     max
