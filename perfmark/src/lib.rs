@@ -439,7 +439,8 @@ pub fn reset() {
 ///
 /// Calls that go on meanwhile end as they began. Calls of a mark that is off are not counted; one that is off costs what it does with `PERFMARK=off`. A thread's
 /// first call of a mark that was told something new costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
-/// takes no memory; and each mark has at most 16,383 kinds of settings together with all others, after which it goes on as before, and a note says so.
+/// takes no memory. A mark that is told other events, or to measure other calls, takes one of 16,383 places that it shares with all marks, for each kind of
+/// settings; where none is left it goes on as before, and a note says so.
 ///
 /// In a signal handler that interrupted perfmark's own work it does nothing.
 ///
