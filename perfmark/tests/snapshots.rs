@@ -180,7 +180,7 @@ fn each_thread_is_told_by_itself_and_those_that_ended_together() {
     thread::scope(|scope| {
         let named = || thread::Builder::new().name("named".into());
         named().spawn_scoped(scope, || (0..3).for_each(|_| by_thread())).expect("started").join().expect("no panic");
-        named()
+        let goes_on = named()
             .spawn_scoped(scope, || {
                 (0..5).for_each(|_| by_thread());
                 told.wait();
@@ -194,6 +194,8 @@ fn each_thread_is_told_by_itself_and_those_that_ended_together() {
         assert_eq!(calls(&threads), [(None, 3), (name, 5)]);
         assert!(threads.iter().filter_map(|thread| thread.id).is_sorted_by(|one, two| one != two));
         go_on.wait();
+        // The end of the scope alone does not wait for the thread's own end.
+        goes_on.join().expect("no panic");
     });
     assert_eq!(calls(&perfmark::threads()), [(None, 9)]);
 }
