@@ -56,8 +56,8 @@ pub struct Metrics {
 #[derive(Debug, Default)]
 struct Told {
     labels: BTreeSet<String>,
-    /// By label and event. With calls that are not measured these are estimates, which may fall a little.
-    own: BTreeMap<(String, String), u64>,
+    /// By label, event and which it is. They may fall a little: those of functions that cost next to nothing, and estimates.
+    sums: BTreeMap<(String, String, &'static str), u64>,
     resets: u32,
     /// A forked child begins anew.
     pid: u32,
@@ -106,9 +106,11 @@ impl Metrics {
         }
         for (label, mark) in &mut called {
             for values in &mut mark.values {
-                let before = told.own.entry((label.clone(), values.event.clone())).or_default();
-                *before = (*before).max(values.self_sum.unwrap_or(0));
-                values.self_sum = Some(*before);
+                for (which, sum) in [("sum", &mut values.sum), ("self", values.self_sum.get_or_insert(0))] {
+                    let before = told.sums.entry((label.clone(), values.event.clone(), which)).or_default();
+                    *before = (*before).max(*sum);
+                    *sum = *before;
+                }
             }
         }
         (called, times)

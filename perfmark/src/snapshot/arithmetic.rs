@@ -21,7 +21,8 @@ fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item =
 impl Snapshot {
     /// What was recorded between an earlier snapshot of the same process and this one.
     ///
-    /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact where they lie outside of the earlier ones;
+    /// Counts, sums and buckets are exactly the differences, but for sums of functions that cost next to nothing: these may fall, as what a mark costs is taken
+    /// off each call, and are 0 then. The smallest and the largest call are exact where they lie outside of the earlier ones;
     /// else they are told by the buckets, as the quantiles are: within 1/64. Calls in flight, threads, events and notes are this snapshot's.
     ///
     /// Where the other is no earlier one of the same process, or [`reset`](crate::reset) was called between them, nothing is taken off, and a note
