@@ -1,6 +1,7 @@
 //! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,7 @@ use crate::events::{Entry, EventId, What, events};
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 use crate::recorder;
-use crate::registry::{Merged, registry};
+use crate::registry::{Merged, Registry, registry};
 use crate::settings;
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
@@ -114,13 +115,20 @@ fn take_off(now: &mut [OfThread], before: &[OfThread]) {
     }
 }
 
+/// The events, and what became of each.
+type Entries = Vec<(EventId, Entry)>;
+
+/// What the registry has, and the events. None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
+fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Entries)>> {
+    recorder::own_work(|| {
+        start::start();
+        if config().on { Ok((read(registry()?), events()?.all())) } else { Ok(Default::default()) }
+    })
+}
+
 /// Every thread that recorded anything since the process's start.
 fn all_threads() -> Vec<OfThread> {
-    let recorded = recorder::own_work(|| {
-        start::start();
-        if config().on { Ok((registry()?.by_thread(), events()?.all())) } else { Ok(Default::default()) }
-    });
-    let Some(Ok((threads, events))) = recorded.map(|recorded: std::io::Result<_>| recorded) else { return Vec::new() };
+    let Some(Ok((threads, events))) = recorded(Registry::by_thread) else { return Vec::new() };
     let nanoseconds = nanoseconds_of(&events);
     let one = |(owner, merged): (Option<Owner>, Merged)| {
         let called = mark::called().filter(|mark| merged.marks.contains_key(&mark.index()));
@@ -147,15 +155,9 @@ fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
 /// Everything since the process's start.
 fn everything() -> Snapshot {
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
-    // None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
-    let recorded = recorder::own_work(|| {
-        start::start();
-        if config().on { Ok((registry()?.merged(), events()?.all())) } else { Ok(Default::default()) }
-    });
-    let (merged, events) = match recorded {
+    let (merged, events) = match recorded(Registry::merged) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
-            let error: std::io::Error = error;
             snapshot
                 .notes
                 .push(format!("nothing could be recorded: no memory that a fork wipes (linux 4.14 has it): {error}"));

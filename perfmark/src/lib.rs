@@ -57,7 +57,6 @@
 
 #![deny(unsafe_code)]
 
-#[cfg(feature = "record")]
 mod path;
 mod snapshot;
 #[cfg(feature = "record")]

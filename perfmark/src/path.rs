@@ -1,6 +1,20 @@
 //! Paths of functions, as `type_name` writes them: `<app::Table<u8> as app::Load>::load::{{closure}}`.
 
+/// The signs of a path, or of a text with paths, that are not within `<…>`; the arrow of a function's type is no bracket.
+pub(crate) fn outside_brackets(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut depth = 0_u32;
+    text.char_indices().filter(move |&(at, sign)| {
+        match sign {
+            '<' => depth += 1,
+            '>' if !text[..at].ends_with('-') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    })
+}
+
 /// A path as people read it: without the closures and async blocks that something is in.
+#[cfg(feature = "record")]
 pub(crate) fn readable(path: &str) -> String {
     let mut path = path.replace("::{{closure}}::", "::");
     while let Some(shorter) = path.strip_suffix("::{{closure}}") {
@@ -10,26 +24,22 @@ pub(crate) fn readable(path: &str) -> String {
 }
 
 /// The last segments of a path; `::` within `<…>` parts none.
+#[cfg(feature = "record")]
 pub(crate) fn end(path: &str, segments: usize) -> &str {
-    let mut depth = 0_i32;
     let mut starts = vec![0];
-    for (at, sign) in path.char_indices() {
-        match sign {
-            '<' => depth += 1,
-            '>' if !path[..at].ends_with('-') => depth -= 1,
-            ':' if depth == 0 && path[..at].ends_with(':') => starts.push(at + 1),
-            _ => {}
-        }
-    }
+    starts.extend(
+        outside_brackets(path).filter(|&(at, sign)| sign == ':' && path[..at].ends_with(':')).map(|(at, _)| at + 1),
+    );
     &path[starts[starts.len().saturating_sub(segments)]..]
 }
 
 /// What filters are compared with: the path, and the name where that is another one.
+#[cfg(feature = "record")]
 pub(crate) fn target(path: String, name: &str) -> String {
     if end(&path, 1) == name { path } else { format!("{path}::{name}") }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "record"))]
 mod tests {
     use super::*;
 

@@ -74,7 +74,8 @@ pub(crate) fn set(filter: &Filter) {
     mark::called().for_each(apply);
 }
 
-/// Lets the mark do what the filter says: at its first call on each thread, and when another filter is set.
+/// Lets the mark do what the filter says: at its first call on each thread, and when another filter is set. Not at the first of all threads alone: that one
+/// may be before the mark is listed, where who sets a filter does not find it.
 pub(crate) fn apply(mark: &'static Mark) {
     loop {
         let known = FILTER.load(SeqCst);
@@ -148,15 +149,13 @@ pub(crate) fn of_place(mark: &Mark, place: u32) -> Option<&'static Variant> {
 }
 
 impl Variant {
-    fn events(&self) -> Option<Vec<What>> {
-        // Names that were understood when the filter was made.
-        let what = |name: &String| if name == "time" { Some(What::Time) } else { name.parse().ok().map(What::Counter) };
-        Some(self.settings.events.as_ref()?.iter().filter_map(what).collect())
+    fn events(&'static self) -> Option<Vec<What>> {
+        Some(self.settings.events.as_ref()?.iter().map(|name| What::parse(name)).collect())
     }
 }
 
 /// What a mark is to record, in the order in which that is named.
-pub(crate) fn wanted(mark: &Mark, variant: Option<&Variant>) -> Vec<What> {
+pub(crate) fn wanted(mark: &Mark, variant: Option<&'static Variant>) -> Vec<What> {
     variant.and_then(Variant::events).unwrap_or_else(|| config::wanted(mark))
 }
 

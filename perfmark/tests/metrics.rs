@@ -2,9 +2,11 @@
 #![cfg(feature = "prometheus")]
 #![allow(clippy::float_cmp, reason = "counts, which metrics have as floats")]
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod alone;
 
+use std::collections::BTreeMap;
+
+use alone::alone;
 use perfmark::{Filter, Metrics, perfmark, snapshot};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -18,12 +20,6 @@ fn now_and_then() {}
 #[perfmark(time)]
 fn fails() {
     panic!("on purpose");
-}
-
-/// The marks are the process's: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn registry(metrics: Metrics) -> Registry {

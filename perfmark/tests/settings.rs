@@ -1,20 +1,21 @@
 //! What marks are told while the program runs.
 #![cfg(feature = "record")]
 
+mod alone;
+
 use std::hint::black_box;
 use std::pin::pin;
+use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{future, thread};
 
 use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
 
-/// The filter is the process's: one test at a time.
+/// One test at a time, with no filter in force.
 fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone::alone();
     set_filter(&Filter::default());
     alone
 }

@@ -1,10 +1,12 @@
 //! Differences of snapshots, and what several make together.
 #![cfg(feature = "record")]
 
+mod alone;
+
 use std::hint::black_box;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use alone::alone;
 use perfmark::{Mark, Snapshot, Values, perfmark, snapshot};
 
 #[perfmark(time, page_faults)]
@@ -22,12 +24,6 @@ fn outer(rounds: u64) {
 #[perfmark(time)]
 fn fails() {
     panic!("on purpose");
-}
-
-/// The marks are the process's: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn some_work(seed: u64) {

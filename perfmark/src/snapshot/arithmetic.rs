@@ -117,16 +117,18 @@ impl Event {
 }
 
 impl Mark {
-    /// The counts that only grow.
-    fn counts(&mut self) -> [&mut u64; 6] {
-        [
-            &mut self.calls,
-            &mut self.unwound,
-            &mut self.cancelled,
-            &mut self.polls,
-            &mut self.interrupted,
-            &mut self.skipped,
-        ]
+    /// Puts the counts that only grow together with another's.
+    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
+        for (count, other) in [
+            (&mut self.calls, other.calls),
+            (&mut self.unwound, other.unwound),
+            (&mut self.cancelled, other.cancelled),
+            (&mut self.polls, other.polls),
+            (&mut self.interrupted, other.interrupted),
+            (&mut self.skipped, other.skipped),
+        ] {
+            *count = with(*count, other);
+        }
     }
 
     fn is_later(&self, earlier: &Self) -> bool {
@@ -138,9 +140,7 @@ impl Mark {
     pub(crate) fn since(&self, earlier: Option<&Self>) -> Self {
         let mut between = self.clone();
         let Some(earlier) = earlier else { return between };
-        for (count, before) in between.counts().into_iter().zip(earlier.clone().counts()) {
-            *count = count.saturating_sub(*before);
-        }
+        between.combine(earlier, u64::saturating_sub);
         for values in &mut between.values {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
                 *values = values.since(before);
@@ -150,9 +150,7 @@ impl Mark {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts().into_iter().zip(other.clone().counts()) {
-            *count = count.saturating_add(*more);
-        }
+        self.combine(other, u64::saturating_add);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
         for values in &other.values {
@@ -165,23 +163,23 @@ impl Mark {
 }
 
 impl Values {
-    /// The counts and sums that only grow.
-    fn sums(&mut self) -> [&mut u64; 6] {
-        [
-            &mut self.measured,
-            &mut self.scaled,
-            &mut self.unmeasured,
-            &mut self.sum,
-            &mut self.total,
-            &mut self.missing_outermost,
-        ]
+    /// Puts the counts and sums that only grow together with another's.
+    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
+        for (sum, other) in [
+            (&mut self.measured, other.measured),
+            (&mut self.scaled, other.scaled),
+            (&mut self.unmeasured, other.unmeasured),
+            (&mut self.sum, other.sum),
+            (&mut self.total, other.total),
+            (&mut self.missing_outermost, other.missing_outermost),
+        ] {
+            *sum = with(*sum, other);
+        }
     }
 
     fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
-        for (sum, before) in between.sums().into_iter().zip(earlier.clone().sums()) {
-            *sum = sum.saturating_sub(*before);
-        }
+        between.combine(earlier, u64::saturating_sub);
         between.self_sum = self.self_sum.map(|sum| sum.saturating_sub(earlier.self_sum.unwrap_or(0)));
         let before: HashMap<_, _> = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect();
         between.buckets = self
@@ -203,9 +201,7 @@ impl Values {
     }
 
     fn merge(&mut self, other: &Self) {
-        for (sum, more) in self.sums().into_iter().zip(other.clone().sums()) {
-            *sum = sum.saturating_add(*more);
-        }
+        self.combine(other, u64::saturating_add);
         self.self_sum = self.self_sum.zip(other.self_sum).map(|(one, two)| one.saturating_add(two));
         self.extrapolated |= other.extrapolated;
         self.min = self.min.into_iter().chain(other.min).min();

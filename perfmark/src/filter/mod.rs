@@ -1,7 +1,14 @@
 //! Which marks record, what, and one call in how many: the language of `PERFMARK_FILTER`.
 
+#[cfg(feature = "record")]
+mod pattern;
+
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+
+#[cfg(feature = "record")]
+use self::pattern::matches;
+use crate::path::outside_brackets;
 
 /// Which marks record, which events, and one call in how many: for marks whose path matches a pattern.
 ///
@@ -158,29 +165,19 @@ fn check(event: &str) -> Result<(), String> {
 
 /// Splits a directive at its `=`, which is none of a type's parameters.
 fn split_at_equals(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 0_u32;
-    let at = text.char_indices().find(|&(at, sign)| {
-        match sign {
-            '<' => depth += 1,
-            '>' if !text[..at].ends_with('-') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        sign == '=' && depth == 0
-    });
-    at.map(|(at, _)| (&text[..at], &text[at + 1..]))
+    let (at, _) = outside_brackets(text).find(|&(_, sign)| sign == '=')?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 /// Splits a list at its commas, but for those between the slashes of `pmu/term,term/` and in `<…>`.
 fn split(list: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut depth, mut in_pmu) = (Vec::new(), 0, 0_u32, false);
-    for (at, sign) in list.char_indices() {
+    let (mut parts, mut start, mut in_pmu) = (Vec::new(), 0, false);
+    for (at, sign) in outside_brackets(list) {
         match sign {
-            '<' => depth += 1,
-            '>' if !list[..at].ends_with('-') => depth = depth.saturating_sub(1),
             '/' => in_pmu = !in_pmu,
-            ',' if depth == 0 && !in_pmu => {
+            ',' if !in_pmu => {
                 parts.push(&list[start..at]);
-                (start, depth) = (at + 1, 0);
+                start = at + 1;
             }
             _ => {}
         }
@@ -291,77 +288,9 @@ impl Filter {
     }
 }
 
-/// Whether the pattern is that of the path, or of one that it is below. All are below the empty one.
-#[cfg(any(feature = "record", test))]
-fn matches(pattern: &str, path: &str) -> bool {
-    let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
-    let is_whole = |at: usize| at == path.len() || path[at..].starts_with(&[':', ':']) || path[at] == '<';
-    // Where to go on when what comes behind the last `*` does not match: there, with one character more taken by it.
-    let (mut at, mut sign, mut last_star) = (0, 0, None);
-    loop {
-        if sign == pattern.len() && (is_whole(at) || pattern.is_empty()) {
-            return true;
-        }
-        match pattern.get(sign) {
-            Some('*') => {
-                last_star = Some((sign, at));
-                sign += 1;
-            }
-            Some(&wanted) if at < path.len() && (wanted == '?' || wanted == path[at]) => {
-                (at, sign) = (at + 1, sign + 1);
-            }
-            _ => match &mut last_star {
-                Some((star, from)) if *from < path.len() => {
-                    *from += 1;
-                    (at, sign) = (*from, *star + 1);
-                }
-                _ => return false,
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pattern_matches_a_path_and_what_is_below_it() {
-        let path = "app::parser::Tree<u8, i8>::insert";
-        let patterns = [
-            "",
-            "*",
-            "app",
-            "app::parser",
-            "app::parser::Tree<u8, i8>",
-            path,
-            "app::*::insert",
-            "*insert",
-            "*::Tree*",
-            "app::pars?r",
-            "*par*",
-            "**",
-            "app::parser::Tree",
-            "app::*",
-            "*::insert",
-        ];
-        for pattern in patterns {
-            assert!(matches(pattern, path), "{pattern}");
-        }
-        for pattern in [
-            "ap",
-            "app:",
-            "parser",
-            "app::parser::Tre",
-            "*inser",
-            "app::?",
-            "app::parser::Tree<u8, i8>::insert::a",
-            "?",
-            "App",
-        ] {
-            assert!(!matches(pattern, path), "{pattern}");
-        }
-    }
 
     #[cfg(feature = "record")]
     #[test]
