@@ -4,12 +4,14 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::defaults;
 use crate::events::What;
 use crate::filter::Filter;
 use crate::mark::{Manner, Mark};
 use crate::report::Format;
+use crate::signals;
 
 /// What is recorded, how, and where the report goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,16 @@ pub(crate) struct Config {
     pub(crate) filter: Filter,
     pub(crate) output: Output,
     pub(crate) format: Format,
+    pub(crate) dumps: Asked,
     pub(crate) read: ReadMode,
+}
+
+/// When the report is written before the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) interval: Option<Duration>,
+    /// By number.
+    pub(crate) signal: Option<i32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +64,7 @@ impl Default for Config {
             filter: Filter::default(),
             output: Output::Stderr,
             format: Format::Table,
+            dumps: Asked::default(),
             read: ReadMode::Auto,
         }
     }
@@ -151,11 +163,25 @@ impl Config {
             config.format = Format::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; table it is"))?;
             Ok(())
         });
+        setting("PERFMARK_DUMP_INTERVAL", &mut |value| {
+            config.dumps.interval = Some(seconds(value)?);
+            Ok(())
+        });
+        setting("PERFMARK_DUMP_SIGNAL", &mut |value| {
+            let signal = signals::from_name(&value.to_string_lossy());
+            config.dumps.signal = Some(signal.map_err(|why| format!("{why}; no signal dumps"))?);
+            Ok(())
+        });
         setting("PERFMARK_READ", &mut |value| {
             let modes = [("auto", ReadMode::Auto), ("user", ReadMode::User), ("syscall", ReadMode::Syscall)];
             config.read = choice(value, &modes)?;
             Ok(())
         });
+        if config.dumps != Asked::default() && !matches!(config.output, Output::File(_)) {
+            let why = "a dump replaces a file, and PERFMARK_OUTPUT names none; nothing is dumped";
+            wrong.push(format!("PERFMARK_DUMP_INTERVAL and PERFMARK_DUMP_SIGNAL: {why}"));
+            config.dumps = Asked::default();
+        }
         (config, wrong)
     }
 }
@@ -167,6 +193,13 @@ fn choice<T: Copy>(value: &OsStr, choices: &[(&str, T)]) -> Result<T, String> {
         let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
         format!("there are {}; {} it is", names.join(", "), names.first().unwrap_or(&""))
     })
+}
+
+fn seconds(value: &OsStr) -> Result<Duration, String> {
+    let seconds: Option<f64> = value.to_str().and_then(|text| text.trim().parse().ok());
+    let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let told = "it takes seconds, such as 60 or 0.5; nothing is dumped at intervals";
+    interval.filter(|interval| !interval.is_zero()).ok_or_else(|| told.into())
 }
 
 fn events(value: &OsStr) -> Result<Vec<What>, String> {
@@ -236,9 +269,11 @@ mod tests {
             ("PERFMARK", "off"),
             ("PERFMARK_EVENTS", "page_faults, time,branch-misses,time"),
             ("PERFMARK_OUTPUT", "/tmp/../report"),
+            ("PERFMARK_DUMP_INTERVAL", "0.5"),
             ("PERFMARK_READ", "syscall"),
         ]);
         assert_eq!(wrong, [""; 0]);
+        assert_eq!(config.dumps, Asked { interval: Some(Duration::from_millis(500)), signal: None });
         assert!(!config.on);
         let counters = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(What::Counter);
         let [faults, misses] = counters;
@@ -246,6 +281,13 @@ mod tests {
         assert_eq!(config.output, Output::File("/tmp/../report".into()));
         assert_eq!(config.read, ReadMode::Syscall);
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn dumps_need_a_file() {
+        let (config, wrong) = parse(&[("PERFMARK_DUMP_INTERVAL", "60")]);
+        assert_eq!(config, Config::default());
+        assert!(wrong.len() == 1 && wrong[0].contains("PERFMARK_OUTPUT names none"), "{wrong:?}");
     }
 
     #[test]
@@ -262,6 +304,10 @@ mod tests {
             ("PERFMARK_FORMAT", "xml", "table"),
             ("PERFMARK_EVENTS", "cycels", "did you mean cycles"),
             ("PERFMARK_EVENTS", ",", "no event named"),
+            ("PERFMARK_DUMP_INTERVAL", "0", "it takes seconds, such as 60 or 0.5"),
+            ("PERFMARK_DUMP_INTERVAL", "-1", "it takes seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "inf", "it takes seconds"),
+            ("PERFMARK_DUMP_SIGNAL", "USR3", "no signal dumps"),
             ("PERFMARK_OUTPUT", "/", "it is a directory"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "no directory /no/such/folder"),
         ] {

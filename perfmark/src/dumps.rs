@@ -3,19 +3,24 @@
 use std::io;
 use std::path::PathBuf;
 use std::process;
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::background;
 use crate::collect;
+use crate::config::{Asked, Config, Output, config};
 use crate::report::{Format, Report};
+#[cfg(feature = "signal")]
+use crate::signals;
 use crate::start;
 use crate::terminal::say;
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
 ///
 /// The file is [replaced as a whole](Report::write_to), so that whoever reads it sees one report. What a program recorded that is killed or aborts is in its last
-/// dump. It takes one thread, and one more for signals; they end with the [`Dumping`] that `start` gives. A forked child has none.
+/// dump. `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same from outside. It takes one thread, and one more for signals; they end with the [`Dumping`] that `start` gives. A forked child has none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,6 +53,9 @@ pub struct Dumping {
     listener: Option<(signal_hook::iterator::Handle, JoinHandle<()>)>,
 }
 
+/// Between two dumps.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// What the writing thread is to do.
 enum Wish {
     #[cfg_attr(not(feature = "signal"), allow(dead_code, reason = "signals wish for it"))]
@@ -75,7 +83,7 @@ impl Dumps {
 
     /// The same, also when so much time has passed since the last one: a millisecond at least.
     pub fn every(mut self, interval: Duration) -> Self {
-        self.interval = Some(interval.max(Duration::from_millis(1)));
+        self.interval = Some(interval.max(SHORTEST));
         self
     }
 
@@ -97,7 +105,7 @@ impl Dumps {
         let (wishes, heard) = mpsc::channel();
         #[cfg(feature = "signal")]
         let signals = std::mem::take(&mut self.signals);
-        let writer = thread::Builder::new().name("perfmark-dumps".into()).spawn(move || self.write(&heard))?;
+        let writer = background::spawn("perfmark-dumps", move || self.write(&heard))?;
         #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "nobody listens"))]
         let mut dumping = Dumping {
             pid: process::id(),
@@ -139,6 +147,32 @@ impl Dumps {
     }
 }
 
+/// The dumps that the environment asks for.
+static ASKED: Mutex<Option<Dumping>> = Mutex::new(None);
+
+/// Starts them.
+pub(crate) fn start_asked() {
+    let Config { dumps: Asked { interval, signal }, output: Output::File(file), format, .. } = config() else { return };
+    if interval.is_none() && signal.is_none() {
+        return;
+    }
+    let mut dumps = Dumps::new(file).format(*format);
+    dumps.interval = interval.map(|interval| interval.max(SHORTEST));
+    #[cfg(feature = "signal")]
+    dumps.signals.extend(signal);
+    match dumps.start() {
+        Ok(dumping) => _ = ASKED.try_lock().map(|mut asked| *asked = Some(dumping)),
+        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL and PERFMARK_DUMP_SIGNAL: {why}; nothing is dumped")),
+    }
+}
+
+/// Ends them, so that the report at exit is the last one.
+pub(crate) fn end_asked() {
+    // Nobody has it locked, but in a process that was forked at this place.
+    let asked = ASKED.try_lock().ok().and_then(|mut asked| asked.take());
+    drop(asked);
+}
+
 /// A thread that passes signals on.
 #[cfg(feature = "signal")]
 fn listen(
@@ -148,13 +182,13 @@ fn listen(
     if signals.is_empty() {
         return Ok(None);
     }
-    if let Some(signal) = signals.iter().find(|signal| signal_hook::consts::FORBIDDEN.contains(signal)) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("signal {signal} cannot be handled")));
+    for &signal in signals {
+        signals::check(signal).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     }
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     let (handle, wishes) = (signals.handle(), wishes.clone());
     let pass_on = move || signals.forever().try_for_each(|_| wishes.send(Wish::Dump)).unwrap_or_default();
-    let listener = thread::Builder::new().name("perfmark-signals".into()).spawn(pass_on)?;
+    let listener = background::spawn("perfmark-signal", pass_on)?;
     Ok(Some((handle, listener)))
 }
 

@@ -6,7 +6,7 @@ use crate::config::{Output, config};
 use crate::output::{in_this_process, write_file};
 use crate::report::{self, Format};
 use crate::terminal::{DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
-use crate::{recorder, start};
+use crate::{dumps, recorder, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
 #[used]
@@ -30,6 +30,7 @@ static BEFORE_MAIN: extern "C" fn() = {
         if registered != 0 {
             say("atexit failed: there will be no report at exit; perfmark::snapshot() still has the figures");
         }
+        dumps::start_asked();
     }
     before_main
 };
@@ -42,6 +43,7 @@ extern "C" fn at_exit() {
 }
 
 fn write_report() {
+    dumps::end_asked();
     let snapshot = collect::snapshot();
     let is_child = start::is_forked_child();
     let is_silent = match &config().output {

@@ -32,6 +32,8 @@
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
 //! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
 //! | `PERFMARK_FORMAT` | `table`, `json` | `table` |
+//! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs ([`Dumps`]) | none |
+//! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
 //!
 //! # Features
@@ -39,8 +41,10 @@
 //! | feature | default | what it does |
 //! |---|---|---|
 //! | `record` | yes | records calls; without it a marked function is the function as written |
-//! | `json` | yes | the JSON report, and `serde::Serialize` for [`Snapshot`] |
+//! | `json` | yes | the JSON report |
+//! | `serde` | no | `serde::Serialize` and `Deserialize` for [`Snapshot`], in the form of the JSON report |
 //! | `prometheus` | no | `Metrics` for a `prometheus-client` registry |
+//! | `exporter` | no | `Exporter`: a tiny server of these metrics, on this machine only unless told otherwise |
 //! | `signal` | no | [dumps](Dumps) when the process gets a signal |
 //!
 //! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
@@ -66,6 +70,8 @@ mod events;
 mod filter;
 #[cfg(feature = "record")]
 pub use dumps::{Dumping, Dumps};
+#[cfg(feature = "exporter")]
+pub use exporter::{Exporter, Exporting};
 pub use filter::{Filter, FilterError};
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
 ///
@@ -336,6 +342,8 @@ mod mark;
 #[cfg(feature = "record")]
 mod defaults;
 #[cfg(feature = "record")]
+mod signals;
+#[cfg(feature = "record")]
 mod config;
 #[cfg(feature = "record")]
 mod settings;
@@ -356,9 +364,13 @@ mod collect;
 #[cfg(feature = "record")]
 mod session;
 #[cfg(feature = "record")]
+mod background;
+#[cfg(feature = "record")]
 mod dumps;
 #[cfg(feature = "prometheus")]
 mod prometheus;
+#[cfg(feature = "exporter")]
+mod exporter;
 #[cfg(feature = "record")]
 mod exit;
 #[doc(hidden)]

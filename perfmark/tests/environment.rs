@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         ("each_process_has_a_report_of_its_own", each_process_has_a_report_of_its_own),
         #[cfg(unix)]
+        ("of_a_program_that_aborts_the_last_dump_stands", the_last_dump_stands),
+        #[cfg(unix)]
         ("nobody_else_may_write_a_report", nobody_else_may_write_a_report),
         #[cfg(target_os = "linux")]
         ("a_setuid_program_takes_no_settings", a_setuid_program_takes_no_settings),
@@ -54,6 +56,9 @@ fn run_scenario(scenario: &str) {
     }
     one();
     (0..10).for_each(|_| two());
+    if let Some(signal) = scenario.strip_prefix("dumped by ") {
+        dumped(signal.parse().unwrap_or(0));
+    }
     if scenario == "forks" {
         // SAFETY: the child calls marks, which may be done there, and ends.
         unsafe {
@@ -65,6 +70,23 @@ fn run_scenario(scenario: &str) {
             }
             assert_eq!(libc::waitpid(child, &raw mut *Box::new(0), 0), child);
         }
+    }
+}
+
+/// Aborts as soon as there is a dump with all calls, for which it raises the signal, if one is told.
+#[cfg(unix)]
+fn dumped(signal: i32) {
+    let file = env::var_os("PERFMARK_OUTPUT").expect("set");
+    if signal != 0 {
+        // SAFETY: it is the one that dumps.
+        unsafe { libc::raise(signal) };
+    }
+    loop {
+        let report = fs::read_to_string(&file).ok().map(|text| serde_json::from_str::<Value>(&text).expect("whole"));
+        if report.is_some_and(|report| mark(&report, "two")["calls"] == 10) {
+            std::process::abort();
+        }
+        std::thread::yield_now();
     }
 }
 
@@ -103,6 +125,33 @@ fn a_filter_that_cannot_be_understood() {
 
 fn read(path: &PathBuf) -> Value {
     serde_json::from_str(&fs::read_to_string(path).expect("written")).expect("JSON")
+}
+
+#[cfg(unix)]
+fn the_last_dump_stands() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let folder = file("dumps");
+    fs::create_dir(&folder).expect("a folder");
+    let path = folder.join("report");
+    let output = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
+    let interval = ("dumped by 0".to_owned(), ("PERFMARK_DUMP_INTERVAL", "0.001"));
+    let signal = (format!("dumped by {}", libc::SIGUSR2), ("PERFMARK_DUMP_SIGNAL", "USR2"));
+    for (name, variable) in [interval, signal].into_iter().take(if cfg!(feature = "signal") { 2 } else { 1 }) {
+        let ended = scenario(&name, &[output[0], output[1], variable]);
+        assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{}", text(&ended.stderr));
+        assert_eq!(text(&ended.stderr), "");
+        assert_eq!(mark(&read(&path), "two")["calls"], 10);
+        fs::remove_file(&path).expect("there");
+    }
+    let told = scenario("calls", &[("PERFMARK_DUMP_INTERVAL", "60")]);
+    assert!(text(&told.stderr).contains("PERFMARK_OUTPUT names none; nothing is dumped"), "{}", text(&told.stderr));
+    // The report at exit is the last, whatever the interval.
+    for _ in 0..20 {
+        assert!(scenario("calls", &[output[0], output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")]).status.success());
+        assert_eq!(mark(&read(&path), "two")["calls"], 10);
+    }
+    // With what a dump had begun when the program was aborted.
+    fs::remove_dir_all(&folder).expect("there");
 }
 
 #[cfg(unix)]

@@ -245,12 +245,52 @@ mod tests {
         assert_eq!(instructions["buckets"][0], json!([7_000, 7_039, 5]));
     }
 
+    #[cfg(feature = "serde")]
     #[test]
     fn the_document_says_what_serde_says_of_the_snapshot() {
         for snapshot in sample::nasty() {
             let document: Value = serde_json::from_str(&render(&snapshot)).unwrap();
             let compact: Value = serde_json::from_str(&serde_json::to_string(&snapshot).unwrap()).unwrap();
             assert_eq!(document, compact);
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_document_is_read_back_as_the_snapshot() {
+        let read = |snapshot: &Snapshot| serde_json::from_str::<Snapshot>(&render(snapshot));
+        for snapshot in [sample::typical(), sample::time_only(), Snapshot::default()] {
+            assert_eq!(read(&snapshot).unwrap(), snapshot);
+        }
+        let nasty = sample::nasty();
+        for snapshot in &nasty {
+            match read(snapshot) {
+                Ok(read) => assert_eq!(read, *snapshot),
+                // Made for tables.
+                Err(why) => assert!(why.to_string().contains("bucket") || why.to_string().contains("twice"), "{why}"),
+            }
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn what_is_no_report_of_this_version_is_refused() {
+        let document = render(&sample::typical());
+        let refused = |from: &str, to: &str| {
+            assert!(document.contains(from), "{from}");
+            serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        for (from, to, why) in [
+            ("\"schema\": 1", "\"schema\": 2", "schema 2, of which this version of perfmark knows 1 only"),
+            ("\"program\"", "\"programme\"", "missing field `program`"),
+            ("[7000,7039,5]", "[7040,7039,5]", "(7040, 7039, 5) is no bucket"),
+            ("[7000,7039,5]", "[7000,7039,0]", "(7000, 7039, 0) is no bucket"),
+            ("[7000,7039,5]", "[7000,7039,5],[7000,7039,5]", "not in the order of their values"),
+            ("[7000,7039,5]", "[7000,-1,5]", "invalid value: integer `-1`"),
+            ("\"instructions\":{", "\"cycles\":{", "the event cycles is there twice"),
+        ] {
+            let told = refused(from, to);
+            assert!(told.contains(why), "{told}");
         }
     }
 

@@ -2,16 +2,19 @@
 
 pub(crate) mod quantile;
 mod arithmetic;
+#[cfg(feature = "serde")]
+mod form;
 
 /// All that was recorded in this process until now: every thread's figures merged, ticks turned into
 /// nanoseconds.
 ///
-/// Obtained from [`snapshot()`](crate::snapshot). With the feature `json` it implements `serde::Serialize`, and its
-/// JSON form is the one that `PERFMARK_FORMAT=json` writes.
+/// Obtained from [`snapshot()`](crate::snapshot). With the feature `serde` it implements `Serialize` and `Deserialize`, and its JSON form is the one that
+/// `PERFMARK_FORMAT=json` writes, so that reports can be read back, and merged.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
     /// The version of this data's form: 1.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "form::schema"))]
     pub schema: u32,
     /// The program's name, without its folder.
     pub program: String,
@@ -33,7 +36,7 @@ pub struct Snapshot {
 
 /// What one thread recorded, or all that ended.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Thread {
     /// The kernel's number of the thread (gettid(2)), elsewhere a number that no other has; none for those that ended.
     pub id: Option<u32>,
@@ -45,7 +48,7 @@ pub struct Thread {
 
 /// An event that was asked for, and how it was counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Event {
     /// The event's name, as perf writes it: `instructions`, `page-faults`, `time`.
     pub name: String,
@@ -59,7 +62,7 @@ pub struct Event {
 
 /// What an event's figures are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Unit {
     /// Occurrences.
     Count,
@@ -69,7 +72,7 @@ pub enum Unit {
 
 /// How an event was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Read {
     /// By the processor's instruction for it, in user space.
     User,
@@ -83,7 +86,7 @@ pub enum Read {
 
 /// One mark's figures.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mark {
     /// The function's name, or the one given with `name = "…"`.
     pub name: String,
@@ -113,7 +116,7 @@ pub struct Mark {
     /// Of `calls`, those that `every` left out: counted only.
     pub skipped: u64,
     /// The figures of each event recorded, in the order in which the mark names them.
-    #[cfg_attr(feature = "json", serde(serialize_with = "by_event"))]
+    #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
     pub values: Vec<Values>,
 }
 
@@ -132,10 +135,10 @@ impl Mark {
 
 /// One event's figures over one mark's calls.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Values {
     /// The event's name; in JSON the key.
-    #[cfg_attr(feature = "json", serde(skip))]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls in the distribution.
     pub measured: u64,
@@ -153,7 +156,7 @@ pub struct Values {
     /// Whether `total` and `self_sum` are estimates: calls that were unmeasured or skipped are in them as if they were like the measured ones.
     pub extrapolated: bool,
     /// The sum without what marked calls inside these calls cost.
-    #[cfg_attr(feature = "json", serde(rename = "self"))]
+    #[cfg_attr(feature = "serde", serde(rename = "self"))]
     pub self_sum: Option<u64>,
     /// The smallest call.
     pub min: Option<u64>,
@@ -172,12 +175,13 @@ pub struct Values {
     /// What the mark's own measuring cost, which is taken off all figures here.
     pub probe: Probe,
     /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "form::buckets"))]
     pub buckets: Vec<(u64, u64, u64)>,
 }
 
 /// What a mark's own measuring costs in one event, measured in this process for each set of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "json", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Probe {
     /// What a call shows of it.
     pub own: u64,
@@ -185,9 +189,4 @@ pub struct Probe {
     pub whole: u64,
     /// How far `own` varies: what is left of an empty call at most, in nine cases of ten. A value no larger says little.
     pub noise: u64,
-}
-
-#[cfg(feature = "json")]
-fn by_event<S: serde::Serializer>(values: &[Values], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(values.iter().map(|v| (&v.event, v)))
 }

@@ -1,0 +1,65 @@
+//! What `serde` cannot know of a snapshot's form: its version, values by their events' names, and what a histogram is.
+
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// Of this version only, as what another one means is not known here; or 0, of a build that records nothing.
+pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u32::deserialize(deserializer)? {
+        schema @ 0..=1 => Ok(schema),
+        schema => {
+            Err(D::Error::custom(format_args!("schema {schema}, of which this version of perfmark knows 1 only")))
+        }
+    }
+}
+
+/// Buckets in their order, none of them empty or upside down.
+pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u64, u64, u64)>, D::Error> {
+    let buckets = Vec::<(u64, u64, u64)>::deserialize(deserializer)?;
+    let is_bucket = |&(low, high, count): &(u64, u64, u64)| low <= high && count > 0;
+    if let Some(wrong) = buckets.iter().find(|bucket| !is_bucket(bucket)) {
+        return Err(D::Error::custom(format_args!("{wrong:?} is no bucket: its lowest value, its highest, its calls")));
+    }
+    if !buckets.is_sorted_by(|one, next| (one.0, one.1) < (next.0, next.1)) {
+        return Err(D::Error::custom("buckets that are not in the order of their values"));
+    }
+    Ok(buckets)
+}
+
+/// A mark's values, as a map whose keys are the events.
+pub(super) mod by_event {
+    use std::fmt;
+
+    use serde::de::{Deserializer, Error, MapAccess, Visitor};
+    use serde::ser::Serializer;
+
+    use crate::snapshot::Values;
+
+    pub(crate) fn serialize<S: Serializer>(values: &[Values], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(values.iter().map(|values| (&values.event, values)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Values>, D::Error> {
+        struct ByEvent;
+
+        impl<'de> Visitor<'de> for ByEvent {
+            type Value = Vec<Values>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of events and their values")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Vec<Values>, M::Error> {
+                let mut all: Vec<Values> = Vec::new();
+                while let Some((event, values)) = map.next_entry::<String, Values>()? {
+                    if all.iter().any(|known| known.event == event) {
+                        return Err(M::Error::custom(format_args!("the event {event} is there twice")));
+                    }
+                    all.push(Values { event, ..values });
+                }
+                Ok(all)
+            }
+        }
+
+        deserializer.deserialize_map(ByEvent)
+    }
+}

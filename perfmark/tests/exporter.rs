@@ -1,0 +1,113 @@
+//! What clients of the tiny server get, whatever they send.
+#![cfg(feature = "exporter")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use perfmark::{Exporter, Exporting, perfmark};
+
+#[perfmark(time)]
+fn work() {}
+
+fn exporting() -> Exporting {
+    Exporter::new(0).start().unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Head and body of the answer. The client's end is closed for writing only if it is told so.
+fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
+    let mut client = TcpStream::connect(address).expect("somebody listens");
+    client.write_all(request).expect("taken");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer:?}"));
+    (head.to_owned(), body.to_owned())
+}
+
+fn length(head: &str) -> usize {
+    head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("told").parse().expect("a number")
+}
+
+#[test]
+fn metrics_are_at_their_path_on_this_machine_only() {
+    work();
+    let exporting = exporting();
+    let address = exporting.address();
+    assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
+    for path in ["/metrics", "/metrics?format=text"] {
+        let (head, body) = ask(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(
+            head.contains("\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"),
+            "{head}"
+        );
+        assert_eq!(length(&head), body.len());
+        assert!(body.contains("perfmark_calls_total{mark=\"exporter::work\"}") && body.ends_with("# EOF\n"), "{body}");
+    }
+    let (head, body) = ask(address, b"HEAD /metrics HTTP/1.0\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && length(&head) > 0 && body.is_empty(), "{head}\n{body}");
+}
+
+#[test]
+fn what_is_no_scrape_is_refused_and_the_next_client_served() {
+    let exporting = exporting();
+    let address = exporting.address();
+    let endless = format!("GET /metrics HTTP/1.1\r\nX: {}", "a".repeat(100_000));
+    let headers = format!("GET /metrics HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(33));
+    for (request, status) in [
+        (b"GET / HTTP/1.1\r\n\r\n".as_slice(), "404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", "405 Method Not Allowed\r\n"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", "400 Bad Request"),
+        (b"GET /metrics HTTP/2.7\r\n\r\n", "400 Bad Request"),
+        (endless.as_bytes(), "431 Request Header Fields Too Large"),
+        (headers.as_bytes(), "431 Request Header Fields Too Large"),
+    ] {
+        let mut client = TcpStream::connect(address).expect("somebody listens");
+        // The answer may come before all was sent.
+        _ = client.write_all(request);
+        _ = client.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+    }
+    // Gone before it asked.
+    for part in ["", "GET /met"] {
+        let mut client = TcpStream::connect(address).expect("somebody listens");
+        client.write_all(part.as_bytes()).expect("taken");
+    }
+    let (head, _) = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+}
+
+#[test]
+fn the_port_is_its_own_as_long_as_it_lives() {
+    let first = exporting();
+    let address = first.address();
+    let why = Exporter::new(address.port()).start().expect_err("in use").to_string();
+    assert!(why.starts_with(&format!("listening on {address}: ")), "{why}");
+    drop(first);
+    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    TcpListener::bind(address).expect("free again");
+
+    let everywhere = Exporter::new(0).address(std::net::Ipv4Addr::UNSPECIFIED).start().expect("free");
+    assert!(everywhere.address().ip().is_unspecified());
+    drop(everywhere);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_forked_child_serves_nothing_and_does_not_wait() {
+    let exporting = exporting();
+    // SAFETY: the child drops what it has, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            drop(exporting);
+            libc::_exit(7);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+    }
+    let (head, _) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+}
