@@ -32,7 +32,7 @@ def ask(address, method, path, body=None, headers=None, connection=None):
 
 
 class Service:
-    """It runs within a `with`, and is asked to end at its end; `report` is then the JSON of its end."""
+    """It runs within a `with`, and is asked to end at its end; `report` is then the JSON of its end, if it records."""
 
     def __init__(self, name, folder, *arguments, **settings):
         self.file = pathlib.Path(folder, f"{name}.json")
@@ -75,4 +75,4 @@ class Service:
             raise
         if not failed:
             assert status == 0, status
-            self.report = json.loads(self.file.read_text())
+            self.report = json.loads(self.file.read_text()) if self.file.exists() else None
