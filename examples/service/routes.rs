@@ -1,0 +1,132 @@
+//! What the service answers, and what it tells of itself.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Path, Query, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, put};
+use perfmark::{Filter, Report, perfmark};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tokio::sync::RwLock;
+
+use crate::index::{Document, Index};
+
+/// Results shown of one request.
+const SHOWN: usize = 10;
+
+type Shared = State<Arc<Service>>;
+
+/// By path and status.
+type Requests = Family<[(&'static str, String); 2], Counter>;
+
+pub(crate) struct Service {
+    index: RwLock<Index>,
+    requests: Requests,
+    registry: Registry,
+}
+
+impl Service {
+    pub(crate) fn new(index: Index) -> Self {
+        let (requests, mut registry) = (Requests::default(), Registry::default());
+        registry.register("http_requests", "Requests answered", requests.clone());
+        registry.register_collector(Box::new(perfmark::Metrics::default()));
+        Self { index: RwLock::new(index), requests, registry }
+    }
+}
+
+pub(crate) fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/search", get(search))
+        .route("/suggest", get(suggest))
+        .route("/documents/{name}", put(store))
+        .route_layer(from_fn_with_state(service.clone(), count))
+        // These are for whoever runs the service: a real one has them on a port of their own.
+        .route("/metrics", get(metrics))
+        .route("/perfmark/report", get(report))
+        .route("/perfmark/snapshot", get(snapshot))
+        .route("/perfmark/filter", get(filter).put(set_filter))
+        .with_state(service)
+}
+
+#[derive(serde::Deserialize)]
+struct Search {
+    q: String,
+}
+
+#[perfmark]
+async fn search(State(service): Shared, Query(Search { q }): Query<Search>) -> String {
+    let index = service.index.read().await;
+    index.rank(&q).into_iter().take(SHOWN).fold(String::new(), |mut text, (score, name)| {
+        _ = writeln!(text, "{score:.4} {name}");
+        text
+    })
+}
+
+#[derive(serde::Deserialize)]
+struct Suggest {
+    prefix: String,
+}
+
+#[perfmark]
+async fn suggest(State(service): Shared, Query(Suggest { prefix }): Query<Suggest>) -> String {
+    let index = service.index.read().await;
+    index.complete(&prefix).into_iter().take(SHOWN).flat_map(|word| [word, "\n"]).collect()
+}
+
+/// Reads the text on a thread for work that takes long, and holds searches up only to take it in.
+#[perfmark]
+async fn store(State(service): Shared, Path(name): Path<String>, text: String) -> StatusCode {
+    let Ok(document) = tokio::task::spawn_blocking(move || Document::read(&text)).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR;
+    };
+    service.index.write().await.insert(&name, document);
+    StatusCode::NO_CONTENT
+}
+
+async fn count(State(service): Shared, path: MatchedPath, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let labels = [("path", path.as_str().to_owned()), ("status", response.status().as_str().to_owned())];
+    service.requests.get_or_create(&labels).inc();
+    response
+}
+
+async fn metrics(State(service): Shared) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, &service.registry) {
+        Ok(()) => {
+            ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn report() -> String {
+    Report::new(&perfmark::snapshot()).to_string()
+}
+
+async fn snapshot() -> impl IntoResponse {
+    let snapshot = perfmark::snapshot();
+    ([(CONTENT_TYPE, "application/json")], Report::new(&snapshot).format(perfmark::Format::Json).to_string())
+}
+
+async fn filter() -> String {
+    format!("{}\n", perfmark::filter())
+}
+
+async fn set_filter(text: String) -> Result<String, (StatusCode, String)> {
+    match text.parse::<Filter>() {
+        Ok(wanted) => {
+            perfmark::set_filter(&wanted);
+            Ok(filter().await)
+        }
+        Err(why) => Err((StatusCode::BAD_REQUEST, format!("{why}\n"))),
+    }
+}
