@@ -1,0 +1,99 @@
+//! The trials: each fault with each ending, started in a folder of its own, and compared with what the program knows.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use std::{env, thread};
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::endings::{ENDINGS, Ending};
+use crate::ledger::{FOLDER, Leaves, Ledger, read};
+use crate::program::{SCENARIO, text};
+use crate::{FAULTS, Fault, support};
+
+pub(crate) fn run() -> ExitCode {
+    let crossed = FAULTS.iter().flat_map(|fault| ENDINGS.iter().map(move |ending| (fault, ending)));
+    let trials = crossed.map(|(fault, ending)| {
+        Trial::test(format!("{}::{}", fault.name, ending.name), || try_out(fault, ending).map_err(Failed::from))
+    });
+    support::run(trials.collect(), &[])
+}
+
+fn try_out(fault: &Fault, ending: &Ending) -> Result<(), String> {
+    let folder = new_folder(&format!("{}-{}", fault.name, ending.name));
+    let output = start(&format!("{}/{}", fault.name, ending.name), &folder, &[]);
+    let told = text(&output.stderr);
+    if !ending.status.is(output.status) {
+        return Err(format!("{}, in {}: {told}", output.status, folder.display()));
+    }
+    let ledgers = compare(&folder, told).map_err(|why| format!("in {}, {why}\n{told}", folder.display()))?;
+    if ledgers == 0 {
+        return Err("nothing was written".into());
+    }
+    fs::remove_dir_all(&folder).map_err(|why| why.to_string())
+}
+
+/// Compares each process's ledger in the folder, and below it, with what it left. Gives how many there were.
+fn compare(folder: &Path, told: &str) -> Result<usize, String> {
+    let mut ledgers = 0;
+    for entry in fs::read_dir(folder).map_err(|why| why.to_string())?.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() {
+            ledgers += compare(&path, told)?;
+        }
+        let Some(suffix) = name.to_str().and_then(|name| name.strip_prefix("ledger")) else { continue };
+        let (ledger, report) = (Ledger::map(&path), folder.join(format!("report{suffix}")));
+        match ledger.leaves() {
+            Leaves::Report => ledger.compare(&read(&report).or_else(|why| follows(told).ok_or(why))?)?,
+            Leaves::Dump => ledger.compare(&read(&folder.join(format!("dump{suffix}")))?)?,
+            Leaves::Nothing => {}
+        }
+        if report.exists() != (ledger.leaves() == Leaves::Report) && follows(told).is_none() {
+            return Err(format!("{}: it was to leave {:?}", report.display(), ledger.leaves()));
+        }
+        ledgers += 1;
+    }
+    Ok(ledgers)
+}
+
+/// The report on stderr, where it could not be written elsewhere.
+fn follows(told: &str) -> Option<serde_json::Value> {
+    let (_, report) = told.split_once("the report follows\n")?;
+    serde_json::Deserializer::from_str(report).into_iter().next()?.ok()
+}
+
+fn new_folder(name: &str) -> PathBuf {
+    let folder = env::temp_dir().join(format!("perfmark-faults-{}-{name}", std::process::id()));
+    // For the program that this one may become.
+    fs::create_dir_all(folder.join("next")).expect("a folder");
+    folder
+}
+
+/// Starts a scenario with these variables and no other of perfmark's, and ends it with its children if it hangs.
+fn start(scenario: &str, folder: &Path, variables: &[(&str, &str)]) -> Output {
+    const HANGS: Duration = Duration::from_secs(100);
+    let mut command = Command::new(env::current_exe().expect("known"));
+    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
+        command.env_remove(variable);
+    }
+    command.env(SCENARIO, scenario).env(FOLDER, folder).env("RUST_BACKTRACE", "0").envs(variables.iter().copied());
+    command.env("PERFMARK_OUTPUT", folder.join("report")).env("PERFMARK_FORMAT", "json");
+    let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let process = process.expect("started");
+    let group = libc::pid_t::try_from(process.id()).expect("small");
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        if end.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
+            // SAFETY: ends processes of this test's.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
+    });
+    let output = process.wait_with_output().expect("started");
+    drop(ended);
+    watch.join().expect("does not panic");
+    output
+}
