@@ -22,9 +22,10 @@ pub(crate) enum Of {
     handles,
     allocates,
     deep,
+    crowded,
 }
 
-const ALL: [Of; 7] = [Of::work, Of::busy, Of::waits, Of::unwinds, Of::handles, Of::allocates, Of::deep];
+const ALL: [Of; 8] = [Of::work, Of::busy, Of::waits, Of::unwinds, Of::handles, Of::allocates, Of::deep, Of::crowded];
 
 /// Threads that call `busy`: of each a report may miss the call that it is just about to count.
 pub(crate) const BUSY: u64 = 2;

@@ -5,6 +5,7 @@
 //! the last dump where an end leaves no report.
 #![cfg(target_os = "linux")]
 
+mod crowds;
 mod endings;
 mod ledger;
 mod limits;
@@ -60,6 +61,15 @@ const FAULTS: &[Fault] = &[
     beside("a_library_with_its_own_perfmark", libraries::opens_one),
 ];
 
+/// Crossed with nothing, as they take long.
+const CROWDS: &[Fault] = &[
+    alone("many_threads_over_time", crowds::over_time),
+    alone("a_thousand_threads_at_once", crowds::at_once),
+    alone("many_calls_in_an_allocator", crowds::in_an_allocator),
+    alone("many_calls_in_signal_handlers", crowds::in_signal_handlers),
+    alone("many_calls_in_thread_locals_destructors", crowds::in_thread_locals_destructors),
+];
+
 const fn alone(name: &'static str, run: fn()) -> Fault {
     Fault { name, run, is_beside_threads: false }
 }
@@ -78,9 +88,11 @@ fn main() -> ExitCode {
 
 fn run_scenario(scenario: &str) -> ExitCode {
     let (fault, ending) = scenario.split_once('/').expect("a fault and an ending");
-    let fault = FAULTS.iter().find(|known| known.name == fault).expect("a fault");
+    let fault = FAULTS.iter().chain(CROWDS).find(|known| known.name == fault).expect("a fault");
     let ending = ENDINGS.iter().find(|known| known.name == ending).expect("an ending");
     let pid = std::process::id();
+    // SAFETY: no pointers; it ends with the test that started it, however that ends.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     ledger::begin(false);
     (0..CALLS).for_each(work);
     if fault.is_beside_threads {

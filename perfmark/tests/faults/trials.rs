@@ -1,6 +1,8 @@
 //! The trials: each fault with each ending, started in a folder of its own, and compared with what the program knows.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -10,23 +12,31 @@ use std::{env, thread};
 
 use libtest_mimic::{Failed, Trial};
 
+use crate::crowds::FULL;
 use crate::endings::{ENDINGS, Ending};
 use crate::ledger::{FOLDER, Leaves, Ledger, read};
 use crate::program::{SCENARIO, text};
-use crate::{FAULTS, Fault, support};
+use crate::{CROWDS, FAULTS, Fault, support};
+
+/// Time, and four events that every machine has, which go by read(2).
+const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
 
 pub(crate) fn run() -> ExitCode {
     let crossed = FAULTS.iter().flat_map(|fault| ENDINGS.iter().map(move |ending| (fault, ending)));
     let trials = crossed.map(|(fault, ending)| {
-        Trial::test(format!("{}::{}", fault.name, ending.name), || try_out(fault, ending).map_err(Failed::from))
+        Trial::test(format!("{}::{}", fault.name, ending.name), || try_out(fault, ending, FOUR).map_err(Failed::from))
     });
-    support::run(trials.collect(), &[])
+    let crowds = CROWDS.iter().map(|fault| {
+        Trial::test(fault.name, || try_out(fault, &ENDINGS[0], FOUR).map_err(Failed::from))
+    });
+    support::run(trials.chain(crowds).collect(), &[])
 }
 
-fn try_out(fault: &Fault, ending: &Ending) -> Result<(), String> {
+fn try_out(fault: &Fault, ending: &Ending, events: &str) -> Result<(), String> {
     let folder = new_folder(&format!("{}-{}", fault.name, ending.name));
-    let output = start(&format!("{}/{}", fault.name, ending.name), &folder, &[]);
+    let output = start(&format!("{}/{}", fault.name, ending.name), &folder, events);
     let told = text(&output.stderr);
+    print!("{}", text(&output.stdout));
     if !ending.status.is(output.status) {
         return Err(format!("{}, in {}: {told}", output.status, folder.display()));
     }
@@ -70,17 +80,20 @@ fn new_folder(name: &str) -> PathBuf {
     let folder = env::temp_dir().join(format!("perfmark-faults-{}-{name}", std::process::id()));
     // For the program that this one may become.
     fs::create_dir_all(folder.join("next")).expect("a folder");
+    // And for one that gives up its rights.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("its own");
     folder
 }
 
-/// Starts a scenario with these variables and no other of perfmark's, and ends it with its children if it hangs.
-fn start(scenario: &str, folder: &Path, variables: &[(&str, &str)]) -> Output {
+/// Starts a scenario with these events of bare marks and no other setting, and ends it with its children if it hangs.
+fn start(scenario: &str, folder: &Path, events: &str) -> Output {
     const HANGS: Duration = Duration::from_secs(100);
     let mut command = Command::new(env::current_exe().expect("known"));
-    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
+    let is_perfmarks = |name: &OsString| name != FULL && name.to_string_lossy().starts_with("PERFMARK");
+    for (variable, _) in env::vars_os().filter(|(name, _)| is_perfmarks(name)) {
         command.env_remove(variable);
     }
-    command.env(SCENARIO, scenario).env(FOLDER, folder).env("RUST_BACKTRACE", "0").envs(variables.iter().copied());
+    command.env(SCENARIO, scenario).env(FOLDER, folder).env("RUST_BACKTRACE", "0").env("PERFMARK_EVENTS", events);
     command.env("PERFMARK_OUTPUT", folder.join("report")).env("PERFMARK_FORMAT", "json");
     let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let process = process.expect("started");
