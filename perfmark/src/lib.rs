@@ -34,6 +34,9 @@
 //! | `PERFMARK_FORMAT` | `table`, `json` | `table` |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
 //!
+//! A library that carries a perfmark of its own, and another version of it in the same program, record for themselves: each writes a report of its own, to
+//! a file of the second copy in the process with `.copy-2` at its name's end. Such a library stays in memory when it is closed.
+//!
 //! # Features
 //!
 //! | feature | default | what it does |
@@ -359,6 +362,8 @@ mod session;
 mod dumps;
 #[cfg(feature = "prometheus")]
 mod prometheus;
+#[cfg(feature = "record")]
+mod copies;
 #[cfg(feature = "record")]
 mod exit;
 #[doc(hidden)]

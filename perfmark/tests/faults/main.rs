@@ -12,6 +12,8 @@ mod limits;
 mod libraries;
 mod places;
 mod processes;
+#[path = "../project/mod.rs"]
+mod project;
 #[path = "../program/mod.rs"]
 mod program;
 #[path = "../../../perfmark-rdpmc/tests/support/mod.rs"]
@@ -58,7 +60,7 @@ const FAULTS: &[Fault] = &[
     beside("exit_handlers", places::exit_handlers),
     beside("a_marked_allocator", places::marked_allocator),
     beside("deep_recursion", places::deep_recursion),
-    beside("a_library_with_its_own_perfmark", libraries::opens_one),
+    beside("libraries_with_their_own_perfmark", libraries::opens_two),
 ];
 
 /// Crossed with nothing, as they take long.

@@ -16,7 +16,7 @@ use crate::crowds::FULL;
 use crate::endings::{ENDINGS, Ending};
 use crate::ledger::{FOLDER, Leaves, Ledger, read};
 use crate::program::{SCENARIO, text};
-use crate::{CROWDS, FAULTS, Fault, support};
+use crate::{CROWDS, FAULTS, Fault, libraries, support};
 
 /// Time, and four events that every machine has, which go by read(2).
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
@@ -58,7 +58,10 @@ fn compare(folder: &Path, told: &str) -> Result<usize, String> {
         let Some(suffix) = name.to_str().and_then(|name| name.strip_prefix("ledger")) else { continue };
         let (ledger, report) = (Ledger::map(&path), folder.join(format!("report{suffix}")));
         match ledger.leaves() {
-            Leaves::Report => ledger.compare(&read(&report).or_else(|why| follows(told).ok_or(why))?)?,
+            Leaves::Report => {
+                ledger.compare(&read(&report).or_else(|why| follows(told).ok_or(why))?)?;
+                libraries::compare(folder)?;
+            }
             Leaves::Dump => ledger.compare(&read(&folder.join(format!("dump{suffix}")))?)?,
             Leaves::Nothing => {}
         }
@@ -95,6 +98,10 @@ fn start(scenario: &str, folder: &Path, events: &str) -> Output {
     }
     command.env(SCENARIO, scenario).env(FOLDER, folder).env("RUST_BACKTRACE", "0").env("PERFMARK_EVENTS", events);
     command.env("PERFMARK_OUTPUT", folder.join("report")).env("PERFMARK_FORMAT", "json");
+    // Only those wait for it that need it.
+    if scenario.starts_with("libraries") {
+        command.envs(libraries::plugin().map(|plugin| (libraries::PLUGIN, plugin)));
+    }
     let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let process = process.expect("started");
     let group = libc::pid_t::try_from(process.id()).expect("small");
