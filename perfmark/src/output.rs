@@ -143,6 +143,9 @@ mod tests {
         assert_eq!(name("/a/%p/b-%p.json", false), format!("/a/{pid}/b-{pid}.json"));
         assert_eq!(name("/a/%p", true), format!("/a/{pid}"));
         assert_eq!((name("/a", false), name("/a", true)), ("/a".to_owned(), format!("/a.{pid}")));
-        assert_eq!([0, 1, 2].map(|before| of_copy("/a".into(), before)), ["/a", "/a.copy-2", "/a.copy-3"].map(PathBuf::from));
+        assert_eq!(
+            [0, 1, 2].map(|before| of_copy("/a".into(), before)),
+            ["/a", "/a.copy-2", "/a.copy-3"].map(PathBuf::from)
+        );
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn no_descriptor_left() {
 }
 
 /// The report says once why the event was not counted everywhere, if it was anywhere.
-fn told_once(event: &str, why: &str) {
+pub(crate) fn told_once(event: &str, why: &str) {
     let snapshot = perfmark::snapshot();
     let told = snapshot.notes.iter().filter(|note| note.starts_with(event) && note.contains(why)).count();
     let opened = snapshot.events.iter().any(|known| known.name == event && known.read != perfmark::Read::None);

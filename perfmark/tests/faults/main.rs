@@ -8,8 +8,9 @@
 mod crowds;
 mod endings;
 mod ledger;
-mod limits;
 mod libraries;
+mod limits;
+mod machine;
 mod places;
 mod processes;
 #[path = "../project/mod.rs"]
@@ -63,6 +64,12 @@ const FAULTS: &[Fault] = &[
     beside("libraries_with_their_own_perfmark", libraries::opens_two),
 ];
 
+/// Where settings of the machine may be changed.
+const CHANGES: &[Fault] = &[
+    alone("paranoid_raised", machine::paranoid_is_raised),
+    beside("a_cpu_that_goes_and_comes", machine::a_cpu_goes_and_comes),
+];
+
 /// Crossed with nothing, as they take long.
 const CROWDS: &[Fault] = &[
     alone("many_threads_over_time", crowds::over_time),
@@ -90,7 +97,7 @@ fn main() -> ExitCode {
 
 fn run_scenario(scenario: &str) -> ExitCode {
     let (fault, ending) = scenario.split_once('/').expect("a fault and an ending");
-    let fault = FAULTS.iter().chain(CROWDS).find(|known| known.name == fault).expect("a fault");
+    let fault = FAULTS.iter().chain(CHANGES).chain(CROWDS).find(|known| known.name == fault).expect("a fault");
     let ending = ENDINGS.iter().find(|known| known.name == ending).expect("an ending");
     let pid = std::process::id();
     // SAFETY: no pointers; it ends with the test that started it, however that ends.

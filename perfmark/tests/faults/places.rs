@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::os::unix::thread::JoinHandleExt as _;
 use std::panic::{catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::thread;
 
 use perfmark::perfmark;

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, thread};
 
@@ -16,20 +17,46 @@ use crate::crowds::FULL;
 use crate::endings::{ENDINGS, Ending};
 use crate::ledger::{FOLDER, Leaves, Ledger, read};
 use crate::program::{SCENARIO, text};
-use crate::{CROWDS, FAULTS, Fault, libraries, support};
+use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support};
 
 /// Time, and four events that every machine has, which go by read(2).
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
 
 pub(crate) fn run() -> ExitCode {
-    let crossed = FAULTS.iter().flat_map(|fault| ENDINGS.iter().map(move |ending| (fault, ending)));
-    let trials = crossed.map(|(fault, ending)| {
-        Trial::test(format!("{}::{}", fault.name, ending.name), || try_out(fault, ending, FOUR).map_err(Failed::from))
-    });
-    let crowds = CROWDS.iter().map(|fault| {
-        Trial::test(fault.name, || try_out(fault, &ENDINGS[0], FOUR).map_err(Failed::from))
-    });
-    support::run(trials.chain(crowds).collect(), &[])
+    let crossed = |faults: &'static [Fault], test: fn(&Fault, &Ending) -> Result<(), String>| {
+        let pairs = faults.iter().flat_map(|fault| ENDINGS.iter().map(move |ending| (fault, ending)));
+        pairs.map(move |(fault, ending)| trial(format!("{}::{}", fault.name, ending.name), move || test(fault, ending)))
+    };
+    let crowds = CROWDS.iter().map(|fault| trial(fault.name.into(), || try_out(fault, &ENDINGS[0], FOUR)));
+    let anywhere = crossed(FAULTS, |fault, ending| try_out(fault, ending, FOUR));
+    let changes = crossed(CHANGES, |fault, ending| changing_the_machine(|| try_out(fault, ending, FOUR)));
+    support::run(
+        anywhere.chain(changes).chain(crowds).collect(),
+        &[("a_thousand_threads_with_four_counters_of_the_pmu", a_thousand_threads_with_counters)],
+    )
+}
+
+fn trial(name: String, test: impl FnOnce() -> Result<(), String> + Send + 'static) -> Trial {
+    Trial::test(name, || test().map_err(Failed::from))
+}
+
+/// One at a time, where it is allowed.
+fn changing_the_machine(test: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    static ONE: Mutex<()> = Mutex::new(());
+    if let Some(why) = machine::missing() {
+        println!("skipped: {why}");
+        return Ok(());
+    }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    test()
+}
+
+/// Of a user whom the kernel lets count.
+fn a_thousand_threads_with_counters() {
+    const COUNTERS: &str = "time,instructions,cycles,r0008,r0011";
+    let crowd = CROWDS.iter().find(|fault| fault.name == "a_thousand_threads_at_once").expect("there");
+    changing_the_machine(|| machine::at_level("2", || try_out(crowd, &ENDINGS[0], COUNTERS)))
+        .unwrap_or_else(|why| panic!("{why}"));
 }
 
 fn try_out(fault: &Fault, ending: &Ending, events: &str) -> Result<(), String> {
@@ -84,7 +111,9 @@ fn new_folder(name: &str) -> PathBuf {
     // For the program that this one may become.
     fs::create_dir_all(folder.join("next")).expect("a folder");
     // And for one that gives up its rights.
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("its own");
+    for folder in [&folder, &folder.join("next")] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its own");
+    }
     folder
 }
 
