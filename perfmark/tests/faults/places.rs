@@ -45,9 +45,10 @@ pub(crate) fn panics_in_destructors() {
     }
 }
 
-/// So many signals, of which many interrupt a call's ends.
+/// Signals, of which many interrupt a call's ends.
 pub(crate) fn signal_handlers() {
-    signals(200, 1);
+    // With threads' first calls and ends in each round, where they are met most.
+    (0..5).for_each(|_| signals(20, 1));
 }
 
 /// Has threads at work send themselves signals, and get others in the middle of calls, until their handlers ran so often, and made so many calls each.
@@ -58,6 +59,7 @@ pub(crate) fn signals(handlers: u64, calls: u64) {
         (0..CALLS_EACH.load(Relaxed)).for_each(|_| handles());
     }
     CALLS_EACH.store(calls, SeqCst);
+    IS_DONE.store(false, SeqCst);
     // SAFETY: the handler calls a marked function, which is what is tried.
     unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
     let at_work = || {
