@@ -142,7 +142,9 @@ fn begin_others() {
 /// Runs it on so many threads at once, until the last destructor of theirs has run.
 fn on_threads(count: u64, run: impl Fn() + Copy + Send + 'static) {
     let threads: Vec<_> = (0..count).map(|_| thread::spawn(run)).collect();
-    threads.into_iter().for_each(|thread| thread.join().expect("does not panic"));
+    for thread in threads {
+        thread.join().expect("does not panic");
+    }
 }
 
 #[perfmark(time, page_faults, instructions)]
