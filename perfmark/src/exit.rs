@@ -3,10 +3,10 @@
 
 use crate::collect;
 use crate::config::{Output, config};
-use crate::output::{in_this_process, write_file};
+use crate::output::{in_this_process, of_copy, write_file};
 use crate::report::{self, Format};
 use crate::terminal::{DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
-use crate::{dumps, recorder, start};
+use crate::{copies, dumps, recorder, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
 #[used]
@@ -20,6 +20,7 @@ static BEFORE_MAIN: extern "C" fn() = {
         if start::is_off() {
             return;
         }
+        copies::begin();
         recorder::prepare_process();
         // A module in a browser never ends.
         #[cfg(all(target_family = "wasm", target_os = "unknown"))]
@@ -60,7 +61,7 @@ fn write_report() {
         Output::Stderr => write_all(STDERR, &after_the_program(&text(width_of(STDERR)))),
         Output::Stdout => write_all(STDOUT, &after_the_program(&text(width_of(STDOUT)))),
         Output::File(path) => {
-            let path = in_this_process(path, is_child);
+            let path = of_copy(in_this_process(path, is_child), copies::before());
             let text = text(DEFAULT_WIDTH);
             if let Err(error) = write_file(&path, &text) {
                 say(&format!("PERFMARK_OUTPUT={}: {error}; the report follows", path.display()));

@@ -36,6 +36,9 @@
 //! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
 //!
+//! A library that carries a perfmark of its own, and another version of it in the same program, record for themselves: each writes a report of its own, to
+//! a file of the second copy in the process with `.copy-2` at its name's end. Such a library stays in memory when it is closed.
+//!
 //! # Features
 //!
 //! | feature | default | what it does |
@@ -371,6 +374,8 @@ mod dumps;
 mod prometheus;
 #[cfg(feature = "exporter")]
 mod exporter;
+#[cfg(feature = "record")]
+mod copies;
 #[cfg(feature = "record")]
 mod exit;
 #[doc(hidden)]

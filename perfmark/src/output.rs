@@ -58,6 +58,16 @@ pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
     name.into()
 }
 
+/// The file of one of several copies of perfmark in a process: the first has the name itself.
+pub(crate) fn of_copy(path: PathBuf, before: usize) -> PathBuf {
+    if before == 0 {
+        return path;
+    }
+    let mut name = path.into_os_string();
+    name.push(format!(".copy-{}", before + 1));
+    name.into()
+}
+
 /// Where a path leads to.
 enum Target {
     /// A regular file, or none yet.
@@ -133,5 +143,9 @@ mod tests {
         assert_eq!(name("/a/%p/b-%p.json", false), format!("/a/{pid}/b-{pid}.json"));
         assert_eq!(name("/a/%p", true), format!("/a/{pid}"));
         assert_eq!((name("/a", false), name("/a", true)), ("/a".to_owned(), format!("/a.{pid}")));
+        assert_eq!(
+            [0, 1, 2].map(|before| of_copy("/a".into(), before)),
+            ["/a", "/a.copy-2", "/a.copy-3"].map(PathBuf::from)
+        );
     }
 }

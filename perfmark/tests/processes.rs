@@ -9,7 +9,6 @@ mod program;
 use std::env;
 use std::fs;
 use std::hint::black_box;
-use std::panic::catch_unwind;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -34,14 +33,8 @@ fn main() -> ExitCode {
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
         ("events_of_the_environment_are_for_bare_marks_only", events_of_the_environment_are_for_bare_marks_only),
         ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
-        ("an_unwound_call_stands_apart_in_the_report", an_unwound_call_stands_apart_in_the_report),
-        ("a_forked_child_starts_empty_and_leaves_its_own_report", a_forked_child_starts_empty),
-        ("a_child_forked_in_a_call_goes_on_by_itself", a_child_forked_in_a_call_goes_on_by_itself),
-        ("a_mark_in_a_signal_handler_is_counted", a_mark_in_a_signal_handler_is_counted),
-        ("descriptors_are_closed_when_threads_end", descriptors_are_closed_when_threads_end),
         ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
         ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
-        ("a_program_that_closes_all_descriptors_keeps_its_own_files", a_program_that_closes_all_descriptors),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), on_pmu)
@@ -63,11 +56,6 @@ fn bare() {
 fn waits(until: &mpsc::Receiver<()>, begun: &mpsc::Sender<()>) {
     begun.send(()).expect("main listens");
     _ = until.recv();
-}
-
-#[perfmark(time)]
-fn panics() {
-    panic!("as asked");
 }
 
 #[perfmark(instructions)]
@@ -126,123 +114,15 @@ fn run_scenario(scenario: &str) -> ExitCode {
             assert_eq!((snapshot.threads, snapshot.marks.iter().map(|mark| mark.calls).sum()), (0, 0));
         }
         "loop" => (0..10).for_each(|_| _ = looped()),
-        "unwound" => {
-            assert!(catch_unwind(panics).is_err());
-            assert!(catch_unwind(panics).is_err());
-        }
-        "fork" => fork(),
-        "fork in a call" => {
-            for calls in 0..4 {
-                forks(calls);
-            }
-        }
-        "signal" => signal(),
         "sigpipe" => {
             // SAFETY: the default action, as command-line tools restore it.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             work(1);
         }
-        "close all" => close_all(),
-        "descriptors" => {
-            let count = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-            bare();
-            let before = count();
-            for _ in 0..50 {
-                thread::spawn(bare).join().expect("does not panic");
-            }
-            assert_eq!(count(), before, "every thread opened its own and closed them");
-        }
         _ if black_box(false) => never_called(),
         _ => {}
     }
     ExitCode::SUCCESS
-}
-
-fn fork() {
-    work(1);
-    // SAFETY: the child calls nothing but marked functions and exit.
-    match unsafe { libc::fork() } {
-        0 => {
-            work(2);
-            work(3);
-            bare();
-            std::process::exit(0);
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
-            unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!(status, 0, "the child ended well");
-            println!("{child}");
-        }
-    }
-    work(4);
-}
-
-/// In the child the calls end that its parent began, after some of its own.
-fn forks(calls: u64) {
-    #[perfmark]
-    fn outer(calls: u64) -> libc::pid_t {
-        inner(calls)
-    }
-    #[perfmark]
-    fn inner(calls: u64) -> libc::pid_t {
-        // SAFETY: the child calls nothing but marked functions and _exit.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            (0..calls).for_each(|n| _ = work(n));
-        }
-        child
-    }
-    match outer(calls) {
-        0 => {
-            work(calls);
-            let work = perfmark::snapshot().marks.into_iter().find(|mark| mark.name == "work");
-            let is_right = work.is_some_and(|work| (work.calls, work.in_flight) == (calls + 1, 0));
-            // SAFETY: ends the child, at once.
-            unsafe { libc::_exit(i32::from(!is_right)) };
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
-            unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!(status, 0, "the child ended well, and counted its own calls, of {calls}");
-        }
-    }
-}
-
-fn signal() {
-    extern "C" fn handler(_: libc::c_int) {
-        bare();
-    }
-    // SAFETY: the handler calls a marked function, which is what is tried.
-    unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
-    bare();
-    for n in 0..1_000 {
-        // SAFETY: raises a signal that is handled.
-        unsafe { libc::raise(libc::SIGUSR1) };
-        work(n);
-    }
-}
-
-/// As daemons do; then a pipe of the program's own gets the numbers.
-fn close_all() {
-    work(1);
-    // SAFETY: nothing of the standard library's is open beyond 2.
-    let mut ends = unsafe {
-        (3..4_096).for_each(|fd| _ = libc::close(fd));
-        [0; 2]
-    };
-    // SAFETY: live memory for two descriptors, and 72 bytes to write and read.
-    unsafe {
-        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
-        let (sent, mut got) = ([7_u8; 72], [0_u8; 72]);
-        assert_eq!(libc::write(ends[1], sent.as_ptr().cast(), 72), 72);
-        work(2);
-        work(3);
-        assert_eq!(libc::read(ends[0], got.as_mut_ptr().cast(), 72), 72);
-        assert_eq!(sent, got);
-    }
 }
 
 // The tests.
@@ -342,48 +222,6 @@ fn a_closed_stderr_does_not_hurt() {
     assert_eq!(text(&output.stdout), "the program's own output\n");
 }
 
-fn an_unwound_call_stands_apart_in_the_report() {
-    let report = json("unwound", &[], 0);
-    let panics = mark(&report, "panics");
-    assert_eq!((&panics["calls"], &panics["unwound"]), (&2.into(), &2.into()));
-    assert_eq!(panics["values"]["time"]["measured"], 0);
-    assert_eq!(panics["values"]["time"]["unmeasured"], 0);
-    assert_eq!(panics["values"]["time"]["min"], Value::Null);
-}
-
-fn a_forked_child_starts_empty() {
-    let path = file("fork");
-    let variables = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
-    let output = scenario("fork", &variables);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let child = text(&output.stdout).trim();
-    let read = |path: &str| -> Value { serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON") };
-    let (parents, childs) = (read(variables[0].1), read(&format!("{}.{child}", variables[0].1)));
-    assert_eq!((&mark(&parents, "work")["calls"], &mark(&parents, "bare")["calls"]), (&2.into(), &0.into()));
-    assert_eq!((&mark(&childs, "work")["calls"], &mark(&childs, "bare")["calls"]), (&2.into(), &1.into()));
-    assert_eq!(childs["pid"].to_string(), child);
-    fs::remove_file(&path).expect("there");
-    fs::remove_file(format!("{}.{child}", variables[0].1)).expect("there");
-}
-
-fn a_child_forked_in_a_call_goes_on_by_itself() {
-    let report = json("fork in a call", &[], 0);
-    assert_eq!((&mark(&report, "outer")["calls"], &mark(&report, "inner")["calls"]), (&4.into(), &4.into()));
-    assert_eq!(mark(&report, "work")["calls"], 0);
-}
-
-fn a_mark_in_a_signal_handler_is_counted() {
-    let report = json("signal", &[], 0);
-    let bare = mark(&report, "bare");
-    assert_eq!(bare["calls"], 1_001);
-    assert_eq!(mark(&report, "work")["calls"], 1_000);
-}
-
-fn descriptors_are_closed_when_threads_end() {
-    let output = scenario("descriptors", &[("PERFMARK_EVENTS", "task-clock,page-faults,time")]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-}
-
 /// How far the two ways may differ: by the instructions that read(2) itself takes in user mode.
 const READ_2: u64 = if cfg!(debug_assertions) { 2_000 } else { 200 };
 
@@ -431,14 +269,4 @@ fn a_pipe_without_a_reader_neither_kills_nor_hangs() {
     let output = scenario("calls", &[("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"))]);
     assert!(text(&output.stderr).contains("the report follows") && text(&output.stderr).contains("work"));
     fs::remove_file(&path).expect("there");
-}
-
-fn a_program_that_closes_all_descriptors() {
-    let report = json("close all", &[], 0);
-    let work = mark(&report, "work");
-    assert_eq!(work["calls"], 3);
-    assert_eq!(work["values"]["time"]["measured"], 3);
-    if let Some(faults) = work["values"].get("page-faults") {
-        assert_eq!((&faults["measured"], &faults["unmeasured"]), (&1.into(), &2.into()));
-    }
 }

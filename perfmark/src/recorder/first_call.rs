@@ -15,6 +15,7 @@ use super::errno::KeepErrno;
 use super::frames::SERIAL;
 use super::plan::{Costs, Plan, Planned, Set};
 use super::polls::{self, Poll};
+use super::signals::HeldBack;
 use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
@@ -45,6 +46,7 @@ pub(super) struct Books {
 pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll>) -> Call {
     let _errno = KeepErrno::new();
     let prepared = {
+        let _signals = HeldBack::new();
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
         let began = moments(thread);
         start::start();

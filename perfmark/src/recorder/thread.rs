@@ -19,6 +19,7 @@ use super::frames::{Header, NO_FRAME, Space, Stack, Token};
 use super::long;
 use super::plan::{Begin, Plan, Sums};
 use super::polls::{self, Poll};
+use super::signals::HeldBack;
 use super::thread_end;
 use crate::arena::Arena;
 use crate::events::events;
@@ -31,7 +32,7 @@ use crate::registry::registry;
 pub(super) enum Doing {
     /// The program's own work, or one end of a marked call: then the recorder is taken.
     Program,
-    /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's.
+    /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's, as signal handlers wait.
     Own,
     /// Calls of the marks that probes are measured by: another one met now is in a signal handler.
     Calibration,
@@ -306,6 +307,7 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
         if matches!(thread.doing.get(), Doing::Own | Doing::Calibration) {
             return None;
         }
+        let _signals = HeldBack::new();
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
         Some(work())
     })
@@ -376,7 +378,7 @@ pub(crate) fn prepare_process() {
 /// Folds the thread's cells, closes its counters, and gives its memory back.
 pub(super) unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let Some(memory) = NonNull::new(recorder.cast::<Recorder>()) else { return };
-    let _errno = KeepErrno::new();
+    let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
     THREAD.with(|thread| {
         thread.doing.set(Doing::Own);
         thread.recorder.set(NO_RECORDER);

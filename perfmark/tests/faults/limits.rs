@@ -1,0 +1,127 @@
+//! What a system refuses: descriptors, and system calls; and where it moves threads to.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::IntoRawFd as _;
+
+use crate::ledger::{descriptors, folder};
+use crate::{CALLS, leaves, on_threads, work};
+
+/// In waves, so that counters are opened and closed beside one another.
+pub(crate) fn threads_come_and_go() {
+    let before = descriptors();
+    for _ in 0..8 {
+        on_threads(8, || (0..CALLS).for_each(work));
+    }
+    assert_eq!(descriptors(), before, "each closed its own");
+}
+
+/// With none to spare, then with one, and so on: threads' counters are refused one after the other, and those that are open count.
+pub(crate) fn no_descriptor_left() {
+    const LIMIT: libc::rlim_t = 64;
+    let before = descriptors();
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: live limits.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        let lower = libc::rlimit { rlim_cur: LIMIT, ..limit };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const lower), 0);
+    }
+    let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    assert!(!files.is_empty());
+    for _ in 0..6 {
+        on_threads(1, || (0..CALLS).for_each(work));
+        (0..CALLS).for_each(work);
+        // Whatever this takes of descriptors.
+        drop(perfmark::snapshot());
+        files.pop();
+    }
+    drop(files);
+    // SAFETY: a live limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    assert_eq!(descriptors(), before);
+    told_once("page-faults", "EMFILE");
+}
+
+/// The report says once why the event was not counted everywhere, if it was anywhere.
+pub(crate) fn told_once(event: &str, why: &str) {
+    let snapshot = perfmark::snapshot();
+    let told = snapshot.notes.iter().filter(|note| note.starts_with(event) && note.contains(why)).count();
+    let opened = snapshot.events.iter().any(|known| known.name == event && known.read != perfmark::Read::None);
+    assert_eq!(told, usize::from(opened), "{event}: {:?}", snapshot.notes);
+}
+
+/// As daemons do; then files of the program's own have the counters' numbers.
+pub(crate) fn all_descriptors_closed() {
+    // SAFETY: nothing of the standard library's is open beyond 2.
+    unsafe { (3..4_096).for_each(|fd| _ = libc::close(fd)) };
+    let files: Vec<_> = (0..8).map(|n| own_file(n).into_raw_fd()).collect();
+    (0..CALLS).for_each(work);
+    on_threads(1, || (0..CALLS).for_each(work));
+    for (n, &fd) in files.iter().enumerate() {
+        let file = fs::read_link(format!("/proc/self/fd/{fd}")).expect("still open");
+        assert!(file.ends_with(format!("own-{n}")), "{fd} is {}", file.display());
+        // SAFETY: this function's.
+        unsafe { libc::close(fd) };
+        assert_eq!(fs::read_to_string(file).expect("readable"), "the program's", "nobody else wrote to it");
+    }
+}
+
+fn own_file(n: usize) -> File {
+    let path = folder().join(format!("own-{n}"));
+    fs::write(&path, "the program's").expect("written");
+    File::options().read(true).write(true).open(path).expect("there")
+}
+
+/// A seccomp filter that answers `perf_event_open(2)` with EPERM, as containers' do (`seccomp(2)`).
+pub(crate) fn filtered() {
+    const NR: u32 = 0;
+    let statement =
+        |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
+    let call = u32::try_from(libc::SYS_perf_event_open).expect("small");
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NR),
+        libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call) },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned()),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+    // SAFETY: a live program of that length.
+    let is_installed = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    if !is_installed {
+        println!("skipped: no filter can be installed here: {}", io::Error::last_os_error());
+        return;
+    }
+    on_threads(4, || (0..CALLS).for_each(work));
+    (0..CALLS).for_each(work);
+    told_once("page-faults", "EPERM: a seccomp filter");
+}
+
+/// From one to the next, in the middle of calls, too.
+pub(crate) fn moves_between_cpus() {
+    // SAFETY: live sets of this size, of the calling thread.
+    let affinity = || unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), 0);
+        set
+    };
+    // SAFETY: as above; a CPU below CPU_SETSIZE.
+    let pin_to = |cpu: usize| unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
+    };
+    let allowed = affinity();
+    // SAFETY: CPUs below CPU_SETSIZE.
+    let cpus: Vec<usize> = (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &allowed) }).collect();
+    for n in 0..200 {
+        pin_to(cpus[n % cpus.len()]);
+        work(1);
+        leaves(|| pin_to(cpus[(n + 1) % cpus.len()]));
+    }
+    // SAFETY: what it was.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const allowed) }, 0);
+}

@@ -1,0 +1,88 @@
+//! Settings of the whole machine that change under a running program.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::mpsc;
+use std::{env, thread};
+
+use crate::limits::told_once;
+use crate::{CALLS, on_threads, work};
+
+pub(crate) const MAY_CHANGE: &str = "PERFMARK_TEST_MAY_CHANGE_SYSCTLS";
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// Why such a test cannot run here.
+pub(crate) fn missing() -> Option<String> {
+    // SAFETY: it has no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        return Some("it takes root to change a machine's settings".into());
+    }
+    let why = "which lets this test change the machine's settings for a moment, as CI does in the machine with a PMU";
+    env::var_os(MAY_CHANGE).is_none().then(|| format!("{MAY_CHANGE} is not set, {why}"))
+}
+
+/// What a file of the kernel's says, but for its newline.
+fn said(file: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(file).ok().map(|text| text.trim_end().to_owned())
+}
+
+/// Sets it while that runs.
+pub(crate) fn at_level<R>(level: &str, run: impl FnOnce() -> R) -> R {
+    let before = said(PARANOID).expect("there");
+    fs::write(PARANOID, level).expect("root's");
+    let result = run();
+    fs::write(PARANOID, before).expect("root's");
+    result
+}
+
+/// Raised for a user without rights: threads that have counters go on, and those that come are refused, if the kernel has that level.
+pub(crate) fn paranoid_is_raised() {
+    let before = said(PARANOID).expect("there");
+    // Opened by root, written to by nobody.
+    let level = File::options().write(true).open(PARANOID).expect("root's");
+    level.write_at(b"2\n", 0).expect("a level");
+    // SAFETY: the program has one thread.
+    assert_eq!(unsafe { libc::setuid(65_534) }, 0);
+    let (raised, is_raised) = mpsc::channel();
+    let (begun, has_begun) = mpsc::channel();
+    let earlier = thread::spawn(move || {
+        work(1);
+        begun.send(()).expect("main listens");
+        is_raised.recv().expect("main raises it");
+        (0..CALLS).for_each(work);
+    });
+    has_begun.recv().expect("it begins");
+    level.write_at(b"3\n", 0).expect("a level");
+    raised.send(()).expect("it listens");
+    earlier.join().expect("does not panic");
+    on_threads(4, || (0..CALLS).for_each(work));
+    (0..CALLS).for_each(work);
+    level.write_at(before.as_bytes(), 0).expect("a level");
+    let snapshot = perfmark::snapshot();
+    if snapshot.notes.iter().any(|note| note.contains("not counted on")) {
+        told_once("instructions", "perf_event_paranoid");
+    }
+    let mark = snapshot.marks.iter().find(|mark| mark.name == "work").expect("it was called");
+    if let Some(values) = mark.values.iter().find(|values| values.event == "instructions") {
+        // The main thread's before and here, and the earlier one's.
+        assert!(values.measured > 3 * CALLS && values.unmeasured == 0, "{values:?}");
+    }
+}
+
+/// Taken away, and brought back, under threads at work.
+pub(crate) fn a_cpu_goes_and_comes() {
+    const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+    if said(ONLINE).as_deref() != Some("1") {
+        println!("skipped: there is no second CPU that can be taken away");
+        return;
+    }
+    for _ in 0..3 {
+        for state in ["0", "1"] {
+            fs::write(ONLINE, state).expect("root's");
+            on_threads(4, || (0..CALLS).for_each(work));
+            (0..CALLS).for_each(work);
+        }
+    }
+}
