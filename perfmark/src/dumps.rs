@@ -11,6 +11,8 @@ use std::time::Duration;
 use crate::background;
 use crate::collect;
 use crate::config::{Asked, Config, Output, config};
+use crate::copies;
+use crate::output::of_copy;
 use crate::report::{Format, Report};
 #[cfg(feature = "signal")]
 use crate::signals;
@@ -156,7 +158,7 @@ pub(crate) fn start_asked() {
     if interval.is_none() && signal.is_none() {
         return;
     }
-    let mut dumps = Dumps::new(file).format(*format);
+    let mut dumps = Dumps::new(of_copy(file.clone(), copies::before())).format(*format);
     dumps.interval = interval.map(|interval| interval.max(SHORTEST));
     #[cfg(feature = "signal")]
     dumps.signals.extend(signal);

@@ -367,6 +367,8 @@ mod collect;
 #[cfg(feature = "record")]
 mod session;
 #[cfg(feature = "record")]
+mod copies;
+#[cfg(feature = "record")]
 mod background;
 #[cfg(feature = "record")]
 mod dumps;
@@ -374,8 +376,6 @@ mod dumps;
 mod prometheus;
 #[cfg(feature = "exporter")]
 mod exporter;
-#[cfg(feature = "record")]
-mod copies;
 #[cfg(feature = "record")]
 mod exit;
 #[doc(hidden)]

@@ -15,7 +15,6 @@ use super::errno::KeepErrno;
 use super::frames::SERIAL;
 use super::plan::{Costs, Plan, Planned, Set};
 use super::polls::{self, Poll};
-use super::signals::HeldBack;
 use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
@@ -25,6 +24,7 @@ use crate::events::events;
 use crate::mark::{Mark, is_off};
 use crate::registry::registry;
 use crate::settings::{self, Variant, every, wanted};
+use crate::signals::HeldBack;
 use crate::{per_process, start};
 
 /// The part of a thread's recorder that its first calls alone change.
@@ -46,6 +46,7 @@ pub(super) struct Books {
 pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll>) -> Call {
     let _errno = KeepErrno::new();
     let prepared = {
+        // A mark that a handler calls meanwhile would be taken for one in an allocator.
         let _signals = HeldBack::new();
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
         let began = moments(thread);

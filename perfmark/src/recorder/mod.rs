@@ -1,7 +1,6 @@
 //! What a marked call executes at its ends, and what a thread keeps for it.
 
 mod errno;
-mod signals;
 mod sources;
 mod frames;
 mod plan;

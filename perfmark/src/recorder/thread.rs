@@ -19,13 +19,13 @@ use super::frames::{Header, NO_FRAME, Space, Stack, Token};
 use super::long;
 use super::plan::{Begin, Plan, Sums};
 use super::polls::{self, Poll};
-use super::signals::HeldBack;
 use super::thread_end;
 use crate::arena::Arena;
 use crate::events::events;
 use crate::mark::{Mark, PLACES};
 use crate::per_process;
 use crate::registry::registry;
+use crate::signals::HeldBack;
 
 /// What the thread is doing, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
