@@ -1,0 +1,134 @@
+//! The programs that are traced.
+
+use std::env;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use perfmark::{Dumps, Format, perfmark};
+use perfmark_rdpmc::{Attr, Counter, Group, Hardware, Software};
+
+/// The scenario's own directory.
+pub(super) const DIRECTORY: &str = "PERFMARK_TEST_DIRECTORY";
+
+#[perfmark(time)]
+fn plain() {
+    black_box(());
+}
+
+#[perfmark(page_faults)]
+fn software() {
+    black_box(());
+}
+
+#[perfmark(cycles, instructions)]
+fn hardware() {
+    black_box(());
+}
+
+/// The host's own output.
+fn say(what: &str) {
+    // SAFETY: live bytes.
+    let written = unsafe { libc::write(1, what.as_ptr().cast(), what.len()) };
+    assert_eq!(usize::try_from(written), Ok(what.len()));
+}
+
+pub(super) fn run(scenario: &str) {
+    match scenario {
+        "threads" => threads(),
+        "sets" => sets(),
+        "file" => file(),
+        "fork" => fork(),
+        "dumps" => dumps(),
+        "counters" => counters(),
+        _ => panic!("no scenario {scenario}"),
+    }
+}
+
+/// The main thread, and two others that end.
+fn threads() {
+    software();
+    for _ in 0..2 {
+        let thread = thread::spawn(|| {
+            software();
+            software();
+        });
+        thread.join().expect("does not panic");
+        say("a thread has ended\n");
+    }
+    software();
+}
+
+/// One thread, whose marks have several sets of events.
+fn sets() {
+    plain();
+    hardware();
+    say("half way\n");
+    plain();
+}
+
+fn file() {
+    software();
+    say("half way\n");
+    let snapshot = perfmark::snapshot();
+    let calls = snapshot.marks.iter().find(|mark| mark.name == "software").map(|mark| mark.calls);
+    say(if calls == Some(1) { "counted\n" } else { "not counted\n" });
+    black_box(perfmark::threads());
+    software();
+}
+
+fn fork() {
+    software();
+    say("it forks\n");
+    // SAFETY: the child calls marks, writes, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            software();
+            software();
+            say("the child goes on\n");
+            std::process::exit(0);
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: a child of ours, and a live integer.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            say(if status == 0 { "it ended well\n" } else { "it did not end well\n" });
+        }
+    }
+    software();
+}
+
+fn dumps() {
+    plain();
+    let file = PathBuf::from(env::var_os(DIRECTORY).expect("given")).join("dump");
+    let name = std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("a name");
+    let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_millis(1)).start();
+    // One that fails is followed by the next.
+    // SAFETY: a live name.
+    while dumping.is_ok()
+        && unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, name.as_ptr(), libc::F_OK) } != 0
+    {
+        thread::yield_now();
+    }
+    drop(dumping);
+    say("dumped\n");
+}
+
+/// Counters without marks.
+fn counters() {
+    for attr in [Attr::new(Software::TaskClock), Attr::new(Hardware::Instructions)] {
+        let opened = Counter::open(&attr);
+        if let Ok(counter) = &opened {
+            _ = black_box((counter.read(), counter.user_reads(), counter.disable(), counter.reset(), counter.enable()));
+        }
+        drop(opened);
+        say("a counter\n");
+    }
+    let attrs = [Software::TaskClock, Software::PageFaults, Software::ContextSwitches]
+        .map(|event| Attr::new(event).kernel(true));
+    if let Ok(group) = Group::open(&attrs) {
+        _ = black_box((group.read(), group.disable(), group.reset(), group.enable(), group.read()));
+    }
+    say("a group\n");
+}
