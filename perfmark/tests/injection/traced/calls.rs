@@ -62,6 +62,7 @@ macro_rules! calls {
 const HIGH: u32 = 512;
 const MAP_STACK: u32 = libc::MAP_STACK.cast_unsigned();
 const MADV_DONTNEED: u32 = libc::MADV_DONTNEED.cast_unsigned();
+const SIG_BLOCK: u32 = libc::SIG_BLOCK.cast_unsigned();
 /// `PERF_EVENT_IOC_ID`, as the kernel's header has it.
 const EVENT_ID: u32 = 0x8008_2407;
 
@@ -77,6 +78,8 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_set_robust_list => [],
     SYS_rseq => [],
     SYS_sigaltstack => [],
+    // Around the making of a thread the C library does not look whether it did (so with SIGPIPE, which perfmark blocks while it writes, spared).
+    SYS_rt_sigprocmask if Is(0, SIG_BLOCK) => [],
     SYS_prctl => [],
     SYS_futex => [],
     SYS_brk => [],

@@ -50,6 +50,8 @@ pub(crate) struct Held {
     events: usize,
     /// Events' pages.
     pages: usize,
+    /// The signals that its first thread blocks, as the kernel writes the mask.
+    pub(crate) blocked: String,
 }
 
 /// In the program: lets its parent trace it, from a stop on.
@@ -196,7 +198,8 @@ impl Held {
     /// By the process that ends, if this is its first thread.
     fn by(thread: pid_t) -> Option<Self> {
         let of = |file| fs::read_to_string(format!("/proc/{thread}/{file}")).ok();
-        if !of("status")?.contains(&format!("\nTgid:\t{thread}\n")) {
+        let status = of("status")?;
+        if !status.contains(&format!("\nTgid:\t{thread}\n")) {
             return None;
         }
         let files: Vec<_> =
@@ -206,6 +209,7 @@ impl Held {
         Some(Self {
             descriptors: files.len(),
             events: files.iter().filter(is_event).count(),
+            blocked: status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap_or_default().into(),
             pages: of("maps")?.lines().filter(|line| line.ends_with("[perf_event]")).count(),
         })
     }
