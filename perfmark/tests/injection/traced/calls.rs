@@ -157,24 +157,21 @@ impl Call {
         const NUMBER: u32 = 0;
         const ARGUMENTS: u32 = 16;
         const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-        let statement =
-            |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
-        let mut of_argument = match self.only {
-            All => vec![],
-            Is(argument, value) => vec![(argument, libc::BPF_JEQ, value)],
-            HasBit(argument, bit) => vec![(argument, libc::BPF_JSET, bit)],
-            AtLeast(argument, value) => vec![(argument, libc::BPF_JGE, value)],
+        let of_argument = match self.only {
+            All => None,
+            Is(argument, value) => Some((argument, libc::BPF_JEQ, value)),
+            HasBit(argument, bit) => Some((argument, libc::BPF_JSET, bit)),
+            AtLeast(argument, value) => Some((argument, libc::BPF_JGE, value)),
         };
-        let verdict = statement(libc::BPF_RET | libc::BPF_K, verdict);
         // From the end, as a jump says how much it skips.
-        let mut statements = vec![verdict];
+        let mut statements = vec![statement(libc::BPF_RET | libc::BPF_K, verdict)];
         let mut test = |at: u32, comparison: u32, value: u32| {
             let skipped = u8::try_from(statements.len()).expect("small");
             let jump = statement(libc::BPF_JMP | comparison | libc::BPF_K, value);
             statements.insert(0, libc::sock_filter { jf: skipped, ..jump });
             statements.insert(0, statement(LOAD, at));
         };
-        if let Some((argument, comparison, value)) = of_argument.pop() {
+        if let Some((argument, comparison, value)) = of_argument {
             // Little-endian: the lower half is first.
             test(ARGUMENTS + 8 * argument, comparison, value);
         }
@@ -185,14 +182,25 @@ impl Call {
 
 /// From now on a tracer is told of this process's calls, and without one they fail; of reads of events, which are many, only if it `sees_reads`.
 pub(crate) fn filter(sees_reads: bool) -> io::Result<()> {
-    let mut program = Vec::new();
-    for (of, call) in (0..).zip(CALLS) {
+    install(libc::SECCOMP_RET_TRACE | u32::from(OTHERS), |of, call| {
         let is_told = !call.answers.is_empty() && (sees_reads || !call.is_read_of_event());
-        let verdict = if is_told { libc::SECCOMP_RET_TRACE | of } else { libc::SECCOMP_RET_ALLOW };
-        program.extend(call.statements(verdict));
-    }
-    let code = u16::try_from(libc::BPF_RET | libc::BPF_K).expect("small");
-    program.push(libc::sock_filter { code, jt: 0, jf: 0, k: libc::SECCOMP_RET_TRACE | u32::from(OTHERS) });
+        if is_told { libc::SECCOMP_RET_TRACE | u32::from(of) } else { libc::SECCOMP_RET_ALLOW }
+    })
+}
+
+/// From now on these calls of the process fail.
+pub(crate) fn forbid(names: &[&str], errno: i32) -> io::Result<()> {
+    install(libc::SECCOMP_RET_ALLOW, |_, call| {
+        let error = libc::SECCOMP_RET_ERRNO | errno.cast_unsigned();
+        if !call.answers.is_empty() && names.contains(&call.name) { error } else { libc::SECCOMP_RET_ALLOW }
+    })
+}
+
+/// A filter that says so of each row's calls, and of `others`.
+fn install(others: u32, verdict: impl Fn(u16, &Call) -> u32) -> io::Result<()> {
+    let rows = (0..).zip(CALLS);
+    let mut program: Vec<_> = rows.flat_map(|(of, call)| call.statements(verdict(of, call))).collect();
+    program.push(statement(libc::BPF_RET | libc::BPF_K, others));
     let length = program.len().try_into().expect("short");
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     // SAFETY: a live program of that length.
@@ -201,4 +209,8 @@ pub(crate) fn filter(sees_reads: bool) -> io::Result<()> {
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
     };
     if is_installed { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k }
 }

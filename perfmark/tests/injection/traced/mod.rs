@@ -13,6 +13,7 @@ use std::env;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::process::Command;
 
 use calls::{Answer, Call};
 use libc::c_int;
@@ -55,6 +56,7 @@ extern "C" fn main() -> c_int {
             tests.push(support::trial(&name, || reads_of_events_fail(promises)));
         }
     }
+    tests.push(support::trial("a_sandbox_may_close_at_any_time", a_sandbox_may_close_at_any_time));
     support::run(tests, &[])
 }
 
@@ -88,6 +90,11 @@ impl Runs {
     }
 
     fn run(&self, fault: Option<Fault>) -> Run {
+        tracer::run(&mut self.command(), fault)
+    }
+
+    /// The scenario, its directory made ready.
+    fn command(&self) -> Command {
         _ = fs::remove_dir_all(&self.directory);
         fs::create_dir(&self.directory).expect("a directory");
         let report = self.directory.join(promises::REPORT);
@@ -103,7 +110,7 @@ impl Runs {
             variables.push(("PERFMARK_OUTPUT", report.to_str().expect("UTF-8")));
         }
         let program = env::current_exe().expect("known");
-        tracer::run(&mut program::command(&program, self.promises.scenario, &variables), fault)
+        program::command(&program, self.promises.scenario, &variables)
     }
 
     /// Lets the n-th call fail. None if there was none.
@@ -162,5 +169,19 @@ fn reads_of_events_fail(promises: &'static Promises) {
     for &nth in first.iter().chain(others.iter().step_by(every)) {
         runs.fail_each_way(nth, None);
     }
+    runs.told();
+}
+
+/// A filter that the program itself installs, for good, as services do once they are set up.
+fn a_sandbox_may_close_at_any_time() {
+    let Some(runs) = Runs::new(promises::SANDBOX, false) else { return };
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        for step in 0..scenarios::STEPS {
+            let mut command = runs.command();
+            command.env(scenarios::STEP, step.to_string()).env(scenarios::ERRNO, errno.to_string());
+            promises::SANDBOX.are_kept_in(&tracer::run(&mut command, None), None, &runs.directory);
+        }
+    }
+    println!("sandbox: closed at each of {} steps, with EPERM and ENOSYS", scenarios::STEPS);
     runs.told();
 }

@@ -81,6 +81,16 @@ pub(super) const ALL: &[Promises] = &[
     },
 ];
 
+pub(super) const SANDBOX: &Promises = &Promises {
+    scenario: "sandbox",
+    stdout: "a step\na step\na step\na step\na step\na step\n",
+    calls: &[("plain", 0), ("hardware", 6), ("software", 6)],
+    childs_calls: &[],
+    to_a_file: true,
+    reads_events: true,
+    ends: true,
+};
+
 /// The report's file, in the scenario's directory, and what is in it before.
 pub(super) const REPORT: &str = "report";
 pub(super) const OLDER: &str = "an older report";

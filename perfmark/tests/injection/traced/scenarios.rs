@@ -3,9 +3,11 @@
 use std::env;
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::calls;
 use perfmark::{Dumps, Format, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Group, Hardware, Software};
 
@@ -41,6 +43,7 @@ pub(super) fn run(scenario: &str) {
         "file" => file(),
         "fork" => fork(),
         "dumps" => dumps(),
+        "sandbox" => sandbox(),
         "counters" => counters(),
         _ => panic!("no scenario {scenario}"),
     }
@@ -113,6 +116,51 @@ fn dumps() {
     }
     drop(dumping);
     say("dumped\n");
+}
+
+/// When the program forbids itself what perfmark does: that many steps from the start. And what such calls say.
+pub(super) const STEP: &str = "PERFMARK_TEST_STEP";
+pub(super) const ERRNO: &str = "PERFMARK_TEST_ERRNO";
+pub(super) const STEPS: usize = 6;
+
+/// A sandbox that closes at one of its steps: no events, nothing of those there are, no files.
+fn sandbox() {
+    const FORBIDDEN: &[&str] = &[
+        "SYS_perf_event_open",
+        "SYS_ioctl",
+        "ioctl(PERF_EVENT_IOC_ID)",
+        "read of an event",
+        "SYS_fcntl",
+        "SYS_mmap",
+        "SYS_madvise",
+        "SYS_openat",
+        "SYS_statx",
+        "SYS_getrandom",
+    ];
+    let number = |name: &str| env::var(name).ok()?.parse::<i32>().ok();
+    let closes = number(STEP).zip(number(ERRNO));
+    let step = move |at: i32| {
+        if let Some((_, errno)) = closes.filter(|&(step, _)| step == at) {
+            calls::forbid(FORBIDDEN, errno).expect("a second filter");
+        }
+        software();
+        hardware();
+        say("a step\n");
+    };
+    step(0);
+    step(1);
+    // Made before the sandbox closes, as a thread needs memory of its own.
+    let (go, wait) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        wait.into_iter().for_each(step);
+    });
+    for at in 2..4 {
+        go.send(at).expect("it listens");
+    }
+    drop(go);
+    thread.join().expect("does not panic");
+    step(4);
+    step(5);
 }
 
 /// Counters without marks.
