@@ -107,11 +107,10 @@ fn dumps() {
     let file = PathBuf::from(env::var_os(DIRECTORY).expect("given")).join("dump");
     let name = std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("a name");
     let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_millis(1)).start();
-    // One that fails is followed by the next.
     // SAFETY: a live name.
-    while dumping.is_ok()
-        && unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, name.as_ptr(), libc::F_OK) } != 0
-    {
+    let is_there = || unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, name.as_ptr(), libc::F_OK) } == 0;
+    // A dump that fails is followed by the next.
+    while dumping.is_ok() && !is_there() {
         thread::yield_now();
     }
     drop(dumping);

@@ -66,6 +66,7 @@ pub(crate) fn be_traced() -> io::Result<()> {
 const HANGS: Duration = Duration::from_secs(60);
 
 /// Runs a program that lets itself be [traced](be_traced).
+#[allow(clippy::zombie_processes, reason = "the tracer waits for it, and for all that it makes")]
 pub(crate) fn run(command: &mut Command, fault: Option<Fault>) -> Run {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
