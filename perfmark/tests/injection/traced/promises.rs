@@ -20,8 +20,8 @@ pub(super) struct Promises {
     pub(super) to_a_file: bool,
     /// Whether it has marks of events that only the kernel can read.
     pub(super) reads_events: bool,
-    /// Whether it ends also if a call fails for good: not where it waits for it to be tried again.
-    pub(super) ends: bool,
+    /// Whether it asks for events of the PMU.
+    pub(super) has_hardware: bool,
 }
 
 pub(super) const ALL: &[Promises] = &[
@@ -32,7 +32,7 @@ pub(super) const ALL: &[Promises] = &[
         childs_calls: &[],
         to_a_file: false,
         reads_events: true,
-        ends: true,
+        has_hardware: false,
     },
     Promises {
         scenario: "sets",
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Promises] = &[
         childs_calls: &[],
         to_a_file: false,
         reads_events: false,
-        ends: true,
+        has_hardware: true,
     },
     Promises {
         scenario: "file",
@@ -50,7 +50,7 @@ pub(super) const ALL: &[Promises] = &[
         childs_calls: &[],
         to_a_file: true,
         reads_events: false,
-        ends: true,
+        has_hardware: false,
     },
     Promises {
         scenario: "fork",
@@ -59,7 +59,7 @@ pub(super) const ALL: &[Promises] = &[
         childs_calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
         to_a_file: true,
         reads_events: true,
-        ends: true,
+        has_hardware: false,
     },
     Promises {
         scenario: "dumps",
@@ -68,7 +68,7 @@ pub(super) const ALL: &[Promises] = &[
         childs_calls: &[],
         to_a_file: false,
         reads_events: false,
-        ends: false,
+        has_hardware: false,
     },
     Promises {
         scenario: "counters",
@@ -77,7 +77,7 @@ pub(super) const ALL: &[Promises] = &[
         childs_calls: &[],
         to_a_file: false,
         reads_events: true,
-        ends: true,
+        has_hardware: true,
     },
 ];
 
@@ -88,7 +88,7 @@ pub(super) const SANDBOX: &Promises = &Promises {
     childs_calls: &[],
     to_a_file: true,
     reads_events: true,
-    ends: true,
+    has_hardware: true,
 };
 
 /// The report's file, in the scenario's directory, and what is in it before.
@@ -96,6 +96,11 @@ pub(super) const REPORT: &str = "report";
 pub(super) const OLDER: &str = "an older report";
 
 impl Promises {
+    /// Whether it ends also if a call fails for good: not where it waits for it to be tried again.
+    pub(super) fn ends(&self) -> bool {
+        self.scenario != "dumps"
+    }
+
     /// After a run with that fault, if any, and one without.
     pub(super) fn are_kept_in(&self, run: &Run, fault: Option<(Fault, &Run)>, directory: &Path) {
         let failed = run.failed.map(|(call, answer)| (call.name, answer));
