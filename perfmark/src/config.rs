@@ -1,10 +1,11 @@
 //! The settings: environment variables, read once, before `main`.
 
-use std::env;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs};
 
 use crate::defaults;
 use crate::events::What;
@@ -239,10 +240,13 @@ fn output(value: &OsStr) -> Result<Output, String> {
     if path.is_dir() {
         return Err("it is a directory; name a file, or - for stdout; stderr it is".into());
     }
-    match path.parent().filter(|folder| !folder.is_dir()).map(Path::display) {
-        Some(folder) => Err(format!("there is no directory {folder}; stderr it is")),
-        None => Ok(Output::File(path)),
-    }
+    let folder = path.parent().unwrap_or(&path);
+    let why = match fs::metadata(folder) {
+        Ok(there) if there.is_dir() => return Ok(Output::File(path)),
+        Err(error) if error.kind() != ErrorKind::NotFound => format!("{}: {error}", folder.display()),
+        _ => format!("there is no directory {}", folder.display()),
+    };
+    Err(format!("{why}; stderr it is"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A marked function: one static, known before `main`, or since its first call.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
@@ -250,7 +250,7 @@ pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
 /// Every mark known: those that inventory collected, and those that were called without being collected.
 pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = inventory::iter::<&'static Mark>.into_iter().copied().collect();
-    let collected: HashSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
+    let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
     // Those of a generic function stand for it.
     all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));
     all.extend(called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::AtomicU8;
+use std::process;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cells::{Owner, ThreadCells, Totals};
@@ -47,20 +48,27 @@ struct Threads {
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
 
+/// In a forked child the marks still hold calls of the parent's, and are to forget them before its own: at the first asking.
+pub(crate) fn forget_parents_calls() {
+    /// The forked child that asked last.
+    static CHILD: AtomicU32 = AtomicU32::new(0);
+    if start::is_forked_child() && CHILD.swap(process::id(), Relaxed) != process::id() {
+        for mark in mark::called() {
+            mark.forget();
+        }
+    }
+}
+
 /// The process's registry.
 pub(crate) fn registry() -> io::Result<&'static Registry> {
     REGISTRY.get()
 }
 
 impl Default for Registry {
-    /// Made at the process's first call; in a forked child the marks still hold the parent's counts.
+    /// Made at the process's first call.
     fn default() -> Self {
         static GENERATIONS: AtomicU8 = AtomicU8::new(0);
-        if start::is_forked_child() {
-            for mark in mark::called() {
-                mark.forget();
-            }
-        }
+        forget_parents_calls();
         Self { threads: Mutex::default(), generation: GENERATIONS.fetch_add(1, Relaxed) }
     }
 }

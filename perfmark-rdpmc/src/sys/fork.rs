@@ -21,7 +21,6 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Once;
@@ -77,7 +76,7 @@ struct List {
     /// The process whose list it is.
     generation: u32,
     /// Of the thread that forks.
-    mask: MaybeUninit<libc::sigset_t>,
+    mask: Option<libc::sigset_t>,
 }
 
 /// The handler before a fork takes the lock and the ones after it release it, which no guard of the standard library can do. It is held with
@@ -92,7 +91,7 @@ unsafe impl Sync for Locked {}
 
 static LIST: Locked = Locked {
     mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
-    list: UnsafeCell::new(List { first: ptr::null_mut(), generation: FIRST, mask: MaybeUninit::uninit() }),
+    list: UnsafeCell::new(List { first: ptr::null_mut(), generation: FIRST, mask: None }),
 };
 
 thread_local! {
@@ -161,21 +160,20 @@ fn map_wiped() -> Option<&'static AtomicU32> {
     }
 }
 
-/// Blocks all signals of this thread, and gives the mask that was.
-fn block_signals() -> MaybeUninit<libc::sigset_t> {
-    let mut before = MaybeUninit::uninit();
-    // SAFETY: live sets.
+/// Blocks all signals of this thread, and gives the mask that was; none where a filter forbids that.
+fn block_signals() -> Option<libc::sigset_t> {
+    // SAFETY: live sets, which may be zeroes.
     unsafe {
-        let mut all = std::mem::zeroed();
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, before.as_mut_ptr());
+        (libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) == 0).then_some(before)
     }
-    before
 }
 
-fn unblock_signals(mask: MaybeUninit<libc::sigset_t>) {
-    // SAFETY: written by `block_signals`.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), ptr::null_mut()) };
+fn unblock_signals(mask: Option<libc::sigset_t>) {
+    let Some(mask) = mask else { return };
+    // SAFETY: a live set.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, ptr::null_mut()) };
 }
 
 /// Of the thread that is in the middle of a fork the lock is already.

@@ -1,5 +1,7 @@
 //! Tests that need a PMU: run where there is one, told with the reason where there is none.
 
+use std::panic::UnwindSafe;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use perfmark_rdpmc::{Attr, Counter, Hardware};
 
@@ -18,7 +20,7 @@ pub(crate) fn run(anywhere: Vec<Trial>, on_pmu: &[OnPmu]) -> ! {
 }
 
 /// A test from a function that panics where it fails.
-pub(crate) fn trial(name: &str, test: fn()) -> Trial {
+pub(crate) fn trial(name: &str, test: impl FnOnce() + UnwindSafe + Send + 'static) -> Trial {
     Trial::test(name, move || std::panic::catch_unwind(test).map_err(|_| Failed::without_message()))
 }
 

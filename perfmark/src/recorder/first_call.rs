@@ -22,7 +22,7 @@ use crate::cells::{EventCells, MarkCells, Owner, ThreadCells};
 use crate::config::manner;
 use crate::events::events;
 use crate::mark::{Mark, is_off};
-use crate::registry::registry;
+use crate::registry::{forget_parents_calls, registry};
 use crate::settings::{self, Variant, every, wanted};
 use crate::signals::HeldBack;
 use crate::{per_process, start};
@@ -64,6 +64,7 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         prepare(thread, mark, settings::of_place(mark, place), &began)
     };
     let Ok((recorder, plan)) = prepared else {
+        forget_parents_calls();
         mark.unrecorded.fetch_add(1, Relaxed);
         return Call::NONE;
     };

@@ -3,12 +3,12 @@
 use super::text::clean;
 use crate::path;
 use crate::snapshot::Mark;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A label for every mark, in their order.
 pub(super) fn labels(marks: &[Mark]) -> Vec<String> {
     let mut labels: Vec<String> = marks.iter().map(|mark| mark.name.clone()).collect();
-    let mut namesakes: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut namesakes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, mark) in marks.iter().enumerate() {
         namesakes.entry(&mark.name).or_default().push(index);
     }
@@ -26,11 +26,11 @@ fn tell_apart(marks: Vec<&Mark>) -> Vec<String> {
     let mut labels = Vec::new();
     for segments in [2, 3, 4, usize::MAX] {
         labels = marks.iter().map(|mark| with_path(mark, segments)).collect();
-        if labels.iter().collect::<HashSet<_>>().len() == labels.len() {
+        if labels.iter().collect::<BTreeSet<_>>().len() == labels.len() {
             return labels;
         }
     }
-    let mut times: HashMap<&str, usize> = HashMap::new();
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for label in &labels {
         *times.entry(label).or_default() += 1;
     }

@@ -5,7 +5,7 @@
 //! larger of both is the whole, and no share exceeds 100 %.
 
 use crate::snapshot::{Mark, Read, Snapshot, Unit, Values};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// An event's name in `Snapshot` and what its figures mean together.
 #[derive(Clone, Copy)]
@@ -21,12 +21,12 @@ pub(super) struct Whole {
 /// The events' wholes.
 pub(super) struct Shares<'a> {
     snapshot: &'a Snapshot,
-    wholes: HashMap<&'a str, Whole>,
+    wholes: BTreeMap<&'a str, Whole>,
 }
 
 impl<'a> Shares<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
-        let mut measured: HashMap<&str, Vec<&Values>> = HashMap::new();
+        let mut measured: BTreeMap<&str, Vec<&Values>> = BTreeMap::new();
         for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0) {
             measured.entry(&values.event).or_default().push(values);
         }

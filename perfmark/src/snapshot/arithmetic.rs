@@ -1,6 +1,6 @@
 //! What was recorded between two snapshots, and what several recorded together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
 use super::{Event, Mark, Probe, Read, Snapshot, Values};
@@ -9,7 +9,7 @@ use super::{Event, Mark, Probe, Read, Snapshot, Values};
 type Key<'a> = (&'a str, &'a str, &'a str, u32, usize);
 
 fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item = (Key<'a>, &'a Mark)> {
-    let mut alike = HashMap::new();
+    let mut alike = BTreeMap::new();
     marks.into_iter().map(move |mark| {
         let at = (&*mark.path, &*mark.name, &*mark.file, mark.line);
         let number = alike.entry(at).or_insert(0_usize);
@@ -181,7 +181,7 @@ impl Values {
         let mut between = self.clone();
         between.combine(earlier, u64::saturating_sub);
         between.self_sum = self.self_sum.map(|sum| sum.saturating_sub(earlier.self_sum.unwrap_or(0)));
-        let before: HashMap<_, _> = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect();
+        let before: BTreeMap<_, _> = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect();
         between.buckets = self
             .buckets
             .iter()

@@ -18,12 +18,18 @@ pub(crate) fn scenario(name: &str, variables: &[(&str, &str)]) -> Output {
 
 /// The same of a copy of this program.
 pub(crate) fn scenario_of(program: &Path, name: &str, variables: &[(&str, &str)]) -> Output {
+    command(program, name, variables).output().expect("started")
+}
+
+/// The same, not yet started.
+pub(crate) fn command(program: &Path, name: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
         command.env_remove(variable);
     }
     command.env(SCENARIO, name).envs(variables.iter().copied()).stdin(Stdio::null());
-    command.env("RUST_BACKTRACE", "0").output().expect("started")
+    command.env("RUST_BACKTRACE", "0");
+    command
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {

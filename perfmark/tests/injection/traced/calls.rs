@@ -1,0 +1,216 @@
+//! The system calls: which are the host's, and what the kernel may say to perfmark's. A seccomp filter tells a tracer of those (`seccomp(2)`).
+
+use std::io;
+
+use libc::c_long;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// It is not made, and gives this error.
+    Fails(i32),
+    /// It is made, and gives this error all the same.
+    FailsLate(i32),
+    /// It is not made, and gives 0: the end of a file.
+    Nothing,
+    /// It is made with half the length.
+    Half,
+}
+
+use Answer::{Fails, FailsLate, Half, Nothing};
+
+/// A kind of system calls.
+pub(crate) struct Call {
+    pub(crate) name: &'static str,
+    number: c_long,
+    only: Only,
+    /// None for what the host does, and for what cannot fail.
+    pub(crate) answers: &'static [Answer],
+}
+
+/// Which calls of that number, by an argument's lower half.
+#[derive(Clone, Copy)]
+enum Only {
+    All,
+    Is(u32, u32),
+    HasBit(u32, u32),
+    AtLeast(u32, u32),
+}
+
+use Only::{All, AtLeast, HasBit, Is};
+
+const fn call(name: &'static str, number: c_long, only: Only, answers: &'static [Answer]) -> Call {
+    Call { name, number, only, answers }
+}
+
+macro_rules! calls {
+    ($($(#[$when:meta])? $call:ident $($name:literal)? $(if $only:expr)? => [$($answer:expr),*]),* $(,)?) => {
+        &[$($(#[$when])? call(
+            calls!(@name $call $($name)?),
+            libc::$call,
+            calls!(@only $($only)?),
+            &[$($answer),*],
+        )),*]
+    };
+    (@name $call:ident) => { stringify!($call) };
+    (@name $call:ident $name:literal) => { $name };
+    (@only) => { All };
+    (@only $only:expr) => { $only };
+}
+
+/// perfmark moves the descriptors of events up to here.
+const HIGH: u32 = 512;
+const MAP_STACK: u32 = libc::MAP_STACK.cast_unsigned();
+const MADV_DONTNEED: u32 = libc::MADV_DONTNEED.cast_unsigned();
+const SIG_BLOCK: u32 = libc::SIG_BLOCK.cast_unsigned();
+/// `PERF_EVENT_IOC_ID`, as the kernel's header has it.
+const EVENT_ID: u32 = 0x8008_2407;
+
+/// Of the rows that a call fits the first holds. A call that is in none is perfmark's, and refused.
+pub(crate) const CALLS: &[Call] = calls![
+    // What the host writes; its threads and their stacks; its heap, which ends a program that it has no memory for.
+    SYS_write if Is(0, 1) => [],
+    SYS_clone => [],
+    SYS_clone3 => [],
+    SYS_mmap if HasBit(3, MAP_STACK) => [],
+    SYS_mprotect => [],
+    SYS_madvise if Is(2, MADV_DONTNEED) => [],
+    SYS_set_robust_list => [],
+    SYS_rseq => [],
+    SYS_sigaltstack => [],
+    // Around the making of a thread the C library does not look whether it did (so with SIGPIPE, which perfmark blocks while it writes, spared).
+    SYS_rt_sigprocmask if Is(0, SIG_BLOCK) => [],
+    SYS_prctl => [],
+    SYS_futex => [],
+    SYS_brk => [],
+    SYS_wait4 => [],
+    SYS_sched_yield => [],
+    SYS_faccessat => [],
+    // What cannot fail; and what may only wait longer for what it waits for.
+    SYS_exit => [],
+    SYS_exit_group => [],
+    SYS_rt_sigreturn => [],
+    SYS_getpid => [],
+    SYS_gettid => [],
+    SYS_geteuid => [],
+    SYS_clock_gettime => [],
+    SYS_restart_syscall => [],
+    // perfmark's.
+    SYS_perf_event_open => [Fails(libc::EMFILE), Fails(libc::EACCES), Fails(libc::ENOSYS)],
+    SYS_ioctl "ioctl(PERF_EVENT_IOC_ID)" if Is(1, EVENT_ID) => [Fails(libc::EPERM)],
+    SYS_ioctl => [Fails(libc::EPERM), Fails(libc::EINVAL)],
+    SYS_read "read of an event" if AtLeast(0, HIGH) => [Fails(libc::EPERM), Nothing, Fails(libc::EINTR)],
+    SYS_read => [Fails(libc::EIO), Fails(libc::EINTR), Half, Nothing],
+    SYS_write "write to stderr" if Is(0, 2) => [Fails(libc::EIO), Fails(libc::EINTR), Fails(libc::EAGAIN), Half],
+    SYS_write => [Fails(libc::ENOSPC), Fails(libc::EINTR), Half, Nothing],
+    // Linux closes the descriptor whatever it says (`close(2)`).
+    SYS_close => [FailsLate(libc::EIO), FailsLate(libc::EINTR)],
+    SYS_fcntl => [Fails(libc::EMFILE), Fails(libc::EINVAL)],
+    SYS_openat => [Fails(libc::EMFILE), Fails(libc::EACCES), Fails(libc::EINTR)],
+    SYS_statx => [Fails(libc::EACCES), Fails(libc::ENOSYS)],
+    SYS_newfstatat => [Fails(libc::EACCES)],
+    SYS_getdents64 => [Fails(libc::EIO), Nothing],
+    SYS_lseek => [Fails(libc::EINVAL)],
+    SYS_getcwd => [Fails(libc::ENOENT)],
+    #[cfg(target_arch = "x86_64")]
+    SYS_readlink => [Fails(libc::ENOENT)],
+    SYS_readlinkat => [Fails(libc::ENOENT)],
+    SYS_fchmod => [Fails(libc::EPERM)],
+    #[cfg(target_arch = "x86_64")]
+    SYS_rename => [Fails(libc::EACCES), Fails(libc::ENOSPC)],
+    SYS_renameat => [Fails(libc::EACCES), Fails(libc::ENOSPC)],
+    #[cfg(target_arch = "x86_64")]
+    SYS_unlink => [Fails(libc::EACCES)],
+    SYS_unlinkat => [Fails(libc::EACCES)],
+    #[cfg(target_arch = "x86_64")]
+    SYS_poll => [Fails(libc::EINTR), Nothing],
+    SYS_ppoll => [Fails(libc::EINTR), Nothing],
+    SYS_mmap => [Fails(libc::ENOMEM), Fails(libc::EPERM)],
+    SYS_munmap => [Fails(libc::ENOMEM)],
+    SYS_madvise => [Fails(libc::EINVAL), Fails(libc::ENOMEM)],
+    SYS_getrandom => [Fails(libc::EAGAIN), Fails(libc::ENOSYS)],
+    SYS_prlimit64 => [Fails(libc::EPERM)],
+    SYS_rt_sigprocmask => [Fails(libc::EPERM)],
+    SYS_rt_sigpending => [Fails(libc::EPERM)],
+    SYS_rt_sigtimedwait => [Fails(libc::EAGAIN), Fails(libc::EINTR)],
+    SYS_rt_sigaction => [Fails(libc::EPERM)],
+];
+
+/// Any other.
+pub(crate) const OTHER: Call = call("another", -1, All, &[Fails(libc::EPERM), Fails(libc::ENOSYS)]);
+
+/// What the tracer is told of it.
+const OTHERS: u16 = u16::MAX;
+
+pub(crate) fn told(of: u16) -> &'static Call {
+    CALLS.get(usize::from(of)).unwrap_or(&OTHER)
+}
+
+impl Call {
+    pub(crate) fn is_read_of_event(&self) -> bool {
+        self.number == libc::SYS_read && matches!(self.only, AtLeast(..))
+    }
+
+    /// What a filter says of such a call; other calls go on to the next row.
+    fn statements(&self, verdict: u32) -> Vec<libc::sock_filter> {
+        /// Of `struct seccomp_data`.
+        const NUMBER: u32 = 0;
+        const ARGUMENTS: u32 = 16;
+        const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+        let of_argument = match self.only {
+            All => None,
+            Is(argument, value) => Some((argument, libc::BPF_JEQ, value)),
+            HasBit(argument, bit) => Some((argument, libc::BPF_JSET, bit)),
+            AtLeast(argument, value) => Some((argument, libc::BPF_JGE, value)),
+        };
+        // From the end, as a jump says how much it skips.
+        let mut statements = vec![statement(libc::BPF_RET | libc::BPF_K, verdict)];
+        let mut test = |at: u32, comparison: u32, value: u32| {
+            let skipped = u8::try_from(statements.len()).expect("small");
+            let jump = statement(libc::BPF_JMP | comparison | libc::BPF_K, value);
+            statements.insert(0, libc::sock_filter { jf: skipped, ..jump });
+            statements.insert(0, statement(LOAD, at));
+        };
+        if let Some((argument, comparison, value)) = of_argument {
+            // Little-endian: the lower half is first.
+            test(ARGUMENTS + 8 * argument, comparison, value);
+        }
+        test(NUMBER, libc::BPF_JEQ, u32::try_from(self.number).expect("a number"));
+        statements
+    }
+}
+
+/// From now on a tracer is told of this process's calls, and without one they fail; of reads of events, which are many, only if it `sees_reads`.
+pub(crate) fn filter(sees_reads: bool) -> io::Result<()> {
+    install(libc::SECCOMP_RET_TRACE | u32::from(OTHERS), |of, call| {
+        let is_told = !call.answers.is_empty() && (sees_reads || !call.is_read_of_event());
+        if is_told { libc::SECCOMP_RET_TRACE | u32::from(of) } else { libc::SECCOMP_RET_ALLOW }
+    })
+}
+
+/// From now on these calls of the process fail.
+pub(crate) fn forbid(names: &[&str], errno: i32) -> io::Result<()> {
+    install(libc::SECCOMP_RET_ALLOW, |_, call| {
+        let error = libc::SECCOMP_RET_ERRNO | errno.cast_unsigned();
+        if !call.answers.is_empty() && names.contains(&call.name) { error } else { libc::SECCOMP_RET_ALLOW }
+    })
+}
+
+/// A filter that says so of each row's calls, and of `others`.
+fn install(others: u32, verdict: impl Fn(u16, &Call) -> u32) -> io::Result<()> {
+    let rows = (0..).zip(CALLS);
+    let mut program: Vec<_> = rows.flat_map(|(of, call)| call.statements(verdict(of, call))).collect();
+    program.push(statement(libc::BPF_RET | libc::BPF_K, others));
+    let length = program.len().try_into().expect("short");
+    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    // SAFETY: a live program of that length.
+    let is_installed = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    if is_installed { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k }
+}

@@ -1,0 +1,183 @@
+//! What a scenario's user was promised, whatever fails.
+
+use std::fs;
+use std::path::Path;
+
+use libc::c_int;
+use serde_json::{Deserializer, Value};
+
+use super::calls::Answer;
+use super::program::mark;
+use super::tracer::{Fault, Run};
+
+pub(super) struct Promises {
+    pub(super) scenario: &'static str,
+    /// The host's own output.
+    stdout: &'static str,
+    /// The marks' calls in the program's reports, and in its child's.
+    calls: &'static [(&'static str, u64)],
+    childs_calls: &'static [(&'static str, u64)],
+    pub(super) to_a_file: bool,
+    /// Whether it has marks of events that only the kernel can read.
+    pub(super) reads_events: bool,
+    /// Whether it asks for events of the PMU.
+    pub(super) has_hardware: bool,
+}
+
+pub(super) const ALL: &[Promises] = &[
+    Promises {
+        scenario: "threads",
+        stdout: "a thread has ended\na thread has ended\n",
+        calls: &[("plain", 0), ("hardware", 0), ("software", 6)],
+        childs_calls: &[],
+        to_a_file: false,
+        reads_events: true,
+        has_hardware: false,
+    },
+    Promises {
+        scenario: "sets",
+        stdout: "half way\n",
+        calls: &[("plain", 2), ("hardware", 1), ("software", 0)],
+        childs_calls: &[],
+        to_a_file: false,
+        reads_events: false,
+        has_hardware: true,
+    },
+    Promises {
+        scenario: "file",
+        stdout: "half way\ncounted\n",
+        calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
+        childs_calls: &[],
+        to_a_file: true,
+        reads_events: false,
+        has_hardware: false,
+    },
+    Promises {
+        scenario: "fork",
+        stdout: "it forks\nthe child goes on\nit ended well\n",
+        calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
+        childs_calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
+        to_a_file: true,
+        reads_events: true,
+        has_hardware: false,
+    },
+    Promises {
+        scenario: "dumps",
+        stdout: "dumped\n",
+        calls: &[("plain", 1), ("hardware", 0), ("software", 0)],
+        childs_calls: &[],
+        to_a_file: false,
+        reads_events: false,
+        has_hardware: false,
+    },
+    Promises {
+        scenario: "counters",
+        stdout: "a counter\na counter\na group\n",
+        calls: &[("plain", 0), ("hardware", 0), ("software", 0)],
+        childs_calls: &[],
+        to_a_file: false,
+        reads_events: true,
+        has_hardware: true,
+    },
+];
+
+pub(super) const SANDBOX: &Promises = &Promises {
+    scenario: "sandbox",
+    stdout: "a step\na step\na step\na step\na step\na step\n",
+    calls: &[("plain", 0), ("hardware", 6), ("software", 6)],
+    childs_calls: &[],
+    to_a_file: true,
+    reads_events: true,
+    has_hardware: true,
+};
+
+/// The report's file, in the scenario's directory, and what is in it before.
+pub(super) const REPORT: &str = "report";
+pub(super) const OLDER: &str = "an older report";
+
+impl Promises {
+    /// Whether it ends also if a call fails for good: not where it waits for it to be tried again.
+    pub(super) fn ends(&self) -> bool {
+        self.scenario != "dumps"
+    }
+
+    /// After a run with that fault, if any, and one without.
+    pub(super) fn are_kept_in(&self, run: &Run, fault: Option<(Fault, &Run)>, directory: &Path) {
+        let failed = run.failed.map(|(call, answer)| (call.name, answer));
+        let told =
+            || format!("{} with {failed:?}, {:?}:\n{}", self.scenario, fault.map(|(fault, _)| fault), run.stderr);
+        assert_eq!(run.status, 0 as c_int, "{}", told());
+        assert_eq!(run.stdout, self.stdout, "{}", told());
+        assert!(!run.stderr.contains("panic"), "{}", told());
+        let is_heard = !matches!(failed, Some(("write to stderr", Answer::Fails(_))));
+        let reports = reports(run, directory, &told);
+        let (own, childs): (Vec<_>, Vec<_>) = reports.iter().partition(|report| report["pid"] == run.pid);
+        for (reports, expected) in [(own, self.calls), (childs, self.childs_calls)] {
+            assert!(expected.is_empty() || !reports.is_empty() || !is_heard, "no report: {}", told());
+            for report in reports {
+                assert_eq!(exact(report, expected), Ok(()), "{}", told());
+            }
+        }
+        if self.to_a_file && is_heard {
+            let is_old = fs::read_to_string(directory.join(REPORT)).is_ok_and(|text| text == OLDER);
+            assert!(!is_old || run.stderr.contains("perfmark: PERFMARK_OUTPUT="), "{}", told());
+            // It is there, whatever keeps perfmark from looking.
+            assert!(!run.stderr.contains("there is no directory"), "{}", told());
+        }
+        if let Some((_, calm)) = fault {
+            assert_eq!(run.held.len(), calm.held.len(), "{}", told());
+            // What the kernel did not unmap stays; and a descriptor that cannot be told from another file's is not closed.
+            let left = if failed.is_some_and(|(name, _)| LEAVES.contains(&name)) { run.failures } else { 0 };
+            for (held, calm) in run.held.iter().zip(&calm.held) {
+                let excess = held.excess_over(calm);
+                let may_block = failed.is_some_and(|(name, _)| name == "SYS_rt_sigprocmask")
+                    && STAY_BLOCKED.contains(&&*held.blocked);
+                assert!(held.blocked == calm.blocked || may_block, "{held:?}, without a fault {calm:?}: {}", told());
+                assert!(excess <= left, "{held:?}, without a fault {calm:?}: {}", told());
+            }
+        }
+    }
+}
+
+/// Where unblocking is refused: all signals but the C library's own, which perfmark holds back for a moment; SIGPIPE; all, around the making of a
+/// thread.
+const STAY_BLOCKED: [&str; 3] = ["fffffffe7ffbfeff", "0000000000001000", "fffffffffffbfeff"];
+const LEAVES: [&str; 2] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)"];
+
+/// All of them, on stderr among what perfmark says in lines, and in files; there is nothing else, and nothing half written.
+fn reports(run: &Run, directory: &Path, told: &dyn Fn() -> String) -> Vec<Value> {
+    let on_stderr: Vec<&str> = run.stderr.lines().filter(|line| !line.starts_with("perfmark: ")).collect();
+    let mut texts = vec![on_stderr.join("\n")];
+    for entry in fs::read_dir(directory).expect("there") {
+        let path = entry.expect("read").path();
+        assert!(path.extension().is_none_or(|end| end != "draft"), "{} is left: {}", path.display(), told());
+        texts.push(fs::read_to_string(path).expect("read"));
+    }
+    texts.retain(|text| text != OLDER);
+    let parsed = |text| Deserializer::from_str(text).into_iter().collect::<Result<Vec<Value>, _>>();
+    texts.iter().flat_map(|text| parsed(text).unwrap_or_else(|why| panic!("{why} in {text:?}: {}", told()))).collect()
+}
+
+/// Whether the report has these calls, each of which was measured or is told not to have been.
+fn exact(report: &Value, expected: &[(&str, u64)]) -> Result<(), String> {
+    let notes: Vec<&str> = report["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for &(name, calls) in expected {
+        let mark = mark(report, name);
+        if mark["calls"] != calls {
+            return Err(format!("{name} has {} calls of {calls}", mark["calls"]));
+        }
+        for (event, values) in mark["values"].as_object().expect("a map") {
+            let number = |key: &str| values[key].as_u64().expect("a number");
+            // Those of threads that could not have the event are told in a note, and have time instead.
+            let is_told = || {
+                let of_event = format!("{event}: not counted on ");
+                let of_time = "marks that can have none of the events they ask for record time instead";
+                notes.iter().any(|note| note.starts_with(&of_event) || (event == "time" && *note == of_time))
+            };
+            if number("measured") + number("unmeasured") != calls && !is_told() {
+                return Err(format!("{name}: {event} of {calls} calls: {values}"));
+            }
+        }
+    }
+    Ok(())
+}
