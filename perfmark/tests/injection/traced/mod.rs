@@ -48,7 +48,7 @@ extern "C" fn main() -> c_int {
         return 0;
     }
     let mut tests = Vec::new();
-    // Each run takes a second there, and what asks for no hardware is the same anywhere.
+    // Runs are slow there, and what asks for no hardware is the same anywhere.
     let are_few = support::is_emulated();
     for promises in promises::ALL.iter().filter(|promises| promises.has_hardware || !are_few) {
         let name = format!("each_system_call_fails_in_turn_{}", promises.scenario);
