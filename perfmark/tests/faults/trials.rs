@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -107,7 +109,9 @@ fn follows(told: &str) -> Option<serde_json::Value> {
 }
 
 fn new_folder(name: &str) -> PathBuf {
-    let folder = env::temp_dir().join(format!("perfmark-faults-{}-{name}", std::process::id()));
+    static FOLDERS: AtomicU32 = AtomicU32::new(0);
+    let (pid, number) = (std::process::id(), FOLDERS.fetch_add(1, Relaxed));
+    let folder = env::temp_dir().join(format!("perfmark-faults-{pid}-{number}-{name}"));
     // For the program that this one may become.
     fs::create_dir_all(folder.join("next")).expect("a folder");
     // And for one that gives up its rights.
