@@ -118,6 +118,8 @@ pub(crate) struct MarkCells {
     /// Calls that were not to be measured.
     pub(crate) skipped: AtomicU64,
     pub(crate) mark: &'static Mark,
+    /// Events that the mark is to record, and that this thread has not: its calls are unmeasured in these.
+    missing: Box<[EventId]>,
 }
 
 impl MarkCells {
@@ -132,7 +134,13 @@ impl MarkCells {
             unwound: zero(),
             skipped: zero(),
             mark,
+            missing: Box::default(),
         }
+    }
+
+    /// The same, where the thread has not these events.
+    pub(crate) fn without(self, missing: Box<[EventId]>) -> Self {
+        Self { missing, ..self }
     }
 
     /// Notes calls that ended and were not counted in any event, and that had other calls of the mark around them if they are `nested`.
@@ -178,9 +186,11 @@ impl MarkCells {
             if n == 0 {
                 calls += measured + unmeasured;
             }
-            figures.calls += calls;
-            figures.left_out += unwound + skipped;
-            figures.skipped += skipped;
+            figures.is_had = true;
+            figures.add_calls(calls, unwound, skipped);
+        }
+        for &event in &self.missing {
+            totals.event(event).add_calls(calls, unwound, skipped);
         }
         totals.calls += calls;
     }
@@ -289,7 +299,9 @@ pub(crate) struct Totals {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) values: Frozen,
-    /// Calls while the mark recorded the event; of these, the ones that were not to be measured, and those that a panic ended, too.
+    /// Whether any thread had the event.
+    pub(crate) is_had: bool,
+    /// Calls while the mark was to record the event; of these, the ones that were not to be measured, and those that a panic ended, too.
     pub(crate) calls: u64,
     pub(crate) skipped: u64,
     pub(crate) left_out: u64,
@@ -301,6 +313,12 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    fn add_calls(&mut self, calls: u64, unwound: u64, skipped: u64) {
+        self.calls += calls;
+        self.left_out += unwound + skipped;
+        self.skipped += skipped;
+    }
+
     /// The sum over calls without another call of the same mark around them.
     pub(crate) fn total(&self) -> u128 {
         self.without(self.nested)

@@ -299,6 +299,7 @@ fn figures(
     let mut events: Vec<_> = totals
         .events
         .iter()
+        .filter(|(_, figures)| figures.is_had)
         // An event that began to be recorded after the table was copied: the next snapshot has it.
         .filter_map(|(id, figures)| Some((&events.iter().find(|(event, _)| event == id)?.1, figures)))
         .collect();

@@ -109,7 +109,8 @@ fn prepare(
     if let Some(plan) = known {
         return Ok((memory, plan));
     }
-    let slots = books().slots.set_for(&wanted(mark, variant), events);
+    let wanted = wanted(mark, variant);
+    let slots = books().slots.set_for(&wanted, events);
     let manner = manner(mark);
     let known = books().sets.iter().position(|set| set.is(&slots, manner));
     let at = known.unwrap_or_else(|| {
@@ -130,7 +131,8 @@ fn prepare(
         let books = books();
         let set = &books.sets[at];
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        let plan = Plan::new(MarkCells::new(mark, cells), set, every, variant);
+        let cells = MarkCells::new(mark, cells).without(books.slots.refused_of(&wanted, events));
+        let plan = Plan::new(cells, set, every, variant);
         plan.bind(books.slots.len());
         plan.tell();
         let plan = books.cells.add(plan);

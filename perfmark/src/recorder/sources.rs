@@ -81,6 +81,14 @@ impl Slots {
         set
     }
 
+    /// Those of `wanted` that cannot be had on this thread.
+    pub(super) fn refused_of(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
+        let mut refused: Vec<EventId> = wanted.iter().map(|what| events.id(what)).collect();
+        refused.retain(|event| self.refused.contains(event));
+        refused.dedup();
+        refused.into()
+    }
+
     fn slot_for(&mut self, what: &What, events: &Events) -> Option<usize> {
         let event = events.id(what);
         if let Some(known) = self.iter().position(|slot| slot.event == event) {

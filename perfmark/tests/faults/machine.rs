@@ -79,7 +79,7 @@ pub(crate) fn paranoid_is_raised() {
     let mark = snapshot.marks.iter().find(|mark| mark.name == "work").expect("it was called");
     if let Some(values) = mark.values.iter().find(|values| values.event == "instructions") {
         // The main thread's before and here, and the earlier one's.
-        assert!(values.measured > 3 * CALLS && values.unmeasured == 0, "{values:?}");
+        assert!(values.measured > 3 * CALLS && values.measured + values.unmeasured == mark.calls, "{values:?}");
     }
 }
 
