@@ -68,12 +68,12 @@ impl Soak<'_> {
         let dumping = dumps.start().expect("threads");
         // SAFETY: the signal has a handler.
         self.wrong.unless(unsafe { libc::raise(libc::SIGUSR1) } == 0, || "no signal can be raised".into());
-        if self.rounds % FORK == 0 {
+        if self.rounds.is_multiple_of(FORK) {
             let failed = child::fork();
             self.forks += 1;
             self.wrong.unless(failed.is_none(), || format!("a forked child ended with {failed:?}"));
         }
-        let is_live_reset = self.rounds % LIVE_RESET == 0;
+        let is_live_reset = self.rounds.is_multiple_of(LIVE_RESET);
         if is_live_reset {
             reset();
         }
@@ -102,7 +102,7 @@ impl Soak<'_> {
             self.compare("the snapshot", &now, &expected);
             self.compare_threads(&now);
         }
-        if is_live_reset || self.rounds % RESET == 0 {
+        if is_live_reset || self.rounds.is_multiple_of(RESET) {
             if !is_live_reset {
                 self.whole.merge(&now);
                 self.made_in_whole = std::array::from_fn(|n| self.made_in_whole[n] + expected[n]);

@@ -46,8 +46,10 @@ pub(crate) fn tell(samples: &[Sample]) {
     }
 }
 
+type Figure = fn(&Sample) -> u64;
+
 /// Of the second quarter and of the last one.
-fn quarters(samples: &[Sample], of: fn(&Sample) -> u64) -> [f64; 2] {
+fn quarters(samples: &[Sample], of: Figure) -> [f64; 2] {
     let quarter = samples.len() / 4;
     let of = |samples: &[Sample]| median(&samples.iter().map(|sample| of(sample) as f64).collect::<Vec<_>>());
     [of(&samples[quarter..2 * quarter]), of(&samples[samples.len() - quarter..])]
@@ -55,7 +57,7 @@ fn quarters(samples: &[Sample], of: fn(&Sample) -> u64) -> [f64; 2] {
 
 /// What grew behind the first quarter, in which all threads meet all settings, and histograms most of their octaves.
 pub(crate) fn judge(samples: &[Sample], wrong: &Wrong) {
-    let figures: [(&str, fn(&Sample) -> u64, f64, f64); 3] = [
+    let figures: [(&str, Figure, f64, f64); 3] = [
         ("resident KiB", |sample| sample.resident, 0.02, 1024.0),
         ("mappings", |sample| sample.mappings, 0.02, 4.0),
         ("descriptors", |sample| sample.descriptors, 0.0, 0.0),

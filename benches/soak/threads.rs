@@ -96,7 +96,7 @@ pub(crate) fn tend(gate: &Gate, done: &Done, wrong: &Wrong) {
         let turn = one_more(&done.toggles);
         let of_all = filters.len() as u64;
         set_filter(&filters[usize::try_from(turn % of_all).unwrap_or(0)]);
-        if turn % 16 == 0 {
+        if turn.is_multiple_of(16) {
             let earlier = made();
             let now = snapshot();
             one_more(&done.snapshots);
