@@ -10,6 +10,7 @@
 //! figures together. At 40 times of the run it notes memory, mappings and descriptors. It fails where a count is off; where the last quarter's median of
 //! memory is more than 2 % and 1 MiB above the second's, and of mappings more than 2 % and 4; and where descriptors are not the same at all times.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -38,6 +39,9 @@ const RESET: u64 = 10;
 const LIVE_RESET: u64 = 21;
 /// Rounds from one fork to the next.
 const FORK: u64 = 4;
+
+/// With what must come some time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the rounds leave for one another.
 struct Soak<'a> {
@@ -78,14 +82,23 @@ impl Soak<'_> {
             reset();
         }
         thread::sleep(end.saturating_duration_since(Instant::now()));
+        self.read_dump(&file);
         drop(dumping);
-        let dumped = fs::read_to_string(&file).unwrap_or_default();
         _ = fs::remove_file(&file);
-        self.wrong.unless(dumped.trim_end().ends_with('}'), || format!("dumped was {dumped:?}"));
         let shut = self.gate.shut();
         let sample = self.look(is_live_reset, is_sampled);
         drop(shut);
         sample
+    }
+
+    /// A dump comes, if not always at its time where the machine is busy, and is whole.
+    fn read_dump(&self, file: &Path) {
+        let latest = Instant::now() + PATIENCE;
+        while !file.exists() && Instant::now() < latest {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let dumped = fs::read_to_string(file).unwrap_or_default();
+        self.wrong.unless(dumped.trim_end().ends_with('}'), || format!("dumped was {dumped:?}"));
     }
 
     /// What must hold while nobody works.
