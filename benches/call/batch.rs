@@ -39,6 +39,8 @@ pub(crate) struct Case {
     around: fn(&mut dyn FnMut()),
     /// How many calls came to be recorded, where that can be asked.
     recorded: Option<fn() -> u64>,
+    /// Whether these are the case's alone.
+    is_alone: bool,
     /// Calls made.
     made: AtomicU64,
 }
@@ -63,6 +65,7 @@ impl Case {
             times: 1,
             around: |batch| batch(),
             recorded: None,
+            is_alone: false,
             made: AtomicU64::new(0),
         }
     }
@@ -83,10 +86,15 @@ impl Case {
         Self { recorded: Some(recorded), ..self }
     }
 
-    /// Calls recorded and calls made, where fewer were recorded.
-    pub(crate) fn missing(&self) -> Option<(u64, u64)> {
+    /// What is recorded are these calls, and no others.
+    pub(crate) fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
+    }
+
+    /// Calls recorded and calls made, where they should be as many and are not.
+    pub(crate) fn wrong(&self) -> Option<(u64, u64)> {
         let (recorded, made) = (self.recorded?(), self.made.load(Relaxed));
-        (recorded < made).then_some((recorded, made))
+        (recorded < made || self.is_alone && recorded > made).then_some((recorded, made))
     }
 
     /// The ticks that a mark adds to a call; not a number where the threads did not meet.

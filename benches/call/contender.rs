@@ -16,6 +16,7 @@ pub(crate) struct Contender {
     /// Why this machine cannot measure it.
     pub(crate) absent: Option<Error>,
     in_child: bool,
+    is_slow: bool,
 }
 
 /// What asks a process for a batch of one contender: followed by its name and the number of threads.
@@ -26,7 +27,7 @@ impl Contender {
         let case = Arc::new(case);
         let its = Arc::clone(&case);
         let team: Box<dyn FnOnce() -> Team> = Box::new(move || Team::new(&its));
-        Self { name, case, team: LazyCell::new(team), absent: None, in_child: false }
+        Self { name, case, team: LazyCell::new(team), absent: None, in_child: false, is_slow: false }
     }
 
     /// Measured only where this could be had.
@@ -36,12 +37,16 @@ impl Contender {
 
     /// Measured in a process of its own, in which marks are off; a new one for each batch.
     pub(crate) fn in_child(self) -> Self {
-        Self { in_child: true, ..self }
+        Self { in_child: true, ..self }.seldom()
     }
 
-    /// A batch takes as long as many of the others.
+    /// A batch takes as long as many of the others: it takes part in fewer rounds.
+    pub(crate) fn seldom(self) -> Self {
+        Self { is_slow: true, ..self }
+    }
+
     pub(crate) fn is_slow(&self) -> bool {
-        self.in_child
+        self.is_slow
     }
 
     /// The ticks that a mark adds to a call, on each of so many threads at once.

@@ -144,7 +144,7 @@ fn peers_versions() -> String {
 fn is_complete(contenders: &[Contender]) -> bool {
     let mut complete = true;
     for contender in contenders {
-        if let Some((recorded, made)) = contender.case.missing() {
+        if let Some((recorded, made)) = contender.case.wrong() {
             eprintln!("{} recorded {recorded} of {made} calls", contender.name);
             complete = false;
         }

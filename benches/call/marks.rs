@@ -1,9 +1,12 @@
 //! This crate's marks.
 
 use std::convert::identity;
-use std::env;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use std::{env, thread};
 
-use perfmark::perfmark;
+use perfmark::{Filter, perfmark, set_filter};
 use perfmark_rdpmc::{Attr, Counter, Hardware};
 
 use crate::batch::Case;
@@ -13,7 +16,7 @@ use crate::contender::Contender;
 macro_rules! leaf {
     ($name:literal, ($($arguments:tt)*) $(, $set:ident: $number:literal)?) => {{
         function! { #[perfmark($($arguments)*, name = $name)] fn marked => identity }
-        Contender::new($name, Case::leaf(marked).recorded(|| recorded($name))$(.$set($number))?)
+        Contender::new($name, counted(Case::leaf(marked), || recorded($name))$(.$set($number))?)
     }};
 }
 
@@ -31,6 +34,18 @@ pub(crate) fn contenders() -> Vec<Contender> {
                 batch();
             }),
         ),
+        Contender::new(
+            "#[perfmark(time)], told anew every ms",
+            counted(Case::leaf(told), || recorded("told")).calls(LONG).around(|batch| telling("*::told=time", batch)),
+        )
+        .seldom(),
+        Contender::new(
+            "#[perfmark(time, every = 64)], told anew every ms",
+            counted(Case::leaf(told_64), || recorded("told_64"))
+                .calls(LONG)
+                .around(|batch| telling("*::told_64=every:61", batch)),
+        )
+        .seldom(),
         // Off is off for the whole process.
         leaf!("#[perfmark(time)], PERFMARK=off", (time), times: 10).in_child(),
         leaf!("#[perfmark(page_faults)], by read(2)", (page_faults), calls: 100),
@@ -39,12 +54,37 @@ pub(crate) fn contenders() -> Vec<Contender> {
     ]
 }
 
-/// Of the calls made, those that the snapshot has; all, where the user switched marks off.
+/// The case, whose calls must all be in the snapshot, unless the user switched marks off.
+fn counted(case: Case, recorded: fn() -> u64) -> Case {
+    if env::var_os("PERFMARK").is_some_and(|value| value == "off") { case } else { case.recorded(recorded).alone() }
+}
+
+/// Calls of the mark in the snapshot.
 fn recorded(mark: &str) -> u64 {
-    if env::var_os("PERFMARK").is_some_and(|value| value == "off") {
-        return u64::MAX;
-    }
     perfmark::snapshot().marks.iter().filter(|recorded| recorded.name == mark).map(|recorded| recorded.calls).sum()
+}
+
+function! { #[perfmark(time)] fn told => identity }
+function! { #[perfmark(time, every = 64)] fn told_64 => identity }
+
+/// Calls that take some milliseconds.
+const LONG: u32 = 100_000;
+
+/// Does the batch while another thread puts this filter in force and takes it back, in turn.
+fn telling(filter: &str, batch: &mut dyn FnMut()) {
+    let filters = [filter.parse().expect("a filter"), Filter::default()];
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for filter in filters.iter().cycle().take_while(|_| !is_over.load(Relaxed)) {
+                set_filter(filter);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        batch();
+        is_over.store(true, Relaxed);
+    });
+    set_filter(&Filter::default());
 }
 
 function! { #[perfmark(time)] fn among_others => identity }

@@ -11,8 +11,14 @@ use perfmark_rdpmc::clock::ticks;
 /// It is `Anonymous` of all mappings together (proc(5)): `RssAnon` is the same, but each processor keeps up to 32 pages or more of it to itself.
 #[must_use]
 pub fn private_memory() -> Option<u64> {
+    of_all_mappings("Anonymous:")
+}
+
+/// A figure of all mappings together, in KiB; None where the system does not tell it.
+#[must_use]
+pub fn of_all_mappings(figure: &str) -> Option<u64> {
     let all = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    all.lines().find_map(|line| line.strip_prefix("Anonymous:"))?.trim().strip_suffix(" kB")?.parse().ok()
+    all.lines().find_map(|line| line.strip_prefix(figure))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// What a child process took.

@@ -294,7 +294,7 @@ fn figures(
 ) -> snapshot::Mark {
     let totals = merged.totals(mark);
     let calls = totals.calls + interrupted + unrecorded + cancelled;
-    let variant = settings::of_place(mark, mark.place());
+    let variant = settings::of_place(mark.place());
     let wanted = settings::wanted(mark, variant);
     let mut events: Vec<_> = totals
         .events

@@ -1,11 +1,11 @@
 //! What marks are told to do, as the filter has it: from the environment, or while the program runs.
-#![allow(unsafe_code, reason = "lists of leaked boxes")]
+#![allow(unsafe_code, reason = "pointers to leaked boxes")]
 
-use std::iter;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use crate::config;
@@ -14,13 +14,6 @@ use crate::filter::{Filter, Settings};
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 
-/// A filter that was in force once. It is kept, for threads that still look at it, and for the next time that it is set.
-#[derive(Debug)]
-struct Known {
-    filter: Filter,
-    next: *const Self,
-}
-
 /// What a mark is told to record instead of what it says itself. It has a place of its own in threads' tables, so that each thread meets it as it meets a
 /// mark that is new; and calls that go on meanwhile end as they began.
 #[derive(Debug)]
@@ -28,49 +21,54 @@ pub(crate) struct Variant {
     mark: &'static Mark,
     pub(crate) place: u32,
     settings: Settings,
-    next: *const Self,
 }
 
+/// Not the standard library's own, which asks the kernel for random numbers, and panics where there are none.
+type Hasher = BuildHasherDefault<DefaultHasher>;
+
 /// In force; none leaves marks as they are written.
-static FILTER: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
-/// All that ever were.
-static FILTERS: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
-static VARIANTS: AtomicPtr<Variant> = AtomicPtr::new(ptr::null_mut());
+static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
+/// All that were set in this process: kept, for threads that still look at one, and for the next time that it is set.
+static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
+/// By their places.
+static VARIANTS: [AtomicPtr<Variant>; mark::PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; mark::PLACES];
+/// Where they are.
+static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 /// Marks that were to record something else, and no place was left.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-fn filters() -> impl Iterator<Item = &'static Known> {
-    // SAFETY: null, or leaked by `set`.
-    let deref = |known: *const Known| unsafe { known.as_ref::<'static>() };
-    iter::successors(deref(FILTERS.load(SeqCst)), move |known| deref(known.next))
+/// The places of variants, by their marks' addresses and what they record.
+struct Known(HashMap<(usize, Settings), u32, Hasher>);
+
+impl Default for Known {
+    /// A forked child has its parent's variants, as it has its marks' places.
+    fn default() -> Self {
+        Self(VARIANTS.iter().filter_map(variant_at).map(|known| (known.key(), known.place)).collect())
+    }
 }
 
-fn variants() -> impl Iterator<Item = &'static Variant> {
+fn variant_at(place: &AtomicPtr<Variant>) -> Option<&'static Variant> {
     // SAFETY: null, or leaked by `variant`.
-    let deref = |variant: *const Variant| unsafe { variant.as_ref::<'static>() };
-    iter::successors(deref(VARIANTS.load(SeqCst)), move |variant| deref(variant.next))
+    unsafe { place.load(SeqCst).as_ref::<'static>() }
 }
 
 /// The filter in force.
 pub(crate) fn filter() -> Option<&'static Filter> {
     // SAFETY: null, or leaked by `set`.
-    unsafe { FILTER.load(SeqCst).as_ref::<'static>() }.map(|known| &known.filter)
+    unsafe { FILTER.load(SeqCst).as_ref::<'static>() }
 }
 
 /// Puts a filter in force, also for marks that were called before.
 pub(crate) fn set(filter: &Filter) {
-    static SETTING: PerProcess<Mutex<()>> = PerProcess::new();
     // Without memory that a fork wipes nothing is recorded.
-    let Ok(setting) = SETTING.get() else { return };
-    let _one_at_a_time = setting.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = filters().find(|known| known.filter == *filter).map(ptr::from_ref);
-    let known = known.unwrap_or_else(|| {
-        let known = Box::into_raw(Box::new(Known { filter: filter.clone(), next: FILTERS.load(SeqCst) }));
-        // Nobody else adds one.
-        FILTERS.store(known, SeqCst);
+    let Ok(filters) = FILTERS.get() else { return };
+    let mut one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = one_at_a_time.get(filter).copied().unwrap_or_else(|| {
+        let known: &Filter = Box::leak(Box::new(filter.clone()));
+        one_at_a_time.insert(known);
         known
     });
-    FILTER.store(if filter.is_empty() { ptr::null_mut() } else { known.cast_mut() }, SeqCst);
+    FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);
     mark::called().for_each(apply);
 }
 
@@ -78,12 +76,10 @@ pub(crate) fn set(filter: &Filter) {
 /// may be before the mark is listed, where who sets a filter does not find it.
 pub(crate) fn apply(mark: &'static Mark) {
     loop {
-        let known = FILTER.load(SeqCst);
-        // SAFETY: null, or leaked by `set`.
-        let filter = unsafe { known.as_ref::<'static>() }.map(|known| &known.filter);
-        mark.set_place(place(mark, filter));
+        let known = filter();
+        mark.set_place(place(mark, known));
         // Else whoever set another one may have been here before.
-        if FILTER.load(SeqCst) == known {
+        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) {
             return;
         }
     }
@@ -116,39 +112,30 @@ fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
 
 /// The place of the mark with these settings: a new one if there is none. None if none is left.
 fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
-    let known = |settings: &Settings| {
-        let is_it = |variant: &&Variant| {
-            ptr::eq(variant.mark, mark)
-                && (variant.settings.every, &variant.settings.events) == (settings.every, &settings.events)
-        };
-        variants().find(is_it).map(|variant| variant.place)
-    };
-    if let Some(place) = known(&settings) {
+    // Marks met by a thread that holds it, as in its allocator, do nothing.
+    let mut known = KNOWN.get().ok()?.lock().unwrap_or_else(PoisonError::into_inner);
+    let settings = Settings { is_on: None, ..settings };
+    let fresh = Variant { mark, place: 0, settings };
+    if let Some(&place) = known.0.get(&fresh.key()) {
         return Some(place);
     }
     let place = mark::new_place()?;
-    let mut fresh = Box::new(Variant { mark, place, settings, next: ptr::null() });
-    loop {
-        let head = VARIANTS.load(SeqCst);
-        if let Some(place) = known(&fresh.settings) {
-            return Some(place);
-        }
-        fresh.next = head;
-        let raw = Box::into_raw(fresh);
-        match VARIANTS.compare_exchange(head, raw, SeqCst, SeqCst) {
-            Ok(_) => return Some(place),
-            // SAFETY: made above, and not in the list.
-            Err(_) => fresh = unsafe { Box::from_raw(raw) },
-        }
-    }
+    let variant = Box::leak(Box::new(Variant { place, ..fresh }));
+    VARIANTS[place as usize].store(variant, SeqCst);
+    known.0.insert(variant.key(), place);
+    Some(place)
 }
 
-/// What the mark records at its place, if that is not what it says itself.
-pub(crate) fn of_place(mark: &Mark, place: u32) -> Option<&'static Variant> {
-    if place == mark.own_place() { None } else { variants().find(|variant| variant.place == place) }
+/// What the mark at this place records, if that is not what it says itself.
+pub(crate) fn of_place(place: u32) -> Option<&'static Variant> {
+    VARIANTS.get(place as usize).and_then(variant_at)
 }
 
 impl Variant {
+    fn key(&self) -> (usize, Settings) {
+        (ptr::from_ref(self.mark).addr(), self.settings.clone())
+    }
+
     fn events(&'static self) -> Option<Vec<What>> {
         Some(self.settings.events.as_ref()?.iter().map(|name| What::parse(name)).collect())
     }

@@ -42,12 +42,12 @@ use crate::path::outside_brackets;
 /// ```
 ///
 /// The default one leaves all marks as they are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
     directives: Vec<Directive>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Directive {
     /// Empty for all marks.
     pattern: String,
@@ -55,7 +55,7 @@ struct Directive {
 }
 
 /// What a directive says, or several of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Settings {
     pub(crate) is_on: Option<bool>,
     /// One call in so many is measured.

@@ -61,7 +61,7 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         if is_off(place) {
             return Call::NONE;
         }
-        prepare(thread, mark, settings::of_place(mark, place), &began)
+        prepare(thread, mark, settings::of_place(place), &began)
     };
     let Ok((recorder, plan)) = prepared else {
         forget_parents_calls();

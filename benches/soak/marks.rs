@@ -1,0 +1,201 @@
+//! Marks of all kinds, and what the program itself knows of their calls.
+
+use std::future::poll_fn;
+use std::hint::black_box;
+use std::panic::{catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+
+use perfmark::{Mark, Snapshot, perfmark};
+
+macro_rules! functions {
+    ($($(#[$mark:meta])* fn $name:ident => $inner:path;)*) => {
+        $(
+            $(#[$mark])*
+            #[inline(never)]
+            fn $name(n: u64) -> u64 {
+                black_box($inner(black_box(n)))
+            }
+        )*
+    };
+}
+
+functions! {
+    #[perfmark(time, every = 64)] fn hottest => same;
+    #[perfmark(time)] fn plain => same;
+    #[perfmark] fn counted => same;
+    #[perfmark(page_faults, time)] fn faults => same;
+    #[perfmark(time)] fn outer => inner;
+    #[perfmark(cycles, time)] fn inner => same;
+    // Filters say what these record; the second one is also off at times.
+    #[perfmark(time)] fn told => same;
+    #[perfmark(time)] fn switched => same;
+}
+
+fn same(n: u64) -> u64 {
+    n
+}
+
+#[perfmark(time, instructions)]
+#[inline(never)]
+fn recursive(depth: u64) -> u64 {
+    if depth == 0 { 0 } else { 1 + recursive(black_box(depth - 1)) }
+}
+
+#[perfmark(time)]
+fn fails() {
+    // No hook is called, and nothing is written.
+    resume_unwind(Box::new(()));
+}
+
+#[perfmark(time, page_faults)]
+async fn polled() {
+    let mut waits = 3;
+    poll_fn(move |_| {
+        waits -= 1;
+        if waits == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Async calls that go on, for the next thread that comes.
+static WAITING: Mutex<Vec<Call>> = Mutex::new(Vec::new());
+
+fn waiting<R>(look: impl FnOnce(&mut Vec<Call>) -> R) -> R {
+    look(&mut WAITING.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Async calls that go on.
+pub(crate) fn in_flight() -> u64 {
+    waiting(|calls| calls.len() as u64)
+}
+
+/// What is counted of a mark.
+type Count = fn(&Mark) -> u64;
+
+const CALLS: Count = |mark| mark.calls;
+const SKIPPED: Count = |mark| mark.skipped;
+
+/// What a [batch](Batch::run) counts, and where a snapshot has it: of marks that are always on.
+pub(crate) const COUNTS: [(&str, &str, Count); 14] = [
+    ("hottest", "calls", CALLS),
+    ("hottest", "skipped calls", SKIPPED),
+    ("plain", "calls", CALLS),
+    ("counted", "calls", CALLS),
+    ("faults", "calls", CALLS),
+    ("outer", "calls", CALLS),
+    ("inner", "calls", CALLS),
+    ("told", "calls", CALLS),
+    ("recursive", "calls", CALLS),
+    ("fails", "calls", CALLS),
+    ("fails", "unwound calls", |mark| mark.unwound),
+    ("polled", "calls", CALLS),
+    ("polled", "cancelled calls", |mark| mark.cancelled),
+    ("polled", "polls", |mark| mark.polls),
+];
+
+/// The mark that is off at times, so that at most all of its calls are counted.
+pub(crate) const SWITCHED: &str = "switched";
+
+/// The counts, and last the calls of [`SWITCHED`].
+pub(crate) type Counts = [u64; COUNTS.len() + 1];
+
+/// Made by all threads so far, in batches that are over.
+static MADE: [AtomicU64; COUNTS.len() + 1] = [const { AtomicU64::new(0) }; COUNTS.len() + 1];
+
+/// Made so far.
+pub(crate) fn made() -> Counts {
+    MADE.each_ref().map(|made| made.load(Relaxed))
+}
+
+/// Calls among these counts.
+pub(crate) fn calls(counts: &Counts) -> u64 {
+    let of_marks = COUNTS.iter().zip(counts).filter(|((_, what, _), _)| *what == "calls");
+    of_marks.map(|(_, count)| count).sum::<u64>() + counts[COUNTS.len()]
+}
+
+/// A mark's figures.
+pub(crate) fn figures<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
+    snapshot.marks.iter().find(|mark| mark.name == name)
+}
+
+/// Of a snapshot.
+pub(crate) fn counts(snapshot: &Snapshot) -> Counts {
+    let of = |name, count: Count| figures(snapshot, name).map_or(0, count);
+    std::array::from_fn(|n| COUNTS.get(n).map_or_else(|| of(SWITCHED, CALLS), |&(name, _, count)| of(name, count)))
+}
+
+/// Calls of each mark.
+pub(crate) struct Batch {
+    /// 64 of the hottest make one that is measured.
+    pub(crate) sixty_fours: u64,
+    pub(crate) each: u64,
+    pub(crate) rare: u64,
+}
+
+const DEPTH: u64 = 10;
+
+impl Batch {
+    /// Makes the calls, and then says so.
+    pub(crate) fn run(&self) {
+        let Self { sixty_fours, each, rare } = *self;
+        for n in 0..sixty_fours * 64 {
+            hottest(n);
+        }
+        for n in 0..each {
+            for function in [plain, counted, outer, told, switched] {
+                function(n);
+            }
+        }
+        for n in 0..rare {
+            faults(n);
+            recursive(DEPTH);
+            _ = catch_unwind(fails);
+        }
+        let [ended, cancelled, polls] = self.polls();
+        let made: Counts = [
+            sixty_fours * 64,
+            sixty_fours * 63,
+            each,
+            each,
+            rare,
+            each,
+            each,
+            each,
+            rare * (DEPTH + 1),
+            rare,
+            rare,
+            ended + cancelled,
+            cancelled,
+            polls,
+            each,
+        ];
+        for (sum, made) in MADE.iter().zip(made) {
+            sum.fetch_add(made, Relaxed);
+        }
+    }
+
+    /// Goes on with calls that other threads began, and leaves as many to others; gives those that ended, those that were dropped, and all polls.
+    fn polls(&self) -> [u64; 3] {
+        let (mut ended, mut cancelled, mut polls) = (0, 0, 0);
+        let mut context = Context::from_waker(Waker::noop());
+        for n in 0..self.rare {
+            let mut call = waiting(|calls| if calls.len() > 16 { calls.swap_remove(0) } else { Box::pin(polled()) });
+            polls += 1;
+            if call.as_mut().poll(&mut context).is_ready() {
+                ended += 1;
+            } else if n % 8 == 7 {
+                cancelled += 1;
+            } else {
+                waiting(|calls| calls.push(call));
+            }
+        }
+        [ended, cancelled, polls]
+    }
+}
