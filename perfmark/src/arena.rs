@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::per_process;
+use crate::sync::AtomicU64;
 
 /// Memory of one thread: that thread alone takes pieces, which live as long as the arena.
 #[derive(Debug)]
@@ -28,10 +29,10 @@ impl Arena {
         Self { newest: Cell::new(None), used: Cell::new(CHUNK) }
     }
 
-    /// A piece for a `T`, zeroed. None where the kernel has no memory.
-    pub(crate) fn take<T>(&self) -> Option<NonNull<T>> {
-        const { assert!(size_of::<T>() <= CHUNK - LINK && align_of::<T>() <= LINK) };
-        let size = size_of::<T>().next_multiple_of(LINK);
+    /// So many numbers side by side, all of them 0. None where the kernel has no memory.
+    pub(crate) fn take<const N: usize>(&self) -> Option<NonNull<AtomicU64>> {
+        const { assert!(size_of::<[AtomicU64; N]>() <= CHUNK - LINK && align_of::<AtomicU64>() <= LINK) };
+        let size = size_of::<[AtomicU64; N]>().next_multiple_of(LINK);
         if self.used.get() + size > CHUNK {
             let chunk = per_process::map(CHUNK).ok()?;
             // SAFETY: the chunk's first word, aligned as a page is.
@@ -42,6 +43,12 @@ impl Arena {
         // SAFETY: `used + size` bytes lie within the newest chunk.
         let piece = unsafe { self.newest.get()?.add(self.used.get()) };
         self.used.set(self.used.get() + size);
+        // Zeroes are a number of the standard library's, and none of loom's.
+        #[cfg(all(test, perfmark_loom))]
+        // SAFETY: the piece is large enough.
+        unsafe {
+            piece.cast().write(std::array::from_fn::<_, N, _>(|_| AtomicU64::new(0)));
+        }
         Some(piece.cast())
     }
 }
@@ -58,14 +65,14 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(perfmark_loom)))]
 mod tests {
     use super::*;
 
     #[test]
     fn pieces_are_zeroed_apart_and_writable() {
         let arena = Arena::new();
-        let pieces: Vec<NonNull<[u64; 32]>> = (0..1_000).map(|_| arena.take().expect("memory")).collect();
+        let pieces: Vec<NonNull<[u64; 32]>> = (0..1_000).map(|_| arena.take::<32>().expect("memory").cast()).collect();
         for (n, piece) in pieces.iter().enumerate() {
             // SAFETY: zeroed, aligned, and nobody else's.
             let piece = unsafe { &mut *piece.as_ptr() };

@@ -4,13 +4,14 @@
 use std::fmt::Debug;
 use std::iter;
 use std::ptr;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
 use crate::arena::Arena;
 use crate::events::EventId;
 use crate::histogram::{Cells, Frozen, add, whole};
 use crate::mark::Mark;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64};
 
 /// One event's figures over one mark's calls on one thread.
 #[derive(Debug)]
@@ -213,8 +214,8 @@ pub(crate) struct Owner {
 impl Owner {
     /// This thread.
     pub(crate) fn new() -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let number = NUMBERS.fetch_add(1, Relaxed);
+        static NUMBERS: AtomicUsize = AtomicUsize::new(1);
+        let number = NUMBERS.fetch_add(1, Relaxed) as u64;
         // SAFETY: it has no arguments, and always succeeds.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let id = unsafe { libc::gettid() }.cast_unsigned();

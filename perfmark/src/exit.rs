@@ -17,7 +17,8 @@ static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
         // A marked allocator is called by it: no call of the program's.
         recorder::own_work(start::start);
-        if start::is_off() {
+        // Loom's locks are nothing outside of its models.
+        if start::is_off() || cfg!(all(test, perfmark_loom)) {
             return;
         }
         copies::begin();
@@ -25,9 +26,9 @@ static BEFORE_MAIN: extern "C" fn() = {
         // A module in a browser never ends.
         #[cfg(all(target_family = "wasm", target_os = "unknown"))]
         let registered = 0;
-        // SAFETY: the handler is a function without arguments, which catches its panics.
+        // SAFETY: the handler is a function without arguments, which catches its panics. Miri has no such list of handlers.
         #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
-        let registered = unsafe { libc::atexit(at_exit) };
+        let registered = if cfg!(miri) { 0 } else { unsafe { libc::atexit(at_exit) } };
         if registered != 0 {
             say("atexit failed: there will be no report at exit; perfmark::snapshot() still has the figures");
         }

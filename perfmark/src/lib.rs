@@ -337,6 +337,8 @@ mod output;
 #[cfg(feature = "record")]
 mod report;
 #[cfg(feature = "record")]
+mod sync;
+#[cfg(feature = "record")]
 mod arena;
 #[cfg(feature = "record")]
 mod histogram;

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use once_cell::sync::OnceCell;
 
 /// Maps zeroed memory, at least page-aligned, that reads as zeroes again in a forked child.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
     const ACCESS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
     const KIND: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -36,14 +36,14 @@ pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
 /// # Safety
 ///
 /// Nobody uses the memory any more.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     // SAFETY: the caller's word.
     unsafe { libc::munmap(memory.as_ptr().cast(), length) };
 }
 
-/// Elsewhere: memory that a child inherits as it is.
-#[cfg(not(target_os = "linux"))]
+/// Elsewhere, and in Miri, which has no forks: memory that a child inherits as it is.
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
     // SAFETY: callers ask for more than nothing.
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(length)?) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
@@ -54,7 +54,7 @@ pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
 /// # Safety
 ///
 /// Nobody uses the memory any more.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     if let Ok(layout) = layout(length) {
         // SAFETY: the caller's word, and the layout that it was made with.
@@ -62,7 +62,7 @@ pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn layout(length: usize) -> io::Result<std::alloc::Layout> {
     std::alloc::Layout::from_size_align(length.max(1), 4096).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::process;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cells::{Owner, ThreadCells, Totals};
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 use crate::start;
+use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// The figures of all marks, by the mark's index, and the number of threads that they come from.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,5 @@
 //! Which marks record, what, and one call in how many: the language of `PERFMARK_FILTER`.
 
-#[cfg(feature = "record")]
 mod pattern;
 
 use std::fmt::{self, Display, Formatter};
@@ -27,7 +26,7 @@ use crate::path::outside_brackets;
 /// A pattern is compared with the function's path, `app::parser::Tree<u8>::insert`, to which the name is added where it is another one, as a region's:
 /// `app::parser::parse::sort`. It matches a path, and all below it: `app::parser` is the module with what is in it, and `app::Tree` the type with all
 /// parameters. `*` stands for any text, `?` for any
-/// one character.
+/// one character. What would be a sign of the language, as a comma in a region's name, is written by its number: `\u{2c}`.
 ///
 /// Where several match, the longest one says what is recorded (of those that are as long, the last): `app=every:64,app::hot=every:1024,app::hot::cold=off`.
 ///
@@ -99,13 +98,8 @@ impl Directive {
         if pattern.is_empty() && text.contains('=') {
             return Err(FilterError(format!("`{text}` has no pattern before `=`: `*` is for all marks")));
         }
-        let is_odd = |sign: char| sign.is_whitespace() && !pattern.contains('<') || sign.is_control();
-        match pattern.chars().find(|&sign| is_odd(sign)) {
-            Some(sign) => {
-                Err(FilterError(format!("`{pattern}`: a path has no {sign:?}; directives are separated by commas")))
-            }
-            None => Ok(Self { pattern: pattern.into(), settings }),
-        }
+        let pattern = pattern::read(pattern).map_err(|why| FilterError(format!("`{pattern}`: {why}")))?;
+        Ok(Self { pattern, settings })
     }
 }
 
@@ -195,14 +189,12 @@ impl Display for Filter {
             let events = settings.events.iter().flatten().cloned();
             let settings: Vec<String> = is_on.into_iter().chain(every).chain(events).collect();
             let comma = if n == 0 { "" } else { "," };
-            let (pattern, equals) = if is_bare {
-                ("", "")
-            } else if pattern.is_empty() {
-                ("*", "=")
-            } else {
-                (&**pattern, "=")
+            let pattern = match pattern.as_str() {
+                "" if is_bare => String::new(),
+                "" => "*=".into(),
+                pattern => pattern::written(pattern) + "=",
             };
-            write!(f, "{comma}{pattern}{equals}{}", settings.join("+"))?;
+            write!(f, "{comma}{pattern}{}", settings.join("+"))?;
         }
         Ok(())
     }
@@ -231,7 +223,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// A name that is no event's.
+    /// No name, one that is no event's, or one that is written with a sign of this language.
     pub fn events(self, pattern: &str, events: &[&str]) -> Result<Self, FilterError> {
         for (n, event) in events.iter().enumerate() {
             check(event).map_err(FilterError)?;
@@ -239,8 +231,14 @@ impl Filter {
                 return Err(FilterError(format!("the event `{event}` is named twice")));
             }
         }
+        let joined = events.join("+");
         let events = Some(events.iter().map(|&event| event.to_owned()).collect());
-        Ok(self.and(pattern, Settings { events, ..Settings::default() }))
+        let settings = Settings { events, ..Settings::default() };
+        // Else it would not be shown as what it is.
+        match Filter::from_str(&format!("*={joined}"))?.directives.as_slice() {
+            [Directive { settings: read, .. }] if *read == settings => Ok(self.and(pattern, settings)),
+            _ => Err(FilterError(format!("`{joined}` cannot be written in a filter"))),
+        }
     }
 
     fn and(mut self, pattern: &str, settings: Settings) -> Self {
@@ -337,14 +335,14 @@ mod tests {
             Filter::default().on("a").off("a::b").every("c", 0).events("d", &["time", "cycles"]).expect("valid");
         assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles");
         assert_eq!(built.to_string().parse(), Ok(built));
+        let odd = Filter::default().on("f::a, b").off("a=b").every("S<", 2).off("c");
+        assert_eq!(odd.to_string().parse(), Ok(odd));
         let of_all = Filter::default().every("", 5).off("");
         assert_eq!(of_all.to_string(), "*=every:5,off");
         let parameter = "S<dyn Iterator<Item = u8>>::f=off";
         assert_eq!(parameter.parse::<Filter>().expect("valid").to_string(), parameter);
-        for events in [&["off"][..], &["every:3", "time"], &["time", "time"]] {
-            // Where nothing is recorded, any word is an event.
-            let is_known = cfg!(feature = "record") || events[0] == "time";
-            assert_eq!(Filter::default().events("a", events).is_err(), is_known, "{events:?}");
+        for events in [&["off"][..], &["every:3", "time"], &["time", "time"], &[], &[" time"], &["time,off"]] {
+            assert!(Filter::default().events("a", events).is_err(), "{events:?}");
         }
         assert_eq!("".parse(), Ok(Filter::default()));
         let commas = "a=time+cpu/event=0xc2,umask=0x1/u,S<fn(u8) -> u8, i8>::f,b=off";

@@ -4,13 +4,14 @@
 //! whole; numbers that belong together may be a call apart while the writer runs.
 #![allow(unsafe_code, reason = "rows are published through atomic pointers")]
 
-use std::ptr::{self, NonNull};
+use std::array;
+use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use super::bucket::{self, LAST, PLACES, ROWS, SMALL};
 use super::frozen::Frozen;
 use crate::arena::Arena;
+use crate::sync::{AtomicPtr, AtomicU64, own};
 
 /// A histogram with its totals. 256 bytes more for each row between its smallest and its largest value; 512 for the last one.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ const NOTHING: u64 = u64::MAX;
 impl Cells {
     pub(crate) fn new() -> Self {
         Self {
-            rows: [const { AtomicPtr::new(ptr::null_mut()) }; ROWS],
+            rows: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             min: AtomicU64::new(NOTHING),
             span: AtomicU64::new(0),
             sum: AtomicU64::new(0),
@@ -43,7 +44,7 @@ impl Cells {
     #[inline]
     pub(crate) fn spans(&self, value: u64) -> bool {
         // SAFETY: this thread alone writes them, so that it may read them together.
-        let (min, span) = unsafe { (*self.min.as_ptr(), *self.span.as_ptr()) };
+        let (min, span) = unsafe { (own(&self.min), own(&self.span)) };
         value.wrapping_sub(min) <= span
     }
 
@@ -73,10 +74,7 @@ impl Cells {
         let (min, max) = self.range().map_or((value, value), |(min, max)| (min.min(value), max.max(value)));
         for row in bucket::row(max)..=bucket::row(min) {
             if self.rows[row].load(Relaxed).is_null() {
-                let counts: NonNull<AtomicU64> = match row {
-                    LAST => arena.take::<[AtomicU64; SMALL]>()?.cast(),
-                    _ => arena.take::<[AtomicU64; PLACES]>()?.cast(),
-                };
+                let counts = if row == LAST { arena.take::<SMALL>()? } else { arena.take::<PLACES>()? };
                 self.rows[row].store(counts.as_ptr().wrapping_sub(*bucket::places(row).start()), Release);
             }
         }
@@ -163,7 +161,7 @@ impl Bucket<'_> {
     #[inline]
     pub(crate) fn publish(self) {
         // SAFETY: this thread alone writes it.
-        self.count.store(unsafe { *self.count.as_ptr() } + 1, Release);
+        self.count.store(unsafe { own(self.count) } + 1, Release);
     }
 }
 

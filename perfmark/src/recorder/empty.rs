@@ -45,7 +45,7 @@ mod called {
     static CALLER: Mark = Mark::hidden(2);
     static SKIPPED: Mark = Mark::hidden(3);
 
-    pub(super) const KINDS: Kinds = Kinds {
+    pub(super) static KINDS: Kinds = Kinds {
         unmarked,
         marked,
         skip,
@@ -103,7 +103,7 @@ mod polled {
     static CALLER: Mark = Mark::hidden(5).polled();
     static SKIPPED: Mark = Mark::hidden(HIDDEN).polled();
 
-    pub(super) const KINDS: Kinds = Kinds {
+    pub(super) static KINDS: Kinds = Kinds {
         unmarked: || poll(async { unmarked().await }),
         marked: || poll(async { marked().await }),
         skip: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +11,7 @@ use perfmark_rdpmc::Region;
 use super::calibrate::{self, Calibrated, Cost, Key, Moment};
 use super::empty::Kinds;
 use super::errno::KeepErrno;
-use super::frames::SERIAL;
+use super::frames::{SERIAL, Space};
 use super::plan::{Costs, Plan, Planned, Set};
 use super::polls::{self, Poll};
 use super::sources::{Slot, Slots};
@@ -25,6 +24,7 @@ use crate::mark::{Mark, is_off};
 use crate::registry::{forget_parents_calls, registry};
 use crate::settings::{self, Variant, every, wanted};
 use crate::signals::HeldBack;
+use crate::sync::Arc;
 use crate::{per_process, start};
 
 /// The part of a thread's recorder that its first calls alone change.
@@ -96,7 +96,7 @@ fn prepare(
     let (events, memory) = (events()?, set_up(thread)?);
     // SAFETY: this thread's recorder, which nobody else uses while the thread does its own work; calibration ends the borrow.
     let recorder = || unsafe { &mut *memory.as_ptr() };
-    // SAFETY: the same.
+    // SAFETY: the same; looked up before the recorder is borrowed.
     let books = || unsafe { &mut *recorder().books };
     // A mark that has no place is known, but not found in the table; and one may have been given another place just now, where it was before.
     let place = variant.map_or_else(|| mark.own_place(), |variant| variant.place);
@@ -121,7 +121,7 @@ fn prepare(
     let every = every(mark, variant);
     let keeps_costs = books().sets.len() > 1 || every > 1 || manner.is_polled;
     if keeps_costs && !books().keeps_costs {
-        keep_costs(recorder(), books());
+        keep_costs(books(), recorder());
     }
     // A set is new, or what is there is read in another way, or by other marks as well: what it costs is to be found out.
     for n in 0..books().sets.len() {
@@ -133,15 +133,16 @@ fn prepare(
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
         let cells = MarkCells::new(mark, cells).without(books.slots.refused_of(&wanted, events));
         let plan = Plan::new(cells, set, every, variant);
-        plan.bind(books.slots.len());
         plan.tell();
         let plan = books.cells.add(plan);
         books.plans.push(plan);
+        // SAFETY: it lives as long as the cells.
+        unsafe { &*plan }.bind(books.slots.len());
         plan
     };
     // SAFETY: it lives as long as the cells.
     recorder().place(unsafe { &*plan });
-    leave_out(recorder(), books(), began);
+    leave_out(books(), recorder(), began);
     Ok((memory, plan))
 }
 
@@ -152,7 +153,40 @@ impl Books {
     }
 }
 
+/// What is mapped for a thread. Frames are reached through the stack's pointers alone, also while the whole recorder is borrowed: so their room is
+/// beside it.
+#[repr(C)]
+struct Home {
+    recorder: Recorder,
+    space: Space,
+}
+
 impl Recorder {
+    /// Maps one that is not set up.
+    fn map() -> io::Result<NonNull<Self>> {
+        Ok(per_process::map(size_of::<Home>())?.cast())
+    }
+
+    /// The room for its frames.
+    ///
+    /// # Safety
+    ///
+    /// It was given by [`map`](Self::map).
+    unsafe fn space(recorder: NonNull<Self>) -> *mut Space {
+        // SAFETY: the caller's word.
+        unsafe { &raw mut (*recorder.cast::<Home>().as_ptr()).space }
+    }
+
+    /// Gives back what [`map`](Self::map) gave.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses it any more.
+    pub(super) unsafe fn unmap(recorder: NonNull<Self>) {
+        // SAFETY: the caller's word.
+        unsafe { per_process::unmap(recorder.cast(), size_of::<Home>()) };
+    }
+
     /// The mark's plan, wherever it is.
     pub(super) fn plan_of(&self, mark: &'static Mark) -> Option<&Plan> {
         let plan = self.places.get(mark.place() as usize).map_or(ptr::null(), |place| place.plan);
@@ -182,7 +216,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     let registry = registry()?;
     let memory: NonNull<Recorder> = match thread.home() {
         Some(recorder) => recorder,
-        None => per_process::map(size_of::<Recorder>())?.cast(),
+        None => Recorder::map()?,
     };
     // SAFETY: this thread's own, mapped; zeroes are a recorder not set up. Nobody else uses it while the thread does its own work.
     let recorder = unsafe { &mut *memory.as_ptr() };
@@ -190,7 +224,8 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
         let cells = Arc::new(ThreadCells::new(Owner::new()));
         registry.add(Arc::clone(&cells));
         let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };
-        recorder.stack.set_up(&raw mut recorder.space);
+        // SAFETY: mapped with it.
+        recorder.stack.set_up(unsafe { Recorder::space(memory) });
         recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
         recorder.books = Box::into_raw(Box::new(books));
         recorder.generation = registry.generation;
@@ -202,7 +237,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
 }
 
 /// From now on the thread keeps what probes cost by event.
-fn keep_costs(recorder: &mut Recorder, books: &mut Books) {
+fn keep_costs(books: &mut Books, recorder: &mut Recorder) {
     books.keeps_costs = true;
     let so_far = |planned: Planned<'_>, calls: u64, callers: u64| {
         let Costs { whole, extra, .. } = &planned.set.costs;
@@ -275,7 +310,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     let own = unsafe { (*memory.as_ptr()).books };
     // SAFETY: the same. Calls use the books by shared references only.
     let books = unsafe { &*own };
-    let beside: NonNull<Recorder> = per_process::map(size_of::<Recorder>()).ok()?.cast();
+    let beside = Recorder::map().ok()?;
     let plan = |mark, every| {
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
         Plan::new(MarkCells::new(mark, cells), set, every, None)
@@ -285,8 +320,8 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     skipped.skips.set(u32::MAX);
     {
         // SAFETY: just mapped; zeroes are a recorder not set up.
-        let beside = unsafe { &mut *beside.as_ptr() };
-        beside.stack.set_up(&raw mut beside.space);
+        let (beside, space) = unsafe { (&mut *beside.as_ptr(), Recorder::space(beside)) };
+        beside.stack.set_up(space);
         beside.books = own;
         for plan in [&empty, &caller, &skipped] {
             plan.bind(books.slots.len());
@@ -296,12 +331,12 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     }
     let cost = calibrate::measure(key, &books.slots, &Here { thread, beside, marked: [&empty.cells, &caller.cells] });
     // SAFETY: the thread-local names the thread's own again.
-    unsafe { per_process::unmap(beside.cast(), size_of::<Recorder>()) };
+    unsafe { Recorder::unmap(beside) };
     cost
 }
 
 /// Leaves what was counted since `began` out of the open calls: it was perfmark's own work. Where that is not known they are unmeasured.
-fn leave_out(recorder: &mut Recorder, books: &Books, began: &[Option<Moment>]) {
+fn leave_out(books: &Books, recorder: &mut Recorder, began: &[Option<Moment>]) {
     let until_now = |slot: &Slot, began: Option<Moment>| began?.until_now(slot);
     let work: Vec<_> = books.slots.iter().zip(began).map(|(slot, began)| until_now(slot, *began)).collect();
     for frame in recorder.stack.iter() {

@@ -14,6 +14,8 @@ mod first_call;
 mod account;
 mod polls;
 mod thread;
+#[cfg(all(test, perfmark_loom))]
+mod model;
 
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
 pub(crate) use thread::{Call, enter, enter_unusual, leave, own_work, prepare_process};

@@ -15,7 +15,7 @@ use std::thread::panicking;
 use super::calibrate;
 use super::errno::KeepErrno;
 use super::first_call::{Books, first_call};
-use super::frames::{Header, NO_FRAME, Space, Stack, Token};
+use super::frames::{Header, NO_FRAME, Stack, Token};
 use super::long;
 use super::plan::{Begin, Plan, Sums};
 use super::polls::{self, Poll};
@@ -23,7 +23,6 @@ use super::thread_end;
 use crate::arena::Arena;
 use crate::events::events;
 use crate::mark::{Mark, PLACES};
-use crate::per_process;
 use crate::registry::registry;
 use crate::signals::HeldBack;
 
@@ -72,7 +71,6 @@ pub(super) struct Recorder {
     pub(super) sums: Sums,
     /// By the mark's place.
     pub(super) places: [Place; PLACES],
-    pub(super) space: Space,
 }
 
 /// A mark's plan, and how its calls begin: none where the mark was not called on this thread.
@@ -392,7 +390,7 @@ pub(super) unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
             }
         }
         // SAFETY: the thread-local no longer names it.
-        unsafe { per_process::unmap(memory.cast(), size_of::<Recorder>()) };
+        unsafe { Recorder::unmap(memory) };
         thread.doing.set(Doing::Ended);
     });
 }

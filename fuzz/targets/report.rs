@@ -1,0 +1,104 @@
+//! Any figures, under any names: the JSON report is a document that says what serde says of the snapshot; the table has no line too wide; and
+//! differences and sums of snapshots are told as well.
+
+#![no_main]
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use perfmark::{Event, Format, Mark, Probe, Read, Report, Snapshot, Unit, Values};
+use serde_json::Value;
+
+fuzz_target!(|data: &[u8]| {
+    let mut data = Unstructured::new(data);
+    let (Ok(mut one), Ok(two)) = (snapshot(&mut data), snapshot(&mut data)) else { return };
+    check(&one);
+    check(&two.since(&one));
+    one.merge(&two);
+    check(&one);
+});
+
+fn check(snapshot: &Snapshot) {
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let document = Report::new(snapshot).format(Format::Json).to_string();
+    let by_serde = serde_json::to_string(snapshot).expect("plain data");
+    assert_eq!(read(&document), read(&by_serde));
+    assert!(document.ends_with('\n') && !document.chars().any(|sign| sign.is_control() && sign != '\n'));
+    let table = Report::new(snapshot).to_string();
+    assert!(!table.chars().any(|sign| sign.is_control() && sign != '\n'), "{table:?}");
+}
+
+fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
+    Ok(Snapshot {
+        schema: 1,
+        program: data.arbitrary()?,
+        pid: data.arbitrary()?,
+        threads: data.arbitrary()?,
+        wall_ns: data.arbitrary()?,
+        resets: data.arbitrary()?,
+        events: list(data, event)?,
+        marks: list(data, mark)?,
+        notes: data.arbitrary()?,
+    })
+}
+
+/// Three at most.
+fn list<T>(data: &mut Unstructured<'_>, one: fn(&mut Unstructured<'_>) -> Result<T>) -> Result<Vec<T>> {
+    (0..data.int_in_range(0..=3)?).map(|_| one(data)).collect()
+}
+
+/// Names meet.
+fn name(data: &mut Unstructured<'_>) -> Result<String> {
+    let known = ["time", "cycles", "app::f"];
+    if data.ratio(1, 2)? { Ok((*data.choose(&known)?).into()) } else { data.arbitrary() }
+}
+
+fn event(data: &mut Unstructured<'_>) -> Result<Event> {
+    Ok(Event {
+        name: name(data)?,
+        unit: *data.choose(&[Unit::Count, Unit::Ns])?,
+        read: *data.choose(&[Read::User, Read::Syscall, Read::Ticks, Read::None])?,
+        reason: data.arbitrary()?,
+    })
+}
+
+fn mark(data: &mut Unstructured<'_>) -> Result<Mark> {
+    Ok(Mark {
+        name: name(data)?,
+        path: name(data)?,
+        file: name(data)?,
+        line: data.arbitrary::<u8>()?.into(),
+        on: data.arbitrary()?,
+        calls: data.arbitrary()?,
+        in_flight: data.arbitrary()?,
+        unwound: data.arbitrary()?,
+        cancelled: data.arbitrary()?,
+        polls: data.arbitrary()?,
+        interrupted: data.arbitrary()?,
+        every: data.arbitrary()?,
+        skipped: data.arbitrary()?,
+        values: list(data, values)?,
+    })
+}
+
+fn values(data: &mut Unstructured<'_>) -> Result<Values> {
+    Ok(Values {
+        event: name(data)?,
+        measured: data.arbitrary()?,
+        scaled: data.arbitrary()?,
+        unmeasured: data.arbitrary()?,
+        sum: data.arbitrary()?,
+        total: data.arbitrary()?,
+        missing_outermost: data.arbitrary()?,
+        extrapolated: data.arbitrary()?,
+        self_sum: data.arbitrary()?,
+        min: data.arbitrary()?,
+        max: data.arbitrary()?,
+        mean: data.arbitrary()?,
+        p50: data.arbitrary()?,
+        p90: data.arbitrary()?,
+        p99: data.arbitrary()?,
+        p999: data.arbitrary()?,
+        probe: Probe { own: data.arbitrary()?, whole: data.arbitrary()?, noise: data.arbitrary()? },
+        buckets: list(data, |data| data.arbitrary())?,
+    })
+}

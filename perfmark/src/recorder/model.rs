@@ -1,0 +1,174 @@
+//! The orders in which threads that record, threads that end and one that takes snapshots may run, as loom finds them:
+//! `ci/proof loom`.
+//!
+//! Cells, registry and the adding of calls are the real ones. Left out are marks' own lists and the settings, which are statics: loom's atomics
+//! cannot be. Of orders, those are tried that switch between threads where one could go on no more than a few times.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use loom::thread;
+
+use super::long::Part;
+use crate::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
+use crate::events::{Events, What};
+use crate::mark::{HIDDEN, Mark};
+use crate::registry::Registry;
+use crate::sync::Arc;
+
+static MARK: Mark = Mark::hidden(HIDDEN);
+
+/// What the calls of a thread are recorded in.
+struct Recorded {
+    thread: Arc<ThreadCells>,
+    cells: *const Held,
+}
+
+#[derive(Debug)]
+struct Held(MarkCells);
+
+impl Holds for Held {
+    fn cells(&self) -> &MarkCells {
+        &self.0
+    }
+}
+
+impl Recorded {
+    /// A thread begins to record the mark, in so many events.
+    fn begin(registry: &Registry, events: usize) -> Self {
+        let thread = Arc::new(ThreadCells::new(Owner::new()));
+        registry.add(Arc::clone(&thread));
+        let known = Events::default();
+        let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&What::parse(name))));
+        let cells = thread.add(Held(MarkCells::new(&MARK, events.collect())));
+        Self { thread, cells }
+    }
+
+    #[allow(unsafe_code, reason = "what a recorder holds by pointers")]
+    fn cells(&self) -> &MarkCells {
+        // SAFETY: they live as long as the thread's.
+        unsafe { (*self.cells).cells() }
+    }
+
+    /// A call that costs so much in each event, the first of which is added last.
+    fn call(&self, value: u64) {
+        let cells = self.cells();
+        cells.open.store(1, Relaxed);
+        cells.open.store(0, Relaxed);
+        for event in cells.events.iter().rev() {
+            Part { net: value, inside: value, is_scaled: false }.add_call(event, false, &self.thread.arena);
+        }
+    }
+}
+
+/// What a snapshot sees of the mark.
+fn seen(registry: &Registry) -> Totals {
+    registry.merged().totals(&MARK)
+}
+
+/// Of the event: calls, and their sum.
+fn of_event(totals: &Totals, n: usize) -> (u64, u128) {
+    totals.events.get(n).map_or((0, 0), |(_, figures)| (figures.values.count, figures.values.sum))
+}
+
+/// Looks at the model in all orders that leave threads which could go on no more than so many times.
+fn check(leaves: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(leaves);
+    builder.max_branches = 10_000;
+    builder.check(model);
+}
+
+/// A thread that does this, and the registry.
+fn recording(work: impl FnOnce(&Registry) + 'static) -> (Arc<Registry>, thread::JoinHandle<()>) {
+    let registry = Arc::new(Registry::default());
+    let of_thread = Arc::clone(&registry);
+    (registry, thread::spawn(move || work(&of_thread)))
+}
+
+#[test]
+fn a_call_that_is_seen_is_in_the_sum() {
+    check(2, || {
+        let (registry, recording) = recording(|registry| {
+            let recorded = Recorded::begin(registry, 1);
+            recorded.call(5);
+            recorded.call(5);
+        });
+        let totals = seen(&registry);
+        let (count, sum) = of_event(&totals, 0);
+        assert!(count <= 2 && totals.calls == count, "{totals:?}");
+        assert!(sum >= u128::from(5 * count) && sum <= 10, "{totals:?}");
+        recording.join().expect("no panic");
+        assert_eq!(of_event(&seen(&registry), 0), (2, 10));
+    });
+}
+
+#[test]
+fn who_sees_a_call_in_the_first_event_sees_it_in_all() {
+    check(2, || {
+        let (registry, recording) = recording(|registry| Recorded::begin(registry, 2).call(5));
+        let totals = seen(&registry);
+        let (first, second) = (of_event(&totals, 0), of_event(&totals, 1));
+        assert!(first.0 <= second.0 && second.0 <= 1 && totals.calls == first.0, "{totals:?}");
+        recording.join().expect("no panic");
+        assert_eq!(of_event(&seen(&registry), 1), (1, 5));
+    });
+}
+
+#[test]
+fn a_snapshot_follows_histograms_that_grow() {
+    check(2, || {
+        let (registry, recording) = recording(|registry| {
+            let recorded = Recorded::begin(registry, 1);
+            recorded.call(70);
+            // Another row.
+            recorded.call(5);
+        });
+        let totals = seen(&registry);
+        let (count, sum) = of_event(&totals, 0);
+        assert!(count <= 2 && sum <= 75 && (count < 2 || sum == 75), "{totals:?}");
+        let values = totals.events.first().map(|(_, figures)| &figures.values);
+        let ends = values.and_then(|values| values.min().zip(values.max()));
+        assert!(ends.is_none_or(|(min, max)| min >= 5 && min <= max && max <= 71), "{ends:?}");
+        recording.join().expect("no panic");
+        assert_eq!(of_event(&seen(&registry), 0), (2, 75));
+    });
+}
+
+#[test]
+fn a_thread_that_ends_loses_no_call_and_none_is_seen_twice() {
+    check(1, || {
+        let (registry, recording) = recording(|registry| {
+            let recorded = Recorded::begin(registry, 1);
+            recorded.call(5);
+            registry.retire(&recorded.thread);
+        });
+        // Not one of the times that the bound is for.
+        thread::yield_now();
+        let before = seen(&registry).calls;
+        thread::yield_now();
+        let now = seen(&registry).calls;
+        assert!(before <= now && now <= 1, "{before}, {now}");
+        recording.join().expect("no panic");
+        let after = seen(&registry);
+        assert_eq!((after.calls, after.in_flight, of_event(&after, 0)), (1, 0, (1, 5)));
+    });
+}
+
+#[test]
+fn calls_that_threads_leave_open_end_with_them() {
+    check(1, || {
+        let end_with_an_open_call = |registry: &Registry| {
+            let recorded = Recorded::begin(registry, 1);
+            recorded.call(3);
+            recorded.cells().open.store(1, Relaxed);
+            registry.retire(&recorded.thread);
+        };
+        let (registry, recording) = recording(end_with_an_open_call);
+        end_with_an_open_call(&registry);
+        let calls = seen(&registry).calls;
+        assert!((2..=4).contains(&calls), "{calls}");
+        recording.join().expect("no panic");
+        let after = seen(&registry);
+        assert_eq!((after.calls, after.in_flight, of_event(&after, 0)), (4, 0, (2, 6)));
+    });
+}
