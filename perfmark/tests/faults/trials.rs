@@ -25,8 +25,13 @@ use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support};
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
 
 pub(crate) fn run() -> ExitCode {
+    // In the emulator programs take so long that each fault meets two endings only.
+    let is_thin = support::is_emulated() && env::var_os(FULL).is_none();
     let crossed = |faults: &'static [Fault], test: fn(&Fault, &Ending) -> Result<(), String>| {
-        let pairs = faults.iter().flat_map(|fault| ENDINGS.iter().map(move |ending| (fault, ending)));
+        let pairs = faults.iter().enumerate().flat_map(move |(n, fault)| {
+            let is_in = move |at: usize| !is_thin || at == 0 || at == n % ENDINGS.len();
+            ENDINGS.iter().enumerate().filter(move |(at, _)| is_in(*at)).map(move |(_, ending)| (fault, ending))
+        });
         pairs.map(move |(fault, ending)| trial(format!("{}::{}", fault.name, ending.name), move || test(fault, ending)))
     };
     let crowds = CROWDS.iter().map(|fault| trial(fault.name.into(), || try_out(fault, &ENDINGS[0], FOUR)));
