@@ -1,4 +1,4 @@
-//! Marked calls, the ends of threads, snapshots and settings, all at once. Small, as Miri and ThreadSanitizer look at it (`ci/proof`).
+//! Marked calls, the ends of threads, snapshots and settings, all at once. Small, as Miri and `ThreadSanitizer` look at it (`ci/proof`).
 #![cfg(feature = "record")]
 
 mod alone;
