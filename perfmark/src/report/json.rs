@@ -79,7 +79,8 @@ impl Writer {
                 '"' | '\\' => self.text.extend(['\\', sign]),
                 '\n' => self.text.push_str("\\n"),
                 '\t' => self.text.push_str("\\t"),
-                '\0'..=' ' if sign != ' ' => _ = write!(self.text, "\\u{:04x}", u32::from(sign)),
+                // More than JSON asks for: it may be looked at in a terminal.
+                _ if sign.is_control() => _ = write!(self.text, "\\u{:04x}", u32::from(sign)),
                 _ => self.text.push(sign),
             }
         }
