@@ -1,5 +1,5 @@
-//! Any figures, under any names: the JSON report is a document that says what serde says of the snapshot; the table has no line too wide; and
-//! differences and sums of snapshots are told as well.
+//! Any figures, under any names: the JSON report is a document that says what serde says of the snapshot, and is read
+//! back as it, or refused; the table has no control sign; and differences and sums of snapshots are told as well.
 
 #![no_main]
 
@@ -22,6 +22,10 @@ fn check(snapshot: &Snapshot) {
     let document = Report::new(snapshot).format(Format::Json).to_string();
     let by_serde = serde_json::to_string(snapshot).expect("plain data");
     assert_eq!(read(&document), read(&by_serde));
+    // Figures that no program records may be refused.
+    if let Ok(back) = serde_json::from_str::<Snapshot>(&document) {
+        assert_eq!(back, *snapshot);
+    }
     assert!(document.ends_with('\n') && !document.chars().any(|sign| sign.is_control() && sign != '\n'));
     let table = Report::new(snapshot).to_string();
     assert!(!table.chars().any(|sign| sign.is_control() && sign != '\n'), "{table:?}");
