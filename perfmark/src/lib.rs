@@ -54,6 +54,13 @@
 //! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program
 //! that nothing else refers to is not linked before it is called: it is listed from its first call on.
 //!
+//! # In production
+//!
+//! What a program recorded is written when it ends by itself. One that is killed, aborts, calls `_exit` or another program by `exec` leaves its last
+//! [dump](Dumps). A forked child closes what it inherited, starts empty, and leaves a report of its own. Threads that end leave their figures, and nothing
+//! else. Where counters cannot be had for some threads (descriptors, locked memory, rights), these threads' calls are unmeasured, and a note says why. While
+//! perfmark does its rare work (a thread's first call of a mark, its end, a snapshot) signal handlers of that thread wait.
+//!
 //! # What the figures mean
 //!
 //! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is without them.

@@ -120,7 +120,8 @@ impl Settings {
                     settings.every.replace(every.ok_or_else(|| FilterError(why()))?).is_none()
                 }
                 _ => {
-                    check(setting).map_err(|why| FilterError(format!("`{directive}`: {why}")))?;
+                    let others = "beside events there are on, off and every:N";
+                    check(setting).map_err(|why| FilterError(format!("`{directive}`: {why}; {others}")))?;
                     let events = settings.events.get_or_insert_default();
                     let is_new = events.iter().all(|event| event != setting);
                     events.push(setting.into());
