@@ -14,10 +14,10 @@ use alone::alone;
 use perfmark::{Filter, Mark, Snapshot, perfmark, set_filter, snapshot, threads};
 
 /// Rounds of each thread: few where an interpreter runs them.
-const ROUNDS: u64 = if cfg!(miri) { 4 } else { 500 };
+const ROUNDS: u64 = if cfg!(miri) { 2 } else { 500 };
 /// Threads at a time, and how often.
 const THREADS: u64 = 2;
-const WAVES: u64 = if cfg!(miri) { 2 } else { 20 };
+const WAVES: u64 = if cfg!(miri) { 1 } else { 20 };
 
 fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
     snapshot.marks.iter().find(|mark| mark.name == name)
@@ -105,7 +105,7 @@ fn a_snapshot_has_every_call_that_ended_and_none_that_did_not_begin_while_thread
             for _ in 0..THREADS {
                 scope.spawn(|| (0..ROUNDS).for_each(|_| round()));
             }
-            for _ in 0..3 {
+            for _ in 0..if cfg!(miri) { 1 } else { 3 } {
                 let now = told();
                 assert!(now >= before, "{now} leaves after {before}");
                 before = now;
