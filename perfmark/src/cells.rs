@@ -190,8 +190,12 @@ impl MarkCells {
             figures.is_had = true;
             figures.add_calls(calls, unwound, skipped);
         }
+        let is_set = |cell: &AtomicU64| cell.load(Relaxed) != 0;
+        let is_recursive = self.events.iter().any(|cells| is_set(&cells.nested) || is_set(&cells.unmeasured_nested));
         for &event in &self.missing {
-            totals.event(event).add_calls(calls, unwound, skipped);
+            let figures = totals.event(event);
+            figures.add_calls(calls, unwound, skipped);
+            figures.lacks_recursive |= is_recursive;
         }
         totals.calls += calls;
     }
@@ -302,6 +306,8 @@ pub(crate) struct Figures {
     pub(crate) values: Frozen,
     /// Whether any thread had the event.
     pub(crate) is_had: bool,
+    /// Whether a thread that had it not made calls inside one another.
+    pub(crate) lacks_recursive: bool,
     /// Calls while the mark was to record the event; of these, the ones that were not to be measured, and those that a panic ended, too.
     pub(crate) calls: u64,
     pub(crate) skipped: u64,

@@ -351,7 +351,7 @@ fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) 
         sum.saturating_mul(count + u128::from(missing)).checked_div(count).unwrap_or(sum)
     };
     // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
-    let is_recursive = figures.nested != 0 || figures.unmeasured_nested != 0;
+    let is_recursive = figures.nested != 0 || figures.unmeasured_nested != 0 || figures.lacks_recursive;
     let missing_outermost = if is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
     let total = if is_recursive && figures.skipped == 0 { figures.total() } else { of_all(figures.total()) };
     Values {

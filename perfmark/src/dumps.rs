@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -12,11 +11,11 @@ use crate::background;
 use crate::collect;
 use crate::config::{Asked, Config, Output, config};
 use crate::copies;
-use crate::output::of_copy;
+use crate::output::{in_this_process, of_copy};
 use crate::report::{Format, Report};
 #[cfg(feature = "signal")]
 use crate::signals;
-use crate::start;
+use crate::start::{Process, is_forked_child, this_process};
 use crate::terminal::say;
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
@@ -48,7 +47,7 @@ pub struct Dumps {
 #[must_use = "dumping ends when it is dropped"]
 pub struct Dumping {
     /// Whose threads these are.
-    pid: u32,
+    process: Process,
     wishes: Sender<Wish>,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
@@ -89,7 +88,8 @@ impl Dumps {
         self
     }
 
-    /// The same, also when the process gets this signal, such as `libc::SIGUSR1`. Other handlers of it stay.
+    /// The same, also when the process gets this signal, such as `libc::SIGUSR1`. Other handlers of it stay; what it does to a process that handles it
+    /// not it does no more, also when dumping has ended.
     #[cfg(feature = "signal")]
     pub fn on_signal(mut self, signal: i32) -> Self {
         self.signals.push(signal);
@@ -100,17 +100,22 @@ impl Dumps {
     ///
     /// # Errors
     ///
-    /// There is no thread to be had, or the signal cannot be handled (SIGKILL, and those that faults raise).
+    /// There is no such directory, no thread to be had, or the signal cannot be handled (SIGKILL, and those that faults raise).
     pub fn start(mut self) -> io::Result<Dumping> {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
+        let file = in_this_process(&self.file, false);
+        if let Some(folder) = file.parent().filter(|folder| !folder.is_dir()) {
+            let why = format!("dumping to {}: there is no directory {}", file.display(), folder.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         let (wishes, heard) = mpsc::channel();
         #[cfg(feature = "signal")]
         let signals = std::mem::take(&mut self.signals);
         let writer = background::spawn("perfmark-dumps", move || self.write(&heard))?;
         #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "nobody listens"))]
         let mut dumping = Dumping {
-            pid: process::id(),
+            process: this_process(),
             wishes,
             writer: Some(writer),
             #[cfg(feature = "signal")]
@@ -137,7 +142,7 @@ impl Dumps {
             let snapshot = collect::snapshot();
             let error = Report::new(&snapshot)
                 .format(self.format)
-                .write_in(&self.file, start::is_forked_child())
+                .write_in(&self.file, is_forked_child())
                 .err()
                 .map(|why| why.to_string());
             // Once, until it is another one.
@@ -164,7 +169,7 @@ pub(crate) fn start_asked() {
     dumps.signals.extend(signal);
     match dumps.start() {
         Ok(dumping) => _ = ASKED.try_lock().map(|mut asked| *asked = Some(dumping)),
-        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL and PERFMARK_DUMP_SIGNAL: {why}; nothing is dumped")),
+        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL: {why}; nothing is dumped")),
     }
 }
 
@@ -197,7 +202,7 @@ fn listen(
 impl Drop for Dumping {
     fn drop(&mut self) {
         // A forked child has not the threads, and must not wait for them.
-        if self.pid != process::id() {
+        if !self.process.is_this() {
             std::mem::forget(self.writer.take());
             #[cfg(feature = "signal")]
             std::mem::forget(self.listener.take());

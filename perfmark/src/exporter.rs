@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::background;
 use crate::prometheus::Metrics;
+use crate::start::{Process, this_process};
 
 /// Serves [`Metrics`] at `http://127.0.0.1:PORT/metrics`, for programs that have no server of their own; those that have one register the metrics there.
 ///
@@ -47,10 +47,24 @@ pub struct Exporter {
 #[must_use = "the port is closed when it is dropped"]
 pub struct Exporting {
     /// Whose thread it is.
-    pid: u32,
+    process: Process,
     address: SocketAddr,
-    is_over: Arc<AtomicBool>,
+    state: Arc<State>,
     server: Option<JoinHandle<()>>,
+}
+
+/// What the server and who ends it share.
+#[derive(Debug, Default)]
+struct State {
+    is_over: AtomicBool,
+    /// Whom it serves now.
+    client: Mutex<Option<TcpStream>>,
+}
+
+impl State {
+    fn serves(&self, client: Option<TcpStream>) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+    }
 }
 
 impl Exporter {
@@ -81,10 +95,10 @@ impl Exporter {
         let address = listener.local_addr()?;
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.metrics));
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let server = background::spawn("perfmark-export", move || serve(&listener, &registry, &over))?;
-        Ok(Exporting { pid: process::id(), address, is_over, server: Some(server) })
+        let state = Arc::<State>::default();
+        let shared = Arc::clone(&state);
+        let server = background::spawn("perfmark-export", move || serve(&listener, &registry, &shared))?;
+        Ok(Exporting { process: this_process(), address, state, server: Some(server) })
     }
 }
 
@@ -100,27 +114,33 @@ impl Drop for Exporting {
     fn drop(&mut self) {
         let server = self.server.take();
         // A forked child has not the thread, and must not wait for it.
-        if self.pid != process::id() {
+        if !self.process.is_this() {
             return std::mem::forget(server);
         }
-        self.is_over.store(true, Relaxed);
+        self.state.is_over.store(true, SeqCst);
+        if let Some(client) = &*self.state.client.lock().unwrap_or_else(PoisonError::into_inner) {
+            _ = client.shutdown(Shutdown::Both);
+        }
         let mut address = self.address;
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
         // Wakes it. Where that fails, it ends at the next client.
-        if TcpStream::connect_timeout(&address, PATIENCE).is_ok() {
+        if TcpStream::connect_timeout(&address, FOR_REQUEST).is_ok() {
             _ = server.map(JoinHandle::join);
         }
     }
 }
 
-/// For a client's request, and for taking the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// For a client's request.
+const FOR_REQUEST: Duration = Duration::from_secs(1);
+/// For taking the answer.
+const FOR_ANSWER: Duration = Duration::from_secs(5);
 
-fn serve(listener: &TcpListener, registry: &Registry, is_over: &AtomicBool) {
+fn serve(listener: &TcpListener, registry: &Registry, state: &State) {
     for client in listener.incoming() {
-        if is_over.load(Relaxed) {
+        state.serves(client.as_ref().ok().and_then(|client| client.try_clone().ok()));
+        if state.is_over.load(SeqCst) {
             return;
         }
         match client {
@@ -128,18 +148,20 @@ fn serve(listener: &TcpListener, registry: &Registry, is_over: &AtomicBool) {
             // Without descriptors it would fail again at once.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
+        state.serves(None);
     }
 }
 
 /// One request and its answer.
 fn exchange(client: TcpStream, registry: &Registry) -> io::Result<()> {
-    let mut client = Hurried { client, until: Instant::now() + PATIENCE };
+    let mut client = Hurried { client, until: Instant::now() + FOR_REQUEST };
     let mut bytes = [0; 8192];
     let answer = match read_request(&mut client, &mut bytes) {
         Ok((method, path)) => answer(&method, &path, registry),
         Err(Refused::By(status)) => Answer::told(status, "the request was not understood\n"),
         Err(Refused::Io(why)) => return Err(why),
     };
+    client.until = Instant::now() + FOR_ANSWER;
     client.write_all(answer.head().as_bytes())?;
     if !answer.is_head {
         client.write_all(answer.body.as_bytes())?;
@@ -147,6 +169,7 @@ fn exchange(client: TcpStream, registry: &Registry) -> io::Result<()> {
     client.client.shutdown(Shutdown::Write)?;
     if answer.status != OK {
         // What is not read would take the answer back.
+        client.until = Instant::now() + FOR_REQUEST;
         while client.read(&mut bytes)? > 0 {}
     }
     Ok(())
@@ -250,6 +273,8 @@ fn answer(method: &str, path: &str, registry: &Registry) -> Answer {
         let refused = Answer::told("405 Method Not Allowed", "metrics are read with GET\n");
         return Answer { header: "Allow: GET, HEAD\r\n", ..refused };
     }
+    // `http://host/metrics` is the same (RFC 9112, 3.2.2).
+    let path = path.split_once("://").map_or(path, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     if path.split('?').next() != Some("/metrics") {
         return Answer { is_head, ..Answer::told("404 Not Found", "metrics are at /metrics\n") };
     }

@@ -32,7 +32,7 @@
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
 //! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
 //! | `PERFMARK_FORMAT` | `table`, `json` | `table` |
-//! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs ([`Dumps`]) | none |
+//! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs, but not in a forked child, such as a daemon ([`Dumps`]) | none |
 //! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
 //!
@@ -464,8 +464,8 @@ pub fn reset() {
 ///
 /// Calls that go on meanwhile end as they began. Calls of a mark that is off are not counted; one that is off costs what it does with `PERFMARK=off`. A thread's
 /// first call of a mark that was told something new costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
-/// takes no memory. A mark that is told other events, or to measure other calls, takes one of 16,383 places that it shares with all marks, for each kind of
-/// settings; where none is left it goes on as before, and a note says so.
+/// takes no memory. A mark that is told other events, or to measure other calls, takes one of 8,192 places that all marks share, for each kind of settings; where
+/// none is left it goes on as before, and a note says so.
 ///
 /// In a signal handler that interrupted perfmark's own work it does nothing.
 ///

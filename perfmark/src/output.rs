@@ -16,14 +16,25 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         Target::Written { path, is_link } => return terminal::write_in_place(&path, is_link, text),
     };
     let (mut file, draft) = draft(&path)?;
+    let _quiet = terminal::Quiet::new();
     let mut write = || -> io::Result<()> {
-        if let Ok(before) = fs::metadata(&path) {
-            file.set_permissions(before.permissions())?;
+        #[cfg(unix)]
+        if let Some(permissions) = permissions_before(&path) {
+            file.set_permissions(permissions)?;
         }
         file.write_all(text.as_bytes())?;
         fs::rename(&draft, &path)
     };
     write().inspect_err(|_| _ = fs::remove_file(&draft))
+}
+
+/// Who might read and write a file of this process's user, which goes on so. What a stranger put there says nothing.
+#[cfg(unix)]
+fn permissions_before(path: &Path) -> Option<fs::Permissions> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    const READ_AND_WRITE: u32 = 0o666;
+    let before = fs::symlink_metadata(path).ok().filter(|before| before.is_file() && before.uid() == user())?;
+    Some(fs::Permissions::from_mode(before.mode() & READ_AND_WRITE))
 }
 
 /// A new file beside that one, never one that stands there or that a link leads to; which others may read, as far as the umask lets them.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
@@ -12,6 +14,7 @@ use prometheus_client::registry::Unit as MetricUnit;
 
 use crate::collect;
 use crate::filter::Filter;
+use crate::per_process::PerProcess;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 
 /// Gives what marks recorded to a service's own `prometheus_client::registry::Registry`, at each scrape.
@@ -49,8 +52,12 @@ use crate::snapshot::{Mark, Snapshot, Unit, Values};
 pub struct Metrics {
     filter: Filter,
     limit: usize,
-    told: Mutex<Told>,
+    /// Its own among all that there are.
+    number: usize,
 }
+
+/// What each was told, by its number. A forked child begins anew, whoever held the lock.
+static TOLD: PerProcess<Mutex<BTreeMap<usize, Told>>> = PerProcess::new();
 
 /// What earlier scrapes were told: counters never fall, and a mark keeps its label.
 #[derive(Debug, Default)]
@@ -59,38 +66,50 @@ struct Told {
     /// By label, event and which it is. They may fall a little: those of functions that cost next to nothing, and estimates.
     sums: BTreeMap<(String, String, &'static str), u64>,
     resets: u32,
-    /// A forked child begins anew.
-    pid: u32,
 }
 
 impl Default for Metrics {
     /// All marks.
     fn default() -> Self {
-        Self { filter: Filter::default(), limit: 1_000, told: Mutex::default() }
+        static NUMBERS: AtomicUsize = AtomicUsize::new(0);
+        Self { filter: Filter::default(), limit: 1_000, number: NUMBERS.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        if let Ok(told) = TOLD.get() {
+            told.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        }
     }
 }
 
 impl Metrics {
     /// The same of those marks only that the filter has on.
     #[must_use]
-    pub fn marks(self, filter: &Filter) -> Self {
-        Self { filter: filter.clone(), ..self }
+    pub fn marks(mut self, filter: &Filter) -> Self {
+        self.filter = filter.clone();
+        self
     }
 
     /// The same of so many marks, all others being one.
     #[must_use]
-    pub fn limit(self, limit: usize) -> Self {
-        Self { limit, ..self }
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// The marks that were called, by label, and the events that are times.
     fn called(&self) -> (BTreeMap<String, Mark>, BTreeSet<String>) {
+        // Without memory that a fork wipes nothing is recorded.
+        let Ok(told) = TOLD.get() else { return Default::default() };
         // Snapshots come in their order.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Snapshot { mut marks, resets, pid, events, .. } = collect::snapshot();
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = told.entry(self.number).or_default();
+        let Snapshot { mut marks, resets, events, .. } = collect::snapshot();
         let times = events.into_iter().filter(|event| event.unit == Unit::Ns).map(|event| event.name).collect();
-        if (told.resets, told.pid) != (resets, pid) {
-            *told = Told { resets, pid, ..Told::default() };
+        if told.resets != resets {
+            *told = Told { resets, ..Told::default() };
         }
         marks.retain(|mark| mark.calls + mark.in_flight > 0 && self.filter.has(&mark.target()));
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.calls));

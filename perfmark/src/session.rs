@@ -1,7 +1,6 @@
 //! What a scope recorded.
 
 use std::path::PathBuf;
-use std::process;
 
 use crate::collect;
 use crate::config::config;
@@ -43,6 +42,7 @@ pub(crate) fn set_filter(filter: &Filter) {
 #[must_use = "it ends when it is dropped"]
 pub struct Session {
     before: Snapshot,
+    process: start::Process,
     /// In force before it.
     filter: Option<Filter>,
     output: Option<PathBuf>,
@@ -54,7 +54,14 @@ impl Session {
     /// Begins one.
     #[allow(clippy::new_without_default, reason = "it begins something")]
     pub fn new() -> Self {
-        Self { before: collect::snapshot(), filter: None, output: None, format: Format::default(), is_told: true }
+        Self {
+            before: collect::snapshot(),
+            process: start::this_process(),
+            filter: None,
+            output: None,
+            format: Format::default(),
+            is_told: true,
+        }
     }
 
     /// The same, with that filter in force until its end, and then the one before again.
@@ -93,7 +100,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // A forked child has its parent's, and does not tell it.
-        let is_told = self.is_told && config().on && self.before.pid == process::id();
+        let is_told = self.is_told && config().on && self.process.is_this();
         let snapshot = is_told.then(|| self.snapshot());
         if let Some(filter) = &self.filter {
             set_filter(filter);

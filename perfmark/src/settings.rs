@@ -30,6 +30,8 @@ type Hasher = BuildHasherDefault<DefaultHasher>;
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
 /// All that were set in this process: kept, for threads that still look at one, and for the next time that it is set.
 static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
+/// Settings of marks that can be told apart.
+const MOST: usize = mark::PLACES / 2;
 /// By their places.
 static VARIANTS: [AtomicPtr<Variant>; mark::PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; mark::PLACES];
 /// Where they are.
@@ -119,6 +121,10 @@ fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
     if let Some(&place) = known.0.get(&fresh.key()) {
         return Some(place);
     }
+    // The other places are for marks that are called later: one without has its plan looked for at each call.
+    if known.0.len() >= MOST {
+        return None;
+    }
     let place = mark::new_place()?;
     let variant = Box::leak(Box::new(Variant { place, ..fresh }));
     VARIANTS[place as usize].store(variant, SeqCst);
@@ -158,8 +164,7 @@ pub(crate) fn notes() -> Vec<String> {
     let unmatched = unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark"));
     let refused = REFUSED.load(Relaxed);
     let why = format!(
-        "{refused} times a mark was to record something else, and went on as before: only {} can be told apart",
-        mark::PLACES - 1
+        "{refused} times a mark was to record something else, and went on as before: there can be {MOST} such settings"
     );
     unmatched.chain((refused > 0).then_some(why)).collect()
 }

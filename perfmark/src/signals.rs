@@ -6,6 +6,10 @@
 /// What a thread's own fault raises is not held back, as the kernel ends a process that has it blocked.
 pub(crate) struct HeldBack(#[cfg(unix)] Option<libc::sigset_t>);
 
+/// What a thread's own fault raises.
+#[cfg(unix)]
+const FAULTS: [libc::c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
 impl HeldBack {
     pub(crate) fn new() -> Self {
         Self(
@@ -14,7 +18,7 @@ impl HeldBack {
             unsafe {
                 let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
                 libc::sigfillset(&raw mut held);
-                for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
+                for fault in FAULTS {
                     libc::sigdelset(&raw mut held, fault);
                 }
                 (libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before) == 0).then_some(before)
@@ -33,15 +37,19 @@ impl Drop for HeldBack {
     }
 }
 
-/// The number of the signal that has this name, or is this number.
+/// The number of the signal that has this name, or is this number: one of those that do not end the program by their usual meaning.
 #[cfg(feature = "signal")]
 pub(crate) fn from_name(name: &str) -> Result<i32, String> {
+    const ENDS: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP];
     let name = name.trim().to_ascii_uppercase();
     let is_so = |known: &str| known == name || known.strip_prefix("SIG") == Some(&name);
     let signals = 1..=64;
     let named = |&signal: &i32| signal_hook::low_level::signal_name(signal).is_some_and(is_so);
     let signal = name.parse().ok().filter(|signal| signals.contains(signal)).or_else(|| signals.clone().find(named));
     let signal = signal.ok_or_else(|| format!("`{name}` is no signal; there are USR1, SIGUSR1, 10 …"))?;
+    if ENDS.contains(&signal) {
+        return Err(format!("signal {signal} is to end the program; take USR1 or USR2"));
+    }
     check(signal).map(|()| signal)
 }
 
@@ -50,13 +58,19 @@ pub(crate) fn from_name(_: &str) -> Result<i32, String> {
     Err("this build of perfmark handles no signals: enable its feature `signal`".into())
 }
 
-/// Not SIGKILL and SIGSTOP, nor those that faults raise.
+/// Not SIGKILL and SIGSTOP, nor those that faults raise, nor those that the C library keeps for itself.
 #[cfg(feature = "signal")]
 pub(crate) fn check(signal: i32) -> Result<(), String> {
-    if signal_hook::consts::FORBIDDEN.contains(&signal) {
-        return Err(format!("signal {signal} cannot be handled"));
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let is_realtime = (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let is_realtime = false;
+    let is_one = (1..32).contains(&signal) || is_realtime;
+    let others = [libc::SIGKILL, libc::SIGSTOP, libc::SIGABRT];
+    if is_one && !others.contains(&signal) && !FAULTS.contains(&signal) {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("signal {signal} cannot be handled"))
 }
 
 #[cfg(all(test, feature = "signal"))]
@@ -68,10 +82,17 @@ mod tests {
         for name in ["USR1", "usr1", "SIGUSR1", &format!(" {} ", libc::SIGUSR1)] {
             assert_eq!(from_name(name), Ok(libc::SIGUSR1), "{name}");
         }
-        for (name, why) in
-            [("USR3", "is no signal"), ("0", "is no signal"), ("65", "is no signal"), ("KILL", "handled")]
-        {
+        for (name, why) in [
+            ("USR3", "is no signal"),
+            ("0", "is no signal"),
+            ("65", "is no signal"),
+            ("KILL", "handled"),
+            ("BUS", "handled"),
+            ("33", "handled"),
+            ("TERM", "is to end"),
+        ] {
             assert!(from_name(name).unwrap_err().contains(why), "{name}");
         }
+        assert!(check(libc::SIGTERM).is_ok() && check(999).is_err() && check(-5).is_err());
     }
 }

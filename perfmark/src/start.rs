@@ -1,23 +1,48 @@
 //! The process's start: its clock, and its settings.
 
-use std::process;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Once, OnceLock};
+use std::{process, ptr};
 
 use perfmark_rdpmc::clock::Clock;
 
 use crate::config::{self, config};
+use crate::per_process::PerProcess;
 use crate::settings;
 use crate::terminal::say;
 
-/// When the program started, and in which process.
-static STARTED: OnceLock<(Clock, u32)> = OnceLock::new();
+/// When the program started, and in which process: what [`this_process`] gave.
+static STARTED: OnceLock<(Clock, Process)> = OnceLock::new();
+
+/// A process, as it knows itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    /// Of something that a forked child has elsewhere, as its number may be its parent's in another namespace (`pid_namespaces(7)`); none where the kernel
+    /// gave no memory that a fork wipes.
+    address: Option<usize>,
+    number: u32,
+}
+
+impl Process {
+    /// Whether it is the one that asks, and none that was forked from it.
+    pub(crate) fn is_this(self) -> bool {
+        let this = this_process();
+        self.number == this.number && self.address.zip(this.address).is_none_or(|(one, other)| one == other)
+    }
+}
 
 static OFF: AtomicBool = AtomicBool::new(false);
 
-fn started() -> &'static (Clock, u32) {
-    STARTED.get_or_init(|| (Clock::start(), process::id()))
+fn started() -> &'static (Clock, Process) {
+    STARTED.get_or_init(|| (Clock::start(), this_process()))
+}
+
+/// This one.
+pub(crate) fn this_process() -> Process {
+    /// Not of size 0, so that each has an address of its own.
+    static PROCESS: PerProcess<AtomicBool> = PerProcess::new();
+    Process { address: PROCESS.get().ok().map(|process| ptr::from_ref(process).addr()), number: process::id() }
 }
 
 /// The clock that runs since the program's start.
@@ -42,7 +67,7 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
 
 /// Whether this process was forked from the one that started.
 pub(crate) fn is_forked_child() -> bool {
-    started().1 != process::id()
+    !started().1.is_this()
 }
 
 /// Whether `PERFMARK=off`, or built so; known from the start on.

@@ -43,7 +43,7 @@ pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()>
 fn write(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
     /// For a reader of a pipe that must not block us.
     const PATIENCE_MS: libc::c_int = 2_000;
-    let _quiet = NoSigpipe::new();
+    let _quiet = Quiet::new();
     while !bytes.is_empty() {
         // SAFETY: live bytes; a closed descriptor is an error.
         let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
@@ -72,54 +72,75 @@ fn write(fd: i32, bytes: &[u8]) -> io::Result<()> {
     if fd == STDOUT { io::stdout().write_all(bytes) } else { io::stderr().write_all(bytes) }
 }
 
-/// Holds SIGPIPE back on this thread, and takes off the one that a write raised: a report without a reader is no reason to die.
-#[cfg(unix)]
-struct NoSigpipe {
-    /// The thread's mask before; none where SIGPIPE was waiting already, which is not ours to take.
+/// Holds back on this thread what writing may raise, and takes off what it raised: a report without a reader, or one that is larger than files may be
+/// (`setrlimit(2)`), is no reason to die.
+pub(crate) struct Quiet {
+    /// The thread's mask before.
+    #[cfg(unix)]
     before: Option<libc::sigset_t>,
+    /// Waiting already, and so not ours to take.
+    #[cfg(unix)]
+    pending: [bool; RAISED.len()],
 }
 
 #[cfg(unix)]
-impl NoSigpipe {
-    fn sigpipe() -> libc::sigset_t {
-        // SAFETY: sigemptyset makes any memory a set; SIGPIPE is a signal.
+const RAISED: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+
+#[cfg(not(unix))]
+impl Quiet {
+    pub(crate) fn new() -> Self {
+        Self {}
+    }
+}
+
+#[cfg(unix)]
+impl Quiet {
+    pub(crate) fn new() -> Self {
+        let pending = Self::pending();
+        // SAFETY: live sets.
+        let before = unsafe {
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &Self::set(&RAISED), &raw mut before);
+            (blocked == 0).then_some(before)
+        };
+        Self { before, pending }
+    }
+
+    fn set(signals: &[libc::c_int]) -> libc::sigset_t {
+        // SAFETY: sigemptyset makes any memory a set; these are signals.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGPIPE);
+            for &signal in signals {
+                libc::sigaddset(&raw mut set, signal);
+            }
             set
         }
     }
 
-    fn new() -> Self {
-        // SAFETY: live sets.
+    fn pending() -> [bool; RAISED.len()] {
+        // SAFETY: a live set.
         unsafe {
             let mut pending: libc::sigset_t = std::mem::zeroed();
             libc::sigpending(&raw mut pending);
-            if libc::sigismember(&raw const pending, libc::SIGPIPE) == 1 {
-                return Self { before: None };
-            }
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &Self::sigpipe(), &raw mut before);
-            Self { before: (blocked == 0).then_some(before) }
+            RAISED.map(|signal| libc::sigismember(&raw const pending, signal) == 1)
         }
     }
 }
 
 #[cfg(unix)]
-impl Drop for NoSigpipe {
+impl Drop for Quiet {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
-        // SAFETY: live sets. Waiting for a signal that is pending takes it off without a wait.
-        unsafe {
-            let mut pending: libc::sigset_t = std::mem::zeroed();
-            libc::sigpending(&raw mut pending);
-            if libc::sigismember(&raw const pending, libc::SIGPIPE) == 1 {
+        for ((signal, now), before) in RAISED.into_iter().zip(Self::pending()).zip(self.pending) {
+            if now && !before {
                 let mut taken = 0;
-                libc::sigwait(&Self::sigpipe(), &raw mut taken);
+                // SAFETY: live memory. Waiting for a signal that is pending takes it off without a wait.
+                unsafe { libc::sigwait(&Self::set(&[signal]), &raw mut taken) };
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         }
+        // SAFETY: the set that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     }
 }
 

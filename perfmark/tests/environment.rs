@@ -30,6 +30,10 @@ fn main() -> ExitCode {
         ("of_a_program_that_aborts_the_last_dump_stands", the_last_dump_stands),
         #[cfg(unix)]
         ("nobody_else_may_write_a_report", nobody_else_may_write_a_report),
+        #[cfg(unix)]
+        ("a_report_takes_no_rights_from_the_file_in_its_place", a_report_takes_no_rights),
+        #[cfg(unix)]
+        ("a_limit_of_file_sizes_does_not_end_the_program", a_limit_of_file_sizes),
         #[cfg(target_os = "linux")]
         ("a_setuid_program_takes_no_settings", a_setuid_program_takes_no_settings),
         #[cfg(unix)]
@@ -49,6 +53,11 @@ fn run_scenario(scenario: &str) {
     if scenario == "open" {
         // SAFETY: it has no memory.
         unsafe { libc::umask(0) };
+    }
+    if scenario == "no files" {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a live limit.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const none) };
     }
     if scenario == "secure" {
         // SAFETY: it only looks at what the kernel told the process.
@@ -187,6 +196,41 @@ fn nobody_else_may_write_a_report() {
     let mode = fs::metadata(&output).expect("written").permissions().mode();
     fs::remove_file(output).expect("removed");
     assert_eq!(mode & 0o777, 0o644);
+}
+
+/// Who may read its own file stays; what a stranger's file says of that does not count.
+#[cfg(unix)]
+fn a_report_takes_no_rights() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    for (mode, is_own, expected) in [(0o6640, true, 0o640), (0o6777, false, 0o644)] {
+        let output = file("rights");
+        fs::write(&output, "older").expect("written");
+        if !is_own {
+            if !is_root() {
+                return fs::remove_file(output).expect("removed");
+            }
+            chown(&output, Some(NOBODY), None).expect("root may");
+        }
+        fs::set_permissions(&output, fs::Permissions::from_mode(mode)).expect("root's, or its own");
+        assert!(scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]).status.success());
+        let told = fs::metadata(&output).expect("written").permissions().mode();
+        fs::remove_file(output).expect("removed");
+        assert_eq!(told & 0o7777, expected, "{mode:o}");
+    }
+}
+
+#[cfg(unix)]
+fn a_limit_of_file_sizes() {
+    let folder = file("limited");
+    fs::create_dir(&folder).expect("a folder");
+    let output = folder.join("report");
+    let ended = scenario("no files", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]);
+    let left = fs::read_dir(&folder).expect("there").count();
+    fs::remove_dir_all(&folder).expect("removed");
+    let stderr = text(&ended.stderr);
+    assert!(ended.status.success(), "{}", ended.status);
+    assert!(stderr.contains("(os error 27); the report follows") && stderr.contains("two"), "{stderr}");
+    assert_eq!(left, 0, "no draft");
 }
 
 #[cfg(unix)]

@@ -33,7 +33,7 @@ fn metrics_are_at_their_path_on_this_machine_only() {
     let exporting = exporting();
     let address = exporting.address();
     assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
-    for path in ["/metrics", "/metrics?format=text"] {
+    for path in ["/metrics", "/metrics?format=text", "http://localhost/metrics"] {
         let (head, body) = ask(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(
@@ -84,7 +84,10 @@ fn the_port_is_its_own_as_long_as_it_lives() {
     let address = first.address();
     let why = Exporter::new(address.port()).start().expect_err("in use").to_string();
     assert!(why.starts_with(&format!("listening on {address}: ")), "{why}");
+    // Also while a client says nothing.
+    let silent = TcpStream::connect(address).expect("somebody listens");
     drop(first);
+    drop(silent);
     assert!(TcpStream::connect(address).is_err(), "nobody listens");
     TcpListener::bind(address).expect("free again");
 

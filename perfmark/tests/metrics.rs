@@ -148,3 +148,36 @@ fn a_service_chooses_its_marks() {
     let series = scrape(&registry);
     assert!(series.keys().all(|name| name.contains("metrics::measured")) && !series.is_empty(), "{series:?}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_forked_in_the_middle_of_a_scrape_scrapes_for_itself() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let _alone = alone();
+    let registry = registry(Metrics::default());
+    work(3);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                scrape(&registry);
+            }
+        });
+        for _ in 0..30 {
+            // SAFETY: the child uses what perfmark and the allocator keep usable behind a fork, and ends; if it hangs, by a signal.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::alarm(20);
+                    measured();
+                    let calls = scrape(&registry)["perfmark_calls_total{mark=\"metrics::measured\"}"];
+                    libc::_exit(i32::from(calls != 1.0));
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                assert_eq!(status, 0);
+            }
+        }
+        is_over.store(true, Relaxed);
+    });
+}

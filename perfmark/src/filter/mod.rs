@@ -26,7 +26,7 @@ use crate::path::outside_brackets;
 /// A pattern is compared with the function's path, `app::parser::Tree<u8>::insert`, to which the name is added where it is another one, as a region's:
 /// `app::parser::parse::sort`. It matches a path, and all below it: `app::parser` is the module with what is in it, and `app::Tree` the type with all
 /// parameters. `*` stands for any text, `?` for any
-/// one character. What would be a sign of the language, as a comma in a region's name, is written by its number: `\u{2c}`.
+/// one character. What would be a sign of the language, as a comma in a region's name, is written by its number: `\u{2c}`; but `*` and `?` always stand for others. A filter has 64 KiB at most.
 ///
 /// Where several match, the longest one says what is recorded (of those that are as long, the last): `app=every:64,app::hot=every:1024,app::hot::cold=off`.
 ///
@@ -82,6 +82,10 @@ impl FromStr for Filter {
     ///
     /// A directive that cannot be understood, with the reason; events that nothing on this machine has are among them.
     fn from_str(text: &str) -> Result<Self, FilterError> {
+        const LONGEST: usize = 64 << 10;
+        if text.len() > LONGEST {
+            return Err(FilterError(format!("a filter of {} bytes; it has {LONGEST} at most", text.len())));
+        }
         let directives = split(text).into_iter().map(str::trim).filter(|directive| !directive.is_empty());
         Ok(Self { directives: directives.map(Directive::parse).collect::<Result<_, _>>()? })
     }
@@ -366,6 +370,7 @@ mod tests {
             assert!(why.contains(part), "{text}: {why}");
         }
         #[cfg(feature = "record")]
+        assert!("a,".repeat(32 << 10).parse::<Filter>().is_ok() && "a,".repeat(33 << 10).parse::<Filter>().is_err());
         assert!("a=cycels".parse::<Filter>().expect_err("no event").to_string().contains("cycels"));
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, col
         let all = snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.event == event.name);
         let own = all.clone().map(|values| values.probe.own).max()?;
         let around = all.map(|values| values.probe.whole).max()?;
-        (own + around > 0).then(|| {
+        (own > 0 || around > 0).then(|| {
             format!("{} {} (from around {})", clean(&event.name), whole(own, event.unit), whole(around, event.unit))
         })
     };

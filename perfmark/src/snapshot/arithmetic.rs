@@ -144,6 +144,11 @@ impl Mark {
         for values in &mut between.values {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
                 *values = values.since(before);
+            } else {
+                // No thread had the event then: calls of that time are in no figure but among the unmeasured.
+                let counted = [between.unwound, between.cancelled, between.skipped, values.measured];
+                let rest = counted.into_iter().fold(between.calls, u64::saturating_sub);
+                values.leave_out(values.unmeasured.saturating_sub(rest), between.skipped);
             }
         }
         between
@@ -198,6 +203,23 @@ impl Values {
         between.max = highest.map(|(_, high, _)| outside(self.max, earlier.max).unwrap_or_else(|| within(high)));
         between.derive();
         between
+    }
+
+    /// Takes so many of the unmeasured calls away; of those that are left, and so many that were skipped, estimates are.
+    fn leave_out(&mut self, calls: u64, skipped: u64) {
+        let all = |unmeasured: u64| u128::from(self.measured) + u128::from(skipped) + u128::from(unmeasured);
+        let (before, now) = (all(self.unmeasured), all(self.unmeasured - calls));
+        let scaled = |sum: u64| {
+            let scaled = (u128::from(sum) * now).checked_div(before).unwrap_or(0);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        if self.missing_outermost == 0 {
+            self.total = scaled(self.total);
+        }
+        self.self_sum = self.self_sum.map(scaled);
+        self.unmeasured -= calls;
+        self.missing_outermost = self.missing_outermost.min(self.unmeasured);
+        self.extrapolated = self.unmeasured > 0 || skipped > 0;
     }
 
     fn merge(&mut self, other: &Self) {

@@ -108,8 +108,7 @@ pub struct Mark {
     pub cancelled: u64,
     /// How often calls of an async function were polled; 0 of others.
     pub polls: u64,
-    /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only. (One that interrupts
-    /// perfmark's rarer work, a thread's first call of a mark or a snapshot, is not counted: it cannot be told from that work.)
+    /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only.
     pub interrupted: u64,
     /// One call in so many is measured, as the mark's `every` has it.
     pub every: u32,

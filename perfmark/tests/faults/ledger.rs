@@ -152,16 +152,15 @@ impl Ledger {
         require([calls, in_flight, told_unwound] == made, || {
             format!("{calls} calls, {in_flight} in flight, {told_unwound} unwound: really {made:?}")
         })?;
-        let time = &mark["values"]["time"];
-        if time.is_null() {
-            return Ok(());
+        for (event, values) in mark["values"].as_object().into_iter().flatten() {
+            let [measured, unmeasured] = ["measured", "unmeasured"].map(|key| number(&values[key]));
+            require(measured + unmeasured + told_unwound == calls, || {
+                format!("{event}: of {calls} calls {measured} measured, {unmeasured} not, {told_unwound} unwound")
+            })?;
+            let counted = values["buckets"].as_array().map_or(0, |buckets| buckets.iter().map(|b| number(&b[2])).sum());
+            require(counted == measured, || format!("{event}: {counted} of {measured} are in the histogram"))?;
         }
-        let [measured, unmeasured] = ["measured", "unmeasured"].map(|key| number(&time[key]));
-        require(measured + unmeasured + told_unwound == calls, || {
-            format!("of {calls} calls {measured} measured, {unmeasured} not, {told_unwound} unwound")
-        })?;
-        let counted = time["buckets"].as_array().map_or(0, |buckets| buckets.iter().map(|b| number(&b[2])).sum());
-        require(counted == measured, || format!("{counted} of {measured} are in the histogram"))
+        Ok(())
     }
 }
 

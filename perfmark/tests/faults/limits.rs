@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::IntoRawFd as _;
 
+use perfmark::{Snapshot, perfmark};
+
 use crate::ledger::{descriptors, folder};
 use crate::{CALLS, leaves, on_threads, work};
 
@@ -29,11 +31,15 @@ pub(crate) fn no_descriptor_left() {
     }
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     assert!(!files.is_empty());
+    let mut last = perfmark::snapshot();
     for _ in 0..6 {
-        on_threads(1, || (0..CALLS).for_each(work));
+        on_threads(1, || {
+            (0..CALLS).for_each(work);
+            (0..CALLS).for_each(|_| late());
+        });
         (0..CALLS).for_each(work);
         // Whatever this takes of descriptors.
-        drop(perfmark::snapshot());
+        last = all_told_since(&last);
         files.pop();
     }
     drop(files);
@@ -41,6 +47,27 @@ pub(crate) fn no_descriptor_left() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     assert_eq!(descriptors(), before);
     told_once("page-faults", "EMFILE");
+}
+
+/// First called where there is no descriptor.
+#[perfmark(time, page_faults)]
+fn late() {}
+
+/// Each call between two snapshots is in each event's figures, or told to be in none; gives the second snapshot.
+fn all_told_since(last: &Snapshot) -> Snapshot {
+    let now = perfmark::snapshot();
+    for mark in now.since(last).marks {
+        for values in &mark.values {
+            assert_eq!(
+                values.measured + values.unmeasured,
+                mark.calls,
+                "{} of {}: {values:?}",
+                values.event,
+                mark.name
+            );
+        }
+    }
+    now
 }
 
 /// The report says once why the event was not counted everywhere, if it was anywhere.
