@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn pieces_are_zeroed_apart_and_writable() {
         let arena = Arena::new();
-        let pieces: Vec<NonNull<[u64; 32]>> = (0..1_000).map(|_| arena.take::<32>().expect("memory").cast()).collect();
+        let pieces: Vec<NonNull<[u64; 32]>> = (0..600).map(|_| arena.take::<32>().expect("memory").cast()).collect();
         for (n, piece) in pieces.iter().enumerate() {
             // SAFETY: zeroed, aligned, and nobody else's.
             let piece = unsafe { &mut *piece.as_ptr() };

@@ -210,7 +210,7 @@ pub use perfmark_macros::defaults;
 ///
 /// A call of an `async fn`, and of a function whose last expression is an async block or `Box::pin(async …)`, is the sum of its polls, on whichever
 /// threads they run. Between polls nothing is counted; [polls](snapshot::Mark::polls) are. A future that is dropped before it is ready is a
-/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 470 instructions (with
+/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 420 instructions (with
 /// two events), and a marked future has up to 64 bytes more than an unmarked one, whatever runs it.
 ///
 /// ```

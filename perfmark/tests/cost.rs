@@ -127,7 +127,7 @@ fn a_mark_costs_what_it_did() {
         ("two events, every = 50", alone(every_50) - bare, 72),
         ("two events, fence", alone(fenced) - bare, 193),
         ("two events, generic", alone(by_types) - bare, 198),
-        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 471),
+        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 415),
         ("switched off", switched_off() - bare, 10),
     ];
     let mut told = String::new();

@@ -67,10 +67,17 @@ impl Cells {
     pub(crate) fn grow(&self, value: u64, arena: &Arena) -> Option<Bucket<'_>> {
         // One less than the largest there is: `NOTHING` is none, and no count of anything comes near.
         let value = value.min(NOTHING - 1);
-        if self.spans(value) {
-            // SAFETY: they do.
-            return Some(unsafe { self.bucket(value) });
+        if !self.spans(value) {
+            self.widen(value, arena)?;
         }
+        // SAFETY: now they span it.
+        Some(unsafe { self.bucket(value) })
+    }
+
+    /// Makes the cells span a value that they do not. None where there is no memory.
+    #[cold]
+    #[inline(never)]
+    fn widen(&self, value: u64, arena: &Arena) -> Option<()> {
         let (min, max) = self.range().map_or((value, value), |(min, max)| (min.min(value), max.max(value)));
         for row in bucket::row(max)..=bucket::row(min) {
             if self.rows[row].load(Relaxed).is_null() {
@@ -80,8 +87,7 @@ impl Cells {
         }
         self.min.store(min, Relaxed);
         self.span.store(max - min, Relaxed);
-        // SAFETY: now they span it.
-        Some(unsafe { self.bucket(value) })
+        Some(())
     }
 
     /// The smallest and the largest value; None before the first.

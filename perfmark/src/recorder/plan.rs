@@ -52,7 +52,7 @@ pub(super) struct Plan {
     pub(super) ends: Cell<Ends>,
     set: *const Set,
     /// Of its first events, once it is where it stays: while it is moved nothing may point into it.
-    event_cells: Cell<[*const EventCells; SHORT]>,
+    event_cells: [Cell<*const EventCells>; SHORT],
     pub(super) cells: MarkCells,
     /// What it records, if that is not what the mark says itself.
     variant: Option<&'static Variant>,
@@ -76,7 +76,7 @@ impl Holds for Plan {
 impl Plan {
     /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
     pub(super) fn new(cells: MarkCells, set: &Set, every: u32, variant: Option<&'static Variant>) -> Self {
-        let event_cells = Cell::new([ptr::null(); SHORT]);
+        let event_cells = [const { Cell::new(ptr::null()) }; SHORT];
         Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, variant, every, skips: Cell::new(0) }
     }
 
@@ -87,7 +87,9 @@ impl Plan {
 
     /// Binds what its ends do, as its set has it, on a thread of so many slots. It is not moved from now on.
     pub(super) fn bind(&self, slots: usize) {
-        self.event_cells.set(array::from_fn(|n| self.cells.events.get(n).map_or(ptr::null(), ptr::from_ref)));
+        for (at, cells) in self.event_cells.iter().zip(&self.cells.events) {
+            at.set(cells);
+        }
         let measured = self.set().measured.get();
         // Of polls only the first of a call asks.
         self.ends.set(if self.every > 1 && !self.set().manner.is_polled {
@@ -119,7 +121,7 @@ impl Plan {
     #[inline]
     pub(super) unsafe fn event_cells<const N: usize>(&self) -> [&EventCells; N] {
         // SAFETY: the caller's word; they live as long as the plan.
-        array::from_fn(|n| unsafe { &*self.event_cells.get()[n] })
+        array::from_fn(|n| unsafe { &*self.event_cells[n].get() })
     }
 
     /// Takes note of what its probe costs, as far as its set knows.
