@@ -95,6 +95,11 @@ impl EventCells {
 }
 
 impl EventCells {
+    /// Whether calls were made inside others of the mark.
+    fn has_nested(&self) -> bool {
+        [&self.nested, &self.unmeasured_nested].iter().any(|cell| cell.load(Relaxed) != 0)
+    }
+
     /// As [`MarkCells::add_unmeasured`], for this event.
     pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
         add(&self.unmeasured, calls);
@@ -190,12 +195,10 @@ impl MarkCells {
             figures.is_had = true;
             figures.add_calls(calls, unwound, skipped);
         }
-        let is_set = |cell: &AtomicU64| cell.load(Relaxed) != 0;
-        let is_recursive = self.events.iter().any(|cells| is_set(&cells.nested) || is_set(&cells.unmeasured_nested));
         for &event in &self.missing {
             let figures = totals.event(event);
             figures.add_calls(calls, unwound, skipped);
-            figures.lacks_recursive |= is_recursive;
+            figures.lacks_recursive |= self.events.iter().any(EventCells::has_nested);
         }
         totals.calls += calls;
     }

@@ -19,7 +19,7 @@ use crate::start::{Process, this_process};
 /// Serves [`Metrics`] at `http://127.0.0.1:PORT/metrics`, for programs that have no server of their own; those that have one register the metrics there.
 ///
 /// It answers `GET` and `HEAD`, one client after the other, with one thread that ends with the [`Exporting`] that `start` gives. A request has 8 KiB and 32 headers at
-/// most, and with its answer five seconds. It has no TLS and asks nobody who they are, so it listens on this machine alone unless [told otherwise](Self::address).
+/// most, and comes within a second; its answer is taken within five. It has no TLS and asks nobody who they are, so it listens on this machine alone unless [told otherwise](Self::address).
 ///
 /// ```
 /// # use std::io::{Read, Write};
