@@ -369,8 +369,13 @@ mod tests {
             let why = text.parse::<Filter>().expect_err(text).to_string();
             assert!(why.contains(part), "{text}: {why}");
         }
+        // Without recording, nothing knows the events, and no environment's text is read.
         #[cfg(feature = "record")]
-        assert!("a,".repeat(32 << 10).parse::<Filter>().is_ok() && "a,".repeat(33 << 10).parse::<Filter>().is_err());
-        assert!("a=cycels".parse::<Filter>().expect_err("no event").to_string().contains("cycels"));
+        {
+            assert!(
+                "a,".repeat(32 << 10).parse::<Filter>().is_ok() && "a,".repeat(33 << 10).parse::<Filter>().is_err()
+            );
+            assert!("a=cycels".parse::<Filter>().expect_err("no event").to_string().contains("cycels"));
+        }
     }
 }
