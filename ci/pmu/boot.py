@@ -27,8 +27,14 @@ class Result:
 
     stdout: bytes = b""
     stderr: bytes = b""
+    uptimes: bytes = b""
     status: int | None = None
     timed_out: bool = False
+
+    def seconds(self):
+        """How long it took, by the guest's clock."""
+        times = [float(line.split()[0]) for line in self.uptimes.splitlines()]
+        return times[-1] - times[0] if times else 0.0
 
 
 @dataclass

@@ -92,8 +92,8 @@ def test(options, cargo_options, arguments):
             tests[what.decode()] += int(count)
 
     print(f"\n==== summary on {options.cpu}")
-    for program, text in zip(programs, verdicts):
-        print(f"{text:24} {program.source}")
+    for program, result, text in zip(programs, results, verdicts):
+        print(f"{text:24} {result.seconds():6.2f} s {program.source}")
     print(
         f"{verdicts.count('ok')} of {len(programs)} programs ok; tests: "
         + ", ".join(f"{count} {what}" for what, count in tests.items())

@@ -1,16 +1,16 @@
 //! The settings: environment variables, read once, before `main`.
 
+use std::env;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{env, fs};
 
 use crate::defaults;
 use crate::events::What;
 use crate::filter::Filter;
 use crate::mark::{Manner, Mark};
+use crate::output::check_directory;
 use crate::report::Format;
 use crate::signals;
 
@@ -240,13 +240,8 @@ fn output(value: &OsStr) -> Result<Output, String> {
     if path.is_dir() {
         return Err("it is a directory; name a file, or - for stdout; stderr it is".into());
     }
-    let folder = path.parent().unwrap_or(&path);
-    let why = match fs::metadata(folder) {
-        Ok(there) if there.is_dir() => return Ok(Output::File(path)),
-        Err(error) if error.kind() != ErrorKind::NotFound => format!("{}: {error}", folder.display()),
-        _ => format!("there is no directory {}", folder.display()),
-    };
-    Err(format!("{why}; stderr it is"))
+    check_directory(&path).map_err(|why| format!("{why}; stderr it is"))?;
+    Ok(Output::File(path))
 }
 
 #[cfg(test)]

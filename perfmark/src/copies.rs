@@ -7,10 +7,10 @@
 //! And a library that has recorded must stay when it is closed: threads call it when they end.
 #![allow(unsafe_code, reason = "what the loader tells of objects, and their notes")]
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(any(miri, not(any(target_os = "linux", target_os = "android"))))]
 pub(crate) fn begin() {}
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(not(miri), any(target_os = "linux", target_os = "android")))]
 pub(crate) use elf::begin;
 
 use std::sync::atomic::AtomicUsize;
@@ -24,7 +24,7 @@ pub(crate) fn before() -> usize {
     BEFORE.load(Relaxed)
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(not(miri), any(target_os = "linux", target_os = "android")))]
 mod elf {
     use std::ffi::{c_char, c_int, c_void};
     use std::ptr;

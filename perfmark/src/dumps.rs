@@ -11,10 +11,10 @@ use crate::background;
 use crate::collect;
 use crate::config::{Asked, Config, Output, config};
 use crate::copies;
-use crate::output::{in_this_process, of_copy};
+use crate::output::{check_directory, in_this_process, of_copy};
 use crate::report::{Format, Report};
 #[cfg(feature = "signal")]
-use crate::signals;
+use crate::signals::Listener;
 use crate::start::{Process, is_forked_child, this_process};
 use crate::terminal::say;
 
@@ -51,7 +51,7 @@ pub struct Dumping {
     wishes: Sender<Wish>,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
-    listener: Option<(signal_hook::iterator::Handle, JoinHandle<()>)>,
+    listener: Option<Listener>,
 }
 
 /// Between two dumps.
@@ -105,8 +105,8 @@ impl Dumps {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
         let file = in_this_process(&self.file, false);
-        if let Some(folder) = file.parent().filter(|folder| !folder.is_dir()) {
-            let why = format!("dumping to {}: there is no directory {}", file.display(), folder.display());
+        if let Err(why) = check_directory(&file) {
+            let why = format!("dumping to {}: {why}", file.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
         let (wishes, heard) = mpsc::channel();
@@ -123,7 +123,10 @@ impl Dumps {
         };
         #[cfg(feature = "signal")]
         {
-            dumping.listener = listen(&signals, &dumping.wishes)?;
+            let wishes = dumping.wishes.clone();
+            dumping.listener = (!signals.is_empty())
+                .then(|| Listener::start(&signals, move || _ = wishes.send(Wish::Dump)))
+                .transpose()?;
         }
         Ok(dumping)
     }
@@ -180,25 +183,6 @@ pub(crate) fn end_asked() {
     drop(asked);
 }
 
-/// A thread that passes signals on.
-#[cfg(feature = "signal")]
-fn listen(
-    signals: &[i32],
-    wishes: &Sender<Wish>,
-) -> io::Result<Option<(signal_hook::iterator::Handle, JoinHandle<()>)>> {
-    if signals.is_empty() {
-        return Ok(None);
-    }
-    for &signal in signals {
-        signals::check(signal).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-    }
-    let mut signals = signal_hook::iterator::Signals::new(signals)?;
-    let (handle, wishes) = (signals.handle(), wishes.clone());
-    let pass_on = move || signals.forever().try_for_each(|_| wishes.send(Wish::Dump)).unwrap_or_default();
-    let listener = background::spawn("perfmark-signal", pass_on)?;
-    Ok(Some((handle, listener)))
-}
-
 impl Drop for Dumping {
     fn drop(&mut self) {
         // A forked child has not the threads, and must not wait for them.
@@ -209,10 +193,7 @@ impl Drop for Dumping {
             return;
         }
         #[cfg(feature = "signal")]
-        if let Some((handle, listener)) = self.listener.take() {
-            handle.close();
-            _ = listener.join();
-        }
+        drop(self.listener.take());
         // It may have ended by itself only if it panicked.
         _ = self.wishes.send(Wish::End);
         _ = self.writer.take().map(JoinHandle::join);

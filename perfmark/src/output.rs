@@ -55,6 +55,16 @@ fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
+/// Why there can be no file of that name: its directory is none, or cannot be looked at.
+pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
+    let folder = file.parent().unwrap_or(file);
+    match fs::metadata(folder) {
+        Ok(there) if there.is_dir() => Ok(()),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", folder.display())),
+        _ => Err(format!("there is no directory {}", folder.display())),
+    }
+}
+
 /// The file's name in this process: its number in the place of each `%p`; where there is none, a forked child's own has it at its end, so that it does not
 /// replace its parent's.
 pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {

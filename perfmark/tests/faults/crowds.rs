@@ -68,6 +68,8 @@ pub(crate) fn at_once() {
     assert_eq!(snapshot.threads, threads);
     let mark = snapshot.marks.iter().find(|mark| mark.name == "crowded").expect("it was called");
     assert_eq!(mark.calls, ledger().ended(Of::crowded));
+    // A PMU on which the four do not fit at once gives each its turn.
+    let take_turns = snapshot.notes.iter().any(|note| note.contains("as other events held the counters"));
     for event in snapshot.events.iter().filter(|event| event.name != "time") {
         let refused = told(&snapshot, &event.name, "not counted");
         let by_kernel = told(&snapshot, &event.name, "read by read(2)");
@@ -77,7 +79,9 @@ pub(crate) fn at_once() {
         assert!(why.contains("EMFILE") && why.contains("ulimit -n"), "{why}");
         let others = threads - refused;
         // The main thread made one call.
-        assert_eq!(values.measured, 1 + (others - 1) * (CALLS + 1), "{}: those that have it count", event.name);
+        let whole = 1 + (others - 1) * (CALLS + 1);
+        let is_so = if take_turns { values.measured <= whole } else { values.measured == whole };
+        assert!(is_so, "{}: of {whole} calls of those that have it {} measured", event.name, values.measured);
         assert_eq!(values.unmeasured, mark.calls - values.measured, "{}: the others' are told", event.name);
         if let Some((_, why)) = by_kernel {
             assert!(why.contains("EPERM: no locked memory left"), "{why}");

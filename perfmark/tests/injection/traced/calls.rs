@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) name: &'static str,
     number: c_long,
     only: Only,
+    /// Whether it is the host's where the host makes threads.
+    of_threads: bool,
     /// None for what the host does, and for what cannot fail.
     pub(crate) answers: &'static [Answer],
 }
@@ -40,18 +42,20 @@ enum Only {
 use Only::{All, AtLeast, HasBit, Is};
 
 const fn call(name: &'static str, number: c_long, only: Only, answers: &'static [Answer]) -> Call {
-    Call { name, number, only, answers }
+    Call { name, number, only, of_threads: false, answers }
 }
 
 macro_rules! calls {
-    ($($(#[$when:meta])? $call:ident $($name:literal)? $(if $only:expr)? => [$($answer:expr),*]),* $(,)?) => {
-        &[$($(#[$when])? call(
+    ($($(#[$when:meta])? $call:ident $($name:literal)? $(if $only:expr)? => [$($answer:expr),*] $($kind:ident)?),* $(,)?) => {
+        &[$($(#[$when])? calls!(@kind $($kind)? call(
             calls!(@name $call $($name)?),
             libc::$call,
             calls!(@only $($only)?),
             &[$($answer),*],
-        )),*]
+        ))),*]
     };
+    (@kind $call:expr) => { $call };
+    (@kind of_threads $call:expr) => { Call { of_threads: true, ..$call } };
     (@name $call:ident) => { stringify!($call) };
     (@name $call:ident $name:literal) => { $name };
     (@only) => { All };
@@ -61,6 +65,7 @@ macro_rules! calls {
 /// perfmark moves the descriptors of events up to here.
 const HIGH: u32 = 512;
 const MAP_STACK: u32 = libc::MAP_STACK.cast_unsigned();
+const CLONE_THREAD: u32 = libc::CLONE_THREAD.cast_unsigned();
 const MADV_DONTNEED: u32 = libc::MADV_DONTNEED.cast_unsigned();
 const SIG_BLOCK: u32 = libc::SIG_BLOCK.cast_unsigned();
 /// `PERF_EVENT_IOC_ID`, as the kernel's header has it.
@@ -68,12 +73,8 @@ const EVENT_ID: u32 = 0x8008_2407;
 
 /// Of the rows that a call fits the first holds. A call that is in none is perfmark's, and refused.
 pub(crate) const CALLS: &[Call] = calls![
-    // What the host writes; its threads and their stacks; its heap, which ends a program that it has no memory for.
-    SYS_write if Is(0, 1) => [],
-    SYS_clone => [],
-    SYS_clone3 => [],
-    SYS_mmap if HasBit(3, MAP_STACK) => [],
-    SYS_mprotect => [],
+    // What the host writes; its heap, which ends a program that it has no memory for.
+    SYS_writev if Is(0, 1) => [],
     SYS_madvise if Is(2, MADV_DONTNEED) => [],
     SYS_set_robust_list => [],
     SYS_rseq => [],
@@ -82,6 +83,7 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_rt_sigprocmask if Is(0, SIG_BLOCK) => [],
     SYS_prctl => [],
     SYS_futex => [],
+    SYS_tgkill => [],
     SYS_brk => [],
     SYS_wait4 => [],
     SYS_sched_yield => [],
@@ -95,6 +97,12 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_geteuid => [],
     SYS_clock_gettime => [],
     SYS_restart_syscall => [],
+    // Threads and their stacks: the host's, or perfmark's.
+    SYS_clone if HasBit(0, CLONE_THREAD) => [Fails(libc::EAGAIN)] of_threads,
+    SYS_clone => [],
+    SYS_clone3 => [Fails(libc::EAGAIN), Fails(libc::ENOSYS)] of_threads,
+    SYS_mmap "mmap of a stack" if HasBit(3, MAP_STACK) => [Fails(libc::ENOMEM)] of_threads,
+    SYS_mprotect => [Fails(libc::ENOMEM)] of_threads,
     // perfmark's.
     SYS_perf_event_open => [Fails(libc::EMFILE), Fails(libc::EACCES), Fails(libc::ENOSYS)],
     SYS_ioctl "ioctl(PERF_EVENT_IOC_ID)" if Is(1, EVENT_ID) => [Fails(libc::EPERM)],
@@ -102,6 +110,7 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_read "read of an event" if AtLeast(0, HIGH) => [Fails(libc::EPERM), Nothing, Fails(libc::EINTR)],
     SYS_read => [Fails(libc::EIO), Fails(libc::EINTR), Half, Nothing],
     SYS_write "write to stderr" if Is(0, 2) => [Fails(libc::EIO), Fails(libc::EINTR), Fails(libc::EAGAIN), Half],
+    SYS_write "write to stdout" if Is(0, 1) => [Fails(libc::EIO), Fails(libc::EINTR), Fails(libc::EAGAIN), Half],
     SYS_write => [Fails(libc::ENOSPC), Fails(libc::EINTR), Half, Nothing],
     // Linux closes the descriptor whatever it says (`close(2)`).
     SYS_close => [FailsLate(libc::EIO), FailsLate(libc::EINTR)],
@@ -180,11 +189,34 @@ impl Call {
     }
 }
 
-/// From now on a tracer is told of this process's calls, and without one they fail; of reads of events, which are many, only if it `sees_reads`.
-pub(crate) fn filter(sees_reads: bool) -> io::Result<()> {
+/// Which calls a tracer is told of beside those that always are perfmark's.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sees {
+    /// Reads of events, which are many.
+    pub(crate) reads: bool,
+    /// What makes threads.
+    pub(crate) threads: bool,
+}
+
+impl Sees {
+    /// As a variable's value, and back.
+    pub(crate) fn told(self) -> String {
+        format!("{} {}", if self.reads { "reads" } else { "" }, if self.threads { "threads" } else { "" })
+    }
+
+    pub(crate) fn from_told(told: &str) -> Self {
+        Self { reads: told.contains("reads"), threads: told.contains("threads") }
+    }
+
+    fn sees(self, call: &Call) -> bool {
+        !call.answers.is_empty() && (self.reads || !call.is_read_of_event()) && (self.threads || !call.of_threads)
+    }
+}
+
+/// From now on a tracer is told of this process's calls, and without one they fail.
+pub(crate) fn filter(sees: Sees) -> io::Result<()> {
     install(libc::SECCOMP_RET_TRACE | u32::from(OTHERS), |of, call| {
-        let is_told = !call.answers.is_empty() && (sees_reads || !call.is_read_of_event());
-        if is_told { libc::SECCOMP_RET_TRACE | u32::from(of) } else { libc::SECCOMP_RET_ALLOW }
+        if sees.sees(call) { libc::SECCOMP_RET_TRACE | u32::from(of) } else { libc::SECCOMP_RET_ALLOW }
     })
 }
 

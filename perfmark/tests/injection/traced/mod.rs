@@ -15,13 +15,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::Command;
 
-use calls::{Answer, Call};
+use calls::{Answer, Call, Sees};
 use libc::c_int;
 use program::SCENARIO;
-use promises::Promises;
+use promises::{Promises, To};
 use tracer::{Fault, Run};
 
-/// Set for a scenario that is traced; `all`: at reads of events, too.
+/// Set for a scenario that is traced: which calls are [seen](Sees).
 const TRACED: &str = "PERFMARK_TEST_TRACED";
 /// A scenario's status where it cannot be traced.
 const SKIPPED: c_int = 77;
@@ -31,8 +31,8 @@ const SKIPPED: c_int = 77;
 #[unsafe(link_section = ".init_array.00098")]
 static FIRST: extern "C" fn() = {
     extern "C" fn first() {
-        let Some(traced) = env::var_os(TRACED) else { return };
-        if let Err(why) = tracer::be_traced().and_then(|()| calls::filter(traced == "all")) {
+        let Ok(seen) = env::var(TRACED) else { return };
+        if let Err(why) = tracer::be_traced().and_then(|()| calls::filter(Sees::from_told(&seen))) {
             eprintln!("skipped: the program cannot be traced here: {why}");
             // SAFETY: ends the process, which has done nothing yet.
             unsafe { libc::_exit(SKIPPED) };
@@ -66,7 +66,7 @@ extern "C" fn main() -> c_int {
 struct Runs {
     promises: &'static Promises,
     directory: PathBuf,
-    sees_reads: bool,
+    sees: Sees,
     /// One in which nothing fails.
     calm: Run,
     /// How often each kind of calls failed, and for good.
@@ -77,10 +77,10 @@ struct Runs {
 
 impl Runs {
     /// None where programs cannot be traced.
-    fn new(promises: &'static Promises, sees_reads: bool) -> Option<Self> {
-        let directory = program::file(&format!("injection-{}-{sees_reads}", promises.scenario));
-        let mut runs =
-            Self { promises, directory, sees_reads, calm: Run::default(), failed: BTreeMap::new(), broken: 0 };
+    fn new(promises: &'static Promises, reads: bool) -> Option<Self> {
+        let directory = program::file(&format!("injection-{}-{reads}", promises.scenario));
+        let sees = Sees { reads, threads: promises.has_own_threads };
+        let mut runs = Self { promises, directory, sees, calm: Run::default(), failed: BTreeMap::new(), broken: 0 };
         let calm = runs.run(None);
         if libc::WIFEXITED(calm.status) && libc::WEXITSTATUS(calm.status) == SKIPPED {
             print!("{}", calm.stderr);
@@ -100,17 +100,23 @@ impl Runs {
         _ = fs::remove_dir_all(&self.directory);
         fs::create_dir(&self.directory).expect("a directory");
         let report = self.directory.join(promises::REPORT);
+        let seen = self.sees.told();
         let mut variables = vec![
             ("PERFMARK_FORMAT", "json"),
-            (TRACED, if self.sees_reads { "all" } else { "but reads of events" }),
+            (TRACED, &seen),
             (scenarios::DIRECTORY, self.directory.to_str().expect("UTF-8")),
             // All of the heap is where brk(2) says, so that a mapping is none of its.
             ("GLIBC_TUNABLES", "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0"),
         ];
-        if self.promises.to_a_file {
-            fs::write(&report, promises::OLDER).expect("written");
-            variables.push(("PERFMARK_OUTPUT", report.to_str().expect("UTF-8")));
+        match self.promises.to {
+            To::Stderr => {}
+            To::Stdout => variables.push(("PERFMARK_OUTPUT", "-")),
+            To::File => {
+                fs::write(&report, promises::OLDER).expect("written");
+                variables.push(("PERFMARK_OUTPUT", report.to_str().expect("UTF-8")));
+            }
         }
+        variables.extend(self.promises.variables);
         let program = env::current_exe().expect("known");
         program::command(&program, self.promises.scenario, &variables)
     }

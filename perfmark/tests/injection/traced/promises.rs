@@ -17,67 +17,107 @@ pub(super) struct Promises {
     /// The marks' calls in the program's reports, and in its child's.
     calls: &'static [(&'static str, u64)],
     childs_calls: &'static [(&'static str, u64)],
-    pub(super) to_a_file: bool,
+    pub(super) to: To,
+    /// What its environment says beside that.
+    pub(super) variables: &'static [(&'static str, &'static str)],
     /// Whether it has marks of events that only the kernel can read.
     pub(super) reads_events: bool,
     /// Whether it asks for events of the PMU.
     pub(super) has_hardware: bool,
+    /// Whether all its threads but the main one are perfmark's.
+    pub(super) has_own_threads: bool,
 }
+
+/// Where the report goes.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum To {
+    Stderr,
+    Stdout,
+    File,
+}
+
+/// One that asks for nothing.
+const PLAIN: Promises = Promises {
+    scenario: "",
+    stdout: "",
+    calls: &[],
+    childs_calls: &[],
+    to: To::Stderr,
+    variables: &[],
+    reads_events: false,
+    has_hardware: false,
+    has_own_threads: false,
+};
 
 pub(super) const ALL: &[Promises] = &[
     Promises {
         scenario: "threads",
         stdout: "a thread has ended\na thread has ended\n",
         calls: &[("plain", 0), ("hardware", 0), ("software", 6)],
-        childs_calls: &[],
-        to_a_file: false,
         reads_events: true,
-        has_hardware: false,
+        ..PLAIN
     },
     Promises {
         scenario: "sets",
         stdout: "half way\n",
         calls: &[("plain", 2), ("hardware", 1), ("software", 0)],
-        childs_calls: &[],
-        to_a_file: false,
-        reads_events: false,
         has_hardware: true,
+        ..PLAIN
     },
     Promises {
         scenario: "file",
         stdout: "half way\ncounted\n",
         calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
-        childs_calls: &[],
-        to_a_file: true,
-        reads_events: false,
-        has_hardware: false,
+        to: To::File,
+        ..PLAIN
     },
     Promises {
         scenario: "fork",
         stdout: "it forks\nthe child goes on\nit ended well\n",
         calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
         childs_calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
-        to_a_file: true,
+        to: To::File,
         reads_events: true,
-        has_hardware: false,
+        ..PLAIN
     },
     Promises {
         scenario: "dumps",
         stdout: "dumped\n",
         calls: &[("plain", 1), ("hardware", 0), ("software", 0)],
-        childs_calls: &[],
-        to_a_file: false,
-        reads_events: false,
-        has_hardware: false,
+        has_own_threads: true,
+        ..PLAIN
+    },
+    Promises {
+        scenario: "asked",
+        stdout: "half way\n",
+        calls: &[("plain", 2), ("hardware", 0), ("software", 0)],
+        to: To::File,
+        variables: ASKED,
+        has_own_threads: true,
+        ..PLAIN
+    },
+    #[cfg(feature = "signal")]
+    Promises {
+        scenario: "signal",
+        stdout: "dumped\n",
+        calls: &[("plain", 1), ("hardware", 0), ("software", 0)],
+        has_own_threads: true,
+        ..PLAIN
+    },
+    Promises {
+        scenario: "stdout",
+        stdout: "half way\n",
+        calls: &[("plain", 2), ("hardware", 0), ("software", 0)],
+        to: To::Stdout,
+        ..PLAIN
     },
     Promises {
         scenario: "counters",
         stdout: "a counter\na counter\na group\n",
         calls: &[("plain", 0), ("hardware", 0), ("software", 0)],
-        childs_calls: &[],
-        to_a_file: false,
         reads_events: true,
         has_hardware: true,
+        ..PLAIN
     },
 ];
 
@@ -85,10 +125,17 @@ pub(super) const SANDBOX: &Promises = &Promises {
     scenario: "sandbox",
     stdout: "a step\na step\na step\na step\na step\na step\n",
     calls: &[("plain", 0), ("hardware", 6), ("software", 6)],
-    childs_calls: &[],
-    to_a_file: true,
+    to: To::File,
     reads_events: true,
     has_hardware: true,
+    ..PLAIN
+};
+
+/// Dumps at intervals and, where this build has it, at a signal: none comes, as an older dump would stand where the report cannot be written.
+const ASKED: &[(&str, &str)] = if cfg!(feature = "signal") {
+    &[("PERFMARK_DUMP_INTERVAL", "1000"), ("PERFMARK_DUMP_SIGNAL", "USR1")]
+} else {
+    &[("PERFMARK_DUMP_INTERVAL", "1000")]
 };
 
 /// The report's file, in the scenario's directory, and what is in it before.
@@ -98,7 +145,7 @@ pub(super) const OLDER: &str = "an older report";
 impl Promises {
     /// Whether it ends also if a call fails for good: not where it waits for it to be tried again.
     pub(super) fn ends(&self) -> bool {
-        self.scenario != "dumps"
+        !["dumps", "signal"].contains(&self.scenario)
     }
 
     /// After a run with that fault, if any, and one without.
@@ -107,10 +154,13 @@ impl Promises {
         let told =
             || format!("{} with {failed:?}, {:?}:\n{}", self.scenario, fault.map(|(fault, _)| fault), run.stderr);
         assert_eq!(run.status, 0 as c_int, "{}", told());
-        assert_eq!(run.stdout, self.stdout, "{}", told());
+        // All that is behind it is the report.
+        let behind = run.stdout.strip_prefix(self.stdout);
+        assert!(behind.is_some_and(|rest| rest.is_empty() || self.to == To::Stdout), "{}: {}", run.stdout, told());
         assert!(!run.stderr.contains("panic"), "{}", told());
-        let is_heard = !matches!(failed, Some(("write to stderr", Answer::Fails(_))));
-        let reports = reports(run, directory, &told);
+        let writes = if self.to == To::Stdout { "write to stdout" } else { "write to stderr" };
+        let is_heard = !matches!(failed, Some((name, Answer::Fails(_))) if name == writes);
+        let reports = reports(run, behind.unwrap_or_default(), directory, &told);
         let (own, childs): (Vec<_>, Vec<_>) = reports.iter().partition(|report| report["pid"] == run.pid);
         for (reports, expected) in [(own, self.calls), (childs, self.childs_calls)] {
             assert!(expected.is_empty() || !reports.is_empty() || !is_heard, "no report: {}", told());
@@ -118,7 +168,7 @@ impl Promises {
                 assert_eq!(exact(report, expected), Ok(()), "{}", told());
             }
         }
-        if self.to_a_file && is_heard {
+        if self.to == To::File && is_heard {
             let is_old = fs::read_to_string(directory.join(REPORT)).is_ok_and(|text| text == OLDER);
             assert!(!is_old || run.stderr.contains("perfmark: PERFMARK_OUTPUT="), "{}", told());
             // It is there, whatever keeps perfmark from looking.
@@ -144,10 +194,10 @@ impl Promises {
 const STAY_BLOCKED: [&str; 4] = ["fffffffe7ffbfeff", "0000000001001000", "fffffffffffbfeff", "fffffffe3ffbfa27"];
 const LEAVES: [&str; 2] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)"];
 
-/// All of them, on stderr among what perfmark says in lines, and in files; there is nothing else, and nothing half written.
-fn reports(run: &Run, directory: &Path, told: &dyn Fn() -> String) -> Vec<Value> {
+/// All of them, on stdout, on stderr among what perfmark says in lines, and in files; there is nothing else, and nothing half written.
+fn reports(run: &Run, on_stdout: &str, directory: &Path, told: &dyn Fn() -> String) -> Vec<Value> {
     let on_stderr: Vec<&str> = run.stderr.lines().filter(|line| !line.starts_with("perfmark: ")).collect();
-    let mut texts = vec![on_stderr.join("\n")];
+    let mut texts = vec![on_stdout.to_owned(), on_stderr.join("\n")];
     for entry in fs::read_dir(directory).expect("there") {
         let path = entry.expect("read").path();
         assert!(path.extension().is_none_or(|end| end != "draft"), "{} is left: {}", path.display(), told());

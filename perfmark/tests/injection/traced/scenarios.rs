@@ -31,8 +31,10 @@ fn hardware() {
 
 /// The host's own output.
 fn say(what: &str) {
-    // SAFETY: live bytes.
-    let written = unsafe { libc::write(1, what.as_ptr().cast(), what.len()) };
+    let piece = libc::iovec { iov_base: what.as_ptr().cast_mut().cast(), iov_len: what.len() };
+    // Not by the call that perfmark writes with.
+    // SAFETY: live bytes, which are only read.
+    let written = unsafe { libc::writev(1, &raw const piece, 1) };
     assert_eq!(usize::try_from(written), Ok(what.len()));
 }
 
@@ -43,6 +45,9 @@ pub(super) fn run(scenario: &str) {
         "file" => file(),
         "fork" => fork(),
         "dumps" => dumps(),
+        "asked" | "stdout" => plainly(),
+        #[cfg(feature = "signal")]
+        "signal" => signal(),
         "sandbox" => sandbox(),
         "counters" => counters(),
         _ => panic!("no scenario {scenario}"),
@@ -102,15 +107,39 @@ fn fork() {
     software();
 }
 
+fn plainly() {
+    plain();
+    say("half way\n");
+    plain();
+}
+
 fn dumps() {
+    dump(|dumps| dumps.every(Duration::from_millis(1)), || true);
+}
+
+#[cfg(feature = "signal")]
+fn signal() {
+    // Where signals can be waited for no more, none of them helps.
+    let asked = std::cell::Cell::new(0);
+    let ask = || {
+        asked.set(asked.get() + 1);
+        // SAFETY: it is handled.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        asked.get() < 20_000
+    };
+    dump(|dumps| dumps.on_signal(libc::SIGUSR1), ask);
+}
+
+/// Dumps until there is a file, or there is no use in asking again.
+fn dump(when: impl FnOnce(Dumps) -> Dumps, ask: impl Fn() -> bool) {
     plain();
     let file = PathBuf::from(env::var_os(DIRECTORY).expect("given")).join("dump");
     let name = std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("a name");
-    let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_millis(1)).start();
+    let dumping = when(Dumps::new(file).format(Format::Json)).start();
     // SAFETY: a live name.
     let is_there = || unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, name.as_ptr(), libc::F_OK) } == 0;
     // A dump that fails is followed by the next.
-    while dumping.is_ok() && !is_there() {
+    while dumping.is_ok() && !is_there() && ask() {
         thread::yield_now();
     }
     drop(dumping);

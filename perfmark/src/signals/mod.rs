@@ -1,19 +1,39 @@
-//! Signals: by name and number, and held back.
-#![allow(unsafe_code, reason = "signal masks")]
+//! Signals: by name and number, held back, and heard of.
+#![allow(unsafe_code, reason = "signal masks, and what wakes a thread from a handler")]
+
+/// Where a handler can wake a thread.
+#[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
+mod listener;
+#[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
+pub(crate) use listener::Listener;
+
+/// Elsewhere nobody hears of signals.
+#[cfg(all(feature = "signal", not(any(target_os = "linux", target_os = "android"))))]
+#[derive(Debug)]
+pub(crate) struct Listener;
+
+#[cfg(all(feature = "signal", not(any(target_os = "linux", target_os = "android"))))]
+impl Listener {
+    pub(crate) fn start(_: &[i32], _: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "dumps at signals are for linux"))
+    }
+}
 
 /// As long as it lives, no handler runs on this thread, nor on threads that it starts.
 ///
 /// What a thread's own fault raises is not held back, as the kernel ends a process that has it blocked.
-pub(crate) struct HeldBack(#[cfg(unix)] Option<libc::sigset_t>);
+pub(crate) struct HeldBack(#[cfg(all(unix, not(miri)))] Option<libc::sigset_t>);
 
 /// What a thread's own fault raises.
 #[cfg(unix)]
+#[cfg_attr(miri, allow(dead_code, reason = "nothing is held back there"))]
 const FAULTS: [libc::c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
 impl HeldBack {
     pub(crate) fn new() -> Self {
         Self(
-            #[cfg(unix)]
+            // Miri knows no signals.
+            #[cfg(all(unix, not(miri)))]
             // SAFETY: live sets; sigfillset makes any memory one, and these are signals.
             unsafe {
                 let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
@@ -27,7 +47,7 @@ impl HeldBack {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 impl Drop for HeldBack {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
@@ -38,7 +58,7 @@ impl Drop for HeldBack {
 }
 
 /// The number of the signal that has this name, or is this number: one of those that do not end the program by their usual meaning.
-#[cfg(feature = "signal")]
+#[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
 pub(crate) fn from_name(name: &str) -> Result<i32, String> {
     const ENDS: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP];
     let name = name.trim().to_ascii_uppercase();
@@ -53,19 +73,15 @@ pub(crate) fn from_name(name: &str) -> Result<i32, String> {
     check(signal).map(|()| signal)
 }
 
-#[cfg(not(feature = "signal"))]
+#[cfg(not(all(feature = "signal", any(target_os = "linux", target_os = "android"))))]
 pub(crate) fn from_name(_: &str) -> Result<i32, String> {
-    Err("this build of perfmark handles no signals: enable its feature `signal`".into())
+    Err("this build of perfmark handles no signals: enable its feature `signal`, on linux".into())
 }
 
 /// Not SIGKILL and SIGSTOP, nor those that faults raise, nor those that the C library keeps for itself.
-#[cfg(feature = "signal")]
+#[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
 pub(crate) fn check(signal: i32) -> Result<(), String> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let is_realtime = (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal);
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let is_realtime = false;
-    let is_one = (1..32).contains(&signal) || is_realtime;
+    let is_one = (1..32).contains(&signal) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal);
     let others = [libc::SIGKILL, libc::SIGSTOP, libc::SIGABRT];
     if is_one && !others.contains(&signal) && !FAULTS.contains(&signal) {
         return Ok(());
@@ -73,7 +89,7 @@ pub(crate) fn check(signal: i32) -> Result<(), String> {
     Err(format!("signal {signal} cannot be handled"))
 }
 
-#[cfg(all(test, feature = "signal"))]
+#[cfg(all(test, feature = "signal", any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
 
