@@ -6,7 +6,7 @@
 //! Written here, and not by `serde_json`: that gives every number type one more `PartialEq`, in whatever program it is part of, and so takes the
 //! type from comparisons such as `n == limit.into()` in the user's code, which then no longer compiles.
 
-use crate::snapshot::{Event, Mark, Probe, Read, Snapshot, Unit, Values};
+use crate::snapshot::{Event, Mark, Node, NodeValues, OfEvent, Probe, Read, Snapshot, Unit, Values};
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
@@ -108,7 +108,7 @@ macro_rules! as_displayed {
         })*
     };
 }
-as_displayed! { bool u32 u64 }
+as_displayed! { bool u32 u64 usize }
 
 impl Json for f64 {
     fn write(&self, out: &mut Writer) {
@@ -166,7 +166,7 @@ macro_rules! objects {
     };
 }
 objects! {
-    Snapshot { schema, program, pid, threads, wall_ns, resets, events, marks, notes }
+    Snapshot { schema, program, pid, threads, wall_ns, resets, events, marks, call_graph, notes }
     Event { name, unit, read, reason }
     Mark {
         name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
@@ -176,16 +176,18 @@ objects! {
         buckets
     }
     Probe { own, whole, noise }
+    Node { parent, mark, calls, values by ByEvent }
+    NodeValues { measured, sum, self_sum as "self" }
 }
 
 /// An object, with the events' names as keys.
-struct ByEvent<'a>(&'a [Values]);
+struct ByEvent<'a, T>(&'a [T]);
 
-impl Json for ByEvent<'_> {
+impl<T: Json + OfEvent> Json for ByEvent<'_, T> {
     fn write(&self, out: &mut Writer) {
         out.level(['{', '}'], |out| {
             for values in self.0 {
-                out.field(&values.event, values);
+                out.field(values.event(), values);
             }
         });
     }

@@ -101,7 +101,7 @@ impl<'a> Report<'a> {
     /// The same of those marks only that the filter has on. Shares are of these.
     #[must_use]
     pub fn marks(mut self, filter: &Filter) -> Self {
-        self.snapshot.to_mut().marks.retain(|mark| filter.has(&mark.target()));
+        self.snapshot.to_mut().retain(|mark| filter.has(&mark.target()));
         self
     }
 

@@ -18,6 +18,17 @@ fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item =
     })
 }
 
+/// Where each of `others` is in `marks`.
+fn places_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
+    let places: BTreeMap<_, usize> = by_key(marks).map(|(key, _)| key).zip(0..).collect();
+    by_key(others).map(|(key, _)| places.get(&key).copied()).collect()
+}
+
+/// The same, where each is in `marks`.
+fn all_places_in(marks: &[Mark], others: &[Mark]) -> Vec<usize> {
+    places_in(marks, others).into_iter().flatten().collect()
+}
+
 impl Snapshot {
     /// What was recorded between an earlier snapshot of the same process and this one.
     ///
@@ -63,6 +74,8 @@ impl Snapshot {
             between.notes.push(why);
             return between;
         }
+        let places = places_in(&self.marks, &earlier.marks);
+        between.take_off_graph(&earlier.call_graph, &places);
         between.wall_ns -= earlier.wall_ns;
         between.marks = pairs.into_iter().map(|(mark, before)| mark.since(before)).collect();
         between
@@ -97,8 +110,14 @@ impl Snapshot {
         for (key, mark) in by_key(&other.marks) {
             marks.entry(key).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
         }
-        self.marks = marks.into_values().collect();
-        self.marks.sort_by(Mark::by_place);
+        let mut merged: Vec<Mark> = marks.into_values().collect();
+        merged.sort_by(Mark::by_place);
+        let of_other = all_places_in(&merged, &other.marks);
+        let own = all_places_in(&merged, &self.marks);
+        let nodes = std::mem::take(&mut self.call_graph);
+        self.marks = merged;
+        self.merge_graph(&nodes, &own);
+        self.merge_graph(&other.call_graph, &of_other);
         for note in &other.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());

@@ -25,41 +25,47 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Ok(buckets)
 }
 
-/// A mark's values, as a map whose keys are the events.
+/// What is an event's, as a map whose keys are the events.
 pub(super) mod by_event {
     use std::fmt;
+    use std::marker::PhantomData;
 
-    use serde::de::{Deserializer, Error, MapAccess, Visitor};
-    use serde::ser::Serializer;
+    use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+    use serde::ser::{Serialize, Serializer};
 
-    use crate::snapshot::Values;
+    use crate::snapshot::OfEvent;
 
-    pub(crate) fn serialize<S: Serializer>(values: &[Values], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(values.iter().map(|values| (&values.event, values)))
+    pub(crate) fn serialize<T: OfEvent + Serialize, S: Serializer>(
+        values: &[T],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(values.iter().map(|values| (values.event(), values)))
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Values>, D::Error> {
-        struct ByEvent;
+    pub(crate) fn deserialize<'de, T: OfEvent + Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<T>, D::Error> {
+        struct ByEvent<T>(PhantomData<T>);
 
-        impl<'de> Visitor<'de> for ByEvent {
-            type Value = Vec<Values>;
+        impl<'de, T: OfEvent + Deserialize<'de>> Visitor<'de> for ByEvent<T> {
+            type Value = Vec<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map of events and their values")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Vec<Values>, M::Error> {
-                let mut all: Vec<Values> = Vec::new();
-                while let Some((event, values)) = map.next_entry::<String, Values>()? {
-                    if all.iter().any(|known| known.event == event) {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Vec<T>, M::Error> {
+                let mut all: Vec<T> = Vec::new();
+                while let Some((event, values)) = map.next_entry::<String, T>()? {
+                    if all.iter().any(|known| known.event() == event) {
                         return Err(M::Error::custom(format_args!("the event {event} is there twice")));
                     }
-                    all.push(Values { event, ..values });
+                    all.push(values.of(event));
                 }
                 Ok(all)
             }
         }
 
-        deserializer.deserialize_map(ByEvent)
+        deserializer.deserialize_map(ByEvent(PhantomData))
     }
 }

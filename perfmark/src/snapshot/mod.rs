@@ -2,6 +2,7 @@
 
 pub(crate) mod quantile;
 mod arithmetic;
+mod graph;
 #[cfg(feature = "serde")]
 mod form;
 
@@ -30,6 +31,9 @@ pub struct Snapshot {
     pub events: Vec<Event>,
     /// Every mark known to the program, the ones never called included, in the order of file and line.
     pub marks: Vec<Mark>,
+    /// Who was called under whom, callers first; empty where it was not asked for.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub call_graph: Vec<Node>,
     /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
     pub notes: Vec<String>,
 }
@@ -86,6 +90,7 @@ pub enum Read {
 
 /// One mark's figures.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(test, derive(Default))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mark {
     /// The function's name, or the one given with `name = "…"`.
@@ -177,6 +182,65 @@ pub struct Values {
     #[cfg_attr(feature = "serde", serde(deserialize_with = "form::buckets"))]
     pub buckets: Vec<(u64, u64, u64)>,
 }
+
+/// A mark's calls under one caller.
+///
+/// The same mark under another caller is another node: a path from a node to the one without a caller is a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Node {
+    /// The caller's place in [`Snapshot::call_graph`], before this one; none if no mark was around these calls.
+    pub parent: Option<usize>,
+    /// The mark's place in [`Snapshot::marks`].
+    pub mark: usize,
+    /// Calls that ended.
+    pub calls: u64,
+    /// The figures of each event recorded.
+    #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
+    pub values: Vec<NodeValues>,
+}
+
+/// One event's figures over a node's calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeValues {
+    /// The event's name; in JSON the key.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub event: String,
+    /// Calls that were measured.
+    pub measured: u64,
+    /// The sum over these.
+    pub sum: u64,
+    /// The sum without what marked calls inside these calls cost.
+    #[cfg_attr(feature = "serde", serde(rename = "self"))]
+    pub self_sum: Option<u64>,
+}
+
+/// Figures of one event, whose name is the key in forms that have keys.
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+pub(crate) trait OfEvent {
+    fn event(&self) -> &str;
+    #[cfg(feature = "serde")]
+    fn of(self, event: String) -> Self;
+}
+
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+macro_rules! of_event {
+    ($($figures:ty)*) => {
+        $(impl OfEvent for $figures {
+            fn event(&self) -> &str {
+                &self.event
+            }
+
+            #[cfg(feature = "serde")]
+            fn of(self, event: String) -> Self {
+                Self { event, ..self }
+            }
+        })*
+    };
+}
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+of_event! { Values NodeValues }
 
 /// What a mark's own measuring costs in one event, measured in this process for each set of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,182 @@
+//! Who was called under whom: nodes put together with another's, taken off, and left out.
+
+use std::collections::BTreeMap;
+
+use super::{Mark, Node, NodeValues, Snapshot};
+
+/// Nodes, each of which is found by its caller and its mark.
+#[derive(Default)]
+pub(crate) struct Builder {
+    nodes: Vec<Node>,
+    known: BTreeMap<(Option<usize>, usize), usize>,
+}
+
+impl Builder {
+    fn of(nodes: Vec<Node>) -> Self {
+        let known = nodes.iter().enumerate().map(|(index, node)| ((node.parent, node.mark), index)).collect();
+        Self { nodes, known }
+    }
+
+    /// Puts figures to those of the same mark under the same caller. The node's place.
+    pub(crate) fn add(&mut self, parent: Option<usize>, mark: usize, calls: u64, values: &[NodeValues]) -> usize {
+        let index = *self.known.entry((parent, mark)).or_insert_with(|| {
+            self.nodes.push(Node { parent, mark, calls: 0, values: Vec::new() });
+            self.nodes.len() - 1
+        });
+        let node = &mut self.nodes[index];
+        node.calls = node.calls.saturating_add(calls);
+        for values in values {
+            match node.values.iter_mut().find(|known| known.event == values.event) {
+                Some(known) => known.combine(values, u64::saturating_add),
+                None => node.values.push(values.clone()),
+            }
+        }
+        index
+    }
+
+    pub(crate) fn nodes(self) -> Vec<Node> {
+        self.nodes
+    }
+}
+
+impl NodeValues {
+    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
+        self.measured = with(self.measured, other.measured);
+        self.sum = with(self.sum, other.sum);
+        self.self_sum = self.self_sum.zip(other.self_sum).map(|(own, other)| with(own, other));
+    }
+}
+
+impl Node {
+    fn since(&mut self, earlier: &Self) {
+        self.calls = self.calls.saturating_sub(earlier.calls);
+        for values in &mut self.values {
+            if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
+                values.combine(before, u64::saturating_sub);
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    /// Keeps those marks only. In the [call graph](Self::call_graph), what one of the others called is then under who called that.
+    ///
+    /// ```
+    /// let mut snapshot = perfmark::snapshot();
+    /// snapshot.retain(|mark| mark.calls > 0);
+    /// # assert!(snapshot.marks.is_empty());
+    /// ```
+    pub fn retain(&mut self, mut keep: impl FnMut(&Mark) -> bool) {
+        let mut next = 0..;
+        let places: Vec<Option<usize>> =
+            self.marks.iter().map(|mark| if keep(mark) { next.next() } else { None }).collect();
+        let mut kept = places.iter();
+        self.marks.retain(|_| kept.next().is_some_and(Option::is_some));
+        let mut graph = Builder::default();
+        let mut moved: Vec<Option<usize>> = Vec::new();
+        for node in &self.call_graph {
+            let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
+            moved.push(match places.get(node.mark).copied().flatten() {
+                Some(mark) => Some(graph.add(parent, mark, node.calls, &node.values)),
+                None => parent,
+            });
+        }
+        self.call_graph = graph.nodes();
+    }
+
+    /// Adds another's nodes, whose marks have these places here.
+    pub(super) fn merge_graph(&mut self, nodes: &[Node], places: &[usize]) {
+        let mut graph = Builder::of(std::mem::take(&mut self.call_graph));
+        let mut moved: Vec<usize> = Vec::new();
+        for node in nodes {
+            let parent = node.parent.and_then(|parent| moved.get(parent).copied());
+            let Some(&mark) = places.get(node.mark) else { break };
+            moved.push(graph.add(parent, mark, node.calls, &node.values));
+        }
+        self.call_graph = graph.nodes();
+    }
+
+    /// Takes an earlier snapshot's nodes off, whose marks have these places here.
+    pub(super) fn take_off_graph(&mut self, earlier: &[Node], places: &[Option<usize>]) {
+        let graph = Builder::of(std::mem::take(&mut self.call_graph));
+        let Builder { mut nodes, known } = graph;
+        let mut moved: Vec<Option<usize>> = Vec::new();
+        for node in earlier {
+            let parent = node.parent.map(|parent| moved.get(parent).copied().flatten());
+            let mark = places.get(node.mark).copied().flatten();
+            let found = match (parent, mark) {
+                // Its caller is none of this snapshot's.
+                (Some(None), _) | (_, None) => None,
+                (parent, Some(mark)) => known.get(&(parent.flatten(), mark)).copied(),
+            };
+            if let Some(index) = found {
+                nodes[index].since(node);
+            }
+            moved.push(found);
+        }
+        self.call_graph = nodes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(sum: u64, own: u64) -> Vec<NodeValues> {
+        vec![NodeValues { event: "time".into(), measured: 1, sum, self_sum: Some(own) }]
+    }
+
+    fn node(parent: Option<usize>, mark: usize, sum: u64, own: u64) -> Node {
+        Node { parent, mark, calls: 1, values: values(sum, own) }
+    }
+
+    fn mark(name: &str) -> Mark {
+        Mark { name: name.into(), path: name.into(), ..Mark::default() }
+    }
+
+    /// a calls b, b calls c, and c is called by nobody, too.
+    fn snapshot() -> Snapshot {
+        Snapshot {
+            schema: 1,
+            marks: ["a", "b", "c"].map(mark).into(),
+            call_graph: vec![node(None, 0, 9, 2), node(Some(0), 1, 7, 3), node(Some(1), 2, 4, 4), node(None, 2, 1, 1)],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn what_a_mark_that_is_left_out_called_is_under_its_caller() {
+        let mut without = snapshot();
+        without.retain(|mark| mark.name != "b");
+        assert_eq!(without.call_graph, [node(None, 0, 9, 2), node(Some(0), 1, 4, 4), node(None, 1, 1, 1)]);
+        without.retain(|mark| mark.name != "a");
+        assert_eq!(
+            without.call_graph,
+            [Node {
+                calls: 2,
+                values: vec![NodeValues { measured: 2, ..values(5, 5).remove(0) }],
+                ..node(None, 0, 0, 0)
+            }]
+        );
+    }
+
+    #[test]
+    fn graphs_are_merged_by_who_called_whom_and_taken_off_again() {
+        let one = snapshot();
+        let mut other = snapshot();
+        other.marks.insert(0, mark("0"));
+        other.call_graph = vec![node(None, 3, 5, 5), node(Some(0), 0, 1, 1)];
+        let mut both = one.clone();
+        both.merge(&other);
+        assert_eq!(both.marks.iter().map(|mark| &*mark.name).collect::<Vec<_>>(), ["0", "a", "b", "c"]);
+        let sums: Vec<_> =
+            both.call_graph.iter().map(|node| (node.parent, node.mark, node.calls, node.values[0].sum)).collect();
+        assert_eq!(
+            sums,
+            [(None, 1, 1, 9), (Some(0), 2, 1, 7), (Some(1), 3, 1, 4), (None, 3, 2, 6), (Some(3), 0, 1, 1)]
+        );
+        let between = both.since(&one);
+        let sums: Vec<_> = between.call_graph.iter().map(|node| (node.calls, node.values[0].sum)).collect();
+        assert_eq!(sums, [(0, 0), (0, 0), (0, 0), (1, 5), (1, 1)]);
+    }
+}
