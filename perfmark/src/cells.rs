@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::arena::Arena;
 use crate::events::EventId;
+use crate::graph::Graph;
 use crate::histogram::{Cells, Frozen, add, whole};
 use crate::mark::Mark;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64};
@@ -237,7 +238,9 @@ impl Owner {
 pub(crate) struct ThreadCells {
     first: AtomicPtr<Node>,
     pub(crate) owner: Owner,
-    /// Where the owning thread's histograms grow. Dropped after the list, which points into it.
+    /// Who was called under whom, where that is asked for.
+    pub(crate) graph: Option<Graph>,
+    /// Where the owning thread's histograms and nodes are. Dropped after what points into it.
     pub(crate) arena: Arena,
 }
 
@@ -255,8 +258,8 @@ unsafe impl Sync for ThreadCells {}
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
-    pub(crate) fn new(owner: Owner) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, arena: Arena::new() }
+    pub(crate) fn new(owner: Owner, graph: Option<Graph>) -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.

@@ -13,14 +13,16 @@ use crate::cells::{Figures, Owner, Totals};
 use crate::config::config;
 use crate::defaults;
 use crate::events::{Entry, EventId, What, events};
+use crate::graph;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
-use crate::recorder;
+use crate::recorder::{self, shown};
 use crate::registry::{Merged, Registry, registry};
 use crate::settings;
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
 use crate::start;
+use crate::tree;
 
 /// What was recorded when [`reset`] was called.
 struct Baseline {
@@ -174,9 +176,13 @@ fn everything() -> Snapshot {
     let nanoseconds = nanoseconds_of(&events);
     snapshot.threads = merged.threads;
     snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
-    let of = |mark| figures(mark, &merged, &events, nanoseconds, Beside::of(mark));
-    snapshot.marks = mark::all().into_iter().map(of).collect();
-    snapshot.marks.sort_by(snapshot::Mark::by_place);
+    let of = |mark: &'static Mark| (mark.index(), figures(mark, &merged, &events, nanoseconds, Beside::of(mark)));
+    let mut marks: Vec<_> = mark::all().into_iter().map(of).collect();
+    marks.sort_by(|(_, one), (_, other)| one.by_place(other));
+    let places: BTreeMap<u32, usize> = marks.iter().map(|(index, _)| *index).zip(0..).collect();
+    snapshot.marks = marks.into_iter().map(|(_, mark)| mark).collect();
+    snapshot.notes.extend(lost(merged.graph.lost));
+    snapshot.call_graph = call_graph(&merged.graph, &places, &events, nanoseconds);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(figures_with_probes(&merged, &events));
     snapshot.notes.extend(sums_at_their_end(&snapshot));
@@ -249,6 +255,39 @@ fn sums_at_their_end(snapshot: &Snapshot) -> Option<String> {
     let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == u64::MAX);
     let names: Vec<&str> = snapshot.marks.iter().filter(is_full).map(|mark| mark.name.as_str()).collect();
     (!names.is_empty()).then(|| format!("sums stop at {}, and are more: {}", u64::MAX, names.join(", ")))
+}
+
+/// Calls that the call graph lacks.
+fn lost(calls: u64) -> Option<String> {
+    (calls > 0)
+        .then(|| format!("the call graph lacks {calls} calls: it has {} nodes of a thread at most", graph::NODES))
+}
+
+/// Who was called under whom, with the marks' places in the snapshot.
+fn call_graph(
+    merged: &graph::Merged,
+    places: &BTreeMap<u32, usize>,
+    events: &[(EventId, Entry)],
+    nanoseconds: f64,
+) -> Vec<snapshot::Node> {
+    let values = |sums: &graph::EventSums| {
+        let (_, entry) = events.iter().find(|(event, _)| *event == sums.event)?;
+        let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
+        Some(snapshot::NodeValues {
+            event: name(&entry.what),
+            measured: sums.measured,
+            sum: in_units(shown(sums.net), scale),
+            self_sum: Some(in_units(shown(sums.net.wrapping_sub(sums.inside)), scale)),
+        })
+    };
+    let node = |node: &tree::Node<u32, graph::Figures>| snapshot::Node {
+        parent: node.above,
+        // All marks that were called are in the snapshot.
+        mark: places.get(&node.key).copied().unwrap_or(usize::MAX),
+        calls: node.value.calls,
+        values: node.value.events.iter().filter_map(values).collect(),
+    };
+    merged.tree.nodes().iter().map(node).collect()
 }
 
 /// What only some of the threads had to do without.
@@ -329,15 +368,19 @@ fn figures(
 
 /// Calls that began and did not end.
 fn in_flight(totals: &Totals, gone: u64) -> u64 {
-    let left = totals.in_flight.wrapping_sub(gone);
     // Less than nothing where one ended while threads were looked at in turn.
-    if left.cast_signed() < 0 { 0 } else { left }
+    shown(totals.in_flight.wrapping_sub(gone))
+}
+
+/// `scale` turns ticks into nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+fn in_units(value: u64, scale: Option<f64>) -> u64 {
+    scale.map_or(value, |scale| (value as f64 * scale).round() as u64)
 }
 
 /// `scale` turns ticks into nanoseconds; `uncounted` calls were in none of the threads' cells.
 fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) -> Values {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-    let unit = |value: u64| scale.map_or(value, |scale| (value as f64 * scale).round() as u64);
+    let unit = |value: u64| in_units(value, scale);
     // Sums beyond the range stay at its end.
     let sum_unit = |sum: u128| unit(u64::try_from(sum).unwrap_or(u64::MAX));
     let frozen = &figures.values;

@@ -26,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) format: Format,
     pub(crate) dumps: Asked,
     pub(crate) read: ReadMode,
+    /// Whether it is recorded who was called under whom.
+    pub(crate) has_call_graph: bool,
 }
 
 /// When the report is written before the end.
@@ -67,6 +69,7 @@ impl Default for Config {
             format: Format::Table,
             dumps: Asked::default(),
             read: ReadMode::Auto,
+            has_call_graph: false,
         }
     }
 }
@@ -171,6 +174,10 @@ impl Config {
         setting("PERFMARK_DUMP_SIGNAL", &mut |value| {
             let signal = signals::from_name(&value.to_string_lossy());
             config.dumps.signal = Some(signal.map_err(|why| format!("{why}; no signal dumps"))?);
+            Ok(())
+        });
+        setting("PERFMARK_CALL_GRAPH", &mut |value| {
+            config.has_call_graph = choice(value, &[("off", false), ("on", true)])?;
             Ok(())
         });
         setting("PERFMARK_READ", &mut |value| {

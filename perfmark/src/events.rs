@@ -9,13 +9,22 @@ use perfmark_rdpmc::{Error, Event, Machine};
 use crate::per_process::PerProcess;
 
 /// An event's place in the process's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId(usize);
 
 impl EventId {
     /// The place, if it is below that.
     pub(crate) fn below(self, end: u8) -> Option<u8> {
         u8::try_from(self.0).ok().filter(|place| *place < end)
+    }
+
+    /// As a number, and back.
+    pub(crate) fn number(self) -> u64 {
+        self.0 as u64
+    }
+
+    pub(crate) fn numbered(number: u64) -> Self {
+        Self(usize::try_from(number).unwrap_or(usize::MAX))
     }
 }
 

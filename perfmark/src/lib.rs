@@ -34,6 +34,7 @@
 //! | `PERFMARK_FORMAT` | `table`, `json` | `table` |
 //! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs, but not in a forked child, such as a daemon ([`Dumps`]) | none |
 //! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
+//! | `PERFMARK_CALL_GRAPH` | `on`: also records who was called under whom ([`Snapshot::call_graph`]), by the long way of a call's ends | `off` |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
 //!
 //! A library that carries a perfmark of its own, and another version of it in the same program, record for themselves: each writes a report of its own, to
@@ -72,6 +73,7 @@
 #![deny(unsafe_code)]
 
 mod path;
+mod tree;
 mod snapshot;
 #[cfg(feature = "record")]
 mod per_process;
@@ -361,6 +363,8 @@ mod config;
 mod settings;
 #[cfg(feature = "record")]
 mod start;
+#[cfg(feature = "record")]
+mod graph;
 #[cfg(feature = "record")]
 mod cells;
 #[cfg(feature = "record")]

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use crate::cells::{Owner, ThreadCells, Totals};
+use crate::graph;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 use crate::start;
@@ -18,11 +19,15 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct Merged {
     pub(crate) marks: BTreeMap<u32, Totals>,
     pub(crate) threads: u64,
+    pub(crate) graph: graph::Merged,
 }
 
 impl Merged {
     fn add(&mut self, cells: &ThreadCells) {
         self.threads += 1;
+        if let Some(graph) = &cells.graph {
+            graph.add_to(&mut self.graph);
+        }
         for cells in cells.iter() {
             cells.add_to(self.marks.entry(cells.mark.index()).or_default());
         }

@@ -18,8 +18,9 @@ use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
 use super::thread_end;
 use crate::cells::{EventCells, MarkCells, Owner, ThreadCells};
-use crate::config::manner;
+use crate::config::{config, manner};
 use crate::events::events;
+use crate::graph::Graph;
 use crate::mark::{Mark, is_off};
 use crate::registry::{forget_parents_calls, registry};
 use crate::settings::{self, Variant, every, wanted};
@@ -221,12 +222,14 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     // SAFETY: this thread's own, mapped; zeroes are a recorder not set up. Nobody else uses it while the thread does its own work.
     let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
-        let cells = Arc::new(ThreadCells::new(Owner::new()));
+        let graph = config().has_call_graph.then(Graph::new);
+        let cells = Arc::new(ThreadCells::new(Owner::new(), graph));
         registry.add(Arc::clone(&cells));
         let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };
         // SAFETY: mapped with it.
         recorder.stack.set_up(unsafe { Recorder::space(memory) });
         recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        recorder.graph = books.cells.graph.as_ref().map_or(ptr::null(), ptr::from_ref);
         recorder.books = Box::into_raw(Box::new(books));
         recorder.generation = registry.generation;
         thread.recorder.set(memory.as_ptr());
@@ -311,6 +314,8 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     // SAFETY: the same. Calls use the books by shared references only.
     let books = unsafe { &*own };
     let beside = Recorder::map().ok()?;
+    // Calls beside the program's are not in its graph.
+    let graph = books.cells.graph.as_ref().map(|_| Graph::new());
     let plan = |mark, every| {
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
         Plan::new(MarkCells::new(mark, cells), set, every, None)
@@ -323,6 +328,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
         let (beside, space) = unsafe { (&mut *beside.as_ptr(), Recorder::space(beside)) };
         beside.stack.set_up(space);
         beside.books = own;
+        beside.graph = graph.as_ref().map_or(ptr::null(), ptr::from_ref);
         for plan in [&empty, &caller, &skipped] {
             plan.bind(books.slots.len());
             beside.place(plan);

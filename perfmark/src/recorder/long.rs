@@ -1,6 +1,7 @@
 //! The long way of a marked call's ends: whatever is not as usual, and marks of many events or with events that read(2) alone tells.
 #![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
 
+use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
@@ -12,6 +13,7 @@ use super::sources::SLOTS;
 use super::thread::{Call, Recorder, put_back};
 use crate::arena::Arena;
 use crate::cells::EventCells;
+use crate::graph::Node;
 use crate::histogram::add;
 
 /// The two ends where everything takes the long way.
@@ -221,6 +223,26 @@ impl Part {
     }
 }
 
+impl Part {
+    /// Adds it to a node, for the event at that place.
+    pub(super) fn add_to(self, node: Option<&Node>, n: usize) {
+        if let Some(node) = node {
+            node.add_cost(n, self.net, self.inside);
+        }
+    }
+}
+
+impl Recorder {
+    /// The node of the innermost call, whose header it is, if it has one: asked for once, when it ends.
+    ///
+    /// The node outlives every borrow of the recorder, as long as its thread's memory does.
+    pub(super) fn node_of<'a>(&self, header: &Header) -> Option<&'a Node> {
+        let node = self.graph()?.leave(header.serial & SERIAL)?;
+        // SAFETY: it lies in the thread's arena, which lives as long as calls are made.
+        Some(unsafe { &*ptr::from_ref(node) })
+    }
+}
+
 /// Adds a call to its cells, and takes its frame off.
 ///
 /// # Safety
@@ -230,17 +252,24 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, cells) = unsafe { (*frame.header, &(*(*frame.header).plan).cells) };
     let (is_unwound, is_nested) = (panicking && header.serial & PANICKING == 0, header.before != 0);
+    let node = recorder.node_of(&header);
     // SAFETY: the caller's word.
     unsafe {
         close(recorder, frame, |recorder, n, part| match part {
             _ if is_unwound => {}
-            Some(part) => part.add_call(&cells.events[n], is_nested, recorder.arena()),
+            Some(part) => {
+                part.add_call(&cells.events[n], is_nested, recorder.arena());
+                part.add_to(node, n);
+            }
             // What was measured inside stays inside of the call around.
             None => cells.events[n].add_unmeasured(1, is_nested),
         });
     }
     if is_unwound {
         add(&cells.unwound, 1);
+    }
+    if let Some(node) = node {
+        node.add_call();
     }
 }
 

@@ -6,6 +6,7 @@ mod frames;
 mod plan;
 mod probe;
 mod long;
+mod graph;
 mod options;
 mod empty;
 mod calibrate;
@@ -17,5 +18,6 @@ mod thread;
 #[cfg(all(test, perfmark_loom))]
 mod model;
 
+pub(crate) use plan::shown;
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
 pub(crate) use thread::{Call, enter, enter_unusual, leave, own_work, prepare_process};

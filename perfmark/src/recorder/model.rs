@@ -35,7 +35,7 @@ impl Holds for Held {
 impl Recorded {
     /// A thread begins to record the mark, in so many events.
     fn begin(registry: &Registry, events: usize) -> Self {
-        let thread = Arc::new(ThreadCells::new(Owner::new()));
+        let thread = Arc::new(ThreadCells::new(Owner::new(), None));
         registry.add(Arc::clone(&thread));
         let known = Events::default();
         let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&What::parse(name))));

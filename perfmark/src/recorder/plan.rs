@@ -12,8 +12,9 @@ use super::frames::{Header, Inside, Span};
 use super::long::{self, Part};
 use super::sources::{SLOTS, Slot, Slots};
 use super::thread::{Call, Recorder};
-use super::{options, probe};
+use super::{graph, options, probe};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
+use crate::config::config;
 use crate::mark::Manner;
 use crate::settings::Variant;
 
@@ -209,7 +210,8 @@ impl Set {
 
     /// Binds what the ends of its marks do, on a thread of so many slots.
     pub(super) fn bind(&self, slots: usize, keeps_costs: bool) {
-        self.plain.set(probe::ends(self, slots, keeps_costs));
+        let has_graph = config().has_call_graph;
+        self.plain.set(if has_graph { graph::ENDS } else { probe::ends(self, slots, keeps_costs) });
         self.measured.set(if self.manner.is_fenced { options::FENCED } else { self.plain.get() });
     }
 
@@ -348,6 +350,6 @@ impl Sums {
 
 /// Of what a call cost, without probes, what is shown: nothing for what is less, as where these cost less than they usually do.
 #[inline]
-pub(super) fn shown(net: u64) -> u64 {
+pub(crate) fn shown(net: u64) -> u64 {
     if net.cast_signed() < 0 { 0 } else { net }
 }

@@ -22,6 +22,7 @@ use super::polls::{self, Poll};
 use super::thread_end;
 use crate::arena::Arena;
 use crate::events::events;
+use crate::graph::Graph;
 use crate::mark::{Mark, PLACES};
 use crate::registry::registry;
 use crate::signals::HeldBack;
@@ -68,6 +69,8 @@ pub(super) struct Recorder {
     pub(super) generation: u8,
     /// Null while not set up.
     pub(super) books: *mut Books,
+    /// Who was called under whom; null where that is not asked for.
+    pub(super) graph: *const Graph,
     pub(super) sums: Sums,
     /// By the mark's place.
     pub(super) places: [Place; PLACES],
@@ -353,6 +356,12 @@ impl Recorder {
     pub(super) fn arena(&self) -> &Arena {
         // SAFETY: a recorder whose calls end is set up.
         &unsafe { &*self.books }.cells.arena
+    }
+
+    /// Who was called under whom, where that is asked for.
+    pub(super) fn graph(&self) -> Option<&Graph> {
+        // SAFETY: as above.
+        unsafe { self.graph.as_ref() }
     }
 
     /// Whether marks have several sets of events, so that what their probes cost is kept by event.

@@ -24,11 +24,6 @@ fn places_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
     by_key(others).map(|(key, _)| places.get(&key).copied()).collect()
 }
 
-/// The same, where each is in `marks`.
-fn all_places_in(marks: &[Mark], others: &[Mark]) -> Vec<usize> {
-    places_in(marks, others).into_iter().flatten().collect()
-}
-
 impl Snapshot {
     /// What was recorded between an earlier snapshot of the same process and this one.
     ///
@@ -112,12 +107,9 @@ impl Snapshot {
         }
         let mut merged: Vec<Mark> = marks.into_values().collect();
         merged.sort_by(Mark::by_place);
-        let of_other = all_places_in(&merged, &other.marks);
-        let own = all_places_in(&merged, &self.marks);
-        let nodes = std::mem::take(&mut self.call_graph);
+        let graphs = [&*self, other].map(|one| (one.call_graph.clone(), places_in(&merged, &one.marks)));
         self.marks = merged;
-        self.merge_graph(&nodes, &own);
-        self.merge_graph(&other.call_graph, &of_other);
+        self.set_graph(&graphs);
         for note in &other.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());

@@ -1,42 +1,27 @@
 //! Who was called under whom: nodes put together with another's, taken off, and left out.
 
-use std::collections::BTreeMap;
-
 use super::{Mark, Node, NodeValues, Snapshot};
+use crate::tree::{self, Tree};
 
-/// Nodes, each of which is found by its caller and its mark.
-#[derive(Default)]
-pub(crate) struct Builder {
-    nodes: Vec<Node>,
-    known: BTreeMap<(Option<usize>, usize), usize>,
+/// Calls, and the events' figures, by the mark's place.
+type Nodes = Tree<usize, (u64, Vec<NodeValues>)>;
+
+/// Puts a node's figures to those of the same mark under the same caller. Its place.
+fn add(nodes: &mut Nodes, parent: Option<usize>, mark: usize, node: &Node) -> usize {
+    let (place, (calls, values)) = nodes.at(parent, mark);
+    *calls = calls.saturating_add(node.calls);
+    for other in &node.values {
+        match values.iter_mut().find(|known| known.event == other.event) {
+            Some(known) => known.combine(other, u64::saturating_add),
+            None => values.push(other.clone()),
+        }
+    }
+    place
 }
 
-impl Builder {
-    fn of(nodes: Vec<Node>) -> Self {
-        let known = nodes.iter().enumerate().map(|(index, node)| ((node.parent, node.mark), index)).collect();
-        Self { nodes, known }
-    }
-
-    /// Puts figures to those of the same mark under the same caller. The node's place.
-    pub(crate) fn add(&mut self, parent: Option<usize>, mark: usize, calls: u64, values: &[NodeValues]) -> usize {
-        let index = *self.known.entry((parent, mark)).or_insert_with(|| {
-            self.nodes.push(Node { parent, mark, calls: 0, values: Vec::new() });
-            self.nodes.len() - 1
-        });
-        let node = &mut self.nodes[index];
-        node.calls = node.calls.saturating_add(calls);
-        for values in values {
-            match node.values.iter_mut().find(|known| known.event == values.event) {
-                Some(known) => known.combine(values, u64::saturating_add),
-                None => node.values.push(values.clone()),
-            }
-        }
-        index
-    }
-
-    pub(crate) fn nodes(self) -> Vec<Node> {
-        self.nodes
-    }
+fn plain(nodes: Nodes) -> Vec<Node> {
+    let node = |tree::Node { above, key, value: (calls, values) }| Node { parent: above, mark: key, calls, values };
+    nodes.into_nodes().into_iter().map(node).collect()
 }
 
 impl NodeValues {
@@ -72,49 +57,53 @@ impl Snapshot {
             self.marks.iter().map(|mark| if keep(mark) { next.next() } else { None }).collect();
         let mut kept = places.iter();
         self.marks.retain(|_| kept.next().is_some_and(Option::is_some));
-        let mut graph = Builder::default();
+        let mut nodes = Nodes::default();
         let mut moved: Vec<Option<usize>> = Vec::new();
         for node in &self.call_graph {
             let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
             moved.push(match places.get(node.mark).copied().flatten() {
-                Some(mark) => Some(graph.add(parent, mark, node.calls, &node.values)),
+                Some(mark) => Some(add(&mut nodes, parent, mark, node)),
                 None => parent,
             });
         }
-        self.call_graph = graph.nodes();
+        self.call_graph = plain(nodes);
     }
 
-    /// Adds another's nodes, whose marks have these places here.
-    pub(super) fn merge_graph(&mut self, nodes: &[Node], places: &[usize]) {
-        let mut graph = Builder::of(std::mem::take(&mut self.call_graph));
-        let mut moved: Vec<usize> = Vec::new();
-        for node in nodes {
-            let parent = node.parent.and_then(|parent| moved.get(parent).copied());
-            let Some(&mark) = places.get(node.mark) else { break };
-            moved.push(graph.add(parent, mark, node.calls, &node.values));
+    /// Puts several graphs together, of marks that have these places here.
+    pub(super) fn set_graph(&mut self, graphs: &[(Vec<Node>, Vec<Option<usize>>)]) {
+        let mut nodes = Nodes::default();
+        for (graph, places) in graphs {
+            let mut moved: Vec<usize> = Vec::new();
+            for node in graph {
+                let parent = node.parent.and_then(|parent| moved.get(parent).copied());
+                let Some(mark) = places.get(node.mark).copied().flatten() else { break };
+                moved.push(add(&mut nodes, parent, mark, node));
+            }
         }
-        self.call_graph = graph.nodes();
+        self.call_graph = plain(nodes);
     }
 
     /// Takes an earlier snapshot's nodes off, whose marks have these places here.
     pub(super) fn take_off_graph(&mut self, earlier: &[Node], places: &[Option<usize>]) {
-        let graph = Builder::of(std::mem::take(&mut self.call_graph));
-        let Builder { mut nodes, known } = graph;
+        let mut known = Tree::<usize, ()>::default();
+        for node in &self.call_graph {
+            known.at(node.parent, node.mark);
+        }
         let mut moved: Vec<Option<usize>> = Vec::new();
         for node in earlier {
             let parent = node.parent.map(|parent| moved.get(parent).copied().flatten());
             let mark = places.get(node.mark).copied().flatten();
+            // One whose caller is not here is not here either.
             let found = match (parent, mark) {
-                // Its caller is none of this snapshot's.
-                (Some(None), _) | (_, None) => None,
-                (parent, Some(mark)) => known.get(&(parent.flatten(), mark)).copied(),
+                (None, Some(mark)) => known.find(None, mark),
+                (Some(Some(parent)), Some(mark)) => known.find(Some(parent), mark),
+                _ => None,
             };
-            if let Some(index) = found {
-                nodes[index].since(node);
+            if let Some(node_here) = found.and_then(|place| self.call_graph.get_mut(place)) {
+                node_here.since(node);
             }
             moved.push(found);
         }
-        self.call_graph = nodes;
     }
 }
 

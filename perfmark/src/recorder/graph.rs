@@ -1,0 +1,38 @@
+//! The ends of calls where it is recorded who was called under whom: by the long way.
+#![allow(unsafe_code, reason = "plans are found by pointers that live as long as the thread's recorder")]
+
+use super::frames::SERIAL;
+use super::long;
+use super::plan::{Ends, Plan};
+use super::sources::SLOTS;
+use super::thread::{Call, Recorder};
+use crate::events::EventId;
+use crate::graph::Known;
+
+pub(super) const ENDS: Ends = Ends { begin, ..long::ENDS };
+
+/// Finds the call's node, which the long way of ending it [looks for](crate::graph::Graph::leave), and begins it.
+///
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it.
+unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    // SAFETY: the caller's word.
+    let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
+    let events = &plan_.cells.events;
+    if !recorder_.stack.is_full(events.len()) {
+        // SAFETY: a frame on the stack.
+        let around = recorder_.stack.innermost().map(|frame| unsafe { (*frame.header).serial } & SERIAL);
+        let number = recorder_.stack.serial + 1;
+        if let Some(graph) = recorder_.graph() {
+            let mut ids = [EventId::default(); SLOTS];
+            for (id, cells) in ids.iter_mut().zip(events) {
+                *id = cells.event;
+            }
+            let mark = Known { key: plan.cast(), mark: plan_.cells.mark, events: &ids[..events.len().min(SLOTS)] };
+            graph.enter(number, around, mark, recorder_.arena());
+        }
+    }
+    // SAFETY: the caller's word.
+    unsafe { long::begin(recorder, plan) }
+}
