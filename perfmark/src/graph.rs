@@ -127,8 +127,13 @@ impl Graph {
             open.set((number, node));
             self.depth.set(depth + 1);
         } else {
-            add(&self.lost, 1);
+            self.lose();
         }
+    }
+
+    /// A call that is in no node.
+    pub(crate) fn lose(&self) {
+        add(&self.lost, 1);
     }
 
     /// The node of the open call with that number, which ends; those above it ended without a word.

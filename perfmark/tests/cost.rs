@@ -15,15 +15,16 @@ use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 
 fn main() {
-    if env::var_os(OFF).is_some() {
-        println!("{}", a_call(|| off(black_box(7))));
-        return;
+    match env::var(ALONE).as_deref() {
+        Ok("off") => return println!("{}", a_call(|| off(black_box(7)))),
+        Ok("graph") => return println!("{}", a_call(|| two(black_box(7)))),
+        _ => {}
     }
     support::run(vec![], &[("a_mark_costs_what_it_did", a_mark_costs_what_it_did)]);
 }
 
-/// Set in the process that measures marks switched off.
-const OFF: &str = "PERFMARK_TEST_OFF";
+/// Set in a process that measures marks with other settings.
+const ALONE: &str = "PERFMARK_TEST_ALONE";
 
 const CALLS: u64 = 1_000;
 
@@ -98,9 +99,9 @@ fn a_call(work: impl Fn() -> u64) -> u64 {
     tries.min().expect("tried") / CALLS
 }
 
-fn switched_off() -> u64 {
+fn with(variable: &str, value: &str, what: &str) -> u64 {
     let program = env::current_exe().expect("it runs");
-    let output = Command::new(program).env("PERFMARK", "off").env(OFF, "1").output().expect("it starts");
+    let output = Command::new(program).env(variable, value).env(ALONE, what).output().expect("it starts");
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
@@ -128,7 +129,8 @@ fn a_mark_costs_what_it_did() {
         ("two events, fence", alone(fenced) - bare, 193),
         ("two events, generic", alone(by_types) - bare, 198),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 415),
-        ("switched off", switched_off() - bare, 10),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 736),
+        ("switched off", with("PERFMARK", "off", "off") - bare, 10),
     ];
     let mut told = String::new();
     for (what, cost, _) in costs {

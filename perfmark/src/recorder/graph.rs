@@ -20,17 +20,19 @@ unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
     let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
     let events = &plan_.cells.events;
-    if !recorder_.stack.is_full(events.len()) {
-        // SAFETY: a frame on the stack.
-        let around = recorder_.stack.innermost().map(|frame| unsafe { (*frame.header).serial } & SERIAL);
-        let number = recorder_.stack.serial + 1;
-        if let Some(graph) = recorder_.graph() {
+    let is_full = recorder_.stack.is_full(events.len());
+    // SAFETY: a frame on the stack.
+    let around = recorder_.stack.innermost().map(|frame| unsafe { (*frame.header).serial } & SERIAL);
+    if let Some(graph) = recorder_.graph() {
+        if is_full {
+            graph.lose();
+        } else {
             let mut ids = [EventId::default(); SLOTS];
             for (id, cells) in ids.iter_mut().zip(events) {
                 *id = cells.event;
             }
             let mark = Known { key: plan.cast(), mark: plan_.cells.mark, events: &ids[..events.len().min(SLOTS)] };
-            graph.enter(number, around, mark, recorder_.arena());
+            graph.enter(recorder_.stack.serial + 1, around, mark, recorder_.arena());
         }
     }
     // SAFETY: the caller's word.
