@@ -50,6 +50,7 @@
 //! | `prometheus` | no | `Metrics` for a `prometheus-client` registry |
 //! | `exporter` | no | `Exporter`: a tiny server of these metrics, on this machine only unless told otherwise |
 //! | `signal` | no | [dumps](Dumps) when the process gets a signal |
+//! | `criterion` | no | `Measure`: any event as what `criterion` measures |
 //!
 //! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
 //! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program
@@ -80,11 +81,15 @@ mod per_process;
 #[cfg(feature = "record")]
 mod events;
 mod filter;
+#[cfg(feature = "criterion")]
+pub use self::criterion::Measure;
 #[cfg(feature = "record")]
 pub use dumps::{Dumping, Dumps};
 #[cfg(feature = "exporter")]
 pub use exporter::{Exporter, Exporting};
 pub use filter::{Filter, FilterError};
+#[cfg(feature = "record")]
+pub use measure::{Count, MeasureError, Measured, measure};
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
 ///
 /// ```standalone_crate
@@ -365,6 +370,10 @@ mod settings;
 mod start;
 #[cfg(feature = "record")]
 mod graph;
+#[cfg(feature = "record")]
+mod measure;
+#[cfg(feature = "criterion")]
+mod criterion;
 #[cfg(feature = "record")]
 mod cells;
 #[cfg(feature = "record")]

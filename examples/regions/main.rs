@@ -1,0 +1,40 @@
+//! Parts of functions as marks of their own: blocks, begin and end, closures, loops measured one time in some.
+//!
+//! `cargo run --release --example regions`; with the stacks of who was called under whom: `PERFMARK_CALL_GRAPH=on PERFMARK_FORMAT=folded`.
+
+use std::collections::BTreeMap;
+
+use perfmark::{perfmark, region};
+
+const TEXT: &str = include_str!("main.rs");
+
+/// How often each word is there, and the words by how often they are.
+#[perfmark(time, instructions)]
+fn count_words(text: &str) -> Vec<(usize, String)> {
+    // A block with a value.
+    let words: Vec<&str> = region!("split", time, instructions, {
+        text.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty()).collect()
+    });
+
+    // A guard, until it is dropped.
+    let counting = region!("count", time, instructions);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for word in &words {
+        *counts.entry(word.to_lowercase()).or_default() += 1;
+    }
+    drop(counting);
+
+    // A closure: one call in 7 is measured, as there are many.
+    let as_pair = |(word, count): (String, usize)| region!("pair", time, every = 7, { (count, word) });
+    let mut pairs: Vec<_> = counts.into_iter().map(as_pair).collect();
+
+    region!("sort", time, instructions, { pairs.sort_unstable_by(|one, other| other.cmp(one)) });
+    pairs
+}
+
+fn main() {
+    let words = count_words(&TEXT.repeat(200));
+    for (count, word) in words.iter().take(3) {
+        println!("{count:6} {word}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Events as what criterion's benchmarks measure.
+
+use std::cell::Cell;
+
+use criterion::Throughput;
+use criterion::measurement::{Measurement, ValueFormatter};
+use perfmark_rdpmc::Delta;
+
+use crate::measure::{MeasureError, Meter, Span};
+use crate::snapshot::Unit;
+use crate::terminal::say;
+
+/// An event for `criterion` to measure, in the place of wall time: counted by user reads on the thread that runs the benchmarks, in user mode.
+///
+/// ```no_run
+/// use criterion::Criterion;
+/// use perfmark::Measure;
+///
+/// fn main() -> Result<(), perfmark::MeasureError> {
+///     let mut criterion = Criterion::default().configure_from_args().with_measurement(Measure::event("instructions")?);
+///     criterion.bench_function("product", |bencher| {
+///         bencher.iter(|| (1..=std::hint::black_box(20_u64)).product::<u64>());
+///     });
+///     criterion.final_summary();
+///     Ok(())
+/// }
+/// ```
+///
+/// Counts of instructions hardly vary, so that a benchmark needs few samples (`sample_size(10)`), and a difference of one in a thousand is seen; but fewer
+/// instructions are not always less time. What criterion's own loop costs is in the figures, as with wall time: one or two instructions an iteration.
+#[derive(Debug)]
+pub struct Measure {
+    meter: Meter,
+    /// Of one, of a thousand, and so on.
+    units: [&'static str; 4],
+    /// For each byte, bit, element.
+    rates: [&'static str; 3],
+    has_told: Cell<bool>,
+}
+
+impl Measure {
+    /// One event, as perf writes it; or `time`.
+    ///
+    /// # Errors
+    ///
+    /// An event that there is not, or that cannot be counted here.
+    pub fn event(name: &str) -> Result<Self, MeasureError> {
+        let meter = Meter::open(name)?;
+        // Criterion asks for names that live as long as the program; there are few of them.
+        let leaked = |text: String| -> &'static str { text.leak() };
+        let units = match meter.unit() {
+            Unit::Ns => ["ns", "µs", "ms", "s"],
+            Unit::Count => ["", "k ", "M ", "G "].map(|prefix| leaked(format!("{prefix}{}", meter.name()))),
+        };
+        let rates = ["byte", "bit", "element"].map(|what| leaked(format!("{}/{what}", units[0])));
+        Ok(Self { meter, units, rates, has_told: Cell::new(false) })
+    }
+}
+
+/// A measurement that goes on.
+#[derive(Debug)]
+pub struct Begun(Span);
+
+impl Measurement for Measure {
+    type Intermediate = Begun;
+    type Value = u64;
+
+    fn start(&self) -> Begun {
+        let mut span = Span::default();
+        self.meter.begin(&mut span);
+        Begun(span)
+    }
+
+    /// # Panics
+    ///
+    /// Where other events held the counter all the while: a benchmark has no way to say that it has no figure.
+    fn end(&self, Begun(mut span): Begun) -> u64 {
+        self.meter.end(&mut span);
+        match span.delta() {
+            Delta::Exact(counted) => counted,
+            Delta::Scaled { estimate, .. } => {
+                if !self.has_told.replace(true) {
+                    say(&format!(
+                        "{}: other events held the counter for a part of the time; figures are estimates",
+                        self.meter.name()
+                    ));
+                }
+                estimate
+            }
+            Delta::Unmeasured => {
+                panic!("perfmark: {}: other events held the counters all the while", self.meter.name())
+            }
+        }
+    }
+
+    fn add(&self, one: &u64, other: &u64) -> u64 {
+        one.saturating_add(*other)
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, value: &u64) -> f64 {
+        self.meter.in_units_exactly(*value)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        self
+    }
+}
+
+impl ValueFormatter for Measure {
+    fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
+        let at = if typical < 1e3 {
+            0
+        } else if typical < 1e6 {
+            1
+        } else if typical < 1e9 {
+            2
+        } else {
+            3
+        };
+        let size = [1.0, 1e3, 1e6, 1e9][at];
+        for value in values {
+            *value /= size;
+        }
+        self.units[at]
+    }
+
+    /// How many of the event for each byte or element, as what is processed in a second is no question for a count.
+    fn scale_throughputs(&self, _: f64, throughput: &Throughput, values: &mut [f64]) -> &'static str {
+        let (many, rate) = match *throughput {
+            Throughput::Bytes(bytes) | Throughput::BytesDecimal(bytes) => (bytes, 0),
+            Throughput::Bits(bits) => (bits, 1),
+            Throughput::Elements(elements) | Throughput::ElementsAndBytes { elements, .. } => (elements, 2),
+        };
+        for value in values {
+            *value /= many.max(1) as f64;
+        }
+        self.rates[rate]
+    }
+
+    fn scale_for_machines(&self, _: &mut [f64]) -> &'static str {
+        self.units[0]
+    }
+}

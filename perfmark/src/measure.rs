@@ -1,0 +1,256 @@
+//! One piece of work, measured by itself.
+
+use std::fmt::{self, Display, Formatter};
+use std::hint::black_box;
+
+use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
+
+use crate::snapshot::Unit;
+use crate::start;
+
+/// What a piece of work gave, and what it cost.
+#[derive(Clone, Debug)]
+pub struct Measured<R> {
+    /// What the work returned.
+    pub value: R,
+    /// What was counted, in the order in which the events were asked for.
+    pub counts: Vec<Count>,
+}
+
+/// What was counted of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The event's name, as perf writes it, or `time`.
+    pub event: String,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// How many, without what measuring costs; none where other events held the counters all the while.
+    pub count: Option<u64>,
+    /// Whether other events held the counter for a part of the time: then the count is an estimate.
+    pub is_scaled: bool,
+}
+
+/// Why nothing was measured: an event that there is not, or that cannot be counted here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasureError(String);
+
+impl Display for MeasureError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+impl<R> Measured<R> {
+    /// How many of that event were counted.
+    pub fn count(&self, event: &str) -> Option<u64> {
+        self.counts.iter().find(|count| count.event == event)?.count
+    }
+}
+
+/// As `1234 instructions, 567 ns`; with `about` before an estimate.
+impl<R> Display for Measured<R> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (n, count) in self.counts.iter().enumerate() {
+            let what = if count.event == "time" { "" } else { &*count.event };
+            let unit = if count.unit == Unit::Ns { " ns" } else { "" };
+            let (gap, about) = (if n > 0 { ", " } else { "" }, if count.is_scaled { "about " } else { "" });
+            match count.count {
+                Some(number) if what.is_empty() => write!(f, "{gap}{about}{number}{unit}")?,
+                Some(number) => write!(f, "{gap}{about}{number}{unit} {what}")?,
+                None => write!(f, "{gap}{}: not counted", count.event)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs some work once, on this thread, and counts these events meanwhile: perf's names, or `time`.
+///
+/// ```
+/// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {
+///     Ok(measured) => println!("{}: {measured}", measured.value),
+///     // No PMU, or no right to use it: what was tried, and what to do.
+///     Err(why) => eprintln!("{why}"),
+/// }
+/// # let measured = perfmark::measure(&["time"], || 6 * 7).expect("there is always time");
+/// # assert_eq!((measured.value, measured.counts.len()), (42, 1));
+/// ```
+///
+/// Counts are of user mode (`instructions:k` is the kernel's part). What measuring itself costs is found out just before, on nothing, and taken off: what is
+/// left of it is some ten instructions. Counters are opened and closed by each call, which takes some ten microseconds that are in no figure. Marks that the
+/// work calls are in it with their own cost; and one run is one run: what caches and predictors do not know yet is in it, too. For functions that are called
+/// often there is the [attribute](macro@crate::perfmark), for statistics a harness.
+///
+/// # Errors
+///
+/// An event that there is not, or that cannot be counted here. Then the work is not done.
+pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<R>, MeasureError> {
+    let meters: Vec<Meter> = events.iter().map(|name| Meter::open(name)).collect::<Result<_, _>>()?;
+    let own = own_cost(&meters);
+    let mut spans = vec![Span::default(); meters.len()];
+    let (mut work, mut value) = (Some(work), None);
+    run(&meters, &mut spans, &mut || value = work.take().map(|work| work()));
+    let count = |((meter, span), own): ((&Meter, &Span), u64)| meter.count(span.delta, own);
+    let counts = meters.iter().zip(&spans).zip(own).map(count).collect();
+    // It was run, and did not panic.
+    value.map(|value| Measured { value, counts }).ok_or_else(|| MeasureError("the work was not done".into()))
+}
+
+/// Something that can be read at the beginning and the end of some work.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    event: String,
+    unit: Unit,
+    /// None for ticks.
+    counter: Option<Counter>,
+}
+
+/// From the beginning to the end of some work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Span {
+    region: Region,
+    ticks: u64,
+    delta: Option<Delta>,
+}
+
+#[cfg(feature = "criterion")]
+impl Span {
+    /// What was counted; nothing before its end.
+    pub(crate) fn delta(&self) -> Delta {
+        self.delta.unwrap_or(Delta::Unmeasured)
+    }
+}
+
+impl Meter {
+    pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
+        if name == "time" {
+            return Ok(Self { event: name.into(), unit: Unit::Ns, counter: None });
+        }
+        let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
+        let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
+        let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
+        Ok(Self { event: counter.event().to_string(), unit, counter: Some(counter) })
+    }
+
+    pub(crate) fn begin(&self, span: &mut Span) {
+        match &self.counter {
+            Some(counter) => counter.begin(&mut span.region),
+            None => span.ticks = clock::ticks(),
+        }
+    }
+
+    pub(crate) fn end(&self, span: &mut Span) {
+        span.delta = Some(match &self.counter {
+            Some(counter) => counter.end(&span.region),
+            None => clock::ticks().checked_sub(span.ticks).map_or(Delta::Unmeasured, Delta::Exact),
+        });
+    }
+
+    fn count(&self, delta: Option<Delta>, own: u64) -> Count {
+        let (counted, is_scaled) = match delta {
+            Some(Delta::Exact(counted)) => (Some(counted), false),
+            Some(Delta::Scaled { estimate, .. }) => (Some(estimate), true),
+            Some(Delta::Unmeasured) | None => (None, false),
+        };
+        let count = counted.map(|counted| self.in_units(counted.saturating_sub(own)));
+        Count { event: self.event.clone(), unit: self.unit, count, is_scaled }
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+    fn in_units(&self, counted: u64) -> u64 {
+        match self.counter {
+            Some(_) => counted,
+            None => (counted as f64 * start::nanoseconds_per_tick()).round() as u64,
+        }
+    }
+
+    #[cfg(feature = "criterion")]
+    pub(crate) fn name(&self) -> &str {
+        &self.event
+    }
+
+    #[cfg(feature = "criterion")]
+    pub(crate) fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// In the event's unit, with all that there is of it.
+    #[cfg(feature = "criterion")]
+    pub(crate) fn in_units_exactly(&self, counted: u64) -> f64 {
+        counted as f64 * if self.counter.is_some() { 1.0 } else { start::nanoseconds_per_tick() }
+    }
+}
+
+/// Does the work between the readings: the same instructions whatever it is.
+#[inline(never)]
+fn run(meters: &[Meter], spans: &mut [Span], work: &mut dyn FnMut()) {
+    for (meter, span) in meters.iter().zip(&mut *spans) {
+        meter.begin(span);
+    }
+    work();
+    for (meter, span) in meters.iter().zip(spans).rev() {
+        meter.end(span);
+    }
+}
+
+/// What doing nothing counts in each: the middle of a few times.
+fn own_cost(meters: &[Meter]) -> Vec<u64> {
+    const TIMES: usize = 31;
+    let mut spans = vec![Span::default(); meters.len()];
+    let mut seen = vec![Vec::with_capacity(TIMES); meters.len()];
+    for _ in 0..TIMES {
+        run(meters, &mut spans, black_box(&mut || ()));
+        for (seen, span) in seen.iter_mut().zip(&spans) {
+            if let Some(Delta::Exact(counted)) = span.delta {
+                seen.push(counted);
+            }
+        }
+    }
+    let middle = |mut seen: Vec<u64>| {
+        seen.sort_unstable();
+        seen.get(seen.len() / 2).copied().unwrap_or(0)
+    };
+    seen.into_iter().map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(event: &str, unit: Unit, count: Option<u64>, is_scaled: bool) -> Count {
+        Count { event: event.into(), unit, count, is_scaled }
+    }
+
+    #[test]
+    fn what_was_measured_is_told_in_a_line() {
+        let counts = vec![
+            count("instructions", Unit::Count, Some(1_234), false),
+            count("cycles", Unit::Count, Some(567), true),
+            count("time", Unit::Ns, Some(89), false),
+            count("cache-misses", Unit::Count, None, false),
+        ];
+        let measured = Measured { value: (), counts };
+        assert_eq!(measured.to_string(), "1234 instructions, about 567 cycles, 89 ns, cache-misses: not counted");
+        assert_eq!((measured.count("cycles"), measured.count("cache-misses")), (Some(567), None));
+    }
+
+    #[test]
+    fn work_is_done_once_and_its_value_given() {
+        let mut times = 0;
+        let measured = measure(&["time"], || {
+            times += 1;
+            "a value".to_owned()
+        });
+        let measured = measured.expect("there is always time");
+        assert_eq!((times, measured.value.as_str()), (1, "a value"));
+        assert_eq!((measured.counts.len(), measured.counts[0].unit), (1, Unit::Ns));
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_told_and_no_work_done() {
+        let why = measure(&["time", "instuctions"], || unreachable!("it is not done")).expect_err("no event");
+        assert!(why.to_string().contains("instuctions"), "{why}");
+    }
+}
