@@ -44,10 +44,6 @@ fn least(events: &[&str], work: fn() -> usize) -> Result<Measured<usize>, perfma
 
 fn main() {
     const NUMBERS: [u64; 4] = [7, 4_096, 1_000_000_007, u64::MAX];
-    let ways: [(&str, fn() -> usize); 2] = [
-        ("by division", || black_box(NUMBERS).map(digits_by_division).iter().sum()),
-        ("by comparison", || black_box(NUMBERS).map(digits_by_comparison).iter().sum()),
-    ];
     // Where the machine has no counters, or the kernel keeps them to itself, this says so, and how to change it.
     let events = match measure(&["instructions", "cycles"], || ()) {
         Ok(_) => &["instructions", "cycles", "branch-misses"][..],
@@ -56,8 +52,10 @@ fn main() {
             &["time"]
         }
     };
-    for (name, work) in ways {
-        match least(events, work) {
+    let division = || black_box(NUMBERS).map(digits_by_division).iter().sum();
+    let comparison = || black_box(NUMBERS).map(digits_by_comparison).iter().sum();
+    for (name, measured) in [("by division", least(events, division)), ("by comparison", least(events, comparison))] {
+        match measured {
             Ok(measured) => println!("{name:14} {} digits: {measured}", measured.value),
             Err(why) => eprintln!("{name}: {why}"),
         }
