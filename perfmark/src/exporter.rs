@@ -90,16 +90,21 @@ impl Exporter {
     ///
     /// The address is in use, may not be had, or is not this machine's; or there is no thread to be had.
     pub fn start(self) -> io::Result<Exporting> {
-        let refused = |why: io::Error| io::Error::new(why.kind(), format!("listening on {}: {why}", self.address));
-        let listener = TcpListener::bind(self.address).map_err(refused)?;
-        let address = listener.local_addr()?;
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.metrics));
-        let state = Arc::<State>::default();
-        let shared = Arc::clone(&state);
-        let server = background::spawn("perfmark-export", move || serve(&listener, &registry, &shared))?;
-        Ok(Exporting { process: this_process(), address, state, server: Some(server) })
+        begin(self.address, registry, LIMITS)
     }
+}
+
+/// Serves what is in the registry.
+fn begin(address: SocketAddr, registry: Registry, limits: Limits) -> io::Result<Exporting> {
+    let refused = |why: io::Error| io::Error::new(why.kind(), format!("listening on {address}: {why}"));
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    let address = listener.local_addr()?;
+    let state = Arc::<State>::default();
+    let shared = Arc::clone(&state);
+    let server = background::spawn("perfmark-export", move || serve(&listener, &registry, &shared, limits))?;
+    Ok(Exporting { process: this_process(), address, state, server: Some(server) })
 }
 
 impl Exporting {
@@ -126,25 +131,31 @@ impl Drop for Exporting {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
         // Wakes it. Where that fails, it ends at the next client.
-        if TcpStream::connect_timeout(&address, FOR_REQUEST).is_ok() {
+        if TcpStream::connect_timeout(&address, LIMITS.request).is_ok() {
             _ = server.map(JoinHandle::join);
         }
     }
 }
 
-/// For a client's request.
-const FOR_REQUEST: Duration = Duration::from_secs(1);
-/// For taking the answer.
-const FOR_ANSWER: Duration = Duration::from_secs(5);
+/// What time a client has.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// For its request.
+    request: Duration,
+    /// For taking the answer.
+    answer: Duration,
+}
 
-fn serve(listener: &TcpListener, registry: &Registry, state: &State) {
+const LIMITS: Limits = Limits { request: Duration::from_secs(1), answer: Duration::from_secs(5) };
+
+fn serve(listener: &TcpListener, registry: &Registry, state: &State, limits: Limits) {
     for client in listener.incoming() {
         state.serves(client.as_ref().ok().and_then(|client| client.try_clone().ok()));
         if state.is_over.load(SeqCst) {
             return;
         }
         match client {
-            Ok(client) => _ = exchange(client, registry),
+            Ok(client) => _ = exchange(client, registry, limits),
             // Without descriptors it would fail again at once.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
@@ -153,15 +164,15 @@ fn serve(listener: &TcpListener, registry: &Registry, state: &State) {
 }
 
 /// One request and its answer.
-fn exchange(client: TcpStream, registry: &Registry) -> io::Result<()> {
-    let mut client = Hurried { client, until: Instant::now() + FOR_REQUEST };
+fn exchange(client: TcpStream, registry: &Registry, limits: Limits) -> io::Result<()> {
+    let mut client = Hurried { client, until: Instant::now() + limits.request };
     let mut bytes = [0; 8192];
     let answer = match read_request(&mut client, &mut bytes) {
         Ok((method, path)) => answer(&method, &path, registry),
         Err(Refused::By(status)) => Answer::told(status, "the request was not understood\n"),
         Err(Refused::Io(why)) => return Err(why),
     };
-    client.until = Instant::now() + FOR_ANSWER;
+    client.until = Instant::now() + limits.answer;
     client.write_all(answer.head().as_bytes())?;
     if !answer.is_head {
         client.write_all(answer.body.as_bytes())?;
@@ -169,7 +180,7 @@ fn exchange(client: TcpStream, registry: &Registry) -> io::Result<()> {
     client.client.shutdown(Shutdown::Write)?;
     if answer.status != OK {
         // What is not read would take the answer back.
-        client.until = Instant::now() + FOR_REQUEST;
+        client.until = Instant::now() + limits.request;
         while client.read(&mut bytes)? > 0 {}
     }
     Ok(())
@@ -282,5 +293,69 @@ fn answer(method: &str, path: &str, registry: &Registry) -> Answer {
     match encode(&mut body, registry) {
         Ok(()) => Answer { status: OK, content_type: OPENMETRICS, header: "", body, is_head },
         Err(why) => Answer::told("500 Internal Server Error", &format!("{why}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use prometheus_client::collector::Collector;
+    use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+    use prometheus_client::metrics::counter::ConstCounter;
+
+    use super::*;
+
+    /// More than a connection holds that nobody reads from.
+    const BIG: usize = 32 << 20;
+    /// After so long nothing comes any more, and the test fails.
+    const HANGS: Duration = Duration::from_secs(60);
+
+    /// For the first client more than it takes.
+    #[derive(Debug, Default)]
+    struct BigAtFirst(AtomicBool);
+
+    impl Collector for BigAtFirst {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let help = "a".repeat(if self.0.swap(true, SeqCst) { 1 } else { BIG });
+            let metric = ConstCounter::new(7_u64);
+            metric.encode(encoder.encode_descriptor("big", &help, None, metric.metric_type())?)
+        }
+    }
+
+    /// One that asks for the metrics.
+    fn client(address: SocketAddr) -> TcpStream {
+        let mut client = TcpStream::connect(address).expect("somebody listens");
+        client.set_read_timeout(Some(HANGS)).expect("a limit");
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("taken");
+        client
+    }
+
+    #[test]
+    fn a_client_that_takes_no_answer_is_dropped_and_the_next_served() {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::<BigAtFirst>::default());
+        let limits = Limits { answer: Duration::from_secs(1), ..LIMITS };
+        let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), registry, limits).expect("a port");
+        let mut first = client(exporting.address());
+        let mut answer = String::new();
+        client(exporting.address()).read_to_string(&mut answer).expect("an answer");
+        assert!(answer.contains("\r\n\r\n") && answer.ends_with("big_total 7\n# EOF\n"), "{answer}");
+        // What it was sent before it was dropped.
+        let mut part = Vec::new();
+        first.read_to_end(&mut part).expect("an end");
+        assert!(part.starts_with(b"HTTP/1.1 200 OK\r\n") && part.len() < BIG, "{} bytes", part.len());
+    }
+
+    #[test]
+    fn a_byte_now_and_then_gives_a_client_no_more_time() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let _sends = client(listener.local_addr().expect("known"));
+        let (client, _) = listener.accept().expect("there");
+        let mut client = Hurried { client, until: Instant::now() + HANGS };
+        assert_eq!(client.read(&mut [0]).expect("in time"), 1);
+        client.until = Instant::now();
+        assert_eq!(client.read(&mut [0]).expect_err("too late").kind(), ErrorKind::TimedOut);
+        assert_eq!(client.write(&[0]).expect_err("too late").kind(), ErrorKind::TimedOut);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
 
 use perfmark::{Exporter, Exporting, perfmark};
 
@@ -13,10 +15,18 @@ fn exporting() -> Exporting {
     Exporter::new(0).start().unwrap_or_else(|why| panic!("{why}"))
 }
 
+/// A client that sent this, and whose reads fail where nothing ever comes.
+fn client(address: SocketAddr, request: &[u8]) -> TcpStream {
+    const HANGS: Duration = Duration::from_secs(60);
+    let mut client = TcpStream::connect(address).expect("somebody listens");
+    client.set_read_timeout(Some(HANGS)).expect("a limit");
+    client.write_all(request).expect("taken");
+    client
+}
+
 /// Head and body of the answer. The client's end is closed for writing only if it is told so.
 fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
-    let mut client = TcpStream::connect(address).expect("somebody listens");
-    client.write_all(request).expect("taken");
+    let mut client = client(address, request);
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer:?}"));
@@ -76,6 +86,27 @@ fn what_is_no_scrape_is_refused_and_the_next_client_served() {
     }
     let (head, _) = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+}
+
+#[test]
+fn a_client_that_does_not_go_on_is_dropped_and_the_next_served() {
+    let requests =
+        [("", ""), ("GET /metrics HTTP/1.1\r\nHost:", ""), ("nonsense\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n")];
+    // Each has a server of its own, as each is waited for.
+    thread::scope(|scope| {
+        for (request, beginning) in requests {
+            scope.spawn(move || {
+                let exporting = exporting();
+                let mut stays = client(exporting.address(), request.as_bytes());
+                let mut answer = String::new();
+                stays.read_to_string(&mut answer).expect("the server closes its end");
+                assert!(answer.starts_with(beginning) && answer.is_empty() == beginning.is_empty(), "{answer}");
+                let (head, _) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
+                assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+                drop(stays);
+            });
+        }
+    });
 }
 
 #[test]

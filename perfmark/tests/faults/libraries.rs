@@ -1,17 +1,30 @@
-//! Libraries that are opened while the program runs, and carry a perfmark of their own.
+//! Libraries that carry a perfmark of their own, and are opened while the program runs, or linked with it.
 
 use std::env;
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{OnceLock, mpsc};
-use std::thread;
+use std::{mem, thread};
 
 use crate::ledger::{folder, read};
 use crate::{CALLS, project, work};
 
 /// The library, where it could be built.
-pub(crate) const PLUGIN: &str = "PERFMARK_TEST_PLUGIN";
+const PLUGIN: &str = "PERFMARK_TEST_PLUGIN";
+/// One that comes and goes.
+const PASSER: &str = "PERFMARK_TEST_PASSER";
+
+/// What this file's faults need.
+pub(crate) fn set_up(command: &mut Command, scenario: &str) {
+    let Some(Built { plugin, passer }) = built_once() else { return };
+    command.env(PLUGIN, plugin);
+    if scenario.starts_with("libraries_that_come_and_go/") {
+        // The loader takes it as if the program were linked with it.
+        command.env("LD_PRELOAD", plugin).env(PASSER, passer);
+    }
+}
 
 /// Two of them, beside the program's own. The second is closed by a thread that goes on, and ends later.
 pub(crate) fn opens_two() {
@@ -37,6 +50,22 @@ pub(crate) fn opens_two() {
     for copy in [2, 3] {
         fs::write(folder().join(format!("calls.copy-{copy}")), (2 * CALLS).to_string()).expect("written");
     }
+}
+
+/// All the time since before perfmark started in a library that is linked with the program. The loader starts that one without its locks, so that perfmark
+/// may take one of them only when it has no other.
+pub(crate) fn come_and_go() {
+    if env::var_os(PASSER).is_none() {
+        return println!("skipped: there is no cargo here to build a library");
+    }
+    let linked = Plugin(libc::RTLD_DEFAULT);
+    linked.calls(CALLS);
+    let passed = linked.passed();
+    while linked.passed() == passed {
+        thread::yield_now();
+    }
+    linked.calls(CALLS);
+    fs::write(folder().join("calls.copy-2"), (2 * CALLS).to_string()).expect("written");
 }
 
 /// Whether each copy left a report of what was called in it, if they leave any.
@@ -68,11 +97,20 @@ impl Plugin {
 
     fn calls(&self, n: u64) {
         // SAFETY: the library's function, of that type.
-        unsafe {
-            let calls = libc::dlsym(self.0, c"perfmark_test_calls".as_ptr());
-            assert!(!calls.is_null());
-            std::mem::transmute::<*mut libc::c_void, extern "C" fn(u64)>(calls)(n);
-        }
+        unsafe { mem::transmute::<*mut libc::c_void, extern "C" fn(u64)>(self.function(c"perfmark_test_calls"))(n) };
+    }
+
+    /// How often the passer came and went.
+    fn passed(&self) -> u64 {
+        // SAFETY: the library's function, of that type.
+        unsafe { mem::transmute::<*mut libc::c_void, extern "C" fn() -> u64>(self.function(c"perfmark_test_passed"))() }
+    }
+
+    fn function(&self, name: &CStr) -> *mut libc::c_void {
+        // SAFETY: an open library, and a name.
+        let function = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        assert!(!function.is_null(), "{name:?}");
+        function
     }
 
     fn close(self) {
@@ -81,22 +119,36 @@ impl Plugin {
     }
 }
 
-/// The library, built once; none where there is no cargo.
-pub(crate) fn plugin() -> Option<&'static OsString> {
-    static BUILT: OnceLock<Option<OsString>> = OnceLock::new();
-    BUILT.get_or_init(|| build().map(PathBuf::into_os_string)).as_ref()
+struct Built {
+    plugin: OsString,
+    passer: OsString,
 }
 
-fn build() -> Option<PathBuf> {
+/// The libraries, built once; none where there is no cargo.
+fn built_once() -> Option<&'static Built> {
+    static BUILT: OnceLock<Option<Built>> = OnceLock::new();
+    BUILT.get_or_init(build).as_ref()
+}
+
+fn build() -> Option<Built> {
+    let here = project::here();
     let manifest = format!(
         "[package]\nname = \"plugin\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
-         [dependencies]\nperfmark = {{ path = '{}' }}\n\n[workspace]\n",
-        project::here().join("tests/faults/plugin.rs").display(),
-        project::here().display(),
+         [[example]]\nname = \"passer\"\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
+         [dependencies]\nlibc = \"0.2\"\nperfmark = {{ path = '{}' }}\n\n[workspace]\n",
+        here.join("tests/faults/plugin.rs").display(),
+        here.join("tests/faults/passer.rs").display(),
+        here.display(),
     );
+    let folder = built(project::cargo("plugin", &[("", manifest)])?.args(["build", "--lib", "--examples"]));
+    Some(Built { plugin: folder.join("libplugin.so").into(), passer: folder.join("examples/libpasser.so").into() })
+}
+
+/// Where that cargo has put what it built.
+pub(crate) fn built(cargo: &mut Command) -> PathBuf {
+    // One for all, so that what they have in common is built once.
     let target = project::place("neighbours");
-    let mut cargo = project::cargo("plugin", &[("", manifest)])?;
-    let status = cargo.args(["build", "--quiet", "--target-dir"]).arg(&target).status().expect("cargo runs");
+    let status = cargo.args(["--quiet", "--target-dir"]).arg(&target).status().expect("cargo runs");
     assert!(status.success());
-    Some(target.join("debug/libplugin.so"))
+    target.join("debug")
 }

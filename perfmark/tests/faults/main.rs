@@ -20,6 +20,7 @@ mod program;
 #[path = "../../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
 mod trials;
+mod versions;
 
 use std::env;
 use std::hint::black_box;
@@ -62,6 +63,7 @@ const FAULTS: &[Fault] = &[
     beside("a_marked_allocator", places::marked_allocator),
     beside("deep_recursion", places::deep_recursion),
     beside("libraries_with_their_own_perfmark", libraries::opens_two),
+    beside("libraries_that_come_and_go", libraries::come_and_go),
 ];
 
 /// Where settings of the machine may be changed.

@@ -19,7 +19,7 @@ use crate::crowds::FULL;
 use crate::endings::{ENDINGS, Ending};
 use crate::ledger::{FOLDER, Leaves, Ledger, read};
 use crate::program::{SCENARIO, text};
-use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support};
+use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support, versions};
 
 /// Time, and four events that every machine has, which go by read(2).
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
@@ -37,8 +37,11 @@ pub(crate) fn run() -> ExitCode {
     let crowds = CROWDS.iter().map(|fault| trial(fault.name.into(), || try_out(fault, &ENDINGS[0], FOUR)));
     let anywhere = crossed(FAULTS, |fault, ending| try_out(fault, ending, FOUR));
     let changes = crossed(CHANGES, |fault, ending| changing_the_machine(|| try_out(fault, ending, FOUR)));
+    let versions = versions::ENDINGS
+        .iter()
+        .map(|&(ending, status)| trial(format!("two_versions::{ending}"), move || versions::try_out(ending, status)));
     support::run(
-        anywhere.chain(changes).chain(crowds).collect(),
+        anywhere.chain(changes).chain(crowds).chain(versions).collect(),
         &[("a_thousand_threads_with_four_counters_of_the_pmu", a_thousand_threads_with_counters)],
     )
 }
@@ -113,7 +116,7 @@ fn follows(told: &str) -> Option<serde_json::Value> {
     serde_json::Deserializer::from_str(report).into_iter().next()?.ok()
 }
 
-fn new_folder(name: &str) -> PathBuf {
+pub(crate) fn new_folder(name: &str) -> PathBuf {
     static FOLDERS: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), FOLDERS.fetch_add(1, Relaxed));
     let folder = env::temp_dir().join(format!("perfmark-faults-{pid}-{number}-{name}"));
@@ -126,20 +129,30 @@ fn new_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Starts a scenario with these events of bare marks and no other setting, and ends it with its children if it hangs.
+/// Starts a scenario with these events of bare marks and no other setting.
 fn start(scenario: &str, folder: &Path, events: &str) -> Output {
-    const HANGS: Duration = Duration::from_secs(100);
     let mut command = Command::new(env::current_exe().expect("known"));
+    set_up(&mut command, folder);
+    command.env(SCENARIO, scenario).env(FOLDER, folder).env("PERFMARK_EVENTS", events);
+    // Only those wait for what is built that need it.
+    if scenario.starts_with("libraries") {
+        libraries::set_up(&mut command, scenario);
+    }
+    run_to_end(&mut command)
+}
+
+/// With a report as JSON in that folder, and no other setting.
+pub(crate) fn set_up(command: &mut Command, folder: &Path) {
     let is_perfmarks = |name: &OsString| name != FULL && name.to_string_lossy().starts_with("PERFMARK");
     for (variable, _) in env::vars_os().filter(|(name, _)| is_perfmarks(name)) {
         command.env_remove(variable);
     }
-    command.env(SCENARIO, scenario).env(FOLDER, folder).env("RUST_BACKTRACE", "0").env("PERFMARK_EVENTS", events);
-    command.env("PERFMARK_OUTPUT", folder.join("report")).env("PERFMARK_FORMAT", "json");
-    // Only those wait for it that need it.
-    if scenario.starts_with("libraries") {
-        command.envs(libraries::plugin().map(|plugin| (libraries::PLUGIN, plugin)));
-    }
+    command.env("RUST_BACKTRACE", "0").env("PERFMARK_OUTPUT", folder.join("report")).env("PERFMARK_FORMAT", "json");
+}
+
+/// Ends the program with its children if it hangs.
+pub(crate) fn run_to_end(command: &mut Command) -> Output {
+    const HANGS: Duration = Duration::from_secs(100);
     let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let process = process.expect("started");
     let group = libc::pid_t::try_from(process.id()).expect("small");

@@ -1,0 +1,94 @@
+//! A program with two versions of perfmark, which has marks of each, called also inside of the other's. It counts their calls itself, in files `calls`.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc;
+use std::{env, fs, process, thread};
+
+static CALLS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// With so many calls inside of it.
+#[perfmark::perfmark(time, page_faults)]
+fn of_one(inside: u64) {
+    CALLS[0].fetch_add(1, SeqCst);
+    (0..inside).for_each(|_| of_another(0));
+}
+
+#[another::perfmark(time, page_faults, crate = another)]
+fn of_another(inside: u64) {
+    CALLS[1].fetch_add(1, SeqCst);
+    (0..inside).for_each(|_| of_one(0));
+}
+
+fn work() {
+    for n in 0..100 {
+        of_one(n % 3);
+        of_another(n % 8);
+    }
+}
+
+/// On threads that end, and on one that stays until the program ends.
+fn work_on_threads() {
+    for thread in [(); 4].map(|()| thread::spawn(work)) {
+        thread.join().expect("does not panic");
+    }
+    let (worked, has_worked) = mpsc::channel();
+    thread::spawn(move || {
+        work();
+        worked.send(()).expect("main listens");
+        loop {
+            thread::park();
+        }
+    });
+    has_worked.recv().expect("it works");
+}
+
+/// In a child, which leaves reports of its own.
+fn work_forked() {
+    // SAFETY: the child calls marked functions, writes a file, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            CALLS.iter().for_each(|calls| calls.store(0, SeqCst));
+            work();
+            tell(&format!(".{}", process::id()));
+            process::exit(0);
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: a child of ours, and a live integer.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(status, 0, "the child ended well");
+        }
+    }
+}
+
+/// Writes down what this process called.
+fn tell(suffix: &str) {
+    let [one, another] = CALLS.each_ref().map(|calls| calls.load(SeqCst));
+    fs::write(format!("calls{suffix}"), format!("{{\"of_one\": {one}, \"of_another\": {another}}}")).expect("written");
+}
+
+/// Is given how to end.
+fn main() {
+    work();
+    work_on_threads();
+    work_forked();
+    work();
+    tell("");
+    match env::args().nth(1).as_deref() {
+        Some("main_returns") => {}
+        Some("another_thread_exits") => thread::spawn(|| process::exit(3)).join().expect("does not panic"),
+        Some("main_panics") => panic!("as asked"),
+        Some("killed_after_dumps") => {
+            // SAFETY: both perfmarks dump at it.
+            unsafe { libc::raise(libc::SIGUSR1) };
+            while !(Path::new("report").exists() && Path::new("report.copy-2").exists()) {
+                thread::yield_now();
+            }
+            // SAFETY: ends the process.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+        ending => panic!("no ending: {ending:?}"),
+    }
+}
