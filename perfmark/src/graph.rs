@@ -32,6 +32,8 @@ pub(crate) struct Node {
     /// What the thread knows the mark by.
     key: *const (),
     mark: *const Mark,
+    /// One for each event, behind the node.
+    sums: *const Sums,
     events: usize,
     calls: AtomicU64,
 }
@@ -46,7 +48,7 @@ struct Sums {
     inside: AtomicU64,
 }
 
-const WORDS_OF_NODE: usize = size_of::<Node>() / size_of::<u64>() + size_of::<Node>() % size_of::<u64>();
+const WORDS_OF_NODE: usize = size_of::<Node>().div_ceil(size_of::<u64>());
 const WORDS_OF_SUMS: usize = size_of::<Sums>() / size_of::<u64>();
 /// Events of a small node, and of a large one.
 const FEW: usize = 4;
@@ -54,9 +56,8 @@ const MANY: usize = 16;
 
 impl Node {
     fn sums(&self) -> &[Sums] {
-        let behind = ptr::from_ref(self).cast::<u64>().wrapping_add(WORDS_OF_NODE).cast::<Sums>();
         // SAFETY: made with room for so many, all numbers, which live as long as the node.
-        unsafe { std::slice::from_raw_parts(behind, self.events) }
+        unsafe { std::slice::from_raw_parts(self.sums, self.events) }
     }
 
     /// Adds what one of its calls, or a part of one, cost in the event at that place.
@@ -190,6 +191,7 @@ impl Graph {
             callees: Cell::new(ptr::null()),
             key: mark.key,
             mark: mark.mark,
+            sums: memory.as_ptr().wrapping_add(WORDS_OF_NODE).cast(),
             events,
             calls: AtomicU64::new(0),
         };
