@@ -1,7 +1,8 @@
 //! The table's columns: what each shows of a mark's event, and from which width of the report on.
 
 use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, whole};
-use crate::snapshot::{Unit, Values};
+use super::share::Shares;
+use crate::snapshot::{Mark, Unit, Values};
 
 /// What a row shows: one event of one mark.
 pub(super) struct Figures<'a> {
@@ -13,7 +14,16 @@ pub(super) struct Figures<'a> {
     pub(super) whole: u128,
 }
 
-impl Figures<'_> {
+impl<'a> Figures<'a> {
+    pub(super) fn new(mark: &Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
+        Self {
+            calls: mark.calls,
+            values: values.filter(|values| values.measured > 0),
+            unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
+            whole: values.map_or(0, |values| shares.whole(&values.event).sum),
+        }
+    }
+
     fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
         self.values.and_then(field).map_or_else(missing, |value| whole(value, self.unit))
     }

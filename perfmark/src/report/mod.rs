@@ -12,13 +12,25 @@ mod column;
 mod coverage;
 mod legend;
 
+mod markdown;
 mod table;
 
+mod stacks;
+
+#[cfg(feature = "csv")]
+mod csv;
+#[cfg(feature = "flamegraph")]
+mod flame_graph;
 #[cfg(feature = "json")]
 mod json;
+#[cfg(feature = "prometheus")]
+mod openmetrics;
 
 #[cfg(test)]
 mod sample;
+
+#[cfg(feature = "prometheus")]
+pub(crate) use openmetrics::{Families, MOST_LABELS};
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -37,14 +49,32 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// For programs: the snapshot as it is.
+    /// For programs: the snapshot as it is, in the form that `schema/report-1.json` of this crate describes as a JSON Schema.
     #[cfg(feature = "json")]
     Json,
+    /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they have in JSON (RFC 4180).
+    #[cfg(feature = "csv")]
+    Csv,
+    /// For a pull request: a table as GitHub has it.
+    Markdown,
+    /// For flame graphs: `caller;callee N`, N being what the callee's calls cost themselves in the event that orders the table. Where it was not recorded who
+    /// called whom, each mark by itself.
+    Folded,
+    /// A flame graph of the same, as an SVG image.
+    #[cfg(feature = "flamegraph")]
+    FlameGraph,
+    /// For Prometheus and its like: the text that [`Metrics`](crate::Metrics) gives.
+    #[cfg(feature = "prometheus")]
+    OpenMetrics,
 }
 
 impl Format {
     /// Every format's name, those that this build lacks included.
-    pub(crate) const NAMES: [&str; 2] = ["table", "json"];
+    pub(crate) const NAMES: [&str; 7] = ["table", "json", "csv", "markdown", "folded", "svg", "openmetrics"];
+
+    /// Formats that not every build has, and the feature that adds them.
+    const FEATURES: [(&str, &str); 4] =
+        [("json", "json"), ("csv", "csv"), ("svg", "flamegraph"), ("openmetrics", "prometheus")];
 
     /// The format of this name, or a sentence for the user.
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
@@ -52,9 +82,22 @@ impl Format {
             "table" => Ok(Self::Table),
             #[cfg(feature = "json")]
             "json" => Ok(Self::Json),
-            #[cfg(not(feature = "json"))]
-            "json" => Err("this build of perfmark has no json: enable its feature `json`".to_owned()),
-            _ => Err(format!("`{name}` is no format: {}", Self::NAMES.join(" or "))),
+            #[cfg(feature = "csv")]
+            "csv" => Ok(Self::Csv),
+            "markdown" => Ok(Self::Markdown),
+            "folded" => Ok(Self::Folded),
+            #[cfg(feature = "flamegraph")]
+            "svg" => Ok(Self::FlameGraph),
+            #[cfg(feature = "prometheus")]
+            "openmetrics" => Ok(Self::OpenMetrics),
+            _ => Err(Self::lacking(name)),
+        }
+    }
+
+    fn lacking(name: &str) -> String {
+        match Self::FEATURES.iter().find(|(known, _)| *known == name) {
+            Some((_, feature)) => format!("this build of perfmark has no {name}: enable its feature `{feature}`"),
+            None => format!("`{name}` is no format: there are {}", Self::NAMES.join(", ")),
         }
     }
 }
@@ -126,12 +169,20 @@ impl Display for Report<'_> {
     }
 }
 
-/// The report, ending with a newline. A table takes at most `width` columns, and never less than 80.
+/// The report, whose every line ends with a newline. A table takes at most `width` columns, and never less than 80.
 pub(crate) fn render(snapshot: &Snapshot, format: Format, width: usize) -> String {
     match format {
         Format::Table => table::render(snapshot, width.max(table::NARROWEST)),
         #[cfg(feature = "json")]
         Format::Json => json::render(snapshot),
+        #[cfg(feature = "csv")]
+        Format::Csv => csv::render(snapshot),
+        Format::Markdown => markdown::render(snapshot),
+        Format::Folded => stacks::render(snapshot),
+        #[cfg(feature = "flamegraph")]
+        Format::FlameGraph => flame_graph::render(snapshot),
+        #[cfg(feature = "prometheus")]
+        Format::OpenMetrics => openmetrics::render(snapshot),
     }
 }
 
@@ -150,7 +201,19 @@ mod tests {
     }
 
     #[test]
+    fn every_format_is_the_same_each_time_whatever_the_snapshot_holds() {
+        for format in Format::NAMES.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+            for snapshot in sample::nasty() {
+                assert_eq!(render(&snapshot, format, 100), render(&snapshot, format, 100), "{format:?}");
+            }
+        }
+    }
+
+    #[test]
     fn an_unknown_format_is_told_with_the_ones_there_are() {
-        assert_eq!(Format::from_name("xml").unwrap_err(), "`xml` is no format: table or json");
+        assert_eq!(
+            Format::from_name("xml").unwrap_err(),
+            "`xml` is no format: there are table, json, csv, markdown, folded, svg, openmetrics"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Snapshots for the tests.
 
-use crate::snapshot::{Event, Mark, Probe, Read, Snapshot, Unit, Values};
+use crate::snapshot::{Event, Mark, Node, NodeValues, Probe, Read, Snapshot, Unit, Values};
 
 pub(super) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -113,6 +113,22 @@ pub(super) fn typical() -> Snapshot {
     snapshot(&events, &[parse, run, next, other, mark("usage", 0)])
 }
 
+/// A mark's calls under a caller, of one event.
+pub(super) fn node(parent: Option<usize>, mark: usize, sum: u64, self_sum: Option<u64>) -> Node {
+    let values = NodeValues { event: "time".to_owned(), measured: 1, sum, self_sum };
+    Node { parent, mark, calls: 1, values: vec![values] }
+}
+
+/// The same program, of which it is known that `run` called `parse_line`, and that `lexer::next`.
+pub(super) fn with_graph() -> Snapshot {
+    let call_graph = vec![
+        node(None, 1, 4_530_000_000, Some(1_304_000_000)),
+        node(Some(0), 0, 3_226_000_000, Some(3_104_000_000)),
+        node(Some(1), 2, 122_000_000, None),
+    ];
+    Snapshot { call_graph, ..typical() }
+}
+
 /// Two marks with `time` alone, on a machine without a PMU.
 pub(super) fn time_only() -> Snapshot {
     let mut events = [
@@ -187,6 +203,13 @@ pub(super) fn nasty() -> Vec<Snapshot> {
         });
     }
     all.extend(seeded());
+    // Callers that are none, marks that are none, a mark under itself, and 2,000 calls one in the other.
+    let mut tangled = time_only();
+    tangled.call_graph =
+        vec![node(Some(7), 0, 1, None), node(Some(1), 9, u64::MAX, None), node(Some(2), 0, 5, Some(u64::MAX))];
+    tangled.call_graph.extend((0..2_000).map(|index| node(Some(index + 2), index % 3, u64::MAX, Some(1))));
+    all.push(tangled);
+    all.push(with_graph());
     all
 }
 

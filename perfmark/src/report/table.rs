@@ -8,7 +8,7 @@ use super::quantity::{ESTIMATE, NEAR, Quantity, counted};
 use super::share::Shares;
 use super::text::{clean, push_left, push_right, shorten, width, wrap};
 use super::{coverage, legend, names};
-use crate::snapshot::{Mark, Snapshot, Unit, Values};
+use crate::snapshot::{Mark, Snapshot, Values};
 
 /// The least width of a report.
 pub(super) const NARROWEST: usize = 80;
@@ -66,12 +66,7 @@ impl Table {
         let mut table = Self { head, shown: shown.collect(), lines: Vec::new(), columns };
         let facts_width = marks.iter().map(|(mark, ..)| width(&counted(mark.calls, "call"))).max().unwrap_or(0);
         for (mark, label, values) in &marks {
-            let figures = |values: Option<&'a Values>| Figures {
-                calls: mark.calls,
-                values: values.filter(|values| values.measured > 0),
-                unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
-                whole: values.map_or(0, |values| shares.whole(&values.event).sum),
-            };
+            let figures = |values: Option<&'a Values>| Figures::new(mark, values, shares);
             if only.is_some() {
                 table.row((*label).to_owned(), &figures(values.first().copied()));
             } else {
@@ -202,7 +197,7 @@ fn facts(mark: &Mark, calls_width: usize) -> String {
 mod tests {
     use super::*;
     use crate::report::sample::{self, mark, snapshot, values};
-    use crate::snapshot::{Probe, Read};
+    use crate::snapshot::{Probe, Read, Unit};
 
     #[test]
     fn what_is_no_larger_than_the_noise_is_marked_and_the_probe_is_told() {
