@@ -5,21 +5,21 @@ use std::fmt::Write as _;
 use inferno::flamegraph::{Options, from_lines};
 
 use super::share::Shares;
-use super::stacks::Folded;
+use super::stacks::{folded, has_callers};
 use super::text::clean;
 use crate::snapshot::{Snapshot, Unit};
 
 /// The image. Whatever the snapshot holds, it is one: where there is nothing to draw, it says so.
 pub(super) fn render(snapshot: &Snapshot) -> String {
-    let Folded { event, has_callers, stacks } = Folded::new(snapshot);
-    let (Some(event), false) = (event, stacks.is_empty()) else {
+    let (shares, stacks) = (Shares::new(snapshot), folded(snapshot));
+    let (Some(event), false) = (shares.leading(), stacks.is_empty()) else {
         return message("perfmark: nothing was measured");
     };
-    let is_time = Shares::new(snapshot).unit(event) == Unit::Ns;
+    let is_time = shares.unit(event) == Unit::Ns;
     let (scale, lines) = scaled(&stacks);
     let mut options = Options::default();
     options.title = legible(&format!("{} · {event} by mark", snapshot.program));
-    options.subtitle = Some(if has_callers {
+    options.subtitle = Some(if has_callers(snapshot) {
         "what calls of each mark cost themselves, by who called them".into()
     } else {
         "what calls of each mark cost themselves; who called whom was not recorded".into()

@@ -8,46 +8,39 @@ use super::names;
 use super::share::Shares;
 use crate::snapshot::{Mark, Node, Snapshot};
 
-/// What the calls under each stack of marks cost themselves in one event.
-pub(super) struct Folded<'a> {
-    /// The event that orders the table; none where nothing was measured.
-    pub(super) event: Option<&'a str>,
-    /// Whether it is known who was called under whom.
-    pub(super) has_callers: bool,
-    /// In the order of their names; none that cost nothing.
-    pub(super) stacks: Vec<(String, u64)>,
+/// The stacks in the order of their names, with what their calls cost themselves in the event that orders the table; none that cost nothing.
+pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let event = Shares::new(snapshot).leading();
+    let names: Vec<String> = names::labels(&snapshot.marks).iter().map(|label| frame(label)).collect();
+    let of_graph = |(index, node): (usize, &Node)| {
+        let mut values = node.values.iter();
+        let own = values.find(|values| Some(&*values.event) == event)?;
+        Some((stack(snapshot, &names, index)?, own.self_sum.unwrap_or(own.sum)))
+    };
+    let alone = |(mark, name): (&Mark, &String)| {
+        let mut values = mark.values.iter();
+        let own = values.find(|values| Some(&*values.event) == event)?;
+        Some((name.clone(), own.self_sum.unwrap_or(own.total)))
+    };
+    let mut stacks: Vec<(String, u64)> = if has_callers(snapshot) {
+        snapshot.call_graph.iter().enumerate().filter_map(of_graph).collect()
+    } else {
+        snapshot.marks.iter().zip(&names).filter_map(alone).collect()
+    };
+    stacks.retain(|(_, own)| *own > 0);
+    stacks.sort_unstable();
+    stacks
 }
 
-impl<'a> Folded<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
-        let event = Shares::new(snapshot).leading();
-        let names: Vec<String> = names::labels(&snapshot.marks).iter().map(|label| frame(label)).collect();
-        let has_callers = !snapshot.call_graph.is_empty();
-        let of_graph = |(index, node): (usize, &Node)| {
-            let mut values = node.values.iter();
-            let own = values.find(|values| Some(&*values.event) == event)?;
-            Some((stack(snapshot, &names, index)?, own.self_sum.unwrap_or(own.sum)))
-        };
-        let alone = |(mark, name): (&Mark, &String)| {
-            let mut values = mark.values.iter();
-            let own = values.find(|values| Some(&*values.event) == event)?;
-            Some((name.clone(), own.self_sum.unwrap_or(own.total)))
-        };
-        let mut stacks: Vec<(String, u64)> = if has_callers {
-            snapshot.call_graph.iter().enumerate().filter_map(of_graph).collect()
-        } else {
-            snapshot.marks.iter().zip(&names).filter_map(alone).collect()
-        };
-        stacks.retain(|(_, own)| *own > 0);
-        stacks.sort_unstable();
-        Self { event, has_callers, stacks }
-    }
+/// Whether it is known who was called under whom.
+pub(super) fn has_callers(snapshot: &Snapshot) -> bool {
+    !snapshot.call_graph.is_empty()
 }
 
 /// A line for each.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut out = String::new();
-    for (stack, own) in Folded::new(snapshot).stacks {
+    for (stack, own) in folded(snapshot) {
         _ = writeln!(out, "{stack} {own}");
     }
     out
