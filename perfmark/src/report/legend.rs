@@ -34,6 +34,13 @@ pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
     wrap(out, &format!("{share}{nested}{own}. Sorted by share of {leading}.{mode}"), 0, columns);
 }
 
+/// What a clock rate is of, if there is one.
+pub(super) fn clock(out: &mut String, has_clock: bool, columns: usize) {
+    if has_clock {
+        wrap(out, "GHz: cycles of user mode in a nanosecond of time.", 0, columns);
+    }
+}
+
 /// What the sign before a total means, if there is one.
 pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
     if has_estimates {

@@ -3,13 +3,17 @@
 //! Sees [`Snapshot`] and nothing deeper; whatever a snapshot holds, rendering it neither fails nor panics.
 
 mod quantity;
+mod style;
 mod text;
 
 mod names;
 mod share;
 
+mod histogram;
+
 mod column;
 mod coverage;
+mod facts;
 mod legend;
 
 mod markdown;
@@ -27,6 +31,8 @@ mod json;
 mod openmetrics;
 
 #[cfg(test)]
+mod looks;
+#[cfg(test)]
 mod sample;
 
 #[cfg(feature = "prometheus")]
@@ -40,7 +46,7 @@ use std::path::Path;
 use crate::filter::Filter;
 use crate::output::{in_this_process, write_file};
 use crate::snapshot::Snapshot;
-use crate::terminal::DEFAULT_WIDTH;
+use crate::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,13 +126,14 @@ pub struct Report<'a> {
     snapshot: Cow<'a, Snapshot>,
     format: Format,
     width: usize,
+    has_color: bool,
 }
 
 impl<'a> Report<'a> {
-    /// A table of 100 columns.
+    /// A table of 100 columns, without colours.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH }
+        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH, has_color: false }
     }
 
     /// The same in another form.
@@ -139,6 +146,13 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn width(self, width: usize) -> Self {
         Self { width, ..self }
+    }
+
+    /// The same with a terminal's colours or without. Only a table has any; the report at exit has them where it goes to a terminal, unless `NO_COLOR` is set, or
+    /// `TERM` is `dumb` or not set.
+    #[must_use]
+    pub fn color(self, has_color: bool) -> Self {
+        Self { has_color, ..self }
     }
 
     /// The same of those marks only that the filter has on. Shares are of these.
@@ -157,6 +171,11 @@ impl<'a> Report<'a> {
         self.write_in(file.as_ref(), false)
     }
 
+    /// The same for a descriptor: as wide as the terminal there, and in colours, where the user may want them.
+    pub(crate) fn on(self, fd: i32, may_color: bool) -> Self {
+        self.width(width_of(fd)).color(may_color && is_terminal(fd))
+    }
+
     /// The same in a process that may be a forked child.
     pub(crate) fn write_in(&self, file: &Path, is_child: bool) -> io::Result<()> {
         write_file(&in_this_process(file, is_child), &self.to_string())
@@ -165,14 +184,14 @@ impl<'a> Report<'a> {
 
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&render(&self.snapshot, self.format, self.width))
+        f.write_str(&render(&self.snapshot, self.format, self.width, self.has_color))
     }
 }
 
 /// The report, whose every line ends with a newline. A table takes at most `width` columns, and never less than 80.
-pub(crate) fn render(snapshot: &Snapshot, format: Format, width: usize) -> String {
+fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) -> String {
     match format {
-        Format::Table => table::render(snapshot, width.max(table::NARROWEST)),
+        Format::Table => table::render(snapshot, width.max(table::NARROWEST), has_color),
         #[cfg(feature = "json")]
         Format::Json => json::render(snapshot),
         #[cfg(feature = "csv")]
@@ -194,7 +213,7 @@ mod tests {
     fn every_listed_format_is_known_in_every_build() {
         for name in Format::NAMES {
             match Format::from_name(name) {
-                Ok(format) => assert!(render(&sample::typical(), format, 100).ends_with('\n')),
+                Ok(format) => assert!(render(&sample::typical(), format, 100, false).ends_with('\n')),
                 Err(why) => assert!(why.contains("enable its feature"), "{name}: {why}"),
             }
         }
@@ -204,7 +223,9 @@ mod tests {
     fn every_format_is_the_same_each_time_whatever_the_snapshot_holds() {
         for format in Format::NAMES.into_iter().filter_map(|name| Format::from_name(name).ok()) {
             for snapshot in sample::nasty() {
-                assert_eq!(render(&snapshot, format, 100), render(&snapshot, format, 100), "{format:?}");
+                let has_color = format != Format::Table;
+                let [one, again] = [false, has_color].map(|has_color| render(&snapshot, format, 100, has_color));
+                assert_eq!(one, again, "{format:?}: and only a table has colours");
             }
         }
     }
