@@ -24,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) filter: Filter,
     pub(crate) output: Output,
     pub(crate) format: Format,
+    /// Whether colours are wanted on a terminal.
+    pub(crate) may_color: bool,
     pub(crate) dumps: Asked,
     pub(crate) read: ReadMode,
     /// Whether it is recorded who was called under whom.
@@ -67,6 +69,7 @@ impl Default for Config {
             filter: Filter::default(),
             output: Output::Stderr,
             format: Format::Table,
+            may_color: false,
             dumps: Asked::default(),
             read: ReadMode::Auto,
             has_call_graph: false,
@@ -185,6 +188,9 @@ impl Config {
             config.read = choice(value, &modes)?;
             Ok(())
         });
+        let is_set = |name: &str| variable(name).is_some_and(|value| !value.as_ref().is_empty());
+        let is_dumb = variable("TERM").is_some_and(|value| value.as_ref() == "dumb");
+        config.may_color = is_set("TERM") && !is_dumb && !is_set("NO_COLOR");
         if config.dumps != Asked::default() && !matches!(config.output, Output::File(_)) {
             let why = "a dump replaces a file, and PERFMARK_OUTPUT names none; nothing is dumped";
             wrong.push(format!("PERFMARK_DUMP_INTERVAL and PERFMARK_DUMP_SIGNAL: {why}"));
@@ -287,6 +293,14 @@ mod tests {
         assert_eq!(config.output, Output::File("/tmp/../report".into()));
         assert_eq!(config.read, ReadMode::Syscall);
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn colours_are_for_terminals_that_have_them_and_for_users_who_want_them() {
+        let may_color = |variables| parse(variables).0.may_color;
+        assert!(may_color(&[("TERM", "xterm-256color")]) && may_color(&[("TERM", "screen"), ("NO_COLOR", "")]));
+        assert!(!may_color(&[("TERM", "xterm"), ("NO_COLOR", "0")]));
+        assert!(!may_color(&[("TERM", "dumb")]) && !may_color(&[("TERM", "")]) && !may_color(&[]));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use crate::collect;
 use crate::config::{Output, config};
 use crate::output::{in_this_process, of_copy, write_file};
-use crate::report::{self, Format};
-use crate::terminal::{DEFAULT_WIDTH, STDERR, STDOUT, say, width_of, write_all};
+use crate::report::{Format, Report};
+use crate::terminal::{STDERR, STDOUT, say, write_all};
 use crate::{copies, dumps, recorder, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
@@ -57,13 +57,13 @@ fn write_report() {
     if is_silent {
         return;
     }
-    let text = |width| report::render(&snapshot, config().format, width);
+    let report = Report::new(&snapshot).format(config().format);
     match &config().output {
-        Output::Stderr => write_all(STDERR, &after_the_program(&text(width_of(STDERR)))),
-        Output::Stdout => write_all(STDOUT, &after_the_program(&text(width_of(STDOUT)))),
+        Output::Stderr => write_all(STDERR, &after_the_program(&report.on(STDERR, config().may_color))),
+        Output::Stdout => write_all(STDOUT, &after_the_program(&report.on(STDOUT, config().may_color))),
         Output::File(path) => {
             let path = of_copy(in_this_process(path, is_child), copies::before());
-            let text = text(DEFAULT_WIDTH);
+            let text = report.to_string();
             if let Err(error) = write_file(&path, &text) {
                 say(&format!("PERFMARK_OUTPUT={}: {error}; the report follows", path.display()));
                 write_all(STDERR, &text);
@@ -73,6 +73,6 @@ fn write_report() {
 }
 
 /// A table is set off from what the program printed.
-fn after_the_program(text: &str) -> String {
-    if config().format == Format::Table { format!("\n{text}") } else { text.into() }
+fn after_the_program(report: &Report<'_>) -> String {
+    if config().format == Format::Table { format!("\n{report}") } else { report.to_string() }
 }

@@ -146,7 +146,19 @@ impl Drop for Quiet {
 
 /// The columns of the terminal, as far as a table can use them.
 pub(crate) fn width_of(fd: i32) -> usize {
-    terminal_columns(fd).map_or(DEFAULT_WIDTH, |columns| columns.clamp(80, 140))
+    terminal_columns(fd).map_or(DEFAULT_WIDTH, |columns| columns.clamp(80, 200))
+}
+
+/// Whether it is a terminal that takes colours, as far as the system can tell.
+#[cfg(unix)]
+pub(crate) fn is_terminal(fd: i32) -> bool {
+    // SAFETY: a closed descriptor is none.
+    unsafe { libc::isatty(fd) == 1 }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_terminal(_: i32) -> bool {
+    false
 }
 
 #[cfg(unix)]

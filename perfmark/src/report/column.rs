@@ -1,19 +1,34 @@
 //! The table's columns: what each shows of a mark's event, and from which width of the report on.
 
+use super::histogram::spread;
 use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, whole};
-use crate::snapshot::{Unit, Values};
+use super::share::Shares;
+use crate::snapshot::{Mark, Unit, Values};
 
 /// What a row shows: one event of one mark.
 pub(super) struct Figures<'a> {
-    pub(super) calls: u64,
+    calls: u64,
+    /// Calls that were measured, or were to be.
+    meant: u64,
     /// `None` where nothing was measured.
     pub(super) values: Option<&'a Values>,
-    pub(super) unit: Unit,
+    unit: Unit,
     /// What a share is a share of.
-    pub(super) whole: u128,
+    whole: u128,
 }
 
-impl Figures<'_> {
+impl<'a> Figures<'a> {
+    pub(super) fn new(mark: &Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
+        Self {
+            calls: mark.calls,
+            meant: values
+                .map_or(0, |values| values.measured.saturating_add(values.unmeasured).saturating_add(mark.skipped)),
+            values: values.filter(|values| values.measured > 0),
+            unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
+            whole: values.map_or(0, |values| shares.whole(&values.event).sum),
+        }
+    }
+
     fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
         self.values.and_then(field).map_or_else(missing, |value| whole(value, self.unit))
     }
@@ -33,6 +48,28 @@ impl Figures<'_> {
         self.of(|values| Some(values.total)).flagged(ESTIMATE, is_estimate)
     }
 
+    fn own(&self) -> Quantity {
+        let is_estimate = self.values.is_some_and(|values| values.extrapolated);
+        self.of(|values| values.self_sum).flagged(ESTIMATE, is_estimate)
+    }
+
+    /// What a call costs itself.
+    fn own_mean(&self) -> Quantity {
+        let Some((values, own)) = self.values.and_then(|values| Some((values, values.self_sum?))) else {
+            return missing();
+        };
+        // An estimate is of the calls that were not measured, too.
+        let calls = if values.extrapolated { self.meant } else { values.measured };
+        let mean = own as f64 / calls as f64;
+        let mean = real(mean, self.unit).flagged(NEAR, !values.extrapolated && self.is_noise(mean));
+        mean.flagged(ESTIMATE, values.extrapolated)
+    }
+
+    fn spread(&self) -> Quantity {
+        let spread = self.values.and_then(spread);
+        spread.map_or_else(missing, |number| Quantity { number, unit: "" })
+    }
+
     fn part(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
         self.values.and_then(field).map_or_else(missing, |value| percent(value, self.whole))
     }
@@ -47,6 +84,8 @@ pub(super) struct Column {
     pub(super) head: &'static str,
     /// The narrowest report that has it.
     from: usize,
+    /// Whether it goes where it would leave marks' names too little room.
+    gives_way: bool,
     pub(super) cell: fn(&Figures<'_>) -> Quantity,
 }
 
@@ -54,19 +93,28 @@ impl Column {
     pub(super) fn is_shown(&self, columns: usize) -> bool {
         self.from <= columns
     }
+
+    pub(super) fn gives_way(&self) -> bool {
+        self.gives_way
+    }
 }
 
-pub(super) const CALLS: Column = Column { head: "calls", from: 0, cell: |row| whole(row.calls, Unit::Count) };
-pub(super) const SELF: Column = Column { head: "self", from: 100, cell: |row| row.part(|values| values.self_sum) };
-pub(super) const COLUMNS: [Column; 10] = [
-    Column { head: "total", from: 0, cell: |row| row.total() },
-    Column { head: "share", from: 0, cell: |row| row.part(|values| Some(values.total)) },
+pub(super) const CALLS: Column =
+    Column { head: "calls", from: 0, gives_way: false, cell: |row| whole(row.calls, Unit::Count) };
+pub(super) const SELF: Column =
+    Column { head: "self", from: 100, gives_way: false, cell: |row| row.part(|values| values.self_sum) };
+pub(super) const COLUMNS: [Column; 13] = [
+    Column { head: "total", from: 0, gives_way: false, cell: |row| row.total() },
+    Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own() },
+    Column { head: "share", from: 0, gives_way: false, cell: |row| row.part(|values| Some(values.total)) },
     SELF,
-    Column { head: "mean", from: 0, cell: |row| row.mean() },
-    Column { head: "min", from: 140, cell: |row| row.call(|values| values.min) },
-    Column { head: "p50", from: 0, cell: |row| row.call(|values| values.p50) },
-    Column { head: "p90", from: 120, cell: |row| row.call(|values| values.p90) },
-    Column { head: "p99", from: 0, cell: |row| row.call(|values| values.p99) },
-    Column { head: "p99.9", from: 140, cell: |row| row.call(|values| values.p999) },
-    Column { head: "max", from: 0, cell: |row| row.call(|values| values.max) },
+    Column { head: "mean", from: 0, gives_way: false, cell: |row| row.mean() },
+    Column { head: "self mean", from: 180, gives_way: true, cell: |row| row.own_mean() },
+    Column { head: "min", from: 140, gives_way: false, cell: |row| row.call(|values| values.min) },
+    Column { head: "p50", from: 0, gives_way: false, cell: |row| row.call(|values| values.p50) },
+    Column { head: "p90", from: 120, gives_way: false, cell: |row| row.call(|values| values.p90) },
+    Column { head: "p99", from: 0, gives_way: false, cell: |row| row.call(|values| values.p99) },
+    Column { head: "p99.9", from: 140, gives_way: false, cell: |row| row.call(|values| values.p999) },
+    Column { head: "max", from: 0, gives_way: false, cell: |row| row.call(|values| values.max) },
+    Column { head: "min to max", from: 140, gives_way: true, cell: |row| row.spread() },
 ];

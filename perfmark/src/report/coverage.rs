@@ -33,6 +33,11 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if parts.is_empty() { None } else { Some(parts.join("; ")) }
 }
 
+/// Whether some calls are in no figure that were to be in one.
+pub(super) fn is_lacking(mark: &Mark, shown: &[&Values]) -> bool {
+    shown.is_empty() || shown.iter().any(|values| values.unmeasured > mark.interrupted)
+}
+
 /// To the last digit, so that the numbers add up.
 fn calls(number: u64) -> String {
     format!("{} {}", exact(number), plural(number, "call"))

@@ -34,6 +34,13 @@ pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
     wrap(out, &format!("{share}{nested}{own}. Sorted by share of {leading}.{mode}"), 0, columns);
 }
 
+/// What a clock rate is of, if there is one.
+pub(super) fn clock(out: &mut String, has_clock: bool, columns: usize) {
+    if has_clock {
+        wrap(out, "GHz: cycles of user mode in a nanosecond of time.", 0, columns);
+    }
+}
+
 /// What the sign before a total means, if there is one.
 pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
     if has_estimates {
@@ -83,8 +90,9 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, columns: usize) {
     }
 }
 
-/// Lines that the names of marks never called fill at the most, about.
+/// Lines that the names of marks never called fill at the most, about; where nothing breaks lines, of these columns.
 const NEVER_CALLED_LINES: usize = 5;
+const WIDEST: usize = 200;
 
 /// The marks never called, by name, and those that the filter leaves out.
 pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
@@ -97,9 +105,9 @@ pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[Stri
 /// Names of marks; of very many only the first.
 fn names(out: &mut String, what: &str, marks: &[&String], columns: usize) {
     let mut names = Vec::new();
-    let mut room = NEVER_CALLED_LINES * columns;
+    let mut room = NEVER_CALLED_LINES * columns.min(WIDEST);
     for label in marks {
-        let name = shorten(label, columns / 2);
+        let name = shorten(label, columns.min(WIDEST) / 2);
         match room.checked_sub(width(&name) + width(", ")) {
             Some(left) => room = left,
             None => break,

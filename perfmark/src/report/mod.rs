@@ -3,22 +3,40 @@
 //! Sees [`Snapshot`] and nothing deeper; whatever a snapshot holds, rendering it neither fails nor panics.
 
 mod quantity;
+mod style;
 mod text;
 
 mod names;
 mod share;
 
+mod histogram;
+
 mod column;
 mod coverage;
+mod facts;
 mod legend;
 
+mod markdown;
 mod table;
 
+mod stacks;
+
+#[cfg(feature = "csv")]
+mod csv;
+#[cfg(feature = "flamegraph")]
+mod flame_graph;
 #[cfg(feature = "json")]
 mod json;
+#[cfg(feature = "prometheus")]
+mod openmetrics;
 
 #[cfg(test)]
+mod looks;
+#[cfg(test)]
 mod sample;
+
+#[cfg(feature = "prometheus")]
+pub(crate) use openmetrics::{Families, MOST_LABELS};
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -28,7 +46,7 @@ use std::path::Path;
 use crate::filter::Filter;
 use crate::output::{in_this_process, write_file};
 use crate::snapshot::Snapshot;
-use crate::terminal::DEFAULT_WIDTH;
+use crate::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,14 +55,32 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// For programs: the snapshot as it is.
+    /// For programs: the snapshot as it is, in the form that `schema/report-1.json` of this crate describes as a JSON Schema.
     #[cfg(feature = "json")]
     Json,
+    /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they have in JSON (RFC 4180).
+    #[cfg(feature = "csv")]
+    Csv,
+    /// For a pull request: a table as GitHub has it.
+    Markdown,
+    /// For flame graphs: `caller;callee N`, N being what the callee's calls cost themselves in the event that orders the table. Where it was not recorded who
+    /// called whom, each mark by itself.
+    Folded,
+    /// A flame graph of the same, as an SVG image.
+    #[cfg(feature = "flamegraph")]
+    FlameGraph,
+    /// For Prometheus and its like: the text that [`Metrics`](crate::Metrics) gives.
+    #[cfg(feature = "prometheus")]
+    OpenMetrics,
 }
 
 impl Format {
     /// Every format's name, those that this build lacks included.
-    pub(crate) const NAMES: [&str; 2] = ["table", "json"];
+    pub(crate) const NAMES: [&str; 7] = ["table", "json", "csv", "markdown", "folded", "svg", "openmetrics"];
+
+    /// Formats that not every build has, and the feature that adds them.
+    const FEATURES: [(&str, &str); 4] =
+        [("json", "json"), ("csv", "csv"), ("svg", "flamegraph"), ("openmetrics", "prometheus")];
 
     /// The format of this name, or a sentence for the user.
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
@@ -52,9 +88,22 @@ impl Format {
             "table" => Ok(Self::Table),
             #[cfg(feature = "json")]
             "json" => Ok(Self::Json),
-            #[cfg(not(feature = "json"))]
-            "json" => Err("this build of perfmark has no json: enable its feature `json`".to_owned()),
-            _ => Err(format!("`{name}` is no format: {}", Self::NAMES.join(" or "))),
+            #[cfg(feature = "csv")]
+            "csv" => Ok(Self::Csv),
+            "markdown" => Ok(Self::Markdown),
+            "folded" => Ok(Self::Folded),
+            #[cfg(feature = "flamegraph")]
+            "svg" => Ok(Self::FlameGraph),
+            #[cfg(feature = "prometheus")]
+            "openmetrics" => Ok(Self::OpenMetrics),
+            _ => Err(Self::lacking(name)),
+        }
+    }
+
+    fn lacking(name: &str) -> String {
+        match Self::FEATURES.iter().find(|(known, _)| *known == name) {
+            Some((_, feature)) => format!("this build of perfmark has no {name}: enable its feature `{feature}`"),
+            None => format!("`{name}` is no format: there are {}", Self::NAMES.join(", ")),
         }
     }
 }
@@ -77,13 +126,14 @@ pub struct Report<'a> {
     snapshot: Cow<'a, Snapshot>,
     format: Format,
     width: usize,
+    has_color: bool,
 }
 
 impl<'a> Report<'a> {
-    /// A table of 100 columns.
+    /// A table of 100 columns, without colours.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH }
+        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH, has_color: false }
     }
 
     /// The same in another form.
@@ -96,6 +146,13 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn width(self, width: usize) -> Self {
         Self { width, ..self }
+    }
+
+    /// The same with a terminal's colours or without. Only a table has any; the report at exit has them where it goes to a terminal, unless `NO_COLOR` is set, or
+    /// `TERM` is `dumb` or not set.
+    #[must_use]
+    pub fn color(self, has_color: bool) -> Self {
+        Self { has_color, ..self }
     }
 
     /// The same of those marks only that the filter has on. Shares are of these.
@@ -114,6 +171,11 @@ impl<'a> Report<'a> {
         self.write_in(file.as_ref(), false)
     }
 
+    /// The same for a descriptor: as wide as the terminal there, and in colours, where the user may want them.
+    pub(crate) fn on(self, fd: i32, may_color: bool) -> Self {
+        self.width(width_of(fd)).color(may_color && is_terminal(fd))
+    }
+
     /// The same in a process that may be a forked child.
     pub(crate) fn write_in(&self, file: &Path, is_child: bool) -> io::Result<()> {
         write_file(&in_this_process(file, is_child), &self.to_string())
@@ -122,16 +184,24 @@ impl<'a> Report<'a> {
 
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&render(&self.snapshot, self.format, self.width))
+        f.write_str(&render(&self.snapshot, self.format, self.width, self.has_color))
     }
 }
 
-/// The report, ending with a newline. A table takes at most `width` columns, and never less than 80.
-pub(crate) fn render(snapshot: &Snapshot, format: Format, width: usize) -> String {
+/// The report, whose every line ends with a newline. A table takes at most `width` columns, and never less than 80.
+fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) -> String {
     match format {
-        Format::Table => table::render(snapshot, width.max(table::NARROWEST)),
+        Format::Table => table::render(snapshot, width.max(table::NARROWEST), has_color),
         #[cfg(feature = "json")]
         Format::Json => json::render(snapshot),
+        #[cfg(feature = "csv")]
+        Format::Csv => csv::render(snapshot),
+        Format::Markdown => markdown::render(snapshot),
+        Format::Folded => stacks::render(snapshot),
+        #[cfg(feature = "flamegraph")]
+        Format::FlameGraph => flame_graph::render(snapshot),
+        #[cfg(feature = "prometheus")]
+        Format::OpenMetrics => openmetrics::render(snapshot),
     }
 }
 
@@ -143,14 +213,28 @@ mod tests {
     fn every_listed_format_is_known_in_every_build() {
         for name in Format::NAMES {
             match Format::from_name(name) {
-                Ok(format) => assert!(render(&sample::typical(), format, 100).ends_with('\n')),
+                Ok(format) => assert!(render(&sample::typical(), format, 100, false).ends_with('\n')),
                 Err(why) => assert!(why.contains("enable its feature"), "{name}: {why}"),
             }
         }
     }
 
     #[test]
+    fn every_format_is_the_same_each_time_whatever_the_snapshot_holds() {
+        for format in Format::NAMES.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+            for snapshot in sample::nasty() {
+                let has_color = format != Format::Table;
+                let [one, again] = [false, has_color].map(|has_color| render(&snapshot, format, 100, has_color));
+                assert_eq!(one, again, "{format:?}: and only a table has colours");
+            }
+        }
+    }
+
+    #[test]
     fn an_unknown_format_is_told_with_the_ones_there_are() {
-        assert_eq!(Format::from_name("xml").unwrap_err(), "`xml` is no format: table or json");
+        assert_eq!(
+            Format::from_name("xml").unwrap_err(),
+            "`xml` is no format: there are table, json, csv, markdown, folded, svg, openmetrics"
+        );
     }
 }

@@ -26,6 +26,16 @@ pub(super) const NEAR: char = '~';
 pub(super) const ESTIMATE: char = '≈';
 
 impl Quantity {
+    /// Whether it stands for nothing measured.
+    pub(super) fn is_missing(&self) -> bool {
+        *self == missing()
+    }
+
+    /// Whether it has one of these signs.
+    pub(super) fn is_flagged(&self) -> bool {
+        self.number.starts_with([NEAR, ESTIMATE])
+    }
+
     /// With that sign before it, if `is_so`.
     pub(super) fn flagged(mut self, sign: char, is_so: bool) -> Self {
         if is_so {

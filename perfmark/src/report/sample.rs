@@ -1,6 +1,6 @@
 //! Snapshots for the tests.
 
-use crate::snapshot::{Event, Mark, Probe, Read, Snapshot, Unit, Values};
+use crate::snapshot::{Event, Mark, Node, NodeValues, Probe, Read, Snapshot, Unit, Values};
 
 pub(super) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -113,6 +113,69 @@ pub(super) fn typical() -> Snapshot {
     snapshot(&events, &[parse, run, next, other, mark("usage", 0)])
 }
 
+/// Names of every length and script, and figures that are flagged or lacking.
+pub(super) fn flagged() -> Snapshot {
+    let mut events = [
+        event("cycles", Unit::Count, Read::User),
+        event("branches", Unit::Count, Read::User),
+        event("branch-misses", Unit::Count, Read::User),
+        event("time", Unit::Ns, Read::Ticks),
+        event("page-faults", Unit::Count, Read::None),
+    ];
+    events[4].reason = Some("perf_event_open said EACCES: kernel.perf_event_paranoid is 4".to_owned());
+    let humps =
+        |low: u64| (0..12).map(|at| (low << at, (low << at) + (low << at) / 32, [90, 400, 20, 3][at % 4])).collect();
+    let mut find = mark(
+        "<alloc::collections::btree::map::BTreeMap<alloc::string::String, store::Größe> as store::Lookup>::find",
+        52_100,
+    );
+    find.path = format!("wörterbuch::{}", find.name);
+    find.file = "crates/store/src/lookup/größe/btree.rs".to_owned();
+    find.line = 1_207;
+    find.every = 64;
+    find.skipped = 51_286;
+    // As if the calls that were skipped were like the others.
+    let estimated = |values: Values, total: u64, own: u64| Values { extrapolated: true, total, ..nested(values, own) };
+    find.values = vec![
+        estimated(values("cycles", 814, 151_600_000), 9_700_000_000, 4_100_000_000),
+        estimated(values("branches", 814, 22_700_000), 1_450_000_000, 610_000_000),
+        estimated(values("branch-misses", 814, 333_000), 21_300_000, 9_300_000),
+        estimated(values("time", 814, 51_700_000), 3_310_000_000, 1_420_000_000),
+    ];
+    let mut next = mark("次の要素", 1_204);
+    next.path = "wörterbuch::解析器::次の要素".to_owned();
+    next.file = "src/解析器.rs".to_owned();
+    next.values = vec![
+        Values { unmeasured: 12, ..values("cycles", 1_192, 66_000) },
+        Values { probe: Probe { own: 51, whole: 222, noise: 60 }, max: Some(91), ..values("time", 1_204, 24_100) },
+        Values { unmeasured: 1_204, ..values("branches", 0, 0) },
+    ];
+    let mut empty = mark("e\u{301}tat", 7);
+    empty.values = vec![values("page-faults", 0, 0)];
+    for (place, values) in
+        find.values.iter_mut().chain(&mut next.values).enumerate().filter(|(_, values)| values.measured > 0)
+    {
+        values.buckets = humps(values.min.unwrap_or(0) + place as u64);
+    }
+    Snapshot { program: "wörterbuch".to_owned(), ..snapshot(&events, &[find, next, empty]) }
+}
+
+/// A mark's calls under a caller, of one event.
+pub(super) fn node(parent: Option<usize>, mark: usize, sum: u64, self_sum: Option<u64>) -> Node {
+    let values = NodeValues { event: "time".to_owned(), measured: 1, sum, self_sum };
+    Node { parent, mark, calls: 1, values: vec![values] }
+}
+
+/// The same program, of which it is known that `run` called `parse_line`, and that `lexer::next`.
+pub(super) fn with_graph() -> Snapshot {
+    let call_graph = vec![
+        node(None, 1, 4_530_000_000, Some(1_304_000_000)),
+        node(Some(0), 0, 3_226_000_000, Some(3_104_000_000)),
+        node(Some(1), 2, 122_000_000, None),
+    ];
+    Snapshot { call_graph, ..typical() }
+}
+
 /// Two marks with `time` alone, on a machine without a PMU.
 pub(super) fn time_only() -> Snapshot {
     let mut events = [
@@ -187,6 +250,13 @@ pub(super) fn nasty() -> Vec<Snapshot> {
         });
     }
     all.extend(seeded());
+    // Callers that are none, marks that are none, a mark under itself, and 2,000 calls one in the other.
+    let mut tangled = time_only();
+    tangled.call_graph =
+        vec![node(Some(7), 0, 1, None), node(Some(1), 9, u64::MAX, None), node(Some(2), 0, 5, Some(u64::MAX))];
+    tangled.call_graph.extend((0..2_000).map(|index| node(Some(index + 2), index % 3, u64::MAX, Some(1))));
+    all.push(tangled);
+    all.push(with_graph());
     all
 }
 

@@ -2,6 +2,9 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// Columns of what breaks no lines.
+pub(super) const UNBROKEN: usize = usize::MAX;
+
 /// How many columns the text takes.
 pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)

@@ -1,0 +1,127 @@
+//! The report for spreadsheets and data frames: a row for each mark and event, as RFC 4180 has it.
+//!
+//! Columns have the names of the JSON report. A mark without figures, such as one never called, has a row that names no event.
+
+use csv::{Terminator, WriterBuilder};
+
+use super::share::Shares;
+use crate::snapshot::{Mark, Snapshot, Unit, Values};
+
+struct Row<'a> {
+    mark: &'a Mark,
+    values: Option<&'a Values>,
+    unit: Unit,
+}
+
+impl Row<'_> {
+    fn figure<T: ToString>(&self, of: impl Fn(&Values) -> T) -> String {
+        self.values.map(|values| of(values).to_string()).unwrap_or_default()
+    }
+
+    fn known<T: ToString>(&self, of: impl Fn(&Values) -> Option<T>) -> String {
+        self.values.and_then(of).map(|value| value.to_string()).unwrap_or_default()
+    }
+}
+
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+const COLUMNS: [Column; 33] = [
+    ("name", |row| row.mark.name.clone()),
+    ("path", |row| row.mark.path.clone()),
+    ("file", |row| row.mark.file.clone()),
+    ("line", |row| row.mark.line.to_string()),
+    ("on", |row| row.mark.on.to_string()),
+    ("calls", |row| row.mark.calls.to_string()),
+    ("in_flight", |row| row.mark.in_flight.to_string()),
+    ("unwound", |row| row.mark.unwound.to_string()),
+    ("cancelled", |row| row.mark.cancelled.to_string()),
+    ("polls", |row| row.mark.polls.to_string()),
+    ("interrupted", |row| row.mark.interrupted.to_string()),
+    ("every", |row| row.mark.every.to_string()),
+    ("skipped", |row| row.mark.skipped.to_string()),
+    ("event", |row| row.figure(|values| values.event.clone())),
+    ("unit", |row| row.figure(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
+    ("measured", |row| row.figure(|values| values.measured)),
+    ("scaled", |row| row.figure(|values| values.scaled)),
+    ("unmeasured", |row| row.figure(|values| values.unmeasured)),
+    ("sum", |row| row.figure(|values| values.sum)),
+    ("total", |row| row.figure(|values| values.total)),
+    ("missing_outermost", |row| row.figure(|values| values.missing_outermost)),
+    ("extrapolated", |row| row.figure(|values| values.extrapolated)),
+    ("self", |row| row.known(|values| values.self_sum)),
+    ("min", |row| row.known(|values| values.min)),
+    ("max", |row| row.known(|values| values.max)),
+    ("mean", |row| row.known(|values| values.mean.filter(|mean| mean.is_finite()))),
+    ("p50", |row| row.known(|values| values.p50)),
+    ("p90", |row| row.known(|values| values.p90)),
+    ("p99", |row| row.known(|values| values.p99)),
+    ("p999", |row| row.known(|values| values.p999)),
+    ("probe_own", |row| row.figure(|values| values.probe.own)),
+    ("probe_whole", |row| row.figure(|values| values.probe.whole)),
+    ("probe_noise", |row| row.figure(|values| values.probe.noise)),
+];
+
+/// The rows, below the columns' names.
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let shares = Shares::new(snapshot);
+    let mut out = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+    // Into memory, and as many cells in each row: nothing fails.
+    _ = out.write_record(COLUMNS.map(|(name, _)| name));
+    for mark in &snapshot.marks {
+        let figures = mark.values.iter().map(Some);
+        for values in figures.chain(mark.values.is_empty().then_some(None)) {
+            let unit = values.map_or(Unit::Count, |values| shares.unit(&values.event));
+            _ = out.write_record(COLUMNS.map(|(_, cell)| cell(&Row { mark, values, unit })));
+        }
+    }
+    out.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{self, mark, snapshot, values};
+    use crate::snapshot::{Probe, Read};
+
+    #[test]
+    fn a_mark_and_event_is_a_row_of_plain_numbers() {
+        let mut one = mark("say \"a, b\"", 12_345);
+        one.values = vec![Values {
+            scaled: 1,
+            unmeasured: 2,
+            missing_outermost: 3,
+            extrapolated: true,
+            self_sum: None,
+            mean: Some(0.25),
+            probe: Probe { own: 4, whole: 5, noise: 6 },
+            ..values("time", 10_000, 2_500)
+        }];
+        let never = Mark { on: false, ..mark("never", 0) };
+        let events = [sample::event("time", Unit::Ns, Read::Ticks)];
+        let expected = "\
+name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,scaled,unmeasured,sum,total,\
+missing_outermost,extrapolated,self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,1,2,2500,2500,3,true,,0,0,0.25,0,0,0,0,4,5,6\r
+never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,\r
+";
+        assert_eq!(render(&snapshot(&events, &[one, never])), expected);
+    }
+
+    #[test]
+    fn every_row_is_read_back_as_it_was_whatever_the_snapshot_holds() {
+        for snapshot in sample::nasty() {
+            let text = render(&snapshot);
+            let rows: Vec<csv::StringRecord> =
+                csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
+            assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
+            let names = rows.iter().map(|row| (&row[0], &row[13]));
+            let of = |mark: &Mark| -> Vec<_> {
+                let events = mark.values.iter().map(|values| values.event.clone());
+                let events = events.chain(mark.values.is_empty().then(String::new));
+                events.map(|event| (mark.name.clone(), event)).collect()
+            };
+            let expected: Vec<_> = snapshot.marks.iter().flat_map(of).collect();
+            assert!(names.eq(expected.iter().map(|(name, event)| (name.as_str(), event.as_str()))));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The report as a flame graph, an SVG image that a browser searches and zooms.
+
+use std::fmt::Write as _;
+
+use inferno::flamegraph::{Options, from_lines};
+
+use super::share::Shares;
+use super::stacks::{folded, has_callers};
+use super::text::clean;
+use crate::snapshot::{Snapshot, Unit};
+
+/// The image. Whatever the snapshot holds, it is one: where there is nothing to draw, it says so.
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let (shares, stacks) = (Shares::new(snapshot), folded(snapshot));
+    let (Some(event), false) = (shares.leading(), stacks.is_empty()) else {
+        return message("perfmark: nothing was measured");
+    };
+    let is_time = shares.unit(event) == Unit::Ns;
+    let (scale, lines) = scaled(&stacks);
+    let mut options = Options::default();
+    options.title = legible(&format!("{} · {event} by mark", snapshot.program));
+    options.subtitle = Some(if has_callers(snapshot) {
+        "what calls of each mark cost themselves, by who called them".into()
+    } else {
+        "what calls of each mark cost themselves; who called whom was not recorded".into()
+    });
+    options.count_name = if is_time { "ns".into() } else { legible(event) };
+    options.name_type = "Mark:".into();
+    options.factor = scale;
+    // Colours by name: the same snapshot gives the same image.
+    options.hash = true;
+    let mut image = Vec::new();
+    match from_lines(&mut options, lines.iter().map(String::as_str), &mut image) {
+        Ok(()) => String::from_utf8(image).map(|image| image + "\n").unwrap_or_default(),
+        Err(why) => message(&format!("perfmark: no flame graph: {why}")),
+    }
+}
+
+/// Folded stacks whose sum is a `u64`, and what one of their numbers stands for.
+fn scaled(stacks: &[(String, u64)]) -> (f64, Vec<String>) {
+    let sum: u128 = stacks.iter().map(|(_, own)| u128::from(*own)).sum();
+    let shift = (128 - sum.leading_zeros()).saturating_sub(63);
+    let lines = stacks.iter().map(|(stack, own)| format!("{stack} {}", own >> shift)).collect();
+    (2_f64.powi(shift.try_into().unwrap_or(0)), lines)
+}
+
+/// Without the signs that XML has not.
+fn legible(text: &str) -> String {
+    clean(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
+/// An image of a sentence.
+fn message(text: &str) -> String {
+    let mut image = String::from("<?xml version=\"1.0\" standalone=\"no\"?>\n");
+    let size = "xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" height=\"60\"";
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    _ = writeln!(
+        image,
+        "<svg version=\"1.1\" {size}><text x=\"20\" y=\"36\" font-family=\"monospace\">{text}</text></svg>"
+    );
+    image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_image_has_the_events_unit_and_every_mark_that_cost_anything() {
+        let image = render(&sample::typical());
+        assert!(image.contains("wordcount · time by mark"), "{image}");
+        assert!(image.contains("who called whom was not recorded"), "{image}");
+        for told in [
+            "<title>parse_line (3,104,000,000 ns, 68.52%)</title>",
+            "<title>run (1,304,000,000 ns, 28.79%)</title>",
+            "<title>lexer::next (122,000,000 ns, 2.69%)</title>",
+        ] {
+            assert!(image.contains(told), "{told} in {image}");
+        }
+        assert!(!image.contains("usage"), "{image}");
+    }
+
+    #[test]
+    fn a_count_is_no_time() {
+        let mut counts = sample::typical();
+        counts.marks.iter_mut().for_each(|mark| mark.values.retain(|values| values.event == "cycles"));
+        let image = render(&counts);
+        assert!(image.contains("<title>parse_line (12,400,000,000 cycles, "), "{image}");
+    }
+
+    #[test]
+    fn callers_are_below_what_they_called() {
+        let image = render(&sample::with_graph());
+        assert!(image.contains("by who called them"), "{image}");
+        assert!(image.contains("<title>run (4,530,000,000 ns, 100.00%)</title>"), "{image}");
+        assert!(image.contains("<title>parse_line (3,226,000,000 ns, 71.21%)</title>"), "{image}");
+    }
+
+    #[test]
+    fn sums_beyond_64_bits_are_scaled() {
+        let stacks = ["a", "b", "c"].map(|name| (name.to_owned(), u64::MAX));
+        let (scale, lines) = scaled(&stacks);
+        let numbers: Vec<u64> = lines.iter().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect();
+        assert_eq!((numbers.len(), numbers.iter().copied().try_fold(0_u64, u64::checked_add).is_some()), (3, true));
+        assert!((numbers[0] as f64 * scale / u64::MAX as f64 - 1.0).abs() < 1e-9);
+        assert_eq!(scaled(&[("a".to_owned(), 7)]), (1.0, vec!["a 7".to_owned()]));
+    }
+
+    #[test]
+    fn whatever_the_snapshot_holds_there_is_an_image() {
+        let is_of_xml = |sign: char| !sign.is_control() || matches!(sign, '\n' | '\t' | '\r');
+        for snapshot in sample::nasty() {
+            let image = render(&snapshot);
+            assert!(image.starts_with("<?xml") && image.ends_with("</svg>\n"), "{image}");
+            assert!(image.chars().all(|sign| is_of_xml(sign) && !matches!(sign, '\u{fffe}' | '\u{ffff}')), "{image}");
+            assert!(!image.contains("no flame graph"), "{image}");
+        }
+        assert!(render(&Snapshot::default()).contains("nothing was measured"));
+    }
+}

@@ -1,0 +1,194 @@
+//! The report for a pull request or an issue: a table as GitHub has it, and the same sentences below it as on a terminal.
+
+use std::fmt::Write as _;
+
+use super::column::{CALLS, COLUMNS, Column, Figures};
+use super::quantity::{ESTIMATE, NEAR, Quantity};
+use super::share::Shares;
+use super::text::{UNBROKEN, clean};
+use super::{coverage, legend, names};
+use crate::snapshot::{Snapshot, Values};
+
+/// Columns of a terminal whose table has these.
+const LIKE: usize = 120;
+
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let labels = names::labels(&snapshot.marks);
+    let shares = Shares::new(snapshot);
+    let order = shares.order();
+    let mut out = lines("", |out| legend::head(out, snapshot, UNBROKEN));
+    out.push('\n');
+    if order.is_empty() {
+        out.push_str(if labels.is_empty() { "nothing is marked\n\n" } else { "no mark was called\n\n" });
+        out.push_str(&below(snapshot, &labels, ""));
+        return out;
+    }
+    let columns: Vec<Column> = [CALLS].into_iter().chain(COLUMNS).filter(|column| column.is_shown(LIKE)).collect();
+    row(&mut out, ["mark", "event"].into_iter().chain(columns.iter().map(|column| column.head)).map(str::to_owned));
+    row(&mut out, ["---", "---"].into_iter().chain(columns.iter().map(|_| "---:")).map(str::to_owned));
+    let mut has = [false; 2];
+    let mut sentences = String::new();
+    for index in order {
+        let (mark, name) = (&snapshot.marks[index], code(&labels[index]));
+        let shown = shares.shown(mark);
+        let events = shown.iter().copied().map(Some).chain(shown.is_empty().then_some(None));
+        for values in events {
+            let cells = cells(&columns, &Figures::new(mark, values, &shares), &mut has);
+            let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&clean(&values.event)));
+            row(&mut out, [name.clone(), event].into_iter().chain(cells));
+        }
+        if let Some(sentence) = coverage::sentence(mark, &shown) {
+            _ = writeln!(sentences, "- {name}: {}", text(&clean(&sentence)));
+        }
+    }
+    out.push('\n');
+    let [has_estimates, has_noise] = has;
+    let figures = lines("- ", |out| {
+        legend::figures(out, snapshot, &shares, true, UNBROKEN);
+        legend::estimates(out, has_estimates, UNBROKEN);
+        legend::probes(out, snapshot, has_noise, UNBROKEN);
+    });
+    out + &sentences + &below(snapshot, &labels, &figures)
+}
+
+/// What stands below every report.
+fn below(snapshot: &Snapshot, labels: &[String], figures: &str) -> String {
+    let rest = lines("- ", |out| {
+        legend::events(out, snapshot, UNBROKEN);
+        legend::never_called(out, snapshot, labels, UNBROKEN);
+        legend::notes(out, snapshot, UNBROKEN);
+    });
+    format!("{figures}{rest}")
+}
+
+fn cells(columns: &[Column], figures: &Figures<'_>, has: &mut [bool; 2]) -> Vec<String> {
+    let cell = |column: &Column| {
+        let cell: Quantity = (column.cell)(figures);
+        for (has, sign) in has.iter_mut().zip([ESTIMATE, NEAR]) {
+            *has |= cell.number.starts_with(sign);
+        }
+        text(&cell.to_string())
+    };
+    columns.iter().map(cell).collect()
+}
+
+fn row(out: &mut String, cells: impl Iterator<Item = String>) {
+    for cell in cells {
+        out.push_str("| ");
+        out.push_str(&cell);
+        out.push(' ');
+    }
+    out.push_str("|\n");
+}
+
+/// Lines of a legend, as text behind that sign.
+fn lines(sign: &str, write: impl FnOnce(&mut String)) -> String {
+    let mut plain = String::new();
+    write(&mut plain);
+    let mut out = String::new();
+    for line in plain.lines() {
+        _ = writeln!(out, "{sign}{}", text(line));
+    }
+    out
+}
+
+/// As code, also in a cell: a `|` is escaped there before code is looked for, and backticks are held by longer ones.
+fn code(name: &str) -> String {
+    let mut longest = 0;
+    let mut run = 0;
+    for sign in name.chars() {
+        run = if sign == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    // Of code that begins and ends with a space, one of each is taken off, unless there is nothing else.
+    let is_bare = !name.starts_with([' ', '`']) && !name.ends_with([' ', '`']) && !name.is_empty();
+    let gap = if is_bare { "" } else { " " };
+    format!("{fence}{gap}{}{gap}{fence}", name.replace('|', "\\|"))
+}
+
+/// As text, with what would be markup escaped.
+fn text(plain: &str) -> String {
+    let mut escaped = String::with_capacity(plain.len());
+    for sign in plain.chars() {
+        if matches!(sign, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$') {
+            escaped.push('\\');
+        }
+        escaped.push(sign);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{self, mark, snapshot, values};
+
+    #[test]
+    fn a_mark_and_event_is_a_row_and_sentences_follow() {
+        let expected = "\
+perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
+
+| mark | event | calls | total | share | self | mean | p50 | p90 | p99 | max |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| `handle_request` | `time` | 18.2 k | 5.21 s | 100.0 % | 59.3 % | 286 µs | 258 µs | 344 µs | 573 µs | 11.5 ms |
+| `decode` | `time` | 72.8 k | 2.12 s | 40.7 % | 40.7 % | 29.1 µs | 26.2 µs | 34.9 µs | 58.2 µs | 1.16 ms |
+| `flush` | `time` | 3 | – | – | – | – | – | – | – | – |
+
+- `flush`: 3 of 3 calls unmeasured; 1 call still running
+- share: of all that was measured in marks, a mark's marked callees included; self: without them. Sorted by share of time.
+- read from the tick counter: time
+- not available: cycles, instructions — perf\\_event\\_open said ENOENT: no PMU on this machine, as is usual in a virtual one
+- note: nothing asked for can be counted here, so \\`time\\` was recorded
+";
+        assert_eq!(render(&sample::time_only()), expected);
+    }
+
+    #[test]
+    fn several_events_are_rows_of_the_same_mark() {
+        let report = render(&sample::typical());
+        let rows: Vec<&str> = report.lines().filter(|line| line.starts_with("| `parse_line` |")).collect();
+        assert_eq!(rows.len(), 3, "{report}");
+        assert!(
+            rows[2].starts_with("| `parse_line` | `time` | 4.21 M | 3.10 s | 68.5 % | 68.5 % | 737 ns |"),
+            "{rows:?}"
+        );
+        assert!(
+            report.contains("- `lexer::next`: cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; 2 calls"),
+            "{report}"
+        );
+        assert!(report.ends_with("- never called: Parser::next, usage\n"), "{report}");
+    }
+
+    #[test]
+    fn names_are_code_whatever_signs_are_in_them() {
+        assert_eq!(code("<A as B>::f"), "`<A as B>::f`");
+        assert_eq!(code("|a|b"), "`\\|a\\|b`");
+        assert_eq!(code("a``b`c"), "```a``b`c```");
+        assert_eq!(code("`a"), "`` `a ``");
+        assert_eq!(code(""), "`  `");
+        assert_eq!(text("<0.1 % ~12 a|b _c_"), "\\<0.1 % \\~12 a\\|b \\_c\\_");
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_whatever_the_snapshot_holds() {
+        for snapshot in sample::nasty() {
+            for line in render(&snapshot).lines().filter(|line| line.starts_with('|')) {
+                let bars = line.replace("\\|", "").matches('|').count();
+                assert_eq!(bars, 12, "{line}");
+                assert!(!line.contains(char::is_control), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_called_no_mark_is_told_without_a_table() {
+        let head = "perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads\n\n";
+        let never = snapshot(&[], &[mark("parse", 0)]);
+        assert_eq!(render(&never), format!("{head}no mark was called\n\n- never called: parse\n"));
+        let mut bare = mark("bare", 3);
+        assert!(render(&snapshot(&[], &[bare.clone()])).contains("| `bare` | – | 3 | – |"));
+        bare.values = vec![values("time", 0, 0)];
+        assert!(render(&snapshot(&[], &[bare])).contains("| `bare` | `time` | 3 | – |"));
+    }
+}

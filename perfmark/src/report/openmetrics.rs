@@ -1,0 +1,230 @@
+//! The report for Prometheus: what marks recorded as families of metrics, in the text form of `OpenMetrics`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit as MetricUnit};
+
+use super::share::is_called;
+use crate::snapshot::{Mark, Snapshot, Unit, Values};
+
+/// Of more marks, those least called are one, unless it is asked for others.
+pub(crate) const MOST_LABELS: usize = 1_000;
+
+/// The text, which ends as that form wants it.
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Families::new(snapshot.clone(), &mut BTreeSet::new(), MOST_LABELS)));
+    let mut text = String::new();
+    // Into memory: nothing fails.
+    _ = encode(&mut text, &registry);
+    text
+}
+
+/// What a scrape is told.
+#[derive(Debug, Default)]
+pub(crate) struct Families {
+    /// Those that were called, by label.
+    marks: BTreeMap<String, Mark>,
+    /// The events that are times.
+    times: BTreeSet<String>,
+}
+
+impl Families {
+    /// Marks that have a label keep it; of the others, those called most get theirs until there are `limit`.
+    pub(crate) fn new(snapshot: Snapshot, labels: &mut BTreeSet<String>, limit: usize) -> Self {
+        let Snapshot { events, marks: mut called, .. } = snapshot;
+        let times = events.into_iter().filter(|event| event.unit == Unit::Ns).map(|event| event.name).collect();
+        called.retain(is_called);
+        called.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
+        let mut marks: BTreeMap<String, Mark> = BTreeMap::new();
+        for mark in called {
+            let mut label = mark.target();
+            if !labels.contains(&label) && labels.len() >= limit {
+                label = "other".into();
+            } else {
+                labels.insert(label.clone());
+            }
+            marks.entry(label).and_modify(|known| known.merge(&mark)).or_insert(mark);
+        }
+        Self { marks, times }
+    }
+
+    /// Shows every sum that a counter tells, under its label, event and which it is.
+    pub(crate) fn each_sum(&mut self, mut show: impl FnMut(&str, &str, &'static str, &mut u64)) {
+        for (label, mark) in &mut self.marks {
+            for values in &mut mark.values {
+                show(label, &values.event, "sum", &mut values.sum);
+                show(label, &values.event, "self", values.self_sum.get_or_insert(0));
+            }
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let counters: [(&str, &str, Count); 4] = [
+            ("perfmark_calls", "Calls of marks that ended, in every way", |mark| mark.calls),
+            ("perfmark_calls_unwound", "Of these, calls that a panic ended", |mark| mark.unwound),
+            ("perfmark_calls_cancelled", "Of these, calls whose future was dropped", |mark| mark.cancelled),
+            ("perfmark_calls_skipped", "Of these, calls that were not to be measured", |mark| mark.skipped),
+        ];
+        for (name, help, count) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (label, mark) in &self.marks {
+                family.encode_family(&[("mark", label.as_str())])?.encode_counter(&count(mark), NO_EXEMPLAR)?;
+            }
+        }
+        let help = "Calls of marks that go on";
+        let mut family = encoder.encode_descriptor("perfmark_calls_in_flight", help, None, MetricType::Gauge)?;
+        for (label, mark) in &self.marks {
+            let value = i64::try_from(mark.in_flight).unwrap_or(i64::MAX);
+            family.encode_family(&[("mark", label.as_str())])?.encode_gauge(&value)?;
+        }
+        for (event, values) in by_event(&self.marks, &self.times) {
+            event.encode(&mut encoder, &values)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Families {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        Self::encode(self, encoder)
+    }
+}
+
+/// One of a mark's counts.
+type Count = fn(&Mark) -> u64;
+
+const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, f64>> = None;
+
+/// An event as metrics have it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    name: String,
+    is_time: bool,
+}
+
+impl Event {
+    fn new(name: &str, is_time: bool) -> Self {
+        let sign = |sign: char| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '_' };
+        Self { name: name.chars().map(sign).collect(), is_time }
+    }
+
+    /// The unit, and how many of the figures' own are one of it.
+    fn unit(&self) -> (Option<MetricUnit>, f64) {
+        if self.is_time { (Some(MetricUnit::Seconds), 1e9) } else { (None, 1.0) }
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, values: &[(&str, &Values)]) -> fmt::Result {
+        let (unit, one) = self.unit();
+        let (name, event) = (format!("perfmark_call_{}", self.name), self.name.replace('_', " "));
+        let help = format!("What measured calls cost in {event}, with the calls inside them");
+        let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), MetricType::Histogram)?;
+        for (label, values) in values {
+            let labels = [("mark", *label)];
+            let mut metric: MetricEncoder<'_> = family.encode_family(&labels)?;
+            let buckets = self.buckets(values);
+            metric.encode_histogram::<NoLabelSet>(values.sum as f64 / one, values.measured, &buckets, None)?;
+        }
+        let (name, help) = (format!("perfmark_self_{}", self.name), format!("What calls cost in {event} themselves"));
+        let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), MetricType::Counter)?;
+        for (label, values) in values {
+            let own = values.self_sum.unwrap_or(0) as f64 / one;
+            family.encode_family(&[("mark", *label)])?.encode_counter(&own, NO_EXEMPLAR)?;
+        }
+        Ok(())
+    }
+
+    /// Upper bound and count of each bucket; the last one has no bound.
+    fn buckets(&self, values: &Values) -> Vec<(f64, u64)> {
+        let (first, last) = if self.is_time { (5, 35) } else { (0, 36) };
+        let bounds = (first..=last).map(|power| 1_u64 << power).chain([u64::MAX]);
+        let mut rest = values.buckets.iter().peekable();
+        let mut counts: Vec<(f64, u64)> = Vec::new();
+        let one = self.unit().1;
+        for bound in bounds {
+            let mut count = 0;
+            while let Some((.., more)) = rest.next_if(|(_, high, _)| *high <= bound) {
+                count += more;
+            }
+            counts.push((if bound == u64::MAX { f64::INFINITY } else { bound as f64 / one }, count));
+        }
+        counts
+    }
+}
+
+/// Each event's figures, by mark; of the events, those that are `times`.
+fn by_event<'a>(
+    marks: &'a BTreeMap<String, Mark>,
+    times: &BTreeSet<String>,
+) -> BTreeMap<Event, Vec<(&'a str, &'a Values)>> {
+    let mut events: BTreeMap<Event, Vec<(&str, &Values)>> = BTreeMap::new();
+    for (label, mark) in marks {
+        for values in &mark.values {
+            let event = Event::new(&values.event, times.contains(&values.event));
+            let known = events.entry(event).or_default();
+            // Two events whose names differ in signs only: the first one is told.
+            if known.last().is_none_or(|(last, _)| last != label) {
+                known.push((label, values));
+            }
+        }
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{self, mark, snapshot, values};
+
+    #[test]
+    fn a_snapshot_is_told_as_a_scrape_is() {
+        let text = render(&sample::typical());
+        for line in [
+            "# TYPE perfmark_calls counter",
+            "perfmark_calls_total{mark=\"wordcount::parse_line\"} 4210000",
+            "perfmark_calls_unwound_total{mark=\"wordcount::lexer::next\"} 2",
+            "perfmark_call_time_seconds_sum{mark=\"wordcount::parse_line\"} 3.104",
+            "perfmark_call_time_seconds_count{mark=\"wordcount::parse_line\"} 4210000",
+            "perfmark_call_cycles_bucket{le=\"8192.0\",mark=\"wordcount::run\"} 5",
+            "perfmark_call_cycles_bucket{le=\"16384.0\",mark=\"wordcount::run\"} 6",
+            "perfmark_self_page_faults_total{mark=\"wordcount::run\"} 3204.0",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+        }
+        assert!(text.ends_with("# EOF\n") && !text.contains("usage"), "{text}");
+    }
+
+    #[test]
+    fn no_series_is_told_twice_and_no_line_is_broken_whatever_the_snapshot_holds() {
+        for snapshot in sample::nasty() {
+            let text = render(&snapshot);
+            let series: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+            let mut names = BTreeSet::new();
+            for line in series {
+                let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?}"));
+                assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line:?}");
+                assert!(names.insert(name), "{line:?}");
+            }
+            assert!(text.ends_with("# EOF\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_very_many_marks_those_least_called_are_one() {
+        let marks: Vec<Mark> = (1..=3)
+            .map(|calls| Mark { values: vec![values("time", 1, 1)], ..mark(&format!("m{calls}"), calls) })
+            .collect();
+        let mut labels = BTreeSet::new();
+        let families = Families::new(snapshot(&[], &marks), &mut labels, 1);
+        let calls: Vec<_> = families.marks.iter().map(|(label, mark)| (label.as_str(), mark.calls)).collect();
+        assert_eq!(calls, [("other", 3), ("wordcount::m3", 3)]);
+        assert_eq!(labels.len(), 1);
+    }
+}

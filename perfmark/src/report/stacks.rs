@@ -1,0 +1,126 @@
+//! Folded stacks, which flame graphs are made of: `caller;callee N`, with what the callee's calls cost themselves.
+//!
+//! Marks have the names of the table. Where the snapshot does not know who was called under whom, each mark is a stack by itself.
+
+use std::fmt::Write as _;
+
+use super::names;
+use super::share::Shares;
+use crate::snapshot::{Mark, Node, Snapshot};
+
+/// The stacks in the order of their names, with what their calls cost themselves in the event that orders the table; none that cost nothing.
+pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let event = Shares::new(snapshot).leading();
+    let names: Vec<String> = names::labels(&snapshot.marks).iter().map(|label| frame(label)).collect();
+    let of_graph = |(index, node): (usize, &Node)| {
+        let mut values = node.values.iter();
+        let own = values.find(|values| Some(&*values.event) == event)?;
+        Some((stack(snapshot, &names, index)?, own.self_sum.unwrap_or(own.sum)))
+    };
+    let alone = |(mark, name): (&Mark, &String)| {
+        let mut values = mark.values.iter();
+        let own = values.find(|values| Some(&*values.event) == event)?;
+        Some((name.clone(), own.self_sum.unwrap_or(own.total)))
+    };
+    let mut stacks: Vec<(String, u64)> = if has_callers(snapshot) {
+        snapshot.call_graph.iter().enumerate().filter_map(of_graph).collect()
+    } else {
+        snapshot.marks.iter().zip(&names).filter_map(alone).collect()
+    };
+    stacks.retain(|(_, own)| *own > 0);
+    stacks.sort_unstable();
+    stacks
+}
+
+/// Whether it is known who was called under whom.
+pub(super) fn has_callers(snapshot: &Snapshot) -> bool {
+    !snapshot.call_graph.is_empty()
+}
+
+/// A line for each.
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for (stack, own) in folded(snapshot) {
+        _ = writeln!(out, "{stack} {own}");
+    }
+    out
+}
+
+/// From the outermost caller to the node.
+fn stack(snapshot: &Snapshot, names: &[String], index: usize) -> Option<String> {
+    let mut frames = Vec::new();
+    let mut next = Some(index);
+    while let Some(index) = next {
+        let node = snapshot.call_graph.get(index)?;
+        frames.push(names.get(node.mark)?.as_str());
+        // Callers come first: whatever else a snapshot says has no end.
+        next = node.parent.filter(|&parent| parent < index);
+    }
+    frames.reverse();
+    Some(frames.join(";"))
+}
+
+/// A mark's name, without the signs that part frames, stacks and numbers, and those that XML has not.
+fn frame(label: &str) -> String {
+    let harmless = |sign: char| match sign {
+        ';' => ',',
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        sign if sign.is_whitespace() || sign.is_control() => '_',
+        sign => sign,
+    };
+    if label.is_empty() { "?".to_owned() } else { label.chars().map(harmless).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{self, mark, values};
+    use crate::snapshot::NodeValues;
+
+    fn node(parent: Option<usize>, mark: usize, own: Option<u64>) -> Node {
+        let values = vec![
+            NodeValues { event: "cycles".into(), measured: 1, sum: 90, self_sum: Some(80) },
+            NodeValues { event: "time".into(), measured: 1, sum: 9, self_sum: own },
+        ];
+        Node { parent, mark, calls: 1, values }
+    }
+
+    #[test]
+    fn a_stack_is_the_way_from_the_outermost_caller_with_its_own_cost() {
+        let mut snapshot = sample::typical();
+        // parse_line, run and lexer::next.
+        snapshot.call_graph =
+            vec![node(None, 1, Some(5)), node(Some(0), 0, Some(7)), node(Some(1), 2, None), node(None, 0, Some(0))];
+        assert_eq!(render(&snapshot), "run 5\nrun;parse_line 7\nrun;parse_line;lexer::next 9\n");
+    }
+
+    #[test]
+    fn without_callers_each_mark_is_a_stack_by_itself() {
+        assert_eq!(render(&sample::typical()), "lexer::next 122000000\nparse_line 3104000000\nrun 1304000000\n");
+    }
+
+    #[test]
+    fn a_name_parts_no_stack() {
+        assert_eq!(frame("<[u8; 4] as A>::f"), "<[u8,_4]_as_A>::f");
+        assert_eq!(frame("a\nb\u{a0}c\u{2028}\td\u{ffff}"), "a_b_c__d\u{fffd}");
+        assert_eq!(frame(""), "?");
+        for snapshot in sample::nasty() {
+            for line in render(&snapshot).lines() {
+                let (stack, number) = line.rsplit_once(' ').expect("a number");
+                assert!(number.parse::<u64>().is_ok_and(|own| own > 0), "{line:?}");
+                assert!(!stack.contains(char::is_whitespace), "{line:?}");
+                assert!(stack.split(';').all(|frame| !frame.is_empty()), "{line:?}");
+                let depth = if snapshot.call_graph.is_empty() { 1 } else { snapshot.call_graph.len() };
+                assert!(stack.split(';').count() <= depth, "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_graph_ends() {
+        let mut snapshot = sample::snapshot(&sample::time_only().events, &[mark("f", 1)]);
+        snapshot.marks[0].values = vec![values("time", 1, 1)];
+        snapshot.call_graph = vec![node(Some(0), 0, Some(1)), node(Some(9), 0, Some(2)), node(Some(1), 3, Some(3))];
+        assert_eq!(render(&snapshot), "f 1\nf 2\n");
+    }
+}

@@ -1,0 +1,120 @@
+//! Colours of a terminal, put into a text that is laid out.
+//!
+//! Text is written plain, and what is to stand out is remembered by its place. So no width, no line and no sign depends on colours.
+
+/// How something stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    Bold,
+    Dim,
+    Yellow,
+    Red,
+}
+
+impl Style {
+    /// As ECMA-48 has it (SGR).
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Bold => "\x1b[1m",
+            Self::Dim => "\x1b[2m",
+            Self::Yellow => "\x1b[33m",
+            Self::Red => "\x1b[31m",
+        }
+    }
+}
+
+const END: &str = "\x1b[0m";
+
+/// A text, and what stands out in it.
+#[derive(Default)]
+pub(super) struct Page {
+    text: String,
+    /// From where to where, in the text's order, apart from one another.
+    spans: Vec<(usize, usize, Style)>,
+}
+
+impl Page {
+    /// The text, to write plain text behind it.
+    pub(super) fn plain(&mut self) -> &mut String {
+        &mut self.text
+    }
+
+    /// What is written here stands out.
+    pub(super) fn styled(&mut self, style: Style, write: impl FnOnce(&mut String)) {
+        let start = self.text.len();
+        write(&mut self.text);
+        self.spans.push((start, self.text.len(), style));
+    }
+
+    /// Takes spaces off the end, and begins a new line.
+    pub(super) fn end_line(&mut self) {
+        let end = self.text.trim_end_matches(' ').len();
+        self.text.truncate(end);
+        for span in self.spans.iter_mut().rev().take_while(|(_, past, _)| *past > end) {
+            (span.0, span.1) = (span.0.min(end), end);
+        }
+        self.text.push('\n');
+    }
+
+    /// The text, with colours or without.
+    pub(super) fn finish(self, has_color: bool) -> String {
+        let Self { text, spans } = self;
+        if !has_color {
+            return text;
+        }
+        let (mut out, mut done) = (String::with_capacity(2 * text.len()), 0);
+        for (start, end, style) in spans {
+            out.push_str(&text[done..start]);
+            // By lines, so that a line that is looked at by itself is whole.
+            for line in text[start..end].split_inclusive('\n') {
+                let (line, newline) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+                // Spaces have no colour.
+                let blank = line.len() - line.trim_start_matches(' ').len();
+                let (blank, line) = line.split_at(blank);
+                out.push_str(blank);
+                if !line.is_empty() {
+                    out.extend([style.begin(), line, END]);
+                }
+                out.push_str(newline);
+            }
+            done = end;
+        }
+        out + &text[done..]
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A coloured text without its colours.
+    pub(in crate::report) fn bare(coloured: &str) -> String {
+        let mut parts = coloured.split("\x1b[");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| text + part.split_once('m').expect("a sequence ends").1)
+    }
+
+    fn page() -> Page {
+        let mut page = Page::default();
+        page.styled(Style::Bold, |out| out.push_str("head"));
+        page.end_line();
+        page.plain().push_str("12");
+        page.styled(Style::Dim, |out| out.push_str(" ns   "));
+        page.end_line();
+        page.styled(Style::Red, |out| out.push_str("one\n  two\n"));
+        page
+    }
+
+    #[test]
+    fn without_colours_there_is_no_escape_sequence() {
+        assert_eq!(page().finish(false), "head\n12 ns\none\n  two\n");
+    }
+
+    #[test]
+    fn colours_begin_and_end_on_the_same_line_and_change_no_sign() {
+        let coloured = page().finish(true);
+        let expected = "\x1b[1mhead\x1b[0m\n12 \x1b[2mns\x1b[0m\n\x1b[31mone\x1b[0m\n  \x1b[31mtwo\x1b[0m\n";
+        assert_eq!(coloured, expected);
+        assert_eq!(bare(&coloured), page().finish(false));
+    }
+}
