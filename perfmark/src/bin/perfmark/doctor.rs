@@ -8,7 +8,9 @@ use crate::output;
 
 /// Tell what can be counted here, what forbids the rest, and how to allow it
 #[derive(Args, Debug)]
-#[command(after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not, 2 if that could not be told.")]
+#[command(
+    after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not, 2 if that could not be told."
+)]
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_: &Arguments) -> Result<ExitCode, String> {

@@ -107,8 +107,7 @@ fn by_key(run: &Snapshot) -> BTreeMap<Key<'_>, &Mark> {
 
 impl Comparison {
     pub(crate) fn of(sides: &[Side; 2]) -> Self {
-        let runs: [Vec<BTreeMap<Key<'_>, &Mark>>; 2] =
-            [0, 1].map(|side| sides[side].runs.iter().map(by_key).collect());
+        let runs: [Vec<BTreeMap<Key<'_>, &Mark>>; 2] = [0, 1].map(|side| sides[side].runs.iter().map(by_key).collect());
         let keys: BTreeSet<Key<'_>> = runs.iter().flatten().flat_map(|run| run.keys().copied()).collect();
         let mut names: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, name, _) in &keys {
@@ -151,7 +150,12 @@ impl Comparison {
 }
 
 impl Pair {
-    fn of((path, name, number): &Key<'_>, is_namesake: bool, of: &[Vec<&Mark>; 2], known: &[BTreeMap<&str, &Event>; 2]) -> Self {
+    fn of(
+        (path, name, number): &Key<'_>,
+        is_namesake: bool,
+        of: &[Vec<&Mark>; 2],
+        known: &[BTreeMap<&str, &Event>; 2],
+    ) -> Self {
         let mut label = if !is_namesake {
             clean(name)
         } else if path.ends_with(name) {
@@ -245,7 +249,11 @@ fn coverage(side: &str, values: &[(&Mark, Option<&perfmark::Values>)], measured_
     let mut notes = Vec::new();
     let part = |of: u128, all: u128| format!("{:.1} %", 100.0 * of as f64 / all.max(1) as f64);
     if measured_runs < values.len() {
-        notes.push(format!("{side}: not measured in {} of {}", values.len() - measured_runs, counted(values.len(), "run")));
+        notes.push(format!(
+            "{side}: not measured in {} of {}",
+            values.len() - measured_runs,
+            counted(values.len(), "run")
+        ));
     }
     if unmeasured > 0 {
         notes.push(format!("{side}: {} of the calls were not counted", part(unmeasured, measured + unmeasured)));
@@ -283,6 +291,8 @@ fn notes(sides: &[Side; 2]) -> Vec<String> {
             told.entry(clean(note)).or_default().insert(side.name);
         }
     }
-    notes.extend(told.into_iter().map(|(note, of)| format!("{}: {note}", of.into_iter().collect::<Vec<_>>().join(" and "))));
+    notes.extend(
+        told.into_iter().map(|(note, of)| format!("{}: {note}", of.into_iter().collect::<Vec<_>>().join(" and "))),
+    );
     notes
 }

@@ -75,7 +75,7 @@ impl Gate {
             return fail(format!("{}: {} cannot be judged (gate {}): {why}", pair.label, self.event, self.text()));
         };
         if let Verdict::TooFew(calls) = judgement.verdict {
-            judged.passed_over.push(format!("{}: {calls} calls are too few; give several runs a side", pair.label));
+            judged.passed_over.push(format!("{}: too few calls ({calls}); give three runs a side", pair.label));
             return;
         }
         judged.compared += 1;

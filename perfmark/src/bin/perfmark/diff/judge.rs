@@ -76,7 +76,7 @@ pub(crate) enum Verdict {
     More,
     /// The head takes less.
     Less,
-    /// Too few calls to tell, in a single run.
+    /// Too few calls to tell, in too few runs.
     TooFew(u64),
 }
 
@@ -99,28 +99,31 @@ const RESOLUTION: f64 = 1.0 / 32.0;
 /// A median of fewer calls says little of the next run.
 const FEWEST: u64 = 10;
 
+/// Runs on each side that show how far their medians are apart by chance.
+const SEVERAL: usize = 3;
+
 pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgement {
     let (before, after) = (middle(base, statistic), middle(head, statistic));
     let difference = (after - before).abs();
     let larger = before.max(after);
-    let runs = base.len().max(head.len());
+    let is_several = base.len().min(head.len()) >= SEVERAL;
     let among_runs = spread(base).max(spread(head));
     let fewest = base.iter().chain(head).map(|one| one.measured).min().unwrap_or(0);
     let noise = base.iter().chain(head).map(|one| one.noise).fold(0.0, f64::max);
     let (margin, worth_telling) = match statistic {
         Statistic::Mean => (noise.max(among_runs), WORTH_TELLING * larger),
-        Statistic::Median if runs > 1 => (noise.max(among_runs).max(RESOLUTION * larger), 0.0),
         Statistic::Median => {
-            let halves = |of: &[One], upper: usize| of.first().map_or(0.0, |one| (one.quarters[upper] - one.value).abs());
             // Upwards, from the base's upper half and to the head's lower one.
             let upper = usize::from(after > before);
-            let halves = halves(base, upper).max(halves(head, 1 - upper));
-            (noise.max(halves).max(RESOLUTION * larger), 0.0)
+            let half = |one: &One, upper: usize| (one.quarters[upper] - one.value).abs();
+            let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
+            let halves = if is_several { 0.0 } else { halves.fold(0.0, f64::max) };
+            (noise.max(among_runs).max(halves).max(RESOLUTION * larger), 0.0)
         }
     };
     let is_beyond = difference > margin;
     let verdict = match (is_beyond && difference >= worth_telling, after > before) {
-        _ if statistic == Statistic::Median && runs == 1 && fewest < FEWEST => Verdict::TooFew(fewest),
+        _ if statistic == Statistic::Median && !is_several && fewest < FEWEST => Verdict::TooFew(fewest),
         (false, _) => Verdict::Same,
         (true, true) => Verdict::More,
         (true, false) => Verdict::Less,

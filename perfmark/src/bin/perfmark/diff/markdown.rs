@@ -56,6 +56,7 @@ fn escaped(text: &str) -> String {
     for sign in text.chars() {
         match sign {
             '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => out.extend(['\\', sign]),
             // Nobody is to be called by it.

@@ -57,22 +57,24 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 What is compared:
-  A file is a run: put the processes of one together by `perfmark report --format json`. Marks are
-  the same where path and name are; they may move in the source. What is on one side only is told,
-  as are marks that one side never called, calls that were not measured, and other numbers of calls.
+  A file is a run: put the processes of one together by `perfmark report --format json`. Marks
+  are the same where path and name are; they may move in the source. What is on one side only is
+  told, as are marks that one side never called, calls that were not measured, and other numbers
+  of calls.
 
 When a figure has changed:
-  counts        the mean a call, by at least 0.1 % and by more than what a call of nothing varies by;
-                with several runs on a side, by more than these differ among themselves
-  time, cycles  the median a call, by more than the histograms' buckets tell (1 in 32), and each
+  counts        the mean a call: by at least 0.1 %, and by more than what an empty call varies
+                by; of several runs on a side, by more than these differ among themselves
+  time, cycles  the median a call: by more than the histograms' buckets tell (1 in 32), with each
                 median outside of the middle half of the other side's calls (of 10 at least);
-                with several runs on a side, by more than their medians differ among themselves
+                of three runs or more on each side (five are better), instead of the middle halves,
+                by more than their medians differ among themselves
 
 Gates:
-  --fail-on EVENT:PERCENT% fails where a figure rose by more than that, and by more than it varies,
-  so that --fail-on instructions:0% fails on any rise. It fails, too, where a mark that was called on
-  both sides was not measured on one, and where no mark at all could be judged. Marks that one side
-  lacks or never called, and of which there are too few calls to judge a time by, are told, and pass.
+  --fail-on EVENT:PERCENT% fails where a figure rose by more than that, and by more than it
+  varies, so that instructions:0% fails on any rise. It fails, too, where a mark that was called
+  on both sides was not measured on one, and where no mark at all could be judged. Marks that one
+  side lacks or never called, or whose calls are too few to judge a time by, are told, and pass.
 
 Exit status:
   0  no gate failed

@@ -40,9 +40,7 @@ pub(crate) fn summary(comparison: &Comparison, gates: &[Judged]) -> String {
     let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
     let changed = comparison.changed().count();
     let mut text = format!("{changed} of {} changed", counted(compared, "mark"));
-    for (presence, what) in
-        [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")]
-    {
+    for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
         match comparison.labels(presence).len() {
             0 => {}
             marks => text += &format!(", {marks} {what}"),

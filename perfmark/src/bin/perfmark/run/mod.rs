@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 Exit status: the program's; 128 and the signal's number if one ended it. 127 if there is no such
-program, 126 if it cannot be run, 125 if something else went wrong before it ran or with its report,
-and the program's own was 0.
+program, 126 if it cannot be run, 125 if something else went wrong before it ran, or its report could
+not be written and its own status was 0.
 
 A process that is killed, aborts, calls _exit, or another program by exec leaves no report: let it
 have PERFMARK_DUMP_INTERVAL=1. What processes leave that go on when the program has ended is not in
@@ -89,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Ok(ended) => ended,
         Err(error) => {
             say(&format!("{}: {error}", Path::new(program).display()));
+            directory.end(true);
             let is_missing = error.kind() == ErrorKind::NotFound;
             return Ok(if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }.into());
         }
@@ -123,7 +124,13 @@ fn code(status: ExitStatus) -> u8 {
     status.code().map_or(OWN_TROUBLE, |code| u8::try_from(code & 0xff).unwrap_or(OWN_TROUBLE))
 }
 
-fn tell(arguments: &Arguments, directory: &Directory, program: &Path, pid: u32, status: ExitStatus) -> Result<(), String> {
+fn tell(
+    arguments: &Arguments,
+    directory: &Directory,
+    program: &Path,
+    pid: u32,
+    status: ExitStatus,
+) -> Result<(), String> {
     // First these, as what ends meanwhile is in both then, and not in neither.
     let running = running_with(&directory.0);
     let mut all = directory.reports();
@@ -133,16 +140,16 @@ fn tell(arguments: &Arguments, directory: &Directory, program: &Path, pid: u32, 
         let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", clean(name))).collect();
         let more = if running.len() > 10 { ", …" } else { "" };
         say(&format!(
-            "{} not ended, and what {} left at the end will be in {}: {}{more}",
-            if running.len() == 1 { "a process of the program has".into() } else { format!("{} processes of the program have", running.len()) },
-            if running.len() == 1 { "it leaves, if it has perfmark in it, is" } else { "they leave, if they have perfmark in them, is" },
+            "{} still running, and not in this report; what perfmark leaves at the end will be in {}: {}{more}",
+            if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
             directory.0.display(),
             names.join(", "),
         ));
     }
     directory.end(running.is_empty());
     if all.is_empty() {
-        return Err(nothing_left(program, status));
+        say(&nothing_left(program, status));
+        return Ok(());
     }
     arguments.form.check(all.iter().map(|(_, snapshot)| snapshot))?;
     if all.len() > 1 && !arguments.each {
@@ -208,7 +215,10 @@ impl Directory {
                 // Left by a process of the same number.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
-                    return Err(format!("{}: {error}; reports need a directory that can be written to: set TMPDIR", path.display()));
+                    return Err(format!(
+                        "{}: {error}; reports need a directory that can be written to: set TMPDIR",
+                        path.display()
+                    ));
                 }
             }
         }
