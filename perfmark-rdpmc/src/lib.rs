@@ -153,8 +153,8 @@ pub use control::{disable_all_of_thread, enable_all_of_thread};
 pub use counter::Counter;
 pub use error::Error;
 pub use event::{
-    Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, Modifier, Modifiers,
-    Software, Term, Value,
+    Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, ListedEvent,
+    ListedField, ListedPmu, Modifier, Modifiers, Software, Term, Value,
 };
 pub use group::{Group, GroupReading};
 pub use machine::Machine;

@@ -217,16 +217,24 @@ fn seconds(value: &OsStr) -> Result<Duration, String> {
 }
 
 fn events(value: &OsStr) -> Result<Vec<What>, String> {
-    let default = || format!("{} it is", DEFAULT_EVENTS.join(","));
-    let list = value.to_str().ok_or_else(|| format!("not UTF-8; {}", default()))?;
+    let list = value.to_str().ok_or_else(|| "not UTF-8".to_owned());
+    list.and_then(known).map_err(|why| format!("{why}; {} it is", DEFAULT_EVENTS.join(",")))
+}
+
+/// What is wrong with a list of events, if anything is.
+pub(crate) fn check_events(list: &str) -> Result<(), String> {
+    known(list).map(drop)
+}
+
+fn known(list: &str) -> Result<Vec<What>, String> {
     let mut events = Vec::new();
     for name in split(list).into_iter().map(str::trim).filter(|name| !name.is_empty()) {
-        let event = What::known(name).map_err(|error| format!("{error}; {}", default()))?;
+        let event = What::known(name).map_err(|error| error.to_string())?;
         if !events.contains(&event) {
             events.push(event);
         }
     }
-    if events.is_empty() { Err(format!("no event named; {}", default())) } else { Ok(events) }
+    if events.is_empty() { Err("no event named".into()) } else { Ok(events) }
 }
 
 /// Splits a list at its commas, but for those between the slashes of `pmu/term,term/`.

@@ -1,6 +1,9 @@
 //! Before `main`: asks to be called at exit. At exit: writes the report.
 #![allow(unsafe_code, reason = "a static initialiser, and atexit")]
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::collect;
 use crate::config::{Output, config};
 use crate::output::{in_this_process, of_copy, write_file};
@@ -44,7 +47,19 @@ extern "C" fn at_exit() {
     }
 }
 
+/// Set where the program is perfmark's own.
+static LEAVES_NONE: AtomicBool = AtomicBool::new(false);
+
+/// Ends the dumps that the environment asks for, and leaves no report at exit: these settings are meant for the programs that this one is about.
+pub(crate) fn leave_none() {
+    LEAVES_NONE.store(true, Relaxed);
+    dumps::end_asked();
+}
+
 fn write_report() {
+    if LEAVES_NONE.load(Relaxed) {
+        return;
+    }
     dumps::end_asked();
     let snapshot = collect::snapshot();
     let is_child = start::is_forked_child();

@@ -341,7 +341,7 @@ pub use perfmark_macros::region;
 #[cfg(feature = "prometheus")]
 pub use prometheus::Metrics;
 #[cfg(feature = "record")]
-pub use report::{Format, Report};
+pub use report::{Format, FormatError, Report};
 #[cfg(feature = "record")]
 pub use session::Session;
 pub use snapshot::*;

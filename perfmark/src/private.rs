@@ -13,6 +13,43 @@ pub fn never<T>() -> T {
     unreachable!("not called")
 }
 
+/// For the command line: this process leaves no report of its own where `PERFMARK_OUTPUT` says.
+#[cfg(feature = "record")]
+#[doc(hidden)]
+pub fn leave_no_report() {
+    crate::exit::leave_none();
+}
+
+/// For the command line: replaces a file as a whole, as reports do, `%p` in its name being the process's number.
+///
+/// # Errors
+///
+/// As [`Report::write_to`](crate::Report::write_to).
+#[cfg(feature = "record")]
+#[doc(hidden)]
+pub fn write_file(file: &std::path::Path, text: &str) -> std::io::Result<()> {
+    crate::output::write_file(&crate::output::in_this_process(file, false), text)
+}
+
+/// For the command line: the columns that a table on this descriptor has.
+#[cfg(feature = "record")]
+#[doc(hidden)]
+#[must_use]
+pub fn columns(fd: i32) -> usize {
+    crate::terminal::width_of(fd)
+}
+
+/// For the command line: what is wrong with a value for `PERFMARK_EVENTS`.
+///
+/// # Errors
+///
+/// A sentence.
+#[cfg(feature = "record")]
+#[doc(hidden)]
+pub fn check_events(list: &str) -> Result<(), String> {
+    crate::config::check_events(list)
+}
+
 #[cfg(feature = "record")]
 mod recording {
     pub use inventory;

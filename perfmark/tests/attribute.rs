@@ -137,7 +137,7 @@ impl PartialOrd for Version {
 }
 
 /// Only one type can be compared with a `u32`, so the compiler knows what `into` gives. A crate that adds another takes that from every program it
-/// is part of: perfmark depends on none, but for criterion, which brings serde_json.
+/// is part of: perfmark depends on none, but for criterion, which brings `serde_json`.
 #[perfmark(time)]
 fn inferred(n: u32, limit: u8) -> bool {
     #[cfg(not(feature = "criterion"))]

@@ -25,7 +25,8 @@ macro_rules! events {
             }
 
             /// All the names that perf takes for it, the one that it shows first.
-            pub(super) fn names(self) -> &'static [&'static str] {
+            #[must_use]
+            pub fn names(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => &[$name $(, $alias)*],)+ }
             }
         }

@@ -18,6 +18,7 @@ mod terms;
 mod probe;
 mod tracepoint;
 mod resolve;
+mod list;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ pub use cache::{Cache, CacheEvent, CacheOp, CacheResult};
 pub(crate) use encoding::CountedBy;
 pub use encoding::Encoding;
 pub use generic::{Hardware, Software};
+pub use list::{ListedEvent, ListedField, ListedPmu};
 pub use modifier::{Modifier, Modifiers};
 pub use term::{Term, Value};
 pub(crate) use tracepoint::are_readable as tracepoints_are_readable;

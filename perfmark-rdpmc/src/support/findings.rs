@@ -111,7 +111,14 @@ impl Support {
     /// How to let one program have a capability.
     fn grant(&self, capability: &str) -> String {
         match &self.confinement.container {
-            Some(_) => format!("--cap-add {} for the container", capability.trim_start_matches("CAP_")),
+            Some(container) => {
+                let name = capability.trim_start_matches("CAP_");
+                if container.name == "Kubernetes" {
+                    format!("capabilities: add: [{name}] in the container's securityContext")
+                } else {
+                    format!("--cap-add {name} for the container")
+                }
+            }
             None if self.rights.user_namespace => format!("{capability} outside of this user namespace"),
             None if self.rights.no_new_privs => {
                 format!("{capability} from what starts the program (no_new_privs: setcap has no effect)")

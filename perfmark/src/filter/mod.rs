@@ -282,6 +282,13 @@ impl Filter {
         self.settings(path).is_on != Some(false)
     }
 
+    /// Whether it has that mark on.
+    #[cfg(feature = "record")]
+    #[must_use]
+    pub fn has_mark(&self, mark: &crate::snapshot::Mark) -> bool {
+        self.has(&mark.target())
+    }
+
     /// The patterns that match none of these paths.
     #[cfg(feature = "record")]
     pub(crate) fn unmatched<'a>(&'a self, paths: &'a [String]) -> impl Iterator<Item = &'a str> {

@@ -42,6 +42,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::filter::Filter;
 use crate::output::{in_this_process, write_file};
@@ -75,6 +76,17 @@ pub enum Format {
 }
 
 impl Format {
+    /// The names of the formats that this build has: what `PERFMARK_FORMAT` and `parse` take.
+    ///
+    /// ```
+    /// for name in perfmark::Format::names() {
+    ///     assert!(name.parse::<perfmark::Format>().is_ok());
+    /// }
+    /// ```
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(|name| Self::from_name(name).is_ok())
+    }
+
     /// Every format's name, those that this build lacks included.
     pub(crate) const NAMES: [&str; 7] = ["table", "json", "csv", "markdown", "folded", "svg", "openmetrics"];
 
@@ -107,6 +119,26 @@ impl Format {
         }
     }
 }
+
+impl FromStr for Format {
+    type Err = FormatError;
+
+    fn from_str(name: &str) -> Result<Self, FormatError> {
+        Self::from_name(name).map_err(FormatError)
+    }
+}
+
+/// A name that is no format's, or one's that this build lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatError(String);
+
+impl Display for FormatError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FormatError {}
 
 /// A snapshot as text, which its `Display` writes.
 ///
@@ -158,7 +190,7 @@ impl<'a> Report<'a> {
     /// The same of those marks only that the filter has on. Shares are of these.
     #[must_use]
     pub fn marks(mut self, filter: &Filter) -> Self {
-        self.snapshot.to_mut().retain(|mark| filter.has(&mark.target()));
+        self.snapshot.to_mut().retain(|mark| filter.has_mark(mark));
         self
     }
 

@@ -27,6 +27,7 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
 
 /// What is an event's, as a map whose keys are the events.
 pub(super) mod by_event {
+    use std::collections::HashSet;
     use std::fmt;
     use std::marker::PhantomData;
 
@@ -56,8 +57,9 @@ pub(super) mod by_event {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Vec<T>, M::Error> {
                 let mut all: Vec<T> = Vec::new();
+                let mut known = HashSet::new();
                 while let Some((event, values)) = map.next_entry::<String, T>()? {
-                    if all.iter().any(|known| known.event() == event) {
+                    if !known.insert(event.clone()) {
                         return Err(M::Error::custom(format_args!("the event {event} is there twice")));
                     }
                     all.push(values.of(event));

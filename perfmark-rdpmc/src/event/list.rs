@@ -1,0 +1,109 @@
+//! What a machine's PMUs list in sysfs, for people who look for an event.
+
+use super::pmu::Pmu;
+use crate::error::Error;
+use crate::machine::{DEVICES, Machine};
+
+/// A PMU, its events, and the fields that others can be written with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedPmu {
+    /// Its name, as it stands before the slash of `cpu/instructions/`.
+    pub name: String,
+    /// Its number among the kernel's types of events.
+    pub kind: Option<u32>,
+    /// Whether it counts what a core does, and so what a thread does.
+    pub is_core: bool,
+    /// Whether it counts for whole CPUs, sockets or machines, never for one thread.
+    pub counts_whole_cpus: bool,
+    /// The events of its list.
+    pub events: Vec<ListedEvent>,
+    /// The fields of its format.
+    pub fields: Vec<ListedField>,
+}
+
+/// An event that a PMU lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedEvent {
+    /// Its name.
+    pub name: String,
+    /// What it stands for, such as `event=0xc4,umask=0x20`.
+    pub terms: String,
+    /// The unit of its scaled count, where it has one.
+    pub unit: Option<String>,
+}
+
+/// A field of a PMU's format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedField {
+    /// Its name.
+    pub name: String,
+    /// The bits that it fills, such as `config:0-7,32-35`.
+    pub bits: String,
+}
+
+impl Machine {
+    /// The PMUs in sysfs, by name. What of one cannot be read is left out.
+    ///
+    /// ```
+    /// for pmu in perfmark_rdpmc::Machine::here().list_pmus()? {
+    ///     println!("{}: {} events", pmu.name, pmu.events.len());
+    /// }
+    /// # Ok::<(), perfmark_rdpmc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The list itself cannot be read.
+    pub fn list_pmus(&self) -> Result<Vec<ListedPmu>, Error> {
+        let names = self.pmus().map_err(|file| file.explain("PMUs"))?;
+        Ok(names.into_iter().map(|name| self.list_pmu(name)).collect())
+    }
+
+    fn list_pmu(&self, name: String) -> ListedPmu {
+        let pmu = Pmu::find(self, &name).ok().flatten();
+        let events = pmu.as_ref().and_then(|pmu| pmu.events().ok()).unwrap_or_default();
+        let event = |event: String| ListedEvent {
+            terms: self.text(format!("{DEVICES}/{name}/events/{event}")).unwrap_or_default(),
+            unit: pmu.as_ref().and_then(|pmu| pmu.unit(&event).ok().flatten()),
+            name: event,
+        };
+        let fields = pmu.as_ref().and_then(|pmu| pmu.fields().ok()).unwrap_or_default();
+        let field = |field: String| ListedField {
+            bits: self.text(format!("{DEVICES}/{name}/format/{field}")).unwrap_or_default(),
+            name: field,
+        };
+        ListedPmu {
+            kind: pmu.as_ref().map(|pmu| pmu.kind),
+            is_core: pmu.as_ref().is_some_and(|pmu| pmu.is_core().unwrap_or(false)),
+            counts_whole_cpus: self.counts_whole_cpus(&name),
+            events: events.into_iter().map(event).collect(),
+            fields: fields.into_iter().map(field).collect(),
+            name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machines_pmus_are_listed_with_events_and_fields() {
+        let machine = Machine::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/alder-lake"));
+        let pmus = machine.list_pmus().expect("copies of files");
+        let find = |name: &str| pmus.iter().find(|pmu| pmu.name == name).expect("listed");
+        let core = find("cpu_core");
+        assert!(core.is_core && !core.counts_whole_cpus && core.kind.is_some());
+        let slots = core.events.iter().find(|event| event.name == "slots").expect("listed");
+        assert!(slots.terms.contains("event="), "{slots:?}");
+        assert!(core.fields.iter().any(|field| field.name == "event" && field.bits == "config:0-7"));
+        let power = find("power");
+        assert!(!power.is_core && power.counts_whole_cpus);
+        let energy = power.events.iter().find(|event| event.name == "energy-pkg").expect("listed");
+        assert_eq!(energy.unit.as_deref(), Some("Joules"));
+        assert!(power.events.iter().all(|event| !event.name.ends_with(".unit")));
+    }
+}

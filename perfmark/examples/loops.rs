@@ -1,0 +1,34 @@
+//! A program whose one function executes as many instructions as it is told: for `perfmark diff`, which is to tell one percent from none.
+//!
+//! usage: loops TURNS
+
+use std::hint::black_box;
+
+use perfmark::perfmark;
+
+/// Two instructions a turn, and a few more.
+#[perfmark(instructions)]
+fn told(turns: u64) -> u64 {
+    spin(turns)
+}
+
+#[perfmark(instructions)]
+fn steady() -> u64 {
+    spin(10_000)
+}
+
+#[perfmark(instructions)]
+fn both(turns: u64) -> u64 {
+    steady() + told(turns)
+}
+
+#[inline(never)]
+fn spin(turns: u64) -> u64 {
+    (0..turns).fold(0, |sum, turn| black_box(sum ^ turn))
+}
+
+fn main() {
+    let turns = std::env::args().nth(1).and_then(|turns| turns.parse().ok()).unwrap_or(10_000);
+    let sum: u64 = (0..100).map(|_| both(turns)).fold(0, u64::wrapping_add);
+    black_box(sum);
+}

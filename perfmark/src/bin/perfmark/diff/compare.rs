@@ -1,0 +1,298 @@
+//! Two sides' marks, put side by side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perfmark::{Event, Mark, Snapshot, Unit};
+
+use super::Side;
+use super::judge::{Judgement, One, Statistic, Verdict, judge};
+use crate::output::{clean, counted};
+
+/// Both sides' marks.
+pub(crate) struct Comparison {
+    pub(crate) files: [Vec<String>; 2],
+    pub(crate) marks: Vec<Pair>,
+    /// Events of any run, and why one could not be counted.
+    pub(crate) events: BTreeMap<String, Option<String>>,
+    /// What holds for the sides as wholes.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A mark on both sides.
+pub(crate) struct Pair {
+    pub(crate) label: String,
+    pub(crate) path: String,
+    pub(crate) place: String,
+    pub(crate) presence: Presence,
+    /// Calls in a run: the fewest and the most, of each side.
+    pub(crate) calls: [[u64; 2]; 2],
+    pub(crate) events: Vec<Compared>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Both,
+    /// Only in that side.
+    Only(usize),
+    /// In both, and called in that one only.
+    CalledIn(usize),
+    /// In no run.
+    NeverCalled,
+}
+
+/// An event of a mark that was called on both sides.
+pub(crate) struct Compared {
+    pub(crate) event: String,
+    pub(crate) unit: Unit,
+    pub(crate) statistic: Statistic,
+    /// None where a side was not measured.
+    pub(crate) judgement: Option<Judgement>,
+    /// The mean a call without the marked calls inside, of each side.
+    pub(crate) own: Option<[f64; 2]>,
+    /// Why it was not measured, or what is to be known of the figures.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Compared {
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        self.judgement.map(|judgement| judgement.verdict)
+    }
+
+    pub(crate) fn has_changed(&self) -> bool {
+        matches!(self.verdict(), Some(Verdict::More | Verdict::Less))
+    }
+
+    /// Whether what changed is in the marked calls inside, as far as that is known.
+    pub(crate) fn is_of_callees(&self) -> bool {
+        let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };
+        let (whole, own) = ((judgement.head - judgement.base).abs(), (after - before).abs());
+        self.statistic == Statistic::Mean && whole > 0.0 && own <= judgement.margin.max(whole / 10.0)
+    }
+}
+
+impl Pair {
+    pub(crate) fn has_changed(&self) -> bool {
+        self.events.iter().any(Compared::has_changed)
+    }
+
+    /// Whether other numbers of calls were made.
+    pub(crate) fn calls_changed(&self) -> bool {
+        let [[least_before, most_before], [least_after, most_after]] = self.calls;
+        self.presence == Presence::Both && (most_before < least_after || most_after < least_before)
+    }
+
+    /// The greatest change in percent, for the order.
+    fn greatest(&self) -> f64 {
+        let changes = self.events.iter().filter(|event| event.has_changed()).filter_map(|event| event.judgement);
+        let relative = |judgement: Judgement| {
+            (judgement.head - judgement.base).abs() / judgement.base.min(judgement.head).max(f64::MIN_POSITIVE)
+        };
+        changes.map(relative).fold(0.0, f64::max)
+    }
+}
+
+/// What tells marks apart: path, name, and of those that are alike which it is, in the order of their places.
+type Key<'a> = (&'a str, &'a str, usize);
+
+fn by_key(run: &Snapshot) -> BTreeMap<Key<'_>, &Mark> {
+    let mut alike: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut marks = BTreeMap::new();
+    for mark in &run.marks {
+        let number = alike.entry((&mark.path, &mark.name)).or_default();
+        *number += 1;
+        marks.insert((&*mark.path, &*mark.name, *number), mark);
+    }
+    marks
+}
+
+impl Comparison {
+    pub(crate) fn of(sides: &[Side; 2]) -> Self {
+        let runs: [Vec<BTreeMap<Key<'_>, &Mark>>; 2] = [0, 1].map(|side| sides[side].runs.iter().map(by_key).collect());
+        let keys: BTreeSet<Key<'_>> = runs.iter().flatten().flat_map(|run| run.keys().copied()).collect();
+        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, name, _) in &keys {
+            *names.entry(name).or_default() += 1;
+        }
+        let known = |side: usize| -> BTreeMap<&str, &Event> {
+            sides[side].runs.iter().flat_map(|run| &run.events).map(|event| (&*event.name, event)).collect()
+        };
+        let known = [known(0), known(1)];
+        let mut marks: Vec<Pair> = keys
+            .iter()
+            .map(|key| {
+                let of = [0, 1].map(|side: usize| {
+                    runs[side].iter().filter_map(|run| run.get(key).copied()).collect::<Vec<&Mark>>()
+                });
+                Pair::of(key, names[key.1] > 1, &of, &known)
+            })
+            .collect();
+        marks.sort_by(|one, other| other.greatest().total_cmp(&one.greatest()).then_with(|| one.path.cmp(&other.path)));
+        let mut events = BTreeMap::new();
+        for event in sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.events) {
+            let reason: &mut Option<String> = events.entry(event.name.clone()).or_default();
+            *reason = reason.take().or_else(|| event.reason.as_deref().map(clean));
+        }
+        let files = [0, 1].map(|side: usize| sides[side].files.iter().map(|file| clean(file)).collect());
+        Self { files, marks, events, notes: notes(sides) }
+    }
+
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| pair.has_changed())
+    }
+
+    pub(crate) fn unchanged(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed())
+    }
+
+    pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {
+        self.marks.iter().filter(|pair| pair.presence == presence).map(|pair| &*pair.label).collect()
+    }
+}
+
+impl Pair {
+    fn of(
+        (path, name, number): &Key<'_>,
+        is_namesake: bool,
+        of: &[Vec<&Mark>; 2],
+        known: &[BTreeMap<&str, &Event>; 2],
+    ) -> Self {
+        let mut label = if !is_namesake {
+            clean(name)
+        } else if path.ends_with(name) {
+            clean(path)
+        } else {
+            clean(&format!("{name} ({path})"))
+        };
+        if *number > 1 {
+            label += &format!(" #{number}");
+        }
+        let calls = [0, 1].map(|side: usize| {
+            let calls = || of[side].iter().map(|mark| mark.calls);
+            [calls().min().unwrap_or(0), calls().max().unwrap_or(0)]
+        });
+        let is_called = [calls[0][1] > 0, calls[1][1] > 0];
+        let presence = match (of[0].is_empty(), of[1].is_empty(), is_called) {
+            (_, true, _) => Presence::Only(0),
+            (true, ..) => Presence::Only(1),
+            (.., [true, true]) => Presence::Both,
+            (.., [false, false]) => Presence::NeverCalled,
+            (.., [in_base, _]) => Presence::CalledIn(usize::from(!in_base)),
+        };
+        let newest = of.iter().flatten().last();
+        let place = newest.map(|mark| clean(&format!("{}:{}", mark.file, mark.line))).unwrap_or_default();
+        let mut events = Vec::new();
+        if presence == Presence::Both {
+            let mut named = BTreeSet::new();
+            let all = of.iter().flatten().flat_map(|mark| &mark.values).map(|values| &*values.event);
+            for event in all.filter(|event| named.insert(*event)) {
+                events.push(Compared::of(event, of, known));
+            }
+        }
+        Self { label, path: clean(path), place, presence, calls, events }
+    }
+}
+
+const SIDES: [&str; 2] = ["base", "head"];
+
+impl Compared {
+    fn of(event: &str, of: &[Vec<&Mark>; 2], known: &[BTreeMap<&str, &Event>; 2]) -> Self {
+        let about = |side: usize| known[side].get(event).copied();
+        let any = about(0).or(about(1));
+        let (unit, statistic) = any.map_or((Unit::Count, Statistic::Mean), |any| (any.unit, Statistic::of(any)));
+        let mut notes = Vec::new();
+        let values = [0, 1].map(|side: usize| {
+            let found = of[side].iter().map(|mark| (*mark, mark.values.iter().find(|values| values.event == event)));
+            found.filter(|(mark, _)| mark.calls > 0).collect::<Vec<_>>()
+        });
+        let ones = [0, 1].map(|side: usize| {
+            let ones = values[side].iter().filter_map(|(_, values)| One::of((*values)?, statistic));
+            ones.collect::<Vec<_>>()
+        });
+        for (side, name) in SIDES.into_iter().enumerate() {
+            if ones[side].is_empty() {
+                let reason = about(side).and_then(|event| event.reason.as_deref()).map(clean);
+                let why = reason.unwrap_or_else(|| {
+                    let has_it = values[side].iter().any(|(_, values)| values.is_some());
+                    if has_it { "no call was counted" } else { "the mark did not record it" }.to_owned()
+                });
+                notes.push(format!("not measured in {name}: {why}"));
+                continue;
+            }
+            notes.extend(coverage(name, &values[side], ones[side].len()));
+        }
+        if let (Some(base), Some(head)) = (about(0), about(1)) {
+            if base.unit != head.unit {
+                notes.push("counted in other units in base and head, and not compared".into());
+            } else if base.read != head.read && !ones.iter().any(Vec::is_empty) {
+                notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
+            }
+        }
+        let is_comparable = about(0).zip(about(1)).is_none_or(|(base, head)| base.unit == head.unit);
+        let is_measured = ones.iter().all(|ones| !ones.is_empty());
+        let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1]));
+        let own = |side: usize| -> Option<f64> {
+            let all: Vec<f64> = values[side].iter().filter_map(|(mark, values)| own((*values)?, mark)).collect();
+            (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+        };
+        let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        Self { event: clean(event), unit, statistic, judgement, own, notes }
+    }
+}
+
+/// What of a side's calls is not in its figures.
+fn coverage(side: &str, values: &[(&Mark, Option<&perfmark::Values>)], measured_runs: usize) -> Vec<String> {
+    let sum = |of: fn(&perfmark::Values) -> u64| {
+        values.iter().filter_map(|(_, values)| *values).map(|values| u128::from(of(values))).sum::<u128>()
+    };
+    let (measured, scaled, unmeasured) = (sum(|v| v.measured), sum(|v| v.scaled), sum(|v| v.unmeasured));
+    let skipped: u128 = values.iter().map(|(mark, _)| u128::from(mark.skipped)).sum();
+    let mut notes = Vec::new();
+    let part = |of: u128, all: u128| format!("{:.1} %", 100.0 * of as f64 / all.max(1) as f64);
+    if measured_runs < values.len() {
+        notes.push(format!(
+            "{side}: not measured in {} of {}",
+            values.len() - measured_runs,
+            counted(values.len(), "run")
+        ));
+    }
+    if unmeasured > 0 {
+        notes.push(format!("{side}: {} of the calls were not counted", part(unmeasured, measured + unmeasured)));
+    }
+    if scaled > 0 {
+        notes.push(format!("{side}: {} of the calls were counted in part, and scaled", part(scaled, measured)));
+    }
+    if skipped > 0 {
+        notes.push(format!("{side}: {measured} of {} calls were measured (every)", measured + unmeasured + skipped));
+    }
+    notes
+}
+
+/// The mean of a call without the marked calls inside it.
+fn own(values: &perfmark::Values, mark: &Mark) -> Option<f64> {
+    let estimated = if values.extrapolated { u128::from(values.unmeasured) + u128::from(mark.skipped) } else { 0 };
+    let calls = u128::from(values.measured) + estimated;
+    (calls > 0).then_some(values.self_sum? as f64 / calls as f64)
+}
+
+/// What the reports say of themselves, and programs that differ.
+fn notes(sides: &[Side; 2]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let programs = |side: usize| -> BTreeSet<String> {
+        sides[side].runs.iter().map(|run| clean(&run.program)).filter(|name| !name.is_empty()).collect()
+    };
+    let [base, head] = [0, 1].map(programs);
+    if base != head && !base.is_empty() && !head.is_empty() {
+        let list = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
+        notes.push(format!("base is of {}, head of {}", list(base), list(head)));
+    }
+    let mut told: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for side in sides {
+        for note in side.runs.iter().flat_map(|run| &run.notes) {
+            told.entry(clean(note)).or_default().insert(side.name);
+        }
+    }
+    notes.extend(
+        told.into_iter().map(|(note, of)| format!("{}: {note}", of.into_iter().collect::<Vec<_>>().join(" and "))),
+    );
+    notes
+}

@@ -1,0 +1,196 @@
+//! Whether two sides' figures differ by more than they vary.
+
+use perfmark::{Event, Unit, Values};
+
+/// The figure that stands for a mark's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Statistic {
+    /// What is counted is the same in each run of the same work, nearly: the mean tells of the smallest change.
+    Mean,
+    /// Time, and what goes with the clock, varies from call to call, and has outliers that a mean follows.
+    Median,
+}
+
+impl Statistic {
+    pub(crate) fn of(event: &Event) -> Self {
+        let is_of_clock = event.unit == Unit::Ns || event.name.contains("cycles") || event.name.contains("clock");
+        if is_of_clock { Self::Median } else { Self::Mean }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Median => "p50",
+        }
+    }
+}
+
+/// One run's figures of a mark's event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct One {
+    pub(crate) value: f64,
+    /// Between these are the middle half of the calls.
+    quarters: [f64; 2],
+    /// How far the mark's own cost varies.
+    noise: f64,
+    measured: u64,
+}
+
+impl One {
+    /// None of an event of which no call was measured.
+    pub(crate) fn of(values: &Values, statistic: Statistic) -> Option<Self> {
+        if values.measured == 0 {
+            return None;
+        }
+        let mean = values.sum as f64 / values.measured as f64;
+        let quantile = |part: u64| quantile(values, part).map_or(mean, |value| value as f64);
+        let value = match statistic {
+            Statistic::Mean => mean,
+            Statistic::Median => quantile(2),
+        };
+        let (noise, measured) = (values.probe.noise as f64, values.measured);
+        Some(Self { value, quarters: [quantile(1), quantile(3)], noise, measured })
+    }
+}
+
+/// So many quarters of the calls are at or below it: the middle of its bucket.
+fn quantile(values: &Values, quarters: u64) -> Option<u64> {
+    let all: u128 = values.buckets.iter().map(|&(.., calls)| u128::from(calls)).sum();
+    let rank = (all * u128::from(quarters)).div_ceil(4).max(1);
+    let mut seen = 0;
+    let (low, high, _) = values.buckets.iter().find(|&&(.., calls)| {
+        seen += u128::from(calls);
+        seen >= rank
+    })?;
+    let middle = low + high.saturating_sub(*low) / 2;
+    let (min, max) = (values.min.unwrap_or(0), values.max.unwrap_or(u64::MAX));
+    Some(middle.min(max).max(min))
+}
+
+/// What two sides' figures say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// No more apart than each varies, or than is worth telling.
+    Same,
+    /// The head takes more.
+    More,
+    /// The head takes less.
+    Less,
+    /// Too few calls to tell, in too few runs.
+    TooFew(u64),
+}
+
+/// What stands behind a verdict.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judgement {
+    pub(crate) base: f64,
+    pub(crate) head: f64,
+    pub(crate) verdict: Verdict,
+    /// Whether the head takes more by more than it varies, be it ever so little.
+    pub(crate) rose: bool,
+    /// How far apart the two may be by chance.
+    pub(crate) margin: f64,
+}
+
+/// Of the larger value: a change of counts that is worth telling.
+const WORTH_TELLING: f64 = 0.001;
+/// Of the larger value: what buckets cannot tell apart, as each median is within 1/64.
+const RESOLUTION: f64 = 1.0 / 32.0;
+/// A median of fewer calls says little of the next run.
+const FEWEST: u64 = 10;
+
+/// Runs on each side that show how far their medians are apart by chance.
+const SEVERAL: usize = 3;
+
+pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgement {
+    let (before, after) = (middle(base, statistic), middle(head, statistic));
+    let difference = (after - before).abs();
+    let larger = before.max(after);
+    let is_several = base.len().min(head.len()) >= SEVERAL;
+    let among_runs = spread(base).max(spread(head));
+    let fewest = base.iter().chain(head).map(|one| one.measured).min().unwrap_or(0);
+    let noise = base.iter().chain(head).map(|one| one.noise).fold(0.0, f64::max);
+    let (margin, worth_telling) = match statistic {
+        Statistic::Mean => (noise.max(among_runs), WORTH_TELLING * larger),
+        Statistic::Median => {
+            // Upwards, from the base's upper half and to the head's lower one.
+            let upper = usize::from(after > before);
+            let half = |one: &One, upper: usize| (one.quarters[upper] - one.value).abs();
+            let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
+            let halves = if is_several { 0.0 } else { halves.fold(0.0, f64::max) };
+            (noise.max(among_runs).max(halves).max(RESOLUTION * larger), 0.0)
+        }
+    };
+    let is_beyond = difference > margin;
+    let verdict = match (is_beyond && difference >= worth_telling, after > before) {
+        _ if statistic == Statistic::Median && !is_several && fewest < FEWEST => Verdict::TooFew(fewest),
+        (false, _) => Verdict::Same,
+        (true, true) => Verdict::More,
+        (true, false) => Verdict::Less,
+    };
+    let rose = is_beyond && after > before && !matches!(verdict, Verdict::TooFew(_));
+    Judgement { base: before, head: after, verdict, rose, margin }
+}
+
+/// The runs' mean; of medians the middle one.
+fn middle(runs: &[One], statistic: Statistic) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(|one| one.value).collect();
+    values.sort_by(f64::total_cmp);
+    match (statistic, values.len()) {
+        (_, 0) => 0.0,
+        (Statistic::Median, runs) => values[runs / 2].midpoint(values[(runs - 1) / 2]),
+        (Statistic::Mean, runs) => values.iter().sum::<f64>() / runs as f64,
+    }
+}
+
+/// How far the runs are apart.
+fn spread(runs: &[One]) -> f64 {
+    let values = || runs.iter().map(|one| one.value);
+    (values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(value: f64) -> One {
+        One { value, quarters: [value * 0.95, value * 1.05], noise: 0.0, measured: 1000 }
+    }
+
+    fn verdict(statistic: Statistic, base: &[f64], head: &[f64]) -> Verdict {
+        let runs = |values: &[f64]| values.iter().map(|&value| one(value)).collect::<Vec<_>>();
+        judge(statistic, &runs(base), &runs(head)).verdict
+    }
+
+    #[test]
+    fn counts_of_one_run_are_compared_by_value() {
+        for (head, expected) in
+            [(1000.0, Verdict::Same), (1000.9, Verdict::Same), (1010.0, Verdict::More), (990.0, Verdict::Less)]
+        {
+            assert_eq!(verdict(Statistic::Mean, &[1000.0], &[head]), expected, "{head}");
+        }
+        assert_eq!(verdict(Statistic::Mean, &[0.0], &[3.0]), Verdict::More);
+        let noisy = One { noise: 20.0, ..one(1010.0) };
+        let judgement = judge(Statistic::Mean, &[one(1000.0)], &[noisy]);
+        assert!(judgement.verdict == Verdict::Same && !judgement.rose, "within the mark's own noise");
+        let any = judge(Statistic::Mean, &[one(1000.0)], &[one(1000.5)]);
+        assert!(any.verdict == Verdict::Same && any.rose, "not worth telling, but a gate of 0 % sees it");
+    }
+
+    #[test]
+    fn with_several_runs_the_difference_must_exceed_what_they_differ_by() {
+        assert_eq!(verdict(Statistic::Mean, &[1000.0, 1030.0], &[1020.0, 1035.0]), Verdict::Same);
+        assert_eq!(verdict(Statistic::Mean, &[1000.0, 1003.0], &[1020.0, 1022.0]), Verdict::More);
+        assert_eq!(verdict(Statistic::Median, &[100.0, 140.0, 101.0], &[130.0, 131.0, 135.0]), Verdict::Same);
+        assert_eq!(verdict(Statistic::Median, &[100.0, 102.0, 101.0], &[130.0, 131.0, 135.0]), Verdict::More);
+    }
+
+    #[test]
+    fn times_of_one_run_must_leave_the_middle_half_of_the_others() {
+        assert_eq!(verdict(Statistic::Median, &[1000.0], &[1040.0]), Verdict::Same);
+        assert_eq!(verdict(Statistic::Median, &[1000.0], &[1100.0]), Verdict::More);
+        assert_eq!(verdict(Statistic::Median, &[1000.0], &[900.0]), Verdict::Less);
+        let few = One { measured: 3, ..one(2000.0) };
+        assert_eq!(judge(Statistic::Median, &[one(1000.0)], &[few]).verdict, Verdict::TooFew(3));
+    }
+}

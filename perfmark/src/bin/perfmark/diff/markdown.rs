@@ -1,0 +1,68 @@
+//! The comparison for a pull request: the whole in a line, what changed, the rest folded.
+
+use super::compare::{Comparison, Pair};
+use super::gate::Judged;
+use super::rows::{remarks, rows, summary};
+use crate::output::counted;
+
+pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
+    let sign = match gates {
+        [] => "",
+        _ if gates.iter().all(|gate| gate.failures.is_empty()) => "✅ ",
+        _ => "❌ ",
+    };
+    let mut out = format!("{sign}**perfmark**: {}\n\n", summary(comparison, gates));
+    for failure in gates.iter().flat_map(|gate| &gate.failures) {
+        out += &format!("- {}\n", escaped(&failure.text));
+    }
+    if gates.iter().any(|gate| !gate.failures.is_empty()) {
+        out += "\n";
+    }
+    let changed: Vec<_> = comparison.changed().collect();
+    if !changed.is_empty() {
+        table(&mut out, &changed);
+    }
+    let unchanged: Vec<_> = comparison.unchanged().collect();
+    if !unchanged.is_empty() {
+        out += &format!("<details><summary>{} unchanged</summary>\n\n", counted(unchanged.len(), "mark"));
+        table(&mut out, &unchanged);
+        out += "</details>\n\n";
+    }
+    let remarks = remarks(comparison, gates);
+    if !remarks.is_empty() {
+        out += &format!("<details><summary>{}</summary>\n\n", counted(remarks.len(), "remark"));
+        remarks.iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
+        out += "\n</details>\n";
+    }
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+fn table(out: &mut String, pairs: &[&Pair]) {
+    *out += "| mark | a call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
+    for pair in pairs {
+        for row in rows(pair) {
+            *out += &format!("| {} ", escaped(&pair.label));
+            row.iter().for_each(|cell| *out += &format!("| {} ", escaped(cell)));
+            *out += "|\n";
+        }
+    }
+    *out += "\n";
+}
+
+/// As text, whatever is in it.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for sign in text.chars() {
+        match sign {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => out.extend(['\\', sign]),
+            // Nobody is to be called by it.
+            '@' => out.push_str("&#64;"),
+            _ => out.push(sign),
+        }
+    }
+    out
+}

@@ -1,0 +1,110 @@
+//! What the forms for people have in common: rows of figures, and what is told beside them.
+
+use super::compare::{Comparison, Pair, Presence};
+use super::figure::{change, figure, grouped, percent};
+use super::gate::Judged;
+use super::judge::Verdict;
+use crate::output::counted;
+
+/// An event's cells: event with statistic, base, head, change, what changed of itself.
+pub(crate) type Row = [String; 5];
+
+pub(crate) const HEADER: [&str; 5] = ["a call", "base", "head", "change", "self"];
+
+/// A mark's events, one a row.
+pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
+    let row = |event: &super::compare::Compared| -> Row {
+        let name = format!("{} ({})", event.event, event.statistic.name());
+        let Some(judgement) = event.judgement else {
+            return [name, "–".into(), "–".into(), "not compared".into(), String::new()];
+        };
+        let changed = match (judgement.verdict, change(judgement.base, judgement.head)) {
+            (Verdict::TooFew(_), _) => "too few calls".into(),
+            (Verdict::Same, Some(0.0)) => "=".into(),
+            (Verdict::Same, None) if judgement.head == 0.0 => "=".into(),
+            (Verdict::Same, Some(change)) => format!("~ {}", percent(change)),
+            (_, Some(change)) => percent(change),
+            (_, None) => "from none".into(),
+        };
+        let own = event.own.map_or_else(String::new, |[before, after]| {
+            let by = after - before;
+            if by.abs() < 0.005 { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
+        });
+        [name, figure(judgement.base, event.unit), figure(judgement.head, event.unit), changed, own]
+    };
+    pair.events.iter().map(row).collect()
+}
+
+/// The whole in one line.
+pub(crate) fn summary(comparison: &Comparison, gates: &[Judged]) -> String {
+    let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
+    let changed = comparison.changed().count();
+    let mut text = format!("{changed} of {} changed", counted(compared, "mark"));
+    for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
+        match comparison.labels(presence).len() {
+            0 => {}
+            marks => text += &format!(", {marks} {what}"),
+        }
+    }
+    match gates.iter().filter(|gate| !gate.failures.is_empty()).count() {
+        _ if gates.is_empty() => {}
+        0 if gates.len() == 1 => text += "; the gate holds",
+        0 => text += &format!("; {} gates hold", gates.len()),
+        failed => text += &format!("; {failed} of {} failed", counted(gates.len(), "gate")),
+    }
+    text
+}
+
+/// What must be known beside the figures, each a line.
+pub(crate) fn remarks(comparison: &Comparison, gates: &[Judged]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (presence, what) in [
+        (Presence::Only(0), "only in base"),
+        (Presence::Only(1), "only in head"),
+        (Presence::CalledIn(0), "called in base, not in head"),
+        (Presence::CalledIn(1), "called in head, not in base"),
+        (Presence::NeverCalled, "never called"),
+    ] {
+        let labels = comparison.labels(presence);
+        if !labels.is_empty() {
+            lines.push(format!("{what}: {}", labels.join(", ")));
+        }
+    }
+    let calls = |[fewest, most]: [u64; 2]| {
+        let number = |calls: u64| grouped(calls as f64);
+        if fewest == most { number(most) } else { format!("{}–{}", number(fewest), number(most)) }
+    };
+    for pair in comparison.marks.iter().filter(|pair| pair.calls_changed()) {
+        lines.push(format!("{}: {} calls in base, {} in head", pair.label, calls(pair.calls[0]), calls(pair.calls[1])));
+    }
+    // The same of many marks is one line.
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for pair in &comparison.marks {
+        for event in &pair.events {
+            for note in &event.notes {
+                let note = format!("{}: {note}", event.event);
+                match told.iter_mut().find(|(known, _)| *known == note) {
+                    Some((_, marks)) => marks.push(&pair.label),
+                    None => told.push((note, vec![&pair.label])),
+                }
+            }
+        }
+    }
+    lines.extend(told.into_iter().map(|(note, marks)| format!("{note} ({})", marks.join(", "))));
+    for judged in gates {
+        let gate = judged.gate.text();
+        lines.push(format!("gate {gate}: {} judged", counted(judged.compared, "mark")));
+        lines.extend(judged.passed_over.iter().map(|passed| format!("gate {gate}: not judged: {passed}")));
+    }
+    lines.extend(comparison.notes.iter().cloned());
+    lines
+}
+
+/// A side's files in a few words.
+pub(crate) fn files(files: &[String]) -> String {
+    match files {
+        [] => "nothing".into(),
+        [one] => one.clone(),
+        [first, ..] => format!("{first} and {} more", files.len() - 1),
+    }
+}

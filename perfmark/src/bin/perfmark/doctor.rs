@@ -1,0 +1,21 @@
+//! `perfmark doctor`: what this machine can count, what is in the way, and what to do.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::output;
+
+/// Tell what can be counted here, what forbids the rest, and how to allow it
+#[derive(Args, Debug)]
+#[command(
+    after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not, 2 if that could not be told."
+)]
+pub(crate) struct Arguments {}
+
+pub(crate) fn run(_: &Arguments) -> Result<ExitCode, String> {
+    let support = perfmark_rdpmc::support();
+    output::print(&support.to_string())?;
+    let is_counted = support.trial.is_some_and(|trial| trial.instructions.is_ok_and(|truth| truth.holds()));
+    Ok(if is_counted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

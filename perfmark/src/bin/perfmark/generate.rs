@@ -1,0 +1,53 @@
+//! `perfmark completions`, `perfmark man`: for those who package the program, and for shells.
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::{CommandLine, output};
+
+/// Write completions for a shell to stdout
+///
+/// bash: perfmark completions bash >~/.local/share/bash-completion/completions/perfmark
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Write the manual to stdout, as a page for man(1)
+///
+/// perfmark man | man -l -
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Of this command; else of the program
+    command: Option<String>,
+}
+
+pub(crate) fn completions(arguments: &Completions) -> Result<ExitCode, String> {
+    let mut text = Vec::new();
+    clap_complete::generate(arguments.shell, &mut CommandLine::command(), "perfmark", &mut text);
+    give(&text)
+}
+
+pub(crate) fn man(arguments: &Man) -> Result<ExitCode, String> {
+    let mut program = CommandLine::command();
+    program.build();
+    let page = match &arguments.command {
+        None => program,
+        Some(name) => {
+            let names: Vec<_> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+            let found = program.find_subcommand(name).cloned();
+            found.ok_or_else(|| format!("there is no command {name}: {}", names.join(", ")))?
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text).map_err(|error| error.to_string())?;
+    give(&text)
+}
+
+fn give(text: &[u8]) -> Result<ExitCode, String> {
+    output::print(&String::from_utf8_lossy(text))?;
+    Ok(ExitCode::SUCCESS)
+}

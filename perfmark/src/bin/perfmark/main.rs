@@ -1,0 +1,58 @@
+//! The command line: reports read back, compared, and gathered from programs; and what a machine can count.
+//!
+//! Sees the library's public interface, as any program that uses it.
+
+#![deny(unsafe_code)]
+
+mod reports;
+mod output;
+mod report;
+mod diff;
+mod run;
+mod doctor;
+mod events;
+mod generate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What went wrong before a command could give its answer: 2, as of a wrong argument.
+const TROUBLE: u8 = 2;
+
+#[derive(Debug, Parser)]
+#[command(name = "perfmark", version, max_term_width = 100)]
+/// Reports of functions measured by #[perfmark]: shown, merged, compared; and what this machine can count.
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Report(report::Arguments),
+    Diff(diff::Arguments),
+    Run(run::Arguments),
+    Doctor(doctor::Arguments),
+    Events(events::Arguments),
+    Completions(generate::Completions),
+    Man(generate::Man),
+}
+
+fn main() -> ExitCode {
+    // PERFMARK_OUTPUT may name the very file that is to be read.
+    perfmark::private::leave_no_report();
+    let done = match CommandLine::parse().command {
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
+    };
+    done.unwrap_or_else(|why| {
+        output::say(&why);
+        TROUBLE.into()
+    })
+}

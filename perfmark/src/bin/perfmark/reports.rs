@@ -1,0 +1,90 @@
+//! Reports in files: read, or told why not.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use perfmark::Snapshot;
+use serde::Deserialize;
+use serde_json::error::Category;
+
+/// Bytes that a file of reports may have: ten thousand marks with three full histograms each take half of it.
+const LARGEST: u64 = 1 << 30;
+
+/// A file's report; `-` is stdin. Of several that stand one behind the other, all together.
+pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
+    let name = if is_stdin(file) { "stdin".into() } else { file.display().to_string() };
+    let bytes = bytes(file).map_err(|why| format!("{name}: {why}"))?;
+    parse(&bytes).map_err(|why| format!("{name} {why}"))
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, String> {
+    if is_stdin(file) {
+        return limited(io::stdin().lock(), 0);
+    }
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    let about = opened.metadata().map_err(|error| error.to_string())?;
+    if about.is_dir() {
+        return Err("it is a directory; name the reports in it, as DIRECTORY/*".into());
+    }
+    limited(opened, about.len())
+}
+
+fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
+    let too_large = || format!("more than {} MiB, which no report has; nothing of it was read", LARGEST >> 20);
+    if expected > LARGEST {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    from.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
+    let mut all: Option<Snapshot> = None;
+    for one in serde_json::Deserializer::from_slice(bytes).into_iter() {
+        let one: Snapshot = one.map_err(|error| explain(bytes, &error))?;
+        match &mut all {
+            Some(all) => all.merge(&one),
+            None => all = Some(one),
+        }
+    }
+    all.ok_or_else(|| "is empty: its program may have ended without a report, or may still run".into())
+}
+
+/// What may be wrong with it, and what to do.
+fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
+    /// What every version has.
+    #[derive(Deserialize)]
+    struct Header {
+        schema: Option<u64>,
+    }
+    const NONE: &str = "a program writes one with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
+    match error.classify() {
+        Category::Eof => format!("ends in the middle ({error}): it was cut off; get the whole file again"),
+        Category::Io => error.to_string(),
+        Category::Syntax => {
+            let is_table = bytes.trim_ascii_start().starts_with("perfmark ·".as_bytes());
+            let what = if is_table { "is a report as a table, for people; as JSON" } else { "is no JSON report" };
+            format!("{what} ({error}): {NONE}")
+        }
+        Category::Data => {
+            let header = serde_json::Deserializer::from_slice(bytes).into_iter::<Header>().next();
+            match header.and_then(Result::ok).map(|header| header.schema) {
+                Some(Some(schema @ 2..)) => format!(
+                    "is a report of schema {schema}, and perfmark {} knows 1: install the version that wrote it, or a newer one \
+                     (cargo install perfmark --features cli)",
+                    env!("CARGO_PKG_VERSION")
+                ),
+                Some(Some(_)) => {
+                    format!("is a report that was damaged, or written by an older perfmark ({error}): write it again")
+                }
+                _ => format!("is JSON, and no perfmark report ({error}): {NONE}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! `perfmark run`: a program, with the reports of all of its processes gathered.
+//!
+//! Each process that has perfmark in it leaves its report in a directory that was made for this run.
+
+#[cfg(unix)]
+mod signals;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitCode, ExitStatus};
+
+use clap::Args;
+use perfmark::{Filter, Snapshot};
+
+use crate::output::{clean, counted, say};
+use crate::report::{Form, NO_TERMINAL};
+use crate::{output, reports};
+
+/// Run a program, and show what its marks recorded, in all of its processes
+///
+/// The program has stdin, stdout and stderr as they are; the report goes to stderr when it has ended, or to a file. Ctrl-C is for the program: the
+/// report still comes. Other signals are passed on to it.
+#[derive(Args, Debug)]
+#[command(after_long_help = HOW)]
+pub(crate) struct Arguments {
+    /// What marks without events of their own record: `time,instructions` (PERFMARK_EVENTS)
+    #[arg(short, long, value_name = "EVENTS", value_parser = events)]
+    events: Option<String>,
+    /// Which marks record, what, and one call in how many: `app::parser,app::io=off` (PERFMARK_FILTER)
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    filter: Option<String>,
+    #[command(flatten)]
+    form: Form,
+    /// Each process by itself, instead of all together
+    #[arg(long)]
+    each: bool,
+    /// The report to this file, which is replaced as a whole; `-` is stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The program, and what it is given
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+const HOW: &str = "\
+Exit status: the program's; 128 and the signal's number if one ended it. 127 if there is no such
+program, 126 if it cannot be run, 125 if something else went wrong before it ran, or its report could
+not be written and its own status was 0.
+
+A process that is killed, aborts, calls _exit, or another program by exec leaves no report: let it
+have PERFMARK_DUMP_INTERVAL=1. What processes leave that go on when the program has ended is not in
+the report; they are told with the directory that theirs will be in.";
+
+/// As timeout(1) has it.
+const OWN_TROUBLE: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+fn events(list: &str) -> Result<String, String> {
+    perfmark::private::check_events(list)?;
+    Ok(list.into())
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    text.parse::<Filter>().map_err(|error| error.to_string())?;
+    Ok(text.into())
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let directory = match Directory::make() {
+        Ok(directory) => directory,
+        Err(why) => {
+            say(&why);
+            return Ok(OWN_TROUBLE.into());
+        }
+    };
+    let (program, given) = arguments.command.split_first().ok_or("no program")?;
+    let mut command = Command::new(program);
+    command.args(given).env("PERFMARK_OUTPUT", directory.0.join("%p.json")).env("PERFMARK_FORMAT", "json");
+    for (variable, value) in [("PERFMARK_EVENTS", &arguments.events), ("PERFMARK_FILTER", &arguments.filter)] {
+        if let Some(value) = value {
+            command.env(variable, value);
+        }
+    }
+    let (pid, status) = match attended(&mut command) {
+        Ok(ended) => ended,
+        Err(error) => {
+            say(&format!("{}: {error}", Path::new(program).display()));
+            directory.end(true);
+            let is_missing = error.kind() == ErrorKind::NotFound;
+            return Ok(if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }.into());
+        }
+    };
+    let told = tell(arguments, &directory, Path::new(program), pid, status);
+    let code = code(status);
+    Ok(match told {
+        Err(why) => {
+            say(&why);
+            if code == 0 { OWN_TROUBLE.into() } else { code.into() }
+        }
+        Ok(()) => code.into(),
+    })
+}
+
+/// Runs it to its end.
+fn attended(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+    #[cfg(unix)]
+    signals::pass_on();
+    let mut child = command.spawn()?;
+    #[cfg(unix)]
+    signals::attend(child.id());
+    let status = child.wait()?;
+    Ok((child.id(), status))
+}
+
+fn code(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
+    }
+    status.code().map_or(OWN_TROUBLE, |code| u8::try_from(code & 0xff).unwrap_or(OWN_TROUBLE))
+}
+
+fn tell(
+    arguments: &Arguments,
+    directory: &Directory,
+    program: &Path,
+    pid: u32,
+    status: ExitStatus,
+) -> Result<(), String> {
+    // First these, as what ends meanwhile is in both then, and not in neither.
+    let running = running_with(&directory.0);
+    let mut all = directory.reports();
+    // The program's own first, whose name and number the merge has.
+    all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
+    if !running.is_empty() {
+        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", clean(name))).collect();
+        let more = if running.len() > 10 { ", …" } else { "" };
+        say(&format!(
+            "{} still running, and not in this report; what perfmark leaves at the end will be in {}: {}{more}",
+            if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
+            directory.0.display(),
+            names.join(", "),
+        ));
+    }
+    directory.end(running.is_empty());
+    if all.is_empty() {
+        say(&nothing_left(program, status));
+        return Ok(());
+    }
+    arguments.form.check(all.iter().map(|(_, snapshot)| snapshot))?;
+    if all.len() > 1 && !arguments.each {
+        say(&format!("{} of {} together; --each shows each", counted(all.len(), "report"), program.display()));
+    }
+    let fd = if arguments.output.is_some() { NO_TERMINAL } else { STDERR };
+    let text = if arguments.each && all.len() > 1 {
+        arguments.form.of_each(&all, fd)?
+    } else {
+        let mut merged = Snapshot::default();
+        all.iter().for_each(|(_, snapshot)| merged.merge(snapshot));
+        arguments.form.of(&merged, fd)?
+    };
+    match &arguments.output {
+        Some(file) => output::give(&text, Some(file)),
+        None => {
+            _ = io::Write::write_all(&mut io::stderr(), format!("\n{text}").as_bytes());
+            Ok(())
+        }
+    }
+}
+
+/// The number of stderr.
+const STDERR: i32 = 2;
+
+fn nothing_left(program: &Path, status: ExitStatus) -> String {
+    let program = program.display();
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!(
+            "{program} left no report: signal {signal} ended it; with PERFMARK_DUMP_INTERVAL=1 it leaves one each second, if it has perfmark in it"
+        );
+    }
+    let _ = status;
+    let why = match env::var("PERFMARK") {
+        Ok(value) if value == "off" => "PERFMARK=off is set, so that nothing is recorded",
+        _ => {
+            "no marked function is linked into it with the feature `record`, or it ended by exec, _exit or abort (then PERFMARK_DUMP_INTERVAL=1 \
+             may help), or it may not write there"
+        }
+    };
+    format!("{program} left no report: {why}")
+}
+
+/// Where the processes of a run leave their reports: of this user alone.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn make() -> Result<Self, String> {
+        let parent = env::temp_dir();
+        let parent = std::path::absolute(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        // What stands for a process's number in a file's name.
+        if parent.to_str().is_none_or(|path| path.contains("%p")) {
+            return Err(format!("TMPDIR={}: reports cannot be named there; take another directory", parent.display()));
+        }
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        for number in 0_u64.. {
+            let path = parent.join(format!("perfmark-run-{}-{number}", process::id()));
+            match builder.create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                // Left by a process of the same number.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(format!(
+                        "{}: {error}; reports need a directory that can be written to: set TMPDIR",
+                        path.display()
+                    ));
+                }
+            }
+        }
+        Err("no name is left for a directory".into())
+    }
+
+    /// All that can be read, with their processes' names.
+    fn reports(&self) -> Vec<(String, Snapshot)> {
+        let entries = match fs::read_dir(&self.0) {
+            Ok(entries) => entries,
+            Err(error) => {
+                say(&format!("{}: {error}", self.0.display()));
+                return Vec::new();
+            }
+        };
+        let files = entries.flatten().map(|entry| entry.path());
+        // A draft is of a process that still writes, or was killed then.
+        let whole = files.filter(|file| file.extension().is_none_or(|extension| extension != "draft"));
+        let read = whole.filter_map(|file| reports::read(&file).inspect_err(|why| say(why)).ok());
+        read.map(|snapshot| (format!("{} · pid {}", snapshot.program, snapshot.pid), snapshot)).collect()
+    }
+
+    /// Away with it, unless somebody will still write there.
+    fn end(&self, is_over: bool) {
+        if is_over && let Err(error) = fs::remove_dir_all(&self.0) {
+            say(&format!("{}: {error}", self.0.display()));
+        }
+    }
+}
+
+/// Processes that would leave a report in that directory, by number and name: those whose environment names it. Only Linux tells.
+fn running_with(directory: &Path) -> Vec<(u32, String)> {
+    let sign = directory.as_os_str().as_encoded_bytes();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has_it = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(sign.len()).any(|part| part == sign)
+    };
+    let mut running: Vec<_> = pids.filter(has_it).map(|pid| (pid, name(pid))).collect();
+    running.sort_unstable();
+    running
+}
+
+fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim().into())
+}

@@ -1,0 +1,86 @@
+//! Signals that are meant for the program.
+//!
+//! The terminal sends Ctrl-C and the like to the program as to this process, so only what processes send is passed on. What is ignored stays so, as
+//! under nohup(1): the program inherits that. What is handled here is as it was in the program (`execve(2)`).
+#![allow(unsafe_code, reason = "handlers of signals that tell who sent one")]
+
+use std::mem;
+use std::ptr;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use libc::{c_int, c_void, pid_t, siginfo_t};
+
+/// What ends a process that does not handle it, or is for the program to understand.
+const PASSED_ON: [c_int; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGWINCH,
+];
+
+/// The program's process; 0 while there is none.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// The last signal that came before there was one.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// From now on, none of these ends this process.
+pub(crate) fn pass_on() {
+    for signal in PASSED_ON {
+        // SAFETY: zeroed is a valid sigaction; the handler has the type that SA_SIGINFO asks for, and calls nothing but kill(2).
+        unsafe {
+            let mut before: libc::sigaction = mem::zeroed();
+            libc::sigaction(signal, ptr::null(), &raw mut before);
+            if before.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = handle as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn handle(signal: c_int, about: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel's own description of it.
+    let code = unsafe { (*about).si_code };
+    // Above 0 it is the kernel's, as of a key; by a process it is SI_USER, SI_QUEUE or SI_TKILL.
+    if code > 0 {
+        return;
+    }
+    match PROGRAM.load(SeqCst) {
+        0 => EARLY.store(signal, SeqCst),
+        program => send(program, signal),
+    }
+}
+
+fn send(program: pid_t, signal: c_int) {
+    // SAFETY: no memory is touched. errno may change, of which nobody asks here but libc's own wait, that looks at once.
+    unsafe { libc::kill(program, signal) };
+}
+
+/// Lets signals reach the program until it has ended. It is not yet reaped then, so that no other process has its number.
+pub(crate) fn attend(program: u32) {
+    let Ok(program) = pid_t::try_from(program) else { return };
+    PROGRAM.store(program, SeqCst);
+    match EARLY.swap(0, SeqCst) {
+        0 => {}
+        signal => send(program, signal),
+    }
+    loop {
+        // SAFETY: live memory for the answer; the process stays as it is.
+        let waited = unsafe {
+            let mut about: siginfo_t = mem::zeroed();
+            libc::waitid(libc::P_PID, program.unsigned_abs(), &raw mut about, libc::WEXITED | libc::WNOWAIT)
+        };
+        if waited == 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            break;
+        }
+    }
+    PROGRAM.store(0, SeqCst);
+}

@@ -1,0 +1,791 @@
+//! The command line, as whole programs: what it prints, and its exit status.
+//!
+//! Programs that it runs are this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+mod program;
+
+use std::env;
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use perfmark::{Event, Format, Mark, Probe, Read, Report, Snapshot, Unit, Values, perfmark};
+use program::{SCENARIO, text};
+
+fn main() -> ExitCode {
+    if let Ok(scenario) = env::var(SCENARIO) {
+        return run_scenario(&scenario);
+    }
+    let tests: &[(&str, fn())] = &[
+        ("a_report_is_shown_as_the_program_would_have_shown_it", a_report_is_shown_as_the_program_would_have),
+        ("several_reports_are_merged_exactly_and_each_is_shown_if_asked_for", several_reports_are_merged_exactly),
+        ("a_report_comes_from_stdin_and_goes_into_a_file", a_report_comes_from_stdin_and_goes_into_a_file),
+        ("marks_are_picked_by_a_filter_and_a_filter_for_none_is_told", marks_are_picked_by_a_filter),
+        ("a_file_that_is_no_report_is_told_with_what_to_do", a_file_that_is_no_report_is_told),
+        ("no_cut_of_a_report_is_taken_for_one", no_cut_of_a_report_is_taken_for_one),
+        ("a_report_with_20000_events_in_a_mark_is_read_at_once", a_report_with_20000_events_is_read_at_once),
+        ("a_reader_who_goes_away_is_no_failure", a_reader_who_goes_away_is_no_failure),
+        ("the_settings_of_the_shell_do_not_cost_the_file_that_is_read", the_settings_of_the_shell_cost_no_file),
+        ("one_percent_more_instructions_in_one_function_fails_and_names_it", one_percent_more_fails_and_names_it),
+        ("the_same_twice_passes_20_of_20", the_same_twice_passes_20_of_20),
+        ("a_caller_is_not_blamed_for_what_it_calls", a_caller_is_not_blamed_for_what_it_calls),
+        ("runs_that_differ_among_themselves_prove_nothing", runs_that_differ_among_themselves_prove_nothing),
+        ("times_are_told_apart_by_their_distributions", times_are_told_apart_by_their_distributions),
+        ("what_cannot_be_compared_is_told", what_cannot_be_compared_is_told),
+        ("a_gate_that_judges_nothing_fails", a_gate_that_judges_nothing_fails),
+        ("a_comparison_is_written_for_pull_requests_and_programs", a_comparison_is_written_for_pull_requests),
+        ("the_processes_of_a_program_are_gathered", the_processes_of_a_program_are_gathered),
+        ("a_program_ends_as_it_would_alone", a_program_ends_as_it_would_alone),
+        ("a_signal_reaches_the_program_and_the_report_comes", a_signal_reaches_the_program),
+        ("a_process_that_goes_on_is_told", a_process_that_goes_on_is_told),
+        ("settings_for_a_program_are_checked_and_passed_on", settings_for_a_program_are_passed_on),
+        ("doctor_says_what_the_library_says_of_this_machine", doctor_says_what_the_library_says),
+        ("doctor_names_a_seccomp_filter_and_the_way_around_it", doctor_names_a_seccomp_filter),
+        ("every_event_is_listed_with_whether_it_opens_here", every_event_is_listed),
+        ("completions_and_manual_name_every_command", completions_and_manual_name_every_command),
+    ];
+    support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+}
+
+// The programs that are run.
+
+#[perfmark(time)]
+fn work(n: u64) -> u64 {
+    (0..n).map(black_box).sum()
+}
+
+#[perfmark]
+fn bare() {
+    black_box(());
+}
+
+fn run_scenario(scenario: &str) -> ExitCode {
+    let child = |scenario: &str| {
+        let mut command = Command::new(env::current_exe().expect("known"));
+        command.env(SCENARIO, scenario);
+        command
+    };
+    match scenario {
+        "calls" => {
+            work(1);
+            bare();
+        }
+        "children" => {
+            work(1);
+            for _ in 0..3 {
+                assert!(child("calls").status().expect("started").success());
+            }
+            println!("what the program says");
+            return ExitCode::from(7);
+        }
+        "killed" => {
+            work(1);
+            // SAFETY: it ends this process.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+        "waits" => {
+            // SAFETY: live memory; the handler of nothing.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&raw mut set);
+                libc::sigaddset(&raw mut set, libc::SIGTERM);
+                libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+                work(1);
+                println!("ready");
+                let mut signal = 0;
+                libc::sigwait(&raw const set, &raw mut signal);
+                return ExitCode::from(u8::try_from(signal).expect("small"));
+            }
+        }
+        "goes on" => {
+            let pipe = child("listens")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("started");
+            work(1);
+            println!("{}", pipe.id());
+            std::mem::forget(pipe);
+        }
+        // As container engines do it.
+        "doctor without perf_event_open" => {
+            use std::os::unix::process::CommandExt as _;
+            refuse_perf_event_open();
+            let error = perfmark(&["doctor"]).env_remove(SCENARIO).exec();
+            panic!("{error}");
+        }
+        "listens" => {
+            // Until it is killed.
+            loop {
+                std::thread::park();
+            }
+        }
+        _ => panic!("no scenario {scenario}"),
+    }
+    ExitCode::SUCCESS
+}
+
+// Reports.
+
+/// One that ran 100 calls of a function of so many instructions, and a caller that makes them.
+fn report(instructions: &[(&str, u64)]) -> Snapshot {
+    let marks = instructions.iter().map(|&(name, each)| mark(name, vec![values("instructions", &[each; 100])]));
+    snapshot(marks.collect())
+}
+
+fn snapshot(marks: Vec<Mark>) -> Snapshot {
+    let event = |name: &str, unit, read| Event { name: name.into(), unit, read, reason: None };
+    Snapshot {
+        schema: 1,
+        program: "app".into(),
+        pid: 7,
+        threads: 1,
+        wall_ns: 1_000_000,
+        events: vec![event("instructions", Unit::Count, Read::User), event("time", Unit::Ns, Read::Ticks)],
+        marks,
+        ..Snapshot::default()
+    }
+}
+
+fn mark(name: &str, values: Vec<Values>) -> Mark {
+    let calls = values.first().map_or(0, |values| values.measured);
+    Mark {
+        name: name.into(),
+        path: format!("app::{name}"),
+        file: "src/main.rs".into(),
+        line: 3,
+        on: true,
+        calls,
+        in_flight: 0,
+        unwound: 0,
+        cancelled: 0,
+        polls: 0,
+        interrupted: 0,
+        every: 1,
+        skipped: 0,
+        values,
+    }
+}
+
+fn values(event: &str, calls: &[u64]) -> Values {
+    let mut sorted = calls.to_vec();
+    sorted.sort_unstable();
+    let mut buckets: Vec<(u64, u64, u64)> = Vec::new();
+    for &value in &sorted {
+        match buckets.last_mut().filter(|bucket| bucket.0 == value) {
+            Some(bucket) => bucket.2 += 1,
+            None => buckets.push((value, value, 1)),
+        }
+    }
+    let (measured, sum) = (calls.len() as u64, calls.iter().sum());
+    let at =
+        |per_mille: usize| sorted.get((sorted.len() * per_mille / 1000).min(sorted.len().saturating_sub(1))).copied();
+    Values {
+        event: event.into(),
+        measured,
+        scaled: 0,
+        unmeasured: 0,
+        sum,
+        total: sum,
+        missing_outermost: 0,
+        extrapolated: false,
+        self_sum: Some(sum),
+        min: sorted.first().copied(),
+        max: sorted.last().copied(),
+        mean: (measured > 0).then(|| sum as f64 / measured as f64),
+        p50: at(500),
+        p90: at(900),
+        p99: at(990),
+        p999: at(999),
+        probe: Probe::default(),
+        buckets,
+    }
+}
+
+/// A directory of a test's own, gone at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = program::file(name);
+        _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("made");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").into()
+    }
+
+    fn report(&self, name: &str, snapshot: &Snapshot) -> String {
+        self.file(name, json(snapshot))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn json(snapshot: &Snapshot) -> String {
+    Report::new(snapshot).format(Format::Json).to_string()
+}
+
+fn table(snapshot: &Snapshot) -> String {
+    Report::new(snapshot).to_string()
+}
+
+// The command line.
+
+fn perfmark(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perfmark"));
+    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
+        command.env_remove(variable);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// What it answers, with that status.
+#[track_caller]
+fn answer(arguments: &[&str], status: i32) -> Output {
+    let output = perfmark(arguments).output().expect("started");
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}\n{stdout}\n{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    output
+}
+
+#[track_caller]
+fn stdout(arguments: &[&str], status: i32) -> String {
+    text(&answer(arguments, status).stdout).into()
+}
+
+#[track_caller]
+fn stderr(arguments: &[&str], status: i32) -> String {
+    text(&answer(arguments, status).stderr).into()
+}
+
+#[track_caller]
+fn tells(text: &str, parts: &[&str]) {
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in parts {
+        assert!(flat.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+// Reports are shown.
+
+/// A real one, of this program.
+fn real(folder: &Folder, name: &str) -> (String, Snapshot) {
+    let path = folder.0.join(name);
+    let path = path.to_str().expect("UTF-8");
+    let output = program::scenario("calls", &[("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", path)]);
+    assert!(output.status.success());
+    (path.into(), serde_json::from_slice(&fs::read(path).expect("left")).expect("a report"))
+}
+
+fn a_report_is_shown_as_the_program_would_have() {
+    let folder = Folder::new("cli-shown");
+    let (file, snapshot) = real(&folder, "a.json");
+    assert_eq!(stdout(&["report", &file], 0), table(&snapshot));
+    assert_eq!(stdout(&["report", &file, "--format", "json"], 0), fs::read_to_string(&file).expect("there"));
+    assert_eq!(stdout(&["report", &file, "--width", "130"], 0), Report::new(&snapshot).width(130).to_string());
+    for name in Format::names() {
+        let format = name.parse().expect("named");
+        assert_eq!(stdout(&["report", &file, "--format", name], 0), Report::new(&snapshot).format(format).to_string());
+    }
+    tells(&stderr(&["report", &file, "--format", "xml"], 2), &["invalid value 'xml'", "table, json"]);
+}
+
+fn several_reports_are_merged_exactly() {
+    let folder = Folder::new("cli-merged");
+    let (mut files, mut merged) = (Vec::new(), Snapshot::default());
+    for n in 0..3 {
+        let (file, snapshot) = real(&folder, &format!("{n}.json"));
+        files.push(file);
+        merged.merge(&snapshot);
+    }
+    let [one, two, three] = [0, 1, 2].map(|n| files[n].as_str());
+    assert_eq!(stdout(&["report", one, two, three], 0), table(&merged));
+    assert_eq!(stdout(&["report", "--merge", "--format", "json", one, two, three], 0), json(&merged));
+    let each = stdout(&["report", "--each", one, two], 0);
+    tells(&each, &[&format!("==> {one} <=="), &format!("==> {two} <==")]);
+    let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
+    assert_eq!(work.calls, 3);
+}
+
+fn a_report_comes_from_stdin_and_goes_into_a_file() {
+    let folder = Folder::new("cli-stdin");
+    let snapshot = report(&[("parse", 1000)]);
+    let file = folder.report("a.json", &snapshot);
+    let output = perfmark(&["report", "-"]).stdin(File::open(&file).expect("there")).output().expect("started");
+    assert_eq!(text(&output.stdout), table(&snapshot));
+    // Several, one behind the other.
+    let twice = folder.file("b.json", json(&snapshot).repeat(2));
+    let mut merged = snapshot.clone();
+    merged.merge(&snapshot);
+    assert_eq!(stdout(&["report", &twice], 0), table(&merged));
+    let to = folder.0.join("to-%p");
+    assert_eq!(stdout(&["report", &file, "-o", to.to_str().expect("UTF-8")], 0), "");
+    let written = fs::read_dir(&folder.0).expect("there").flatten().find(|entry| {
+        let name = entry.file_name().into_string().expect("UTF-8");
+        name.strip_prefix("to-").is_some_and(|pid| pid.parse::<u32>().is_ok())
+    });
+    assert_eq!(fs::read_to_string(written.expect("written").path()).expect("read"), table(&snapshot));
+    tells(&stderr(&["report", &file, "-o", "/nowhere/at/all"], 2), &["writing /nowhere/at/all: No such file"]);
+}
+
+fn marks_are_picked_by_a_filter() {
+    let folder = Folder::new("cli-filter");
+    let file = folder.report("a.json", &report(&[("parse", 1000), ("print", 2000)]));
+    let shown = stdout(&["report", &file, "--marks", "app::parse"], 0);
+    assert!(shown.contains("parse") && !shown.contains("print"), "{shown}");
+    tells(&stderr(&["report", &file, "--marks", "app::prase"], 2), &["--marks app::prase", "app::parse"]);
+    tells(&stderr(&["report", &file, "--marks", "x=every:0"], 2), &["one call in how many"]);
+}
+
+fn a_file_that_is_no_report_is_told() {
+    let folder = Folder::new("cli-wrong");
+    let good = json(&report(&[("parse", 1000)]));
+    for (name, content, why) in [
+        ("empty", String::new(), "is empty"),
+        ("cut", good[..good.len() / 2].into(), "ends in the middle"),
+        ("table", table(&report(&[("parse", 1000)])), "is a report as a table, for people"),
+        ("text", "hello\n".into(), "is no JSON report"),
+        ("other", "{\"a\": 1}".into(), "is JSON, and no perfmark report"),
+        ("list", "[1, 2]".into(), "is JSON, and no perfmark report"),
+        ("newer", good.replace("\"schema\": 1", "\"schema\": 2"), "schema 2, and perfmark"),
+        ("older", good.replace("\"every\":1,", ""), "written by an older perfmark (missing field `every`"),
+        ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "was damaged"),
+        ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "was damaged"),
+        ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "recursion limit"),
+        ("deep list", "[".repeat(1_000_000), "is JSON, and no perfmark report"),
+        ("two and a half", format!("{good}{good}{}", &good[..99]), "ends in the middle"),
+    ] {
+        let file = folder.file(name, content);
+        let told = stderr(&["report", &file], 2);
+        tells(&told, &[why, &format!("perfmark: {file} ")]);
+        tells(&stderr(&["diff", &file, &file], 2), &[why]);
+    }
+    for bytes in [&b"\xff\xfe\0\0"[..], b"\0", b"\x1f\x8b\x08\x00"] {
+        tells(&stderr(&["report", &folder.file("bytes", bytes)], 2), &["is no JSON report"]);
+    }
+    let large = folder.file("large", "");
+    File::options().write(true).open(&large).expect("there").set_len((1 << 30) + 1).expect("sparse");
+    tells(&stderr(&["report", &large], 2), &["more than 1024 MiB"]);
+    tells(&stderr(&["report", folder.0.to_str().expect("UTF-8")], 2), &["it is a directory"]);
+    tells(&stderr(&["report", "/nowhere"], 2), &["/nowhere: No such file or directory"]);
+}
+
+fn no_cut_of_a_report_is_taken_for_one() {
+    let folder = Folder::new("cli-cuts");
+    let good = json(&report(&[("parse", 1000)]));
+    let whole = good.trim_end().len();
+    for length in (0..whole).step_by(37).chain([whole - 1]) {
+        let file = folder.file("cut", &good[..length]);
+        tells(&stderr(&["report", &file], 2), &[if length == 0 { "is empty" } else { "ends in the middle" }]);
+    }
+}
+
+fn a_report_with_20000_events_is_read_at_once() {
+    let folder = Folder::new("cli-many");
+    let all = (0..20_000).map(|n| values(&format!("r{n:x}"), &[1])).collect();
+    let file = folder.report("many.json", &snapshot(vec![mark("parse", all)]));
+    let out = stdout(&["report", &file, "--format", "json"], 0);
+    assert!(out.contains("\"r4e1f\""));
+}
+
+fn a_reader_who_goes_away_is_no_failure() {
+    let folder = Folder::new("cli-pipe");
+    let marks = (0..2000).map(|n| mark(&format!("f{n}"), vec![values("time", &[n + 1; 3])])).collect();
+    let file = folder.report("a.json", &snapshot(marks));
+    let mut child =
+        perfmark(&["report", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ended");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+fn the_settings_of_the_shell_cost_no_file() {
+    let folder = Folder::new("cli-settings");
+    let snapshot = report(&[("parse", 1000)]);
+    let file = folder.report("a.json", &snapshot);
+    let output = perfmark(&["report", &file])
+        .envs([("PERFMARK_OUTPUT", &*file), ("PERFMARK_FORMAT", "json"), ("PERFMARK_DUMP_INTERVAL", "60")])
+        .output()
+        .expect("started");
+    assert_eq!(text(&output.stdout), table(&snapshot));
+    assert_eq!(fs::read_to_string(&file).expect("there"), json(&snapshot));
+}
+
+// Reports are compared.
+
+fn one_percent_more_fails_and_names_it() {
+    let folder = Folder::new("cli-gate");
+    let base = folder.report("base.json", &report(&[("parse", 100_000), ("print", 50_000), ("main", 20_000_000)]));
+    let head = folder.report("head.json", &report(&[("parse", 101_000), ("print", 50_000), ("main", 20_000_000)]));
+    let told = stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%"], 1);
+    tells(
+        &told,
+        &[
+            "1 of 3 marks changed; 1 of 1 gate failed",
+            "✗ parse: instructions a call rose by 1.0 % (gate instructions:0.5%): 100,000 → 101,000 (src/main.rs:3)",
+            "parse instructions (mean) 100,000 101,000 +1.0 % +1,000",
+            "print instructions (mean) 50,000 50,000 =",
+            "gate instructions:0.5%: 3 marks judged",
+        ],
+    );
+    assert_eq!(told.matches('✗').count(), 1);
+    stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 0);
+    stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%", "--marks", "app::print"], 0);
+    stdout(&["diff", &head, &base, "--fail-on", "instructions:0%"], 0);
+    stdout(&["diff", &base, &head], 0);
+    let by_underscore = stderr(&["diff", &base, &head, "--fail-on", "branch_misses:1"], 2);
+    tells(&by_underscore, &["--fail-on branch-misses:1%: no report has the event; they have instructions, time"]);
+    for wrong in ["instructions", "instructions:", ":1%", "instructions:-1%", "instructions:x%", "instructions:NaN"] {
+        tells(&stderr(&["diff", &base, &head, "--fail-on", wrong], 2), &["a gate is EVENT:PERCENT%"]);
+    }
+}
+
+fn the_same_twice_passes_20_of_20() {
+    let folder = Folder::new("cli-same");
+    // Seeds differ from run to run: some calls take a few instructions more.
+    let run = |seed: u64| {
+        let calls: Vec<u64> =
+            (0..100).map(|n: u64| 100_000 + n.wrapping_mul(seed + 7).wrapping_mul(2_654_435_761) % 300).collect();
+        let times: Vec<u64> =
+            (0..100).map(|n: u64| 30_000 + n.wrapping_mul(seed + 3).wrapping_mul(2_654_435_761) % 9_000).collect();
+        snapshot(vec![mark("parse", vec![values("instructions", &calls), values("time", &times)])])
+    };
+    for seed in 0..20 {
+        let base = folder.report("base.json", &run(seed));
+        let head = folder.report("head.json", &run(seed + 100));
+        let told = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%", "--fail-on", "time:5%"], 0);
+        tells(&told, &["0 of 1 mark changed; 2 gates hold"]);
+    }
+}
+
+fn a_caller_is_not_blamed_for_what_it_calls() {
+    let folder = Folder::new("cli-caller");
+    let with = |inner: u64| {
+        let outer = Values { self_sum: Some(100 * 1000), ..values("instructions", &[1000 + inner; 100]) };
+        snapshot(vec![mark("outer", vec![outer]), mark("inner", vec![values("instructions", &[inner; 100])])])
+    };
+    let (base, head) = (folder.report("base", &with(10_000)), folder.report("head", &with(11_000)));
+    let told = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 1);
+    tells(&told, &["✗ outer: instructions a call rose by 9.1 %", "not of itself, but of marked calls inside it"]);
+    let inner = told.lines().find(|line| line.starts_with("✗ inner")).expect("told");
+    assert!(!inner.contains("not of itself"), "{inner}");
+}
+
+fn runs_that_differ_among_themselves_prove_nothing() {
+    let folder = Folder::new("cli-runs");
+    let write = |side: &str, all: &[u64]| -> Vec<String> {
+        let file = |(n, &each): (usize, &u64)| folder.report(&format!("{side}-{n}"), &report(&[("parse", each)]));
+        all.iter().enumerate().map(file).collect()
+    };
+    let base = write("base", &[100_000, 103_000, 101_000]);
+    for (all, status) in [(&[102_500, 103_500, 104_000], 0), (&[105_000, 105_500, 106_000], 1)] {
+        let head = write("head", all);
+        let mut arguments = vec!["diff", "--fail-on", "instructions:1%", "--base"];
+        arguments.extend(base.iter().map(String::as_str));
+        arguments.push("--head");
+        arguments.extend(head.iter().map(String::as_str));
+        stdout(&arguments, status);
+    }
+}
+
+fn times_are_told_apart_by_their_distributions() {
+    let folder = Folder::new("cli-times");
+    let with = |from: u64, to: u64| {
+        let calls: Vec<u64> = (0..100).map(|n| from + (to - from) * n / 99).collect();
+        snapshot(vec![mark("parse", vec![values("time", &calls)])])
+    };
+    let base = folder.report("base", &with(10_000, 14_000));
+    for (head, status, told) in [
+        (with(10_500, 14_500), 0, "0 of 1 mark changed"),
+        (with(14_000, 18_000), 1, "parse: time a call rose by 33"),
+        (with(5_000, 9_000), 0, "1 of 1 mark changed"),
+    ] {
+        let head = folder.report("head", &head);
+        tells(&stdout(&["diff", &base, &head, "--fail-on", "time:2%"], status), &[told]);
+    }
+    let few = folder.report("few", &snapshot(vec![mark("parse", vec![values("time", &[90_000; 3])])]));
+    let told = stdout(&["diff", &base, &few, "--fail-on", "time:2%"], 1);
+    tells(
+        &told,
+        &[
+            "too few calls",
+            "nothing to judge: parse: too few calls (3); give three runs a side",
+            "100 calls in base, 3 in head",
+        ],
+    );
+}
+
+fn what_cannot_be_compared_is_told() {
+    let folder = Folder::new("cli-told");
+    let base = {
+        let mut base =
+            report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
+        base.notes.push("the counter \u{1b}[31mlies".into());
+        base
+    };
+    let head = {
+        let mut head = report(&[("came", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
+        head.marks.push(mark("fell silent", vec![]));
+        head.program = "another".into();
+        head.events[0].read = Read::Syscall;
+        for mark in &mut head.marks {
+            match &*mark.name {
+                "covered" => (mark.values[0].unmeasured, mark.values[0].scaled) = (25, 10),
+                "unmeasured" => mark.values[0] = Values { unmeasured: 100, ..values("instructions", &[]) },
+                "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
+                _ => {}
+            }
+        }
+        head
+    };
+    let (base, head) = (folder.report("base", &base), folder.report("head", &head));
+    let told = stdout(&["diff", &base, &head, "--fail-on", "instructions:5%"], 1);
+    tells(
+        &told,
+        &[
+            "only in base: gone",
+            "only in head: came",
+            "called in base, not in head: fell silent",
+            "instructions: head: 20.0 % of the calls were not counted (covered)",
+            "instructions: head: 10.0 % of the calls were counted in part, and scaled (covered)",
+            "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: no call was counted",
+            "sampled: 100 calls in base, 6,400 in head",
+            "head: 100 of 6400 calls were measured (every)",
+            "read by user in base, by syscall in head",
+            "base is of app, head of another",
+            "base: the counter \u{fffd}[31mlies",
+        ],
+    );
+}
+
+fn a_gate_that_judges_nothing_fails() {
+    let folder = Folder::new("cli-nothing");
+    let mut none = snapshot(vec![mark("parse", vec![values("time", &[1000; 100])])]);
+    none.events[0].read = Read::None;
+    none.events[0].reason = Some("no PMU here".into());
+    let file = folder.report("a", &none);
+    let told = stdout(&["diff", &file, &file, "--fail-on", "instructions:1%"], 1);
+    tells(&told, &["✗ gate instructions:1%: nothing to judge: no PMU here"]);
+}
+
+fn a_comparison_is_written_for_pull_requests() {
+    let folder = Folder::new("cli-forms");
+    let base = folder.report("base", &report(&[("parse", 100_000), ("a|b<c>", 50_000)]));
+    let head = folder.report("head", &report(&[("parse", 110_000), ("a|b<c>", 50_000)]));
+    let output = answer(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "markdown"], 1);
+    let markdown = text(&output.stdout);
+    assert!(markdown.starts_with("❌ **perfmark**: 1 of 2 marks changed; 1 of 1 gate failed\n\n- parse: instructions"));
+    tells(
+        markdown,
+        &[
+            "| parse | instructions (mean) | 100,000 | 110,000 | +10.0 % | +10,000 |",
+            "<details><summary>1 mark unchanged</summary> | mark |",
+            "| a\\|b&lt;c&gt; |",
+        ],
+    );
+    tells(text(&output.stderr), &["perfmark: parse: instructions a call rose by 10.0 %"]);
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "json"], 1))
+            .expect("JSON");
+    assert_eq!(document["failed"], true);
+    assert_eq!(document["gates"][0]["failures"][0]["mark"], "parse");
+    assert_eq!(document["marks"][0]["mark"], "parse");
+    assert_eq!(document["marks"][0]["events"][0]["verdict"], "more");
+    assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
+}
+
+// Programs are run.
+
+fn this_program() -> String {
+    env::current_exe().expect("known").to_str().expect("UTF-8").into()
+}
+
+/// `perfmark run` of a scenario, with a place of its own for what it makes.
+fn running(folder: &Folder, options: &[&str], scenario: &str) -> Command {
+    let program = this_program();
+    let mut arguments = vec!["run"];
+    arguments.extend(options);
+    arguments.extend(["--", &program]);
+    let mut command = perfmark(&arguments);
+    command.env(SCENARIO, scenario).env("TMPDIR", &folder.0).env("RUST_BACKTRACE", "0");
+    command
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).expect("there").next().is_none()
+}
+
+fn the_processes_of_a_program_are_gathered() {
+    let folder = Folder::new("cli-processes");
+    let output = running(&folder, &["--format", "json"], "children").output().expect("started");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "what the program says\n");
+    let all = text(&output.stderr);
+    tells(all, &["4 reports of", "--each shows each"]);
+    let merged: Snapshot = serde_json::from_str(&all[all.find('{').expect("JSON")..]).expect("a report");
+    let calls = |name: &str| merged.marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
+    assert_eq!((calls("work"), calls("bare")), (Some(4), Some(3)));
+    let output = running(&folder, &["--each"], "children").output().expect("started");
+    assert_eq!(text(&output.stderr).matches("==> cli").count(), 4, "{}", text(&output.stderr));
+    assert!(is_empty(&folder.0), "nothing is left behind");
+    let file = folder.0.join("report");
+    let output = running(&folder, &["-o", file.to_str().expect("UTF-8")], "calls").output().expect("started");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert!(fs::read_to_string(file).expect("written").contains("work"));
+}
+
+fn a_program_ends_as_it_would_alone() {
+    let folder = Folder::new("cli-ends");
+    let killed = running(&folder, &[], "killed").output().expect("started");
+    assert_eq!(killed.status.code(), Some(128 + libc::SIGKILL));
+    tells(text(&killed.stderr), &["left no report: signal 9 ended it; with PERFMARK_DUMP_INTERVAL=1"]);
+    let told = stderr(&["run", "--", "true"], 0);
+    tells(&told, &["true left no report: no marked function is linked into it"]);
+    tells(&stderr(&["run", "--", "/nowhere/program"], 127), &["/nowhere/program: No such file or directory"]);
+    tells(&stderr(&["run", "--", "/etc/passwd"], 126), &["/etc/passwd: Permission denied"]);
+    tells(&stderr(&["run"], 2), &["PROGRAM"]);
+    let off = running(&folder, &[], "calls").env("PERFMARK", "off").output().expect("started");
+    tells(text(&off.stderr), &["PERFMARK=off is set"]);
+    let nowhere = running(&folder, &[], "calls").env("TMPDIR", "/nowhere").output().expect("started");
+    assert_eq!(nowhere.status.code(), Some(125));
+    tells(text(&nowhere.stderr), &["set TMPDIR"]);
+    let unwritable = running(&folder, &["-o", "/nowhere/report"], "calls").output().expect("started");
+    assert_eq!(unwritable.status.code(), Some(125));
+    assert!(is_empty(&folder.0));
+}
+
+fn a_signal_reaches_the_program() {
+    use std::io::BufRead as _;
+    let folder = Folder::new("cli-signal");
+    let mut child =
+        running(&folder, &[], "waits").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+    assert_eq!(line, "ready\n");
+    // SAFETY: to the process that was started.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+    let output = child.wait_with_output().expect("ended");
+    assert_eq!(output.status.code(), Some(libc::SIGTERM), "as the program answers it");
+    tells(text(&output.stderr), &["work"]);
+}
+
+fn a_process_that_goes_on_is_told() {
+    let folder = Folder::new("cli-goes-on");
+    let output = running(&folder, &[], "goes on").output().expect("started");
+    let pid = text(&output.stdout).trim();
+    let directory = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
+    let told = format!(
+        "1 process is still running, and not in this report; what perfmark leaves at the end will be in {}: {pid} (",
+        directory.display()
+    );
+    tells(text(&output.stderr), &[&told, "work"]);
+    // SAFETY: to the process that this test's program started.
+    unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
+}
+
+fn settings_for_a_program_are_passed_on() {
+    let folder = Folder::new("cli-passed-on");
+    let options = ["-e", "page-faults", "--filter", "*::bare", "--format", "json"];
+    let output = running(&folder, &options, "calls").output().expect("started");
+    let all = text(&output.stderr);
+    let report: Snapshot = serde_json::from_str(all.trim()).expect("a report");
+    let mark = |name: &str| report.marks.iter().find(|mark| mark.name == name).expect("listed");
+    assert_eq!((mark("work").calls, mark("bare").calls), (0, 1));
+    assert_eq!(mark("bare").values[0].event, "page-faults");
+    tells(&stderr(&["run", "-e", "pagefaults", "true"], 2), &["this machine has no such event", "page-faults"]);
+    tells(&stderr(&["run", "--filter", "a=b=c", "true"], 2), &["--filter"]);
+    _ = std::io::stdout().flush();
+}
+
+// What the machine can count.
+
+/// Lets the kernel answer EPERM from now on (`seccomp(2)`).
+fn refuse_perf_event_open() {
+    let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
+        code: u16::try_from(code).expect("small"),
+        jt: 0,
+        jf: skipped,
+        k,
+    };
+    let number = u32::try_from(libc::SYS_perf_event_open).expect("a number");
+    let mut filter = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 1),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(), 0),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+    // SAFETY: a live program, which the kernel copies.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn doctor_says_what_the_library_says() {
+    let support = perfmark_rdpmc::support();
+    let is_counted = support.trial.as_ref().is_some_and(|trial| trial.instructions.is_ok());
+    let told = stdout(&["doctor"], i32::from(!is_counted));
+    for finding in
+        support.findings().iter().filter(|finding| finding.subject != "a reading" && finding.subject != "truth")
+    {
+        tells(&told, &[&finding.text.split_whitespace().collect::<Vec<_>>().join(" ")]);
+    }
+}
+
+fn doctor_names_a_seccomp_filter() {
+    let output = program::scenario("doctor without perf_event_open", &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    tells(
+        text(&output.stdout),
+        &[
+            "nothing can be counted",
+            "perf_event_open gave EPERM: a seccomp filter judges this process",
+            "seccomp=unconfined",
+        ],
+    );
+}
+
+fn every_event_is_listed() {
+    let all = stdout(&["events"], 0);
+    for name in ["cycles", "page-faults", "L1-dcache-load-misses", "r01c2", "SYSTEM:NAME", "mem:0x1000/8:w"] {
+        assert!(all.contains(name), "{name}");
+    }
+    for line in all.lines().filter(|line| line.starts_with("  ✓")) {
+        let name = line.split_whitespace().nth(1).expect("named");
+        let event: perfmark_rdpmc::Event = name.parse().expect("as it is listed");
+        assert!(perfmark_rdpmc::Counter::open(&perfmark_rdpmc::Attr::new(event)).is_ok(), "{name}");
+    }
+    let software = stdout(&["events", "sw"], 0);
+    assert!(software.contains("minor-faults") && !software.contains("cache"), "{software}");
+    let some = stdout(&["events", "L1*MISSES"], 0);
+    assert!(some.contains("L1-icache-load-misses") && !some.contains("LLC"), "{some}");
+    tells(&stderr(&["events", "nosuch"], 1), &["no event matches nosuch"]);
+}
+
+fn completions_and_manual_name_every_command() {
+    let (completions, manual) = (stdout(&["completions", "bash"], 0), stdout(&["man"], 0));
+    for command in ["report", "diff", "run", "doctor", "events"] {
+        assert!(completions.contains(command), "{command}");
+        assert!(manual.contains(&format!("perfmark\\-{command}")), "{command}");
+        assert!(stdout(&["man", command], 0).contains(".SH SYNOPSIS"), "{command}");
+    }
+    tells(&stderr(&["man", "nosuch"], 2), &["there is no command nosuch: report, diff"]);
+}
