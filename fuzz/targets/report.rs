@@ -1,11 +1,11 @@
 //! Any figures, under any names: the JSON report is a document that says what serde says of the snapshot, and is read
-//! back as it, or refused; the table has no control sign; and differences and sums of snapshots are told as well.
+//! back as it, or refused; the table has no control sign, rows have their cells, stacks their figure; and differences and sums of snapshots are told as well.
 
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use perfmark::{Event, Format, Mark, Probe, Read, Report, Snapshot, Unit, Values};
+use perfmark::{Event, Format, Mark, Node, NodeValues, Probe, Read, Report, Snapshot, Unit, Values};
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
@@ -27,8 +27,17 @@ fn check(snapshot: &Snapshot) {
         assert_eq!(read(&serde_json::to_string(&back).expect("plain data")), read(&by_serde));
     }
     assert!(document.ends_with('\n') && !document.chars().any(|sign| sign.is_control() && sign != '\n'));
-    let table = Report::new(snapshot).to_string();
-    assert!(!table.chars().any(|sign| sign.is_control() && sign != '\n'), "{table:?}");
+    for columns in [80, 200] {
+        let table = Report::new(snapshot).width(columns).to_string();
+        assert!(!table.chars().any(|sign| sign.is_control() && sign != '\n'), "{table:?}");
+        Report::new(snapshot).width(columns).color(true).to_string();
+    }
+    let rows = Report::new(snapshot).format(Format::Markdown).to_string();
+    let mut rows = rows.lines().filter(|line| line.starts_with('|'));
+    assert!(rows.all(|row| row.replace("\\|", "").matches('|').count() == 12));
+    for line in Report::new(snapshot).format(Format::Folded).to_string().lines() {
+        assert!(line.split_once(' ').is_some_and(|(_, own)| own.parse::<u64>().is_ok()), "{line:?}");
+    }
 }
 
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
@@ -41,6 +50,7 @@ fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
         resets: data.arbitrary()?,
         events: list(data, event)?,
         marks: list(data, mark)?,
+        call_graph: list(data, node)?,
         notes: data.arbitrary()?,
     })
 }
@@ -82,6 +92,20 @@ fn mark(data: &mut Unstructured<'_>) -> Result<Mark> {
         skipped: data.arbitrary()?,
         values: list(data, values)?,
     })
+}
+
+/// Of places that there are, or not.
+fn node(data: &mut Unstructured<'_>) -> Result<Node> {
+    let of = |data: &mut Unstructured<'_>| {
+        Ok(NodeValues {
+            event: name(data)?,
+            measured: data.arbitrary()?,
+            sum: data.arbitrary()?,
+            self_sum: data.arbitrary()?,
+        })
+    };
+    let parent = data.arbitrary::<Option<u8>>()?.map(|parent| usize::from(parent) % 5);
+    Ok(Node { parent, mark: data.int_in_range(0..=4)?, calls: data.arbitrary()?, values: list(data, of)? })
 }
 
 fn values(data: &mut Unstructured<'_>) -> Result<Values> {

@@ -9,13 +9,16 @@ mod program;
 use std::env;
 use std::fs;
 use std::hint::black_box;
+use std::io::{self, Read as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::{Command, ExitCode, Stdio};
+use std::ptr;
 use std::sync::mpsc;
 use std::thread;
 
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
-use program::{SCENARIO, file, json, mark, scenario, text};
+use program::{SCENARIO, command, file, json, mark, scenario, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ("a_wrong_setting_is_told_in_one_line_and_the_table_given", a_wrong_setting_is_told_in_one_line),
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
         ("the_report_goes_where_it_is_asked_to", the_report_goes_where_it_is_asked_to),
+        ("a_terminal_gets_its_width_and_colours_unless_unwanted", a_terminal_gets_its_width_and_colours),
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
         ("events_of_the_environment_are_for_bare_marks_only", events_of_the_environment_are_for_bare_marks_only),
         ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
@@ -185,6 +189,49 @@ fn the_report_goes_where_it_is_asked_to() {
     fs::remove_file(&path).expect("there");
 }
 
+fn a_terminal_gets_its_width_and_colours() {
+    for (columns, variables, has_color) in [
+        (80, [("TERM", "xterm"), ("NO_COLOR", "")], true),
+        (120, [("TERM", "xterm"), ("NO_COLOR", "")], true),
+        (120, [("TERM", "xterm"), ("NO_COLOR", "1")], false),
+        (120, [("TERM", "dumb"), ("NO_COLOR", "")], false),
+    ] {
+        let report = match on_terminal(columns, &variables) {
+            Ok(report) => report,
+            Err(why) => return eprintln!("not run: there are no terminals here: {why}"),
+        };
+        assert!(report.contains("work"), "{report:?}");
+        assert_eq!(report.contains("p90"), columns == 120, "{report:?}");
+        assert_eq!(report.contains('\u{1b}'), has_color, "{variables:?}: {report:?}");
+    }
+    // In a file, whatever the terminal would take.
+    let output = scenario("calls", &[("TERM", "xterm"), ("NO_COLOR", "")]);
+    assert!(!text(&output.stderr).contains('\u{1b}'), "{}", text(&output.stderr));
+}
+
+/// What a terminal of so many columns gets of stderr.
+fn on_terminal(columns: u16, variables: &[(&str, &str)]) -> io::Result<String> {
+    let (mut main, mut other) = (-1, -1);
+    let size = libc::winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: live memory, and a size that is only read, whatever the platform's pointer to it.
+    let opened = unsafe {
+        libc::openpty(&raw mut main, &raw mut other, ptr::null_mut(), ptr::null_mut(), (&raw const size).cast_mut())
+    };
+    if opened != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both are open, and nobody else's.
+    let (main, other) = unsafe { (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other)) };
+    let mut command = command(&env::current_exe().expect("known"), "calls", variables);
+    let mut child = command.stdout(Stdio::null()).stderr(other).spawn().expect("started");
+    // The terminal ends with the last who has it open.
+    drop(command);
+    let mut said = Vec::new();
+    _ = fs::File::from(main).read_to_end(&mut said);
+    assert!(child.wait().expect("a child").success());
+    Ok(String::from_utf8(said).expect("UTF-8"))
+}
+
 fn a_report_that_cannot_be_written_goes_to_stderr() {
     let output = scenario("calls", &[("PERFMARK_OUTPUT", "/proc/report")]);
     let stderr = text(&output.stderr);
@@ -258,7 +305,7 @@ fn a_link_to_a_descriptor_is_written_to_and_stays() {
 }
 
 fn a_pipe_without_a_reader_neither_kills_nor_hangs() {
-    let (reader, writer) = std::io::pipe().expect("made");
+    let (reader, writer) = io::pipe().expect("made");
     drop(reader);
     let status = Command::new(env::current_exe().expect("known")).env(SCENARIO, "sigpipe").stderr(writer).status();
     assert_eq!(status.expect("started").code(), Some(0));

@@ -103,6 +103,8 @@ pub(super) const CALLS: Column =
     Column { head: "calls", from: 0, gives_way: false, cell: |row| whole(row.calls, Unit::Count) };
 pub(super) const SELF: Column =
     Column { head: "self", from: 100, gives_way: false, cell: |row| row.part(|values| values.self_sum) };
+/// The histogram's.
+pub(super) const SPREAD: &str = "min to max";
 pub(super) const COLUMNS: [Column; 13] = [
     Column { head: "total", from: 0, gives_way: false, cell: |row| row.total() },
     Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own() },
@@ -116,5 +118,5 @@ pub(super) const COLUMNS: [Column; 13] = [
     Column { head: "p99", from: 0, gives_way: false, cell: |row| row.call(|values| values.p99) },
     Column { head: "p99.9", from: 140, gives_way: false, cell: |row| row.call(|values| values.p999) },
     Column { head: "max", from: 0, gives_way: false, cell: |row| row.call(|values| values.max) },
-    Column { head: "min to max", from: 140, gives_way: true, cell: |row| row.spread() },
+    Column { head: SPREAD, from: 140, gives_way: true, cell: |row| row.spread() },
 ];

@@ -298,6 +298,31 @@ mod tests {
     }
 
     #[test]
+    fn the_published_schema_names_every_field_and_no_other() {
+        let schema: Value = serde_json::from_str(include_str!("../../schema/report-1.json")).unwrap();
+        let document: Value = serde_json::from_str(&render(&sample::with_graph())).unwrap();
+        let (mark, node) = (&document["marks"][0], &document["call_graph"][0]);
+        let values = &mark["values"]["cycles"];
+        for (form, value) in [
+            ("", &document),
+            ("/$defs/event", &document["events"][0]),
+            ("/$defs/mark", mark),
+            ("/$defs/values", values),
+            ("/$defs/probe", &values["probe"]),
+            ("/$defs/node", node),
+            ("/$defs/node_values", &node["values"]["time"]),
+        ] {
+            let form = schema.pointer(form).unwrap();
+            let mut required: Vec<&str> =
+                form["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            required.sort_unstable();
+            let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(keys(value), keys(&form["properties"]));
+            assert_eq!(Vec::from_iter(keys(value)), required);
+        }
+    }
+
+    #[test]
     fn a_mark_is_a_line() {
         let snapshot = sample::typical();
         let document = render(&snapshot);

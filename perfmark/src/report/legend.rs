@@ -1,5 +1,6 @@
 //! What stands above and below the table: the run, how to read the figures, what is not in them.
 
+use super::column::SPREAD;
 use super::quantity::{ESTIMATE, NEAR, counted, exact, whole};
 use super::share::{Shares, is_called};
 use super::text::{clean, shorten, width, wrap};
@@ -38,6 +39,14 @@ pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
 pub(super) fn clock(out: &mut String, has_clock: bool, columns: usize) {
     if has_clock {
         wrap(out, "GHz: cycles of user mode in a nanosecond of time.", 0, columns);
+    }
+}
+
+/// How to read the last column, if it is there.
+pub(super) fn spread(out: &mut String, has_spread: bool, columns: usize) {
+    if has_spread {
+        let what = "how many calls there were at each cost between the two, on a logarithmic scale";
+        wrap(out, &format!("{SPREAD}: {what}."), 0, columns);
     }
 }
 

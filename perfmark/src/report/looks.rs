@@ -97,6 +97,7 @@ e\u{301}tat  wordcount::e\u{301}tat · src/main.rs:7                            
     nothing measured: none of its events is available
 
 share: of all that was measured in marks, a mark's marked callees included; self: without them. Sorted by share of time. Counts are of user mode only.
+min to max: how many calls there were at each cost between the two, on a logarithmic scale.
 GHz: cycles of user mode in a nanosecond of time.
 ≈: with the calls that were not measured, as if they were like the others.
 taken off each call, as the mark's own: time 51 ns (from around 222 ns). ~: no more than that varies by.

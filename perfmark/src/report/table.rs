@@ -3,7 +3,7 @@
 //! Where the marks have several events, a mark is a heading with a row for each; where all have one and the same, a
 //! mark is one row, with its calls in a column. Columns are as wide as their content; the first one gives way.
 
-use super::column::{CALLS, COLUMNS, Column, Figures, SELF};
+use super::column::{CALLS, COLUMNS, Column, Figures, SELF, SPREAD};
 use super::facts::Facts;
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::Shares;
@@ -34,6 +34,7 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> St
         page.plain().push('\n');
         page.styled(Style::Dim, |out| {
             legend::figures(out, snapshot, &shares, SELF.is_shown(columns), columns);
+            legend::spread(out, table.shown.iter().any(|column| column.head == SPREAD), columns);
             legend::clock(out, table.has_clock, columns);
             legend::estimates(out, table.has(ESTIMATE), columns);
             legend::probes(out, snapshot, table.has(NEAR), columns);
