@@ -51,6 +51,7 @@ fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
         events: list(data, event)?,
         marks: list(data, mark)?,
         call_graph: list(data, node)?,
+        call_graph_lacks: data.arbitrary()?,
         notes: data.arbitrary()?,
     })
 }

@@ -181,7 +181,7 @@ fn everything() -> Snapshot {
     marks.sort_by(|(_, one), (_, other)| one.by_place(other));
     let places: BTreeMap<u32, usize> = marks.iter().map(|(index, _)| *index).zip(0..).collect();
     snapshot.marks = marks.into_iter().map(|(_, mark)| mark).collect();
-    snapshot.notes.extend(lost(merged.graph.lost));
+    snapshot.call_graph_lacks = merged.graph.lost;
     snapshot.call_graph = call_graph(&merged.graph, &places, &events, nanoseconds);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(figures_with_probes(&merged, &events));
@@ -255,12 +255,6 @@ fn sums_at_their_end(snapshot: &Snapshot) -> Option<String> {
     let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == u64::MAX);
     let names: Vec<&str> = snapshot.marks.iter().filter(is_full).map(|mark| mark.name.as_str()).collect();
     (!names.is_empty()).then(|| format!("sums stop at {}, and are more: {}", u64::MAX, names.join(", ")))
-}
-
-/// Calls that the call graph lacks.
-fn lost(calls: u64) -> Option<String> {
-    (calls > 0)
-        .then(|| format!("the call graph lacks {calls} calls: it has {} nodes of a thread at most", graph::NODES))
 }
 
 /// Who was called under whom, with the marks' places in the snapshot.

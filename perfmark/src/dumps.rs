@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct Dumps {
 pub struct Dumping {
     /// Whose threads these are.
     process: Process,
-    wishes: Sender<Wish>,
+    wishes: SyncSender<Wish>,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
     listener: Option<Listener>,
@@ -109,7 +109,8 @@ impl Dumps {
             let why = format!("dumping to {}: {why}", file.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        let (wishes, heard) = mpsc::channel();
+        // Room for one wish: who wishes for a dump while one is wished for has it.
+        let (wishes, heard) = mpsc::sync_channel(1);
         #[cfg(feature = "signal")]
         let signals = std::mem::take(&mut self.signals);
         let writer = background::spawn("perfmark-dumps", move || self.write(&heard))?;
@@ -125,7 +126,7 @@ impl Dumps {
         {
             let wishes = dumping.wishes.clone();
             dumping.listener = (!signals.is_empty())
-                .then(|| Listener::start(&signals, move || _ = wishes.send(Wish::Dump)))
+                .then(|| Listener::start(&signals, move || _ = wishes.try_send(Wish::Dump)))
                 .transpose()?;
         }
         Ok(dumping)

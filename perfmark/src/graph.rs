@@ -3,19 +3,25 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::iter;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::arena::Arena;
 use crate::events::EventId;
 use crate::histogram::add;
 use crate::mark::Mark;
+use crate::per_process;
 use crate::sync::{AtomicPtr, AtomicU64};
 use crate::tree::Tree;
 
-/// Nodes that a thread has, at most: 1 MiB of them with four events each.
-pub(crate) const NODES: usize = 8_192;
+/// Nodes that a thread has, at most: 1.5 MiB of them with four events each.
+const NODES: usize = 8_192;
+/// Nodes of all threads together, at most.
+const MERGED: usize = 2 * NODES;
+/// Places where nodes are looked for: a power of two, twice as many as there are nodes.
+const PLACES: usize = 2 * NODES;
 /// Calls open at once whose nodes are known; the recorder has room for no more.
 const OPEN: usize = 2_048;
 
@@ -26,9 +32,6 @@ pub(crate) struct Node {
     caller: *const Node,
     /// The node made before this one.
     before: *const Node,
-    /// The next one of the same caller, and the first one under this: for the thread itself.
-    sibling: Cell<*const Node>,
-    callees: Cell<*const Node>,
     /// What the thread knows the mark by.
     key: *const (),
     mark: *const Mark,
@@ -63,14 +66,15 @@ impl Node {
     /// Adds what one of its calls, or a part of one, cost in the event at that place.
     pub(crate) fn add_cost(&self, n: usize, net: u64, inside: u64) {
         if let Some(sums) = self.sums().get(n) {
-            add(&sums.measured, 1);
             add(&sums.net, net);
             add(&sums.inside, inside);
+            // Who sees it here sees it in the calls.
+            sums.measured.store(sums.measured.load(Relaxed) + 1, Release);
         }
     }
 
     pub(crate) fn add_call(&self) {
-        self.calls.store(self.calls.load(Relaxed) + 1, Release);
+        add(&self.calls, 1);
     }
 }
 
@@ -81,11 +85,18 @@ pub(crate) struct Graph {
     /// Calls that are in no node.
     lost: AtomicU64,
     count: Cell<usize>,
-    /// The first one that has no caller.
-    roots: Cell<*const Node>,
-    /// The open calls' numbers and nodes, the outermost first; and how many there are.
-    open: Box<[Cell<(u64, *const Node)>]>,
+    /// Open calls.
     depth: Cell<usize>,
+    tables: NonNull<Tables>,
+}
+
+/// What the thread itself looks into. Zeroes are empty; what is not used takes no memory.
+#[repr(C)]
+struct Tables {
+    /// The open calls' numbers and nodes, the outermost first.
+    open: [Cell<(u64, *const Node)>; OPEN],
+    /// Nodes, each at the first free place from the one that its caller and its mark give.
+    known: [Cell<*const Node>; PLACES],
 }
 
 // SAFETY: nodes are written before they are published, and then in numbers only; of the rest, the owning thread alone takes notice.
@@ -100,15 +111,20 @@ impl std::fmt::Debug for Graph {
 }
 
 impl Graph {
-    pub(crate) fn new() -> Self {
-        Self {
+    /// None where the kernel has no memory.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
             newest: AtomicPtr::new(ptr::null_mut()),
             lost: AtomicU64::new(0),
             count: Cell::new(0),
-            roots: Cell::new(ptr::null()),
-            open: iter::repeat_n(Cell::new((0, ptr::null())), OPEN).collect(),
             depth: Cell::new(0),
-        }
+            tables: per_process::map(size_of::<Tables>())?.cast(),
+        })
+    }
+
+    fn tables(&self) -> &Tables {
+        // SAFETY: mapped as long as this lives, aligned as a page is; zeroes are tables.
+        unsafe { self.tables.as_ref() }
     }
 
     /// A call begins, with a number above those of all that are open; `around` is the number of the innermost of these.
@@ -116,7 +132,7 @@ impl Graph {
     pub(crate) fn enter(&self, number: u64, around: Option<u64>, mark: Known<'_>, arena: &Arena) {
         self.forget(|open| around.is_none_or(|around| open > around));
         let depth = self.depth.get();
-        let caller = match depth.checked_sub(1).map(|at| self.open[at].get()) {
+        let caller = match depth.checked_sub(1).map(|at| self.tables().open[at].get()) {
             // What is around has no node, and so its callees have none.
             Some((open, _)) if around != Some(open) => None,
             None if around.is_some() => None,
@@ -124,7 +140,7 @@ impl Graph {
             None => Some(ptr::null()),
         };
         let node = caller.and_then(|caller| self.callee(caller, mark, arena));
-        if let (Some(node), Some(open)) = (node, self.open.get(depth)) {
+        if let (Some(node), Some(open)) = (node, self.tables().open.get(depth)) {
             open.set((number, node));
             self.depth.set(depth + 1);
         } else {
@@ -141,7 +157,7 @@ impl Graph {
     pub(crate) fn leave(&self, number: u64) -> Option<&Node> {
         self.forget(|open| open > number);
         let at = self.depth.get().checked_sub(1)?;
-        let (open, node) = self.open[at].get();
+        let (open, node) = self.tables().open[at].get();
         if open != number {
             return None;
         }
@@ -152,25 +168,24 @@ impl Graph {
 
     /// Takes the innermost ones off as long as `is_gone` says so.
     fn forget(&self, is_gone: impl Fn(u64) -> bool) {
-        while let Some(at) = self.depth.get().checked_sub(1).filter(|&at| is_gone(self.open[at].get().0)) {
+        while let Some(at) = self.depth.get().checked_sub(1).filter(|&at| is_gone(self.tables().open[at].get().0)) {
             self.depth.set(at);
         }
     }
 
     /// The mark's node under that caller, made where there is none. None where there is no room.
     fn callee(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
-        // SAFETY: null, or nodes of this thread's.
-        let deref = |node: *const Node| unsafe { node.as_ref() };
-        let list = deref(caller).map_or(&self.roots, |caller| &caller.callees);
-        let first = deref(list.get());
-        if let Some(known) = iter::successors(first, |node| deref(node.sibling.get())).find(|node| node.key == mark.key)
-        {
-            return Some(known);
+        let first = place_of(caller, mark.key);
+        let mut places = (first..PLACES).chain(0..first).map(|place| &self.tables().known[place]);
+        // There always is a free one.
+        let place = places.find(|place| {
+            // SAFETY: null, or a node of this thread's.
+            unsafe { place.get().as_ref() }.is_none_or(|node| node.caller == caller && node.key == mark.key)
+        })?;
+        if place.get().is_null() {
+            place.set(self.make(caller, mark, arena)?);
         }
-        let node = self.make(caller, mark, arena)?;
-        // SAFETY: it was just made.
-        unsafe { &*node }.sibling.set(list.replace(node));
-        Some(node)
+        Some(place.get())
     }
 
     fn make(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
@@ -187,8 +202,6 @@ impl Graph {
         let made = Node {
             caller,
             before: self.newest.load(Relaxed),
-            sibling: Cell::new(ptr::null()),
-            callees: Cell::new(ptr::null()),
             key: mark.key,
             mark: mark.mark,
             sums: memory.as_ptr().wrapping_add(WORDS_OF_NODE).cast(),
@@ -209,7 +222,7 @@ impl Graph {
 
     /// Adds what is here to `merged`.
     pub(crate) fn add_to(&self, merged: &mut Merged) {
-        merged.lost += self.lost.load(Relaxed);
+        merged.lost = merged.lost.wrapping_add(self.lost.load(Relaxed));
         // SAFETY: null, or a node that lives as long as the thread's memory, which is there.
         let deref = |node: *const Node| unsafe { node.as_ref() };
         let mut nodes: Vec<&Node> =
@@ -220,9 +233,15 @@ impl Graph {
         for node in nodes {
             // SAFETY: marks are statics.
             let mark = unsafe { &*node.mark };
-            let (place, figures) = merged.tree.at(places.get(&node.caller).copied(), mark.index());
+            let caller = places.get(&node.caller).copied();
+            let is_under_none = !node.caller.is_null() && caller.is_none();
+            let is_full = merged.tree.len() >= MERGED && merged.tree.find(caller, mark.index()).is_none();
+            if is_under_none || is_full {
+                merged.lost = merged.lost.wrapping_add(node.calls.load(Relaxed));
+                continue;
+            }
+            let (place, figures) = merged.tree.at(caller, mark.index());
             places.insert(node, place);
-            figures.calls += node.calls.load(Acquire);
             for sums in node.sums() {
                 let event = EventId::numbered(sums.event.load(Relaxed));
                 let at = figures.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
@@ -230,12 +249,28 @@ impl Graph {
                     figures.events.len() - 1
                 });
                 let known = &mut figures.events[at];
-                known.measured += sums.measured.load(Relaxed);
+                known.measured += sums.measured.load(Acquire);
                 known.net = known.net.wrapping_add(sums.net.load(Relaxed));
                 known.inside = known.inside.wrapping_add(sums.inside.load(Relaxed));
             }
+            figures.calls += node.calls.load(Relaxed);
         }
     }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody's any more.
+        unsafe { per_process::unmap(self.tables.cast(), size_of::<Tables>()) };
+    }
+}
+
+/// Where a node is looked for first: by the highest bits of a product, which all of both addresses' bits change.
+#[expect(clippy::cast_possible_truncation, reason = "below the number of places")]
+fn place_of(caller: *const Node, key: *const ()) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key.addr() as u64;
+    (both.wrapping_mul(ODD) >> (u64::BITS - PLACES.ilog2())) as usize
 }
 
 /// A mark as a thread knows it, by that key; with the events that it records there.

@@ -38,6 +38,11 @@ impl<K: Copy + Ord, V: Default> Tree<K, V> {
     }
 
     #[cfg(feature = "record")]
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    #[cfg(feature = "record")]
     pub(crate) fn nodes(&self) -> &[Node<K, V>] {
         &self.nodes
     }

@@ -222,7 +222,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     // SAFETY: this thread's own, mapped; zeroes are a recorder not set up. Nobody else uses it while the thread does its own work.
     let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
-        let graph = config().has_call_graph.then(Graph::new);
+        let graph = config().has_call_graph.then(Graph::new).transpose()?;
         let cells = Arc::new(ThreadCells::new(Owner::new(), graph));
         registry.add(Arc::clone(&cells));
         let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };
@@ -315,7 +315,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     let books = unsafe { &*own };
     let beside = Recorder::map().ok()?;
     // Calls beside the program's are not in its graph.
-    let graph = books.cells.graph.as_ref().map(|_| Graph::new());
+    let graph = books.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
     let plan = |mark, every| {
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
         Plan::new(MarkCells::new(mark, cells), set, every, None)

@@ -253,6 +253,9 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     let (header, cells) = unsafe { (*frame.header, &(*(*frame.header).plan).cells) };
     let (is_unwound, is_nested) = (panicking && header.serial & PANICKING == 0, header.before != 0);
     let node = recorder.node_of(&header);
+    if let Some(node) = node {
+        node.add_call();
+    }
     // SAFETY: the caller's word.
     unsafe {
         close(recorder, frame, |recorder, n, part| match part {
@@ -267,9 +270,6 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     }
     if is_unwound {
         add(&cells.unwound, 1);
-    }
-    if let Some(node) = node {
-        node.add_call();
     }
 }
 

@@ -209,13 +209,13 @@ unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, out
         let node = (*recorder).node_of(&header);
         long::close(&mut *recorder, frame, |_, n, part| parts[n] = part);
         if let Some(node) = node {
+            if outcome != Outcome::Pending {
+                node.add_call();
+            }
             if outcome != Outcome::Unwound {
                 for (n, part) in parts.iter().enumerate() {
                     part.unwrap_or_default().add_to(part.map(|_| node), n);
                 }
-            }
-            if outcome != Outcome::Pending {
-                node.add_call();
             }
         }
         add_poll::<SLOTS>(&*recorder, header, &mut parts[..set.len()], polls, outcome);

@@ -111,6 +111,16 @@ pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[Stri
     }
 }
 
+/// That there is a call graph, which a table does not show.
+pub(super) fn call_graph(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    let (nodes, lacks) = (snapshot.call_graph.len() as u64, snapshot.call_graph_lacks);
+    if nodes > 0 {
+        let without = if lacks > 0 { format!(", without {}", counted(lacks, "call")) } else { String::new() };
+        let text = format!("call graph: {}{without}; shown by the forms json, folded and svg", counted(nodes, "node"));
+        wrap(out, &text, 0, columns);
+    }
+}
+
 /// Names of marks; of very many only the first.
 fn names(out: &mut String, what: &str, marks: &[&String], columns: usize) {
     let mut names = Vec::new();

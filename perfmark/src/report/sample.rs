@@ -58,6 +58,7 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
 pub(super) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
     Snapshot {
         call_graph: Vec::new(),
+        call_graph_lacks: 0,
         resets: 0,
         schema: 1,
         program: "wordcount".to_owned(),

@@ -43,6 +43,7 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> St
     page.styled(Style::Dim, |out| {
         legend::events(out, snapshot, columns);
         legend::never_called(out, snapshot, &labels, columns);
+        legend::call_graph(out, snapshot, columns);
         legend::notes(out, snapshot, columns);
     });
     page.finish(has_color)

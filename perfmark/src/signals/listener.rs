@@ -84,7 +84,7 @@ impl Bell {
         unsafe { libc::sem_post(self.semaphore.get()) };
     }
 
-    /// Until it was rung; whether it is to go on.
+    /// Until it was rung, once or often; whether it is to go on.
     fn wait(&self) -> bool {
         // SAFETY: a live semaphore.
         while unsafe { libc::sem_wait(self.semaphore.get()) } != 0 {
@@ -92,6 +92,8 @@ impl Bell {
                 return false;
             }
         }
+        // SAFETY: a live semaphore.
+        while unsafe { libc::sem_trywait(self.semaphore.get()) } == 0 {}
         !self.is_over.load(Relaxed)
     }
 }

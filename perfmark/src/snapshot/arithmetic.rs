@@ -71,6 +71,7 @@ impl Snapshot {
         }
         let places = places_in(&self.marks, &earlier.marks);
         between.take_off_graph(&earlier.call_graph, &places);
+        between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
         between.wall_ns -= earlier.wall_ns;
         between.marks = pairs.into_iter().map(|(mark, before)| mark.since(before)).collect();
         between
@@ -110,6 +111,7 @@ impl Snapshot {
         let graphs = [&*self, other].map(|one| (one.call_graph.clone(), places_in(&merged, &one.marks)));
         self.marks = merged;
         self.set_graph(&graphs);
+        self.call_graph_lacks = self.call_graph_lacks.saturating_add(other.call_graph_lacks);
         for note in &other.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());

@@ -1,6 +1,10 @@
 //! What `serde` cannot know of a snapshot's form: its version, values by their events' names, and what a histogram is.
 
+use std::collections::BTreeSet;
+
 use serde::de::{Deserialize, Deserializer, Error};
+
+use super::Node;
 
 /// Of this version only, as what another one means is not known here; or 0, of a build that records nothing.
 pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
@@ -23,6 +27,23 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         return Err(D::Error::custom("buckets that are not in the order of their values"));
     }
     Ok(buckets)
+}
+
+/// Each node behind its caller, and none twice.
+pub(super) fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
+    let nodes = Vec::<Node>::deserialize(deserializer)?;
+    let mut known = BTreeSet::new();
+    for (place, node) in nodes.iter().enumerate() {
+        if node.parent.is_some_and(|parent| parent >= place) {
+            return Err(D::Error::custom(format_args!(
+                "call graph: the caller of node {place} does not stand before it"
+            )));
+        }
+        if !known.insert((node.parent, node.mark)) {
+            return Err(D::Error::custom(format_args!("call graph: node {place} is there twice")));
+        }
+    }
+    Ok(nodes)
 }
 
 /// What is an event's, as a map whose keys are the events.

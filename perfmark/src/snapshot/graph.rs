@@ -1,5 +1,7 @@
 //! Who was called under whom: nodes put together with another's, taken off, and left out.
 
+use std::collections::BTreeMap;
+
 use super::{Mark, Node, NodeValues, Snapshot};
 use crate::tree::{self, Tree};
 
@@ -73,11 +75,11 @@ impl Snapshot {
     pub(super) fn set_graph(&mut self, graphs: &[(Vec<Node>, Vec<Option<usize>>)]) {
         let mut nodes = Nodes::default();
         for (graph, places) in graphs {
-            let mut moved: Vec<usize> = Vec::new();
+            let mut moved: Vec<Option<usize>> = Vec::new();
             for node in graph {
-                let parent = node.parent.and_then(|parent| moved.get(parent).copied());
-                let Some(mark) = places.get(node.mark).copied().flatten() else { break };
-                moved.push(add(&mut nodes, parent, mark, node));
+                let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
+                let mark = places.get(node.mark).copied().flatten();
+                moved.push(mark.map_or(parent, |mark| Some(add(&mut nodes, parent, mark, node))));
             }
         }
         self.call_graph = plain(nodes);
@@ -85,18 +87,16 @@ impl Snapshot {
 
     /// Takes an earlier snapshot's nodes off, whose marks have these places here.
     pub(super) fn take_off_graph(&mut self, earlier: &[Node], places: &[Option<usize>]) {
-        let mut known = Tree::<usize, ()>::default();
-        for node in &self.call_graph {
-            known.at(node.parent, node.mark);
-        }
+        let places_of_nodes = self.call_graph.iter().enumerate().map(|(place, node)| ((node.parent, node.mark), place));
+        let known: BTreeMap<_, usize> = places_of_nodes.collect();
         let mut moved: Vec<Option<usize>> = Vec::new();
         for node in earlier {
             let parent = node.parent.map(|parent| moved.get(parent).copied().flatten());
             let mark = places.get(node.mark).copied().flatten();
             // One whose caller is not here is not here either.
             let found = match (parent, mark) {
-                (None, Some(mark)) => known.find(None, mark),
-                (Some(Some(parent)), Some(mark)) => known.find(Some(parent), mark),
+                (None, Some(mark)) => known.get(&(None, mark)).copied(),
+                (Some(Some(parent)), Some(mark)) => known.get(&(Some(parent), mark)).copied(),
                 _ => None,
             };
             if let Some(node_here) = found.and_then(|place| self.call_graph.get_mut(place)) {
@@ -104,6 +104,28 @@ impl Snapshot {
             }
             moved.push(found);
         }
+        self.drop_idle_nodes();
+    }
+
+    /// Leaves out nodes that have no calls, and that nobody calls from.
+    fn drop_idle_nodes(&mut self) {
+        let mut is_kept: Vec<bool> = self
+            .call_graph
+            .iter()
+            .map(|node| node.calls > 0 || node.values.iter().any(|values| values.measured > 0))
+            .collect();
+        for (place, node) in self.call_graph.iter().enumerate().rev() {
+            if let Some(parent) = node.parent.filter(|&parent| is_kept[place] && parent < place) {
+                is_kept[parent] = true;
+            }
+        }
+        let mut nodes = Nodes::default();
+        let mut moved: Vec<Option<usize>> = Vec::new();
+        for (node, is_kept) in self.call_graph.iter().zip(is_kept) {
+            let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
+            moved.push(is_kept.then(|| add(&mut nodes, parent, node.mark, node)));
+        }
+        self.call_graph = plain(nodes);
     }
 }
 
@@ -166,6 +188,6 @@ mod tests {
         );
         let between = both.since(&one);
         let sums: Vec<_> = between.call_graph.iter().map(|node| (node.calls, node.values[0].sum)).collect();
-        assert_eq!(sums, [(0, 0), (0, 0), (0, 0), (1, 5), (1, 1)]);
+        assert_eq!(sums, [(1, 5), (1, 1)]);
     }
 }

@@ -32,8 +32,12 @@ pub struct Snapshot {
     /// Every mark known to the program, the ones never called included, in the order of file and line.
     pub marks: Vec<Mark>,
     /// Who was called under whom, callers first; empty where it was not asked for.
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "form::call_graph"))]
     pub call_graph: Vec<Node>,
+    /// Measured calls that are in none of its nodes, as there was no room for one: a thread has 8,192, all together have 16,384; and calls deeper than a
+    /// thread's stack of open ones.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub call_graph_lacks: u64,
     /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
     pub notes: Vec<String>,
 }
@@ -189,7 +193,8 @@ pub struct Values {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Node {
-    /// The caller's place in [`Snapshot::call_graph`], before this one; none if no mark was around these calls.
+    /// The caller's place in [`Snapshot::call_graph`], before this one; none if no measured call was around these. A call that `every` leaves out is nobody's
+    /// caller: what it calls is under its own.
     pub parent: Option<usize>,
     /// The mark's place in [`Snapshot::marks`].
     pub mark: usize,
@@ -201,13 +206,16 @@ pub struct Node {
 }
 
 /// One event's figures over a node's calls.
+///
+/// They add up to the mark's, but that of an async function each poll is in them by itself, also of calls that were cancelled later or ended by a panic; and that
+/// sums of functions that cost next to nothing are no less than 0 for each node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeValues {
     /// The event's name; in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
-    /// Calls that were measured.
+    /// Calls that were measured; of an async function, polls.
     pub measured: u64,
     /// The sum over these.
     pub sum: u64,
