@@ -129,7 +129,7 @@ fn a_mark_costs_what_it_did() {
         ("two events, fence", alone(fenced) - bare, 193),
         ("two events, generic", alone(by_types) - bare, 198),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 415),
-        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 736),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 795),
         ("switched off", with("PERFMARK", "off", "off") - bare, 10),
     ];
     let mut told = String::new();
