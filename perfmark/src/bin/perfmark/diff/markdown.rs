@@ -46,7 +46,7 @@ fn table(out: &mut String, pairs: &[&Pair]) {
     for pair in pairs {
         for row in rows(pair) {
             _ = write!(out, "| {} ", escaped(&pair.label));
-            for cell in row {
+            for cell in &row {
                 _ = write!(out, "| {} ", escaped(cell));
             }
             *out += "|\n";
