@@ -33,6 +33,7 @@ impl<K: Copy + Ord, V: Default> Tree<K, V> {
     }
 
     /// The place of the node with that key under that one.
+    #[cfg(feature = "record")]
     pub(crate) fn find(&self, above: Option<usize>, key: K) -> Option<usize> {
         self.known.get(&(above, key)).copied()
     }
