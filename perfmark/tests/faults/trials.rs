@@ -152,7 +152,7 @@ pub(crate) fn set_up(command: &mut Command, folder: &Path) {
 
 /// Ends the program with its children if it hangs.
 pub(crate) fn run_to_end(command: &mut Command) -> Output {
-    const HANGS: Duration = Duration::from_secs(100);
+    const HANGS: Duration = Duration::from_secs(300);
     let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let process = process.expect("started");
     let group = libc::pid_t::try_from(process.id()).expect("small");
