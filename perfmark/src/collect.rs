@@ -157,7 +157,7 @@ fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
 /// Everything since the process's start.
 fn everything() -> Snapshot {
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
-    let (merged, events) = match recorded(Registry::merged) {
+    let ((merged, graph), events) = match recorded(Registry::merged) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
             snapshot
@@ -181,8 +181,8 @@ fn everything() -> Snapshot {
     marks.sort_by(|(_, one), (_, other)| one.by_place(other));
     let places: BTreeMap<u32, usize> = marks.iter().map(|(index, _)| *index).zip(0..).collect();
     snapshot.marks = marks.into_iter().map(|(_, mark)| mark).collect();
-    snapshot.call_graph_lacks = merged.graph.lost;
-    snapshot.call_graph = call_graph(&merged.graph, &places, &events, nanoseconds);
+    snapshot.call_graph_lacks = graph.lost;
+    snapshot.call_graph = call_graph(&graph, &places, &events, nanoseconds);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(figures_with_probes(&merged, &events));
     snapshot.notes.extend(sums_at_their_end(&snapshot));
@@ -270,8 +270,8 @@ fn call_graph(
         Some(snapshot::NodeValues {
             event: name(&entry.what),
             measured: sums.measured,
-            sum: in_units(shown(sums.net), scale),
-            self_sum: Some(in_units(shown(sums.net.wrapping_sub(sums.inside)), scale)),
+            sum: start::in_units(shown(sums.net), scale),
+            self_sum: Some(start::in_units(shown(sums.net.wrapping_sub(sums.inside)), scale)),
         })
     };
     let node = |node: &tree::Node<u32, graph::Figures>| snapshot::Node {
@@ -366,15 +366,9 @@ fn in_flight(totals: &Totals, gone: u64) -> u64 {
     shown(totals.in_flight.wrapping_sub(gone))
 }
 
-/// `scale` turns ticks into nanoseconds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-fn in_units(value: u64, scale: Option<f64>) -> u64 {
-    scale.map_or(value, |scale| (value as f64 * scale).round() as u64)
-}
-
 /// `scale` turns ticks into nanoseconds; `uncounted` calls were in none of the threads' cells.
 fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) -> Values {
-    let unit = |value: u64| in_units(value, scale);
+    let unit = |value: u64| start::in_units(value, scale);
     // Sums beyond the range stay at its end.
     let sum_unit = |sum: u128| unit(u64::try_from(sum).unwrap_or(u64::MAX));
     let frozen = &figures.values;

@@ -102,7 +102,7 @@ impl Measurement for Measure {
     }
 
     fn to_f64(&self, value: &u64) -> f64 {
-        self.meter.in_units_exactly(*value)
+        *value as f64 * self.meter.scale().unwrap_or(1.0)
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {

@@ -154,16 +154,13 @@ impl Meter {
             Some(Delta::Scaled { estimate, .. }) => (Some(estimate), true),
             Some(Delta::Unmeasured) | None => (None, false),
         };
-        let count = counted.map(|counted| self.in_units(counted.saturating_sub(own)));
+        let count = counted.map(|counted| start::in_units(counted.saturating_sub(own), self.scale()));
         Count { event: self.event.clone(), unit: self.unit, count, is_scaled }
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-    fn in_units(&self, counted: u64) -> u64 {
-        match self.counter {
-            Some(_) => counted,
-            None => (counted as f64 * start::nanoseconds_per_tick()).round() as u64,
-        }
+    /// From what is counted to the event's unit, where that is another.
+    pub(crate) fn scale(&self) -> Option<f64> {
+        self.counter.is_none().then(start::nanoseconds_per_tick)
     }
 
     #[cfg(feature = "criterion")]
@@ -174,12 +171,6 @@ impl Meter {
     #[cfg(feature = "criterion")]
     pub(crate) fn unit(&self) -> Unit {
         self.unit
-    }
-
-    /// In the event's unit, with all that there is of it.
-    #[cfg(feature = "criterion")]
-    pub(crate) fn in_units_exactly(&self, counted: u64) -> f64 {
-        counted as f64 * if self.counter.is_some() { 1.0 } else { start::nanoseconds_per_tick() }
     }
 }
 

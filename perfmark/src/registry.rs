@@ -19,15 +19,11 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct Merged {
     pub(crate) marks: BTreeMap<u32, Totals>,
     pub(crate) threads: u64,
-    pub(crate) graph: graph::Merged,
 }
 
 impl Merged {
     fn add(&mut self, cells: &ThreadCells) {
         self.threads += 1;
-        if let Some(graph) = &cells.graph {
-            graph.add_to(&mut self.graph);
-        }
         for cells in cells.iter() {
             cells.add_to(self.marks.entry(cells.mark.index()).or_default());
         }
@@ -36,6 +32,12 @@ impl Merged {
     /// The figures of one mark.
     pub(crate) fn totals(&self, mark: &Mark) -> Totals {
         self.marks.get(&mark.index()).cloned().unwrap_or_default()
+    }
+}
+
+fn add_graph(graph: &mut graph::Merged, cells: &ThreadCells) {
+    if let Some(of_thread) = &cells.graph {
+        of_thread.add_to(graph);
     }
 }
 
@@ -50,6 +52,7 @@ pub(crate) struct Registry {
 struct Threads {
     alive: Vec<Arc<ThreadCells>>,
     retired: Merged,
+    retired_graph: graph::Merged,
 }
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
@@ -98,17 +101,19 @@ impl Registry {
             mark.abandon(open.saturating_sub(1), true);
         }
         threads.retired.add(cells);
+        add_graph(&mut threads.retired_graph, cells);
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
     }
 
-    /// Everything until now.
-    pub(crate) fn merged(&self) -> Merged {
+    /// Everything until now, and who was called under whom.
+    pub(crate) fn merged(&self) -> (Merged, graph::Merged) {
         let threads = self.lock();
-        let mut merged = threads.retired.clone();
+        let (mut merged, mut graph) = (threads.retired.clone(), threads.retired_graph.clone());
         for cells in &threads.alive {
             merged.add(cells);
+            add_graph(&mut graph, cells);
         }
-        merged
+        (merged, graph)
     }
 
     /// Everything until now: of those that ended together, first, and of each that runs, with its number.

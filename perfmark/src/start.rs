@@ -65,6 +65,12 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     }
 }
 
+/// In the event's unit; `scale` turns ticks into nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+pub(crate) fn in_units(value: u64, scale: Option<f64>) -> u64 {
+    scale.map_or(value, |scale| (value as f64 * scale).round() as u64)
+}
+
 /// Whether this process was forked from the one that started.
 pub(crate) fn is_forked_child() -> bool {
     !started().1.is_this()

@@ -223,15 +223,6 @@ impl Part {
     }
 }
 
-impl Part {
-    /// Adds it to a node, for the event at that place.
-    pub(super) fn add_to(self, node: Option<&Node>, n: usize) {
-        if let Some(node) = node {
-            node.add_cost(n, self.net, self.inside);
-        }
-    }
-}
-
 impl Recorder {
     /// The node of the innermost call, whose header it is, if it has one: asked for once, when it ends.
     ///
@@ -262,7 +253,9 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
             _ if is_unwound => {}
             Some(part) => {
                 part.add_call(&cells.events[n], is_nested, recorder.arena());
-                part.add_to(node, n);
+                if let Some(node) = node {
+                    node.add_cost(n, part.net, part.inside);
+                }
             }
             // What was measured inside stays inside of the call around.
             None => cells.events[n].add_unmeasured(1, is_nested),

@@ -62,7 +62,7 @@ impl Recorded {
 
 /// What a snapshot sees of the mark.
 fn seen(registry: &Registry) -> Totals {
-    registry.merged().totals(&MARK)
+    registry.merged().0.totals(&MARK)
 }
 
 /// Of the event: calls, and their sum.

@@ -214,7 +214,9 @@ unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, out
             }
             if outcome != Outcome::Unwound {
                 for (n, part) in parts.iter().enumerate() {
-                    part.unwrap_or_default().add_to(part.map(|_| node), n);
+                    if let Some(part) = part {
+                        node.add_cost(n, part.net, part.inside);
+                    }
                 }
             }
         }

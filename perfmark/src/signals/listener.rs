@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use signal_hook::SigId;
 use signal_hook::low_level::{register, unregister};
 
-use super::check;
+use super::handled::check;
 use crate::background;
 
 /// Signals are heard of as long as it lives.

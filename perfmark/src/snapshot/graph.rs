@@ -21,6 +21,16 @@ fn add(nodes: &mut Nodes, parent: Option<usize>, mark: usize, node: &Node) -> us
     place
 }
 
+/// Adds a graph's nodes, with what `mark` gives for each one's mark. Those that have none are left out, and what they called is under who called
+/// them.
+fn add_all(nodes: &mut Nodes, graph: &[Node], mark: impl Fn(usize, &Node) -> Option<usize>) {
+    let mut moved: Vec<Option<usize>> = Vec::new();
+    for (place, node) in graph.iter().enumerate() {
+        let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
+        moved.push(mark(place, node).map_or(parent, |mark| Some(add(nodes, parent, mark, node))));
+    }
+}
+
 fn plain(nodes: Nodes) -> Vec<Node> {
     let node = |tree::Node { above, key, value: (calls, values) }| Node { parent: above, mark: key, calls, values };
     nodes.into_nodes().into_iter().map(node).collect()
@@ -60,14 +70,7 @@ impl Snapshot {
         let mut kept = places.iter();
         self.marks.retain(|_| kept.next().is_some_and(Option::is_some));
         let mut nodes = Nodes::default();
-        let mut moved: Vec<Option<usize>> = Vec::new();
-        for node in &self.call_graph {
-            let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
-            moved.push(match places.get(node.mark).copied().flatten() {
-                Some(mark) => Some(add(&mut nodes, parent, mark, node)),
-                None => parent,
-            });
-        }
+        add_all(&mut nodes, &self.call_graph, |_, node| places.get(node.mark).copied().flatten());
         self.call_graph = plain(nodes);
     }
 
@@ -75,12 +78,7 @@ impl Snapshot {
     pub(super) fn set_graph(&mut self, graphs: &[(Vec<Node>, Vec<Option<usize>>)]) {
         let mut nodes = Nodes::default();
         for (graph, places) in graphs {
-            let mut moved: Vec<Option<usize>> = Vec::new();
-            for node in graph {
-                let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
-                let mark = places.get(node.mark).copied().flatten();
-                moved.push(mark.map_or(parent, |mark| Some(add(&mut nodes, parent, mark, node))));
-            }
+            add_all(&mut nodes, graph, |_, node| places.get(node.mark).copied().flatten());
         }
         self.call_graph = plain(nodes);
     }
@@ -120,11 +118,7 @@ impl Snapshot {
             }
         }
         let mut nodes = Nodes::default();
-        let mut moved: Vec<Option<usize>> = Vec::new();
-        for (node, is_kept) in self.call_graph.iter().zip(is_kept) {
-            let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
-            moved.push(is_kept.then(|| add(&mut nodes, parent, node.mark, node)));
-        }
+        add_all(&mut nodes, &self.call_graph, |place, node| is_kept[place].then_some(node.mark));
         self.call_graph = plain(nodes);
     }
 }
