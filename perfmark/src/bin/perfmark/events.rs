@@ -1,5 +1,6 @@
 //! `perfmark events`: what can be written where an event is asked for, and what of it this machine counts.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -46,7 +47,7 @@ impl List<'_> {
             return;
         }
         let widest = lines.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0).min(60);
-        self.text += &format!("{}{title}\n", if self.text.is_empty() { "" } else { "\n" });
+        _ = writeln!(self.text, "{}{title}", if self.text.is_empty() { "" } else { "\n" });
         for (name, about, event) in lines {
             let (sign, reason) = match event.map(|event| Counter::open(&Attr::new(event))) {
                 None => (' ', String::new()),
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         return Ok(ExitCode::FAILURE);
     }
     for (n, reason) in list.reasons.iter().enumerate() {
-        list.text += &format!("{}[{}] {reason}\n", if n == 0 { "\n" } else { "" }, n + 1);
+        _ = writeln!(list.text, "{}[{}] {reason}", if n == 0 { "\n" } else { "" }, n + 1);
     }
     output::print(&list.text)?;
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! `perfmark report`: reports that were written as JSON, shown again.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ use crate::{output, reports};
 /// file and line are.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Reports of PERFMARK_FORMAT=json; `-` is stdin
+    /// Reports of `PERFMARK_FORMAT=json`; `-` is stdin
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,7 +38,7 @@ pub(crate) struct Form {
     /// Its form
     #[arg(long, default_value = "table", value_parser = PossibleValuesParser::new(Format::names()))]
     format: String,
-    /// Those marks only, in the language of PERFMARK_FILTER: `app::parser,app::io=off`
+    /// Those marks only, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Filter>,
     /// A table's columns, 80 at least; else the terminal's
@@ -63,7 +64,7 @@ impl Form {
         for (name, snapshot) in all {
             if self.is_for_people() {
                 let before = if text.is_empty() { "" } else { "\n" };
-                text += &format!("{before}==> {} <==\n", output::clean(name));
+                _ = writeln!(text, "{before}==> {} <==", output::clean(name));
             }
             text += &self.of(snapshot, fd)?;
         }

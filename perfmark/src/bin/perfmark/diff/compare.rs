@@ -1,6 +1,7 @@
 //! Two sides' marks, put side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use perfmark::{Event, Mark, Snapshot, Unit};
 
@@ -164,7 +165,7 @@ impl Pair {
             clean(&format!("{name} ({path})"))
         };
         if *number > 1 {
-            label += &format!(" #{number}");
+            _ = write!(label, " #{number}");
         }
         let calls = [0, 1].map(|side: usize| {
             let calls = || of[side].iter().map(|mark| mark.calls);

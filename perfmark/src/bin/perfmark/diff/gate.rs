@@ -1,5 +1,6 @@
 //! Gates: how much dearer a mark may become.
 
+use std::fmt::Write as _;
 use std::str::FromStr;
 
 use super::compare::{Compared, Comparison, Pair};
@@ -95,7 +96,7 @@ impl Gate {
         if event.is_of_callees() {
             text += "; not of itself, but of marked calls inside it";
         }
-        text += &format!(" ({})", pair.place);
+        _ = write!(text, " ({})", pair.place);
         judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
     }
 

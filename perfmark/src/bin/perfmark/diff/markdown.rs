@@ -4,6 +4,7 @@ use super::compare::{Comparison, Pair};
 use super::gate::Judged;
 use super::rows::{remarks, rows, summary};
 use crate::output::counted;
+use std::fmt::Write as _;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     let sign = match gates {
@@ -13,7 +14,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     };
     let mut out = format!("{sign}**perfmark**: {}\n\n", summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
-        out += &format!("- {}\n", escaped(&failure.text));
+        _ = writeln!(out, "- {}", escaped(&failure.text));
     }
     if gates.iter().any(|gate| !gate.failures.is_empty()) {
         out += "\n";
@@ -24,14 +25,16 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     }
     let unchanged: Vec<_> = comparison.unchanged().collect();
     if !unchanged.is_empty() {
-        out += &format!("<details><summary>{} unchanged</summary>\n\n", counted(unchanged.len(), "mark"));
+        _ = writeln!(out, "<details><summary>{} unchanged</summary>\n", counted(unchanged.len(), "mark"));
         table(&mut out, &unchanged);
         out += "</details>\n\n";
     }
     let remarks = remarks(comparison, gates);
     if !remarks.is_empty() {
-        out += &format!("<details><summary>{}</summary>\n\n", counted(remarks.len(), "remark"));
-        remarks.iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
+        _ = writeln!(out, "<details><summary>{}</summary>\n", counted(remarks.len(), "remark"));
+        for line in &remarks {
+            _ = writeln!(out, "- {}", escaped(line));
+        }
         out += "\n</details>\n";
     }
     out.truncate(out.trim_end().len());
@@ -42,8 +45,10 @@ fn table(out: &mut String, pairs: &[&Pair]) {
     *out += "| mark | a call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
     for pair in pairs {
         for row in rows(pair) {
-            *out += &format!("| {} ", escaped(&pair.label));
-            row.iter().for_each(|cell| *out += &format!("| {} ", escaped(cell)));
+            _ = write!(out, "| {} ", escaped(&pair.label));
+            for cell in &row {
+                _ = write!(out, "| {} ", escaped(cell));
+            }
             *out += "|\n";
         }
     }

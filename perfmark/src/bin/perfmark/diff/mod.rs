@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Fail, with status 1, if a mark takes more of the event by so much, as `instructions:1%`; may be repeated
     #[arg(long, value_name = "EVENT:PERCENT%")]
     fail_on: Vec<Gate>,
-    /// Those marks only, in the language of PERFMARK_FILTER: `app::parser,app::io=off`
+    /// Those marks only, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Filter>,
     /// The answer's form

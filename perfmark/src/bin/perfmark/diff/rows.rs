@@ -5,6 +5,7 @@ use super::figure::{change, figure, grouped, percent};
 use super::gate::Judged;
 use super::judge::Verdict;
 use crate::output::counted;
+use std::fmt::Write as _;
 
 /// An event's cells: event with statistic, base, head, change, what changed of itself.
 pub(crate) type Row = [String; 5];
@@ -43,14 +44,14 @@ pub(crate) fn summary(comparison: &Comparison, gates: &[Judged]) -> String {
     for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
         match comparison.labels(presence).len() {
             0 => {}
-            marks => text += &format!(", {marks} {what}"),
+            marks => _ = write!(text, ", {marks} {what}"),
         }
     }
     match gates.iter().filter(|gate| !gate.failures.is_empty()).count() {
         _ if gates.is_empty() => {}
         0 if gates.len() == 1 => text += "; the gate holds",
-        0 => text += &format!("; {} gates hold", gates.len()),
-        failed => text += &format!("; {failed} of {} failed", counted(gates.len(), "gate")),
+        0 => _ = write!(text, "; {} gates hold", gates.len()),
+        failed => _ = write!(text, "; {failed} of {} failed", counted(gates.len(), "gate")),
     }
     text
 }

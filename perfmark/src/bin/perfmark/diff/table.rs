@@ -1,5 +1,6 @@
 //! The comparison for people.
 
+use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::Comparison;
@@ -10,7 +11,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     let [base, head] = &comparison.files;
     let mut out = format!("perfmark diff · {} → {} · {}\n", files(base), files(head), summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
-        out += &format!("✗ {}\n", failure.text);
+        _ = writeln!(out, "✗ {}", failure.text);
     }
     // A mark's name is a row of one cell.
     let mut lines: Vec<Result<Row, String>> = Vec::new();
@@ -34,7 +35,9 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     let remarks = remarks(comparison, gates);
     if !remarks.is_empty() {
         out += "\n";
-        remarks.iter().for_each(|line| out += &format!("{line}\n"));
+        for line in &remarks {
+            _ = writeln!(out, "{line}");
+        }
     }
     out
 }
@@ -50,7 +53,7 @@ fn grid(out: &mut String, lines: &[Result<Row, String>]) {
     let line = |cells: [&str; 5]| {
         let mut text = format!("  {}{}", cells[0], " ".repeat(widths[0].saturating_sub(width(cells[0]))));
         for (cell, widest) in cells.into_iter().zip(widths).skip(1) {
-            text += &format!("  {}{cell}", " ".repeat(widest.saturating_sub(width(cell))));
+            _ = write!(text, "  {}{cell}", " ".repeat(widest.saturating_sub(width(cell))));
         }
         text.truncate(text.trim_end().len());
         text

@@ -26,10 +26,10 @@ use crate::{output, reports};
 #[derive(Args, Debug)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Arguments {
-    /// What marks without events of their own record: `time,instructions` (PERFMARK_EVENTS)
+    /// What marks without events of their own record: `time,instructions` (`PERFMARK_EVENTS`)
     #[arg(short, long, value_name = "EVENTS", value_parser = events)]
     events: Option<String>,
-    /// Which marks record, what, and one call in how many: `app::parser,app::io=off` (PERFMARK_FILTER)
+    /// Which marks record, what, and one call in how many: `app::parser,app::io=off` (`PERFMARK_FILTER`)
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     filter: Option<String>,
     #[command(flatten)]
@@ -160,16 +160,16 @@ fn tell(
         arguments.form.of_each(&all, fd)?
     } else {
         let mut merged = Snapshot::default();
-        all.iter().for_each(|(_, snapshot)| merged.merge(snapshot));
+        for (_, snapshot) in &all {
+            merged.merge(snapshot);
+        }
         arguments.form.of(&merged, fd)?
     };
-    match &arguments.output {
-        Some(file) => output::give(&text, Some(file)),
-        None => {
-            _ = io::Write::write_all(&mut io::stderr(), format!("\n{text}").as_bytes());
-            Ok(())
-        }
+    if let Some(file) = &arguments.output {
+        return output::give(&text, Some(file));
     }
+    _ = io::Write::write_all(&mut io::stderr(), format!("\n{text}").as_bytes());
+    Ok(())
 }
 
 /// The number of stderr.
