@@ -53,6 +53,7 @@
 //! | `exporter` | no | `Exporter`: a tiny server of these metrics, on this machine only unless told otherwise |
 //! | `signal` | no | [dumps](Dumps) when the process gets a signal |
 //! | `criterion` | no | `Measure`: any event as what `criterion` measures |
+//! | `cli` | no | the command line `perfmark`, for `cargo install perfmark --features cli`: shows, merges and compares reports; a program has no use for it |
 //!
 //! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
 //! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program

@@ -171,9 +171,12 @@ impl Mark {
         self.combine(other, u64::saturating_add);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
-        for values in &other.values {
-            match self.values.iter_mut().find(|known| known.event == values.event) {
-                Some(known) => known.merge(values),
+        for (at, values) in other.values.iter().enumerate() {
+            let is_it = |known: &Values| known.event == values.event;
+            // Mostly in the same order.
+            let is_there = self.values.get(at).is_some_and(is_it);
+            match if is_there { Some(at) } else { self.values.iter().position(is_it) } {
+                Some(at) => self.values[at].merge(values),
                 None => self.values.push(values.clone()),
             }
         }

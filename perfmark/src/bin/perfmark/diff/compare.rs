@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use perfmark::{Event, Mark, Snapshot, Unit};
+use perfmark::{Event, Mark, Snapshot, Unit, Values};
 
 use super::Side;
 use super::judge::{Judgement, One, Statistic, Verdict, judge};
@@ -184,9 +184,9 @@ impl Pair {
         let mut events = Vec::new();
         if presence == Presence::Both {
             let mut named = BTreeSet::new();
-            let all = of.iter().flatten().flat_map(|mark| &mark.values).map(|values| &*values.event);
-            for event in all.filter(|event| named.insert(*event)) {
-                events.push(Compared::of(event, of, known));
+            let all = of.iter().flatten().flat_map(|mark| mark.values.iter().enumerate());
+            for (at, event) in all.map(|(at, values)| (at, &*values.event)).filter(|(_, event)| named.insert(*event)) {
+                events.push(Compared::of(event, at, of, known));
             }
         }
         Self { label, path: clean(path), place, presence, calls, events }
@@ -196,13 +196,18 @@ impl Pair {
 const SIDES: [&str; 2] = ["base", "head"];
 
 impl Compared {
-    fn of(event: &str, of: &[Vec<&Mark>; 2], known: &[BTreeMap<&str, &Event>; 2]) -> Self {
+    /// Most marks have the event at the place `at` among theirs.
+    fn of(event: &str, at: usize, of: &[Vec<&Mark>; 2], known: &[BTreeMap<&str, &Event>; 2]) -> Self {
         let about = |side: usize| known[side].get(event).copied();
         let any = about(0).or(about(1));
         let (unit, statistic) = any.map_or((Unit::Count, Statistic::Mean), |any| (any.unit, Statistic::of(any)));
         let mut notes = Vec::new();
         let values = [0, 1].map(|side: usize| {
-            let found = of[side].iter().map(|mark| (*mark, mark.values.iter().find(|values| values.event == event)));
+            let is_it = |values: &&Values| values.event == event;
+            let found = of[side].iter().map(|&mark| {
+                let there = mark.values.get(at).filter(is_it);
+                (mark, there.or_else(|| mark.values.iter().find(is_it)))
+            });
             found.filter(|(mark, _)| mark.calls > 0).collect::<Vec<_>>()
         });
         let ones = [0, 1].map(|side: usize| {
@@ -241,8 +246,8 @@ impl Compared {
 }
 
 /// What of a side's calls is not in its figures.
-fn coverage(side: &str, values: &[(&Mark, Option<&perfmark::Values>)], measured_runs: usize) -> Vec<String> {
-    let sum = |of: fn(&perfmark::Values) -> u64| {
+fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usize) -> Vec<String> {
+    let sum = |of: fn(&Values) -> u64| {
         values.iter().filter_map(|(_, values)| *values).map(|values| u128::from(of(values))).sum::<u128>()
     };
     let (measured, scaled, unmeasured) = (sum(|v| v.measured), sum(|v| v.scaled), sum(|v| v.unmeasured));
@@ -269,7 +274,7 @@ fn coverage(side: &str, values: &[(&Mark, Option<&perfmark::Values>)], measured_
 }
 
 /// The mean of a call without the marked calls inside it.
-fn own(values: &perfmark::Values, mark: &Mark) -> Option<f64> {
+fn own(values: &Values, mark: &Mark) -> Option<f64> {
     let estimated = if values.extrapolated { u128::from(values.unmeasured) + u128::from(mark.skipped) } else { 0 };
     let calls = u128::from(values.measured) + estimated;
     (calls > 0).then_some(values.self_sum? as f64 / calls as f64)
