@@ -31,7 +31,7 @@
 //! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma | `time,cycles,instructions` |
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
 //! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
-//! | `PERFMARK_FORMAT` | `table`, `json` | `table` |
+//! | `PERFMARK_FORMAT` | `table`, `json`, `html` (takes the feature `html`) | `table` |
 //! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs, but not in a forked child, such as a daemon ([`Dumps`]) | none |
 //! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
 //! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
@@ -45,6 +45,7 @@
 //! |---|---|---|
 //! | `record` | yes | records calls; without it a marked function is the function as written |
 //! | `json` | yes | the JSON report |
+//! | `html` | no | the report as a page for a browser: a table, distributions, the call graph |
 //! | `serde` | no | `serde::Serialize` and `Deserialize` for [`Snapshot`], in the form of the JSON report |
 //! | `prometheus` | no | `Metrics` for a `prometheus-client` registry |
 //! | `exporter` | no | `Exporter`: a tiny server of these metrics, on this machine only unless told otherwise |

@@ -17,6 +17,9 @@ mod table;
 #[cfg(feature = "json")]
 mod json;
 
+#[cfg(feature = "html")]
+mod html;
+
 #[cfg(test)]
 mod sample;
 
@@ -40,11 +43,14 @@ pub enum Format {
     /// For programs: the snapshot as it is.
     #[cfg(feature = "json")]
     Json,
+    /// For people with a browser: one page that needs nothing else, with each mark's distributions and the [call graph](Snapshot::call_graph).
+    #[cfg(feature = "html")]
+    Html,
 }
 
 impl Format {
     /// Every format's name, those that this build lacks included.
-    pub(crate) const NAMES: [&str; 2] = ["table", "json"];
+    pub(crate) const NAMES: [&str; 3] = ["table", "json", "html"];
 
     /// The format of this name, or a sentence for the user.
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
@@ -54,6 +60,10 @@ impl Format {
             "json" => Ok(Self::Json),
             #[cfg(not(feature = "json"))]
             "json" => Err("this build of perfmark has no json: enable its feature `json`".to_owned()),
+            #[cfg(feature = "html")]
+            "html" => Ok(Self::Html),
+            #[cfg(not(feature = "html"))]
+            "html" => Err("this build of perfmark has no html: enable its feature `html`".to_owned()),
             _ => Err(format!("`{name}` is no format: {}", Self::NAMES.join(" or "))),
         }
     }
@@ -132,6 +142,8 @@ pub(crate) fn render(snapshot: &Snapshot, format: Format, width: usize) -> Strin
         Format::Table => table::render(snapshot, width.max(table::NARROWEST)),
         #[cfg(feature = "json")]
         Format::Json => json::render(snapshot),
+        #[cfg(feature = "html")]
+        Format::Html => html::render(snapshot),
     }
 }
 
@@ -151,6 +163,6 @@ mod tests {
 
     #[test]
     fn an_unknown_format_is_told_with_the_ones_there_are() {
-        assert_eq!(Format::from_name("xml").unwrap_err(), "`xml` is no format: table or json");
+        assert_eq!(Format::from_name("xml").unwrap_err(), "`xml` is no format: table or json or html");
     }
 }
