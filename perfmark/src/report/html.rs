@@ -26,7 +26,8 @@ const SCRIPT: &str = concat!(
 
 /// The page, ending with a newline.
 pub(super) fn render(snapshot: &Snapshot) -> String {
-    let (data, words) = (in_script(&json::render(snapshot)), in_script(&json::document(&Words::new(snapshot))));
+    let data = in_script(&json::render(snapshot));
+    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data))));
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + words.len());
     let mut rest = PAGE;
     for (place, text) in
@@ -53,6 +54,13 @@ fn in_script(json: &str) -> String {
     text
 }
 
+/// Whether there may be a number beyond 2^53, which JavaScript would round: it has 16 digits at least.
+fn has_large(json: &str) -> bool {
+    json.as_bytes()
+        .chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit())
+        .any(|run| run.len() >= 16 && run[0].is_ascii_digit())
+}
+
 /// What the page has from here, beside the figures.
 struct Words<'a> {
     /// What the marks are called, in their order.
@@ -65,10 +73,11 @@ struct Words<'a> {
     leading: Option<String>,
     /// How to read the figures, and what is not in them.
     legend: Vec<String>,
+    has_large: bool,
 }
 
 impl<'a> Words<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
+    fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
         let shares = Shares::new(snapshot);
         let labels = names::labels(&snapshot.marks);
         let coverage = snapshot.marks.iter().map(|mark| {
@@ -81,6 +90,7 @@ impl<'a> Words<'a> {
             leading: shares.leading().map(str::to_owned),
             legend: legend_of(snapshot, &shares, &labels),
             labels,
+            has_large,
         }
     }
 }
@@ -93,6 +103,7 @@ impl Json for Words<'_> {
             out.field("wholes", &Wholes(&self.wholes));
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
+            out.field("hasLarge", &self.has_large);
             out.field("signs", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
         });
     }
@@ -198,14 +209,14 @@ mod tests {
 
     #[test]
     fn the_legend_says_what_the_tables_says() {
-        let words = Words::new(&sample::time_only()).legend;
+        let words = Words::new(&sample::time_only(), false).legend;
         assert_eq!(
             words[0],
             "share: of all that was measured in marks, a mark's marked callees included; self: without them."
         );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: nothing asked for can be counted here, so `time` was recorded");
-        assert_eq!(Words::new(&sample::snapshot(&[], &[])).legend, ["nothing is marked"]);
+        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["nothing is marked"]);
     }
 
     #[test]

@@ -1,18 +1,51 @@
 // The snapshot, as the JSON report has it, and the words that the table has too.
 
-/** A whole number beyond 2^53 would be rounded: such ones become strings first, and then BigInt. No other value of these fields is a string. */
+const textOf = (id) => document.getElementById(id).textContent;
+const words = JSON.parse(textOf("words"));
+const [ESTIMATE, NEAR] = words.signs;
+
+/** A whole number beyond 2^53 would be rounded: such ones become strings first, and then BigInt. */
 const LARGE = /"(?:[^"\\]|\\.)*"|\d+[.eE][-+.eE\d]*|\d{16,}/g;
+const quoteLarge = (text) =>
+  text.replace(LARGE, (token) => (/^\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
+
+/** What were strings where numbers stand only, as numbers. */
+function numbers(of) {
+  for (const [key, value] of Object.entries(of)) {
+    if (typeof value === "string") of[key] = BigInt(value);
+    else if (value !== null && typeof value === "object") numbers(value);
+  }
+  return of;
+}
+
+const read = (text) => (words.hasLarge ? JSON.parse(quoteLarge(text)) : JSON.parse(text));
+
+/** The histograms, which are most of a large report, stay text until they are looked at. No name can look like their key, as its quotes are escaped. */
+const histograms = [];
+const KEY = '"buckets":[';
+
+function withoutHistograms(text) {
+  const pieces = [];
+  let from = 0;
+  for (let at; (at = text.indexOf(`${KEY}[`, from)) >= 0; ) {
+    const begin = at + KEY.length - 1;
+    const end = text.indexOf("]]", begin) + 2;
+    pieces.push(text.slice(from, begin), histograms.length);
+    histograms.push(text.slice(begin, end));
+    from = end;
+  }
+  return pieces.join("") + text.slice(from);
+}
+
+/** Lowest value, highest value and calls of each bucket. */
+function bucketsOf(values) {
+  if (!Array.isArray(values.buckets)) values.buckets = numbers(read(histograms[values.buckets]));
+  return values.buckets;
+}
 
 function parse(text) {
-  if (!/\d{16}/.test(text)) return JSON.parse(text);
-  const quoted = text.replace(LARGE, (token) => (/^\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
-  const snapshot = JSON.parse(quoted);
-  const numbers = (of) => {
-    for (const [key, value] of Object.entries(of)) {
-      if (typeof value === "string") of[key] = BigInt(value);
-      else if (value !== null && typeof value === "object") numbers(value);
-    }
-  };
+  const snapshot = read(withoutHistograms(text));
+  if (!words.hasLarge) return snapshot;
   for (const key of ["threads", "wall_ns"]) snapshot[key] = typeof snapshot[key] === "string" ? BigInt(snapshot[key]) : snapshot[key];
   for (const of of [...snapshot.marks, ...snapshot.call_graph]) {
     for (const key of Object.keys(of)) {
@@ -23,10 +56,7 @@ function parse(text) {
   return snapshot;
 }
 
-const textOf = (id) => document.getElementById(id).textContent;
 const snapshot = parse(textOf("snapshot"));
-const words = JSON.parse(textOf("words"));
-const [ESTIMATE, NEAR] = words.signs;
 
 const events = new Map(snapshot.events.map((event) => [event.name, event]));
 const unitOf = (event) => events.get(event)?.unit ?? "count";

@@ -4,6 +4,9 @@ let openMark = null;
 
 const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", none: "not available" };
 
+/** As many digits as a float has, in groups of three. */
+const meanInFull = (value) => value.toLocaleString("en", { maximumFractionDigits: 3 });
+
 /** Rows of a name, a number for people and the number as it is. */
 function figureTable(caption, rows) {
   const table = make("table", { class: "figures" }, make("caption", {}, caption));
@@ -21,7 +24,7 @@ function eventSection(mark, event) {
     section.append(make("p", { class: "quiet" }, "No call was measured."));
     return section;
   }
-  if (values.buckets.length) {
+  if (bucketsOf(values).length) {
     section.append(make("div", { class: "plots" },
       make("figure", {}, histogram(values, unit), make("figcaption", {}, "Calls by cost")),
       make("figure", {}, percentiles(values, unit), make("figcaption", {}, "Cost by percentile"))));
@@ -30,7 +33,7 @@ function eventSection(mark, event) {
   const one = (name, key, why) => {
     const value = values[key];
     if (value === null) return [];
-    const digits = key === "mean" ? `${value}${unit === "ns" ? " ns" : ""}` : inFull(value, unit);
+    const digits = key === "mean" ? `${meanInFull(value)}${unit === "ns" ? " ns" : ""}` : inFull(value, unit);
     return [[name, shown(ofCall(values, key, unit)), digits, why]];
   };
   const count = (name, value, why) => [[name, shown(whole(value, "count")), exact(value), why]];
@@ -45,7 +48,7 @@ function eventSection(mark, event) {
       ["total", shown(totalOf(values, unit)), inFull(values.total, unit), "calls that had no other call of the mark around them: recursion counts once"],
       ["share", share(values.total), "", "of all that was measured in marks"],
       ...whole_("self", values.self, "without the marked calls inside"),
-      ...(values.self === null ? [] : [["share of self", share(values.self), "", "of all that was measured in marks"]]),
+      ...(values.self === null ? [] : [["self's share", share(values.self), "", "of all that was measured in marks"]]),
       ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all measured calls, recursive ones included")),
       ...count("measured", values.measured, "calls in these figures"),
       ...(values.scaled > 0 ? count("scaled", values.scaled, "of these, counted in part and scaled") : []),

@@ -3,6 +3,8 @@
 const graph = snapshot.call_graph;
 const flame = { tree: null, zoomed: null, focused: null, frames: new Map(), isBySelf: false };
 const FRAME = 21;
+/** Frames on each other from which on the graph is a window that can be made larger. */
+const DEEP = 20;
 
 /** A number that a name always has (FNV-1a). */
 function hashOf(text) {
@@ -73,8 +75,11 @@ function drawFlame() {
   const frame = (node, left, size, isAround) => {
     const row = node.depth + 1;
     deepest = Math.max(deepest, row);
-    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": toldOf(node).replaceAll("\n", ", "), "aria-expanded": node.children.length ? "true" : undefined });
-    if (size > 26) drawn.textContent = nameOf(node);
+    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${nameOf(node)}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
+    if (size > 26) {
+      drawn.textContent = nameOf(node);
+      drawn.classList.add("named");
+    }
     Object.assign(drawn.style, { left: `${left.toFixed(2)}px`, width: `${Math.max(1, size - 1).toFixed(2)}px`, top: `${row * FRAME}px` });
     if (!node.mark) drawn.classList.add("root");
     else if (flame.isBySelf) {
@@ -119,6 +124,7 @@ function drawFlame() {
   }
   field.replaceChildren(fragment);
   field.style.height = `${(deepest + 1) * FRAME}px`;
+  field.parentElement.classList.toggle("tall", deepest >= DEEP);
   const focused = flame.frames.get(flame.focused ?? zoomed.index) ?? flame.frames.get(zoomed.index);
   focused.drawn.tabIndex = 0;
   if (hadFocus) focused.drawn.focus({ preventScroll: true });

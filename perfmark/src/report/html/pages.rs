@@ -182,7 +182,7 @@ fn many(marks: usize, more: usize) -> Snapshot {
             if at < marks { (at * 7_919) % marks } else { usize::try_from(tree.random.next()).unwrap_or(0) % marks };
         let near = tree.nodes.len().min(400);
         let caller = tree.nodes.len() - near + tree.random.below(near.max(1));
-        let caller = if at < 6 || tree.nodes[caller].depth > 40 { None } else { Some(caller) };
+        let caller = if at < 6 { None } else { Some(if tree.nodes[caller].depth > 40 { at % 6 } else { caller }) };
         let (calls, own) = (0.2 + 1.6 * tree.random.part(), (3.0 + 9.0 * tree.random.part()).exp());
         let (calls, spread) = (if caller.is_none() { 4_000.0 * calls } else { calls }, 0.1 + tree.random.part());
         let node = tree.call(caller, &name(index), calls, own, spread);

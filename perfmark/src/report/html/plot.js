@@ -7,7 +7,7 @@ const level = (value) => Math.log2(Math.max(Number(value), 0.5));
 function scale(low, high, from, to) {
   let [first, last] = [level(low), level(high)];
   if (last - first < 1e-9) [first, last] = [first - 0.5, last + 0.5];
-  const at = (value) => from + ((level(value) - first) / (last - first)) * (to - from);
+  const at = (value) => from + Math.min(1, Math.max(0, (level(value) - first) / (last - first))) * (to - from);
   return Object.assign(at, { low: 2 ** first, high: 2 ** last, from, to });
 }
 
@@ -40,7 +40,7 @@ function ticks(at, unit, gap) {
   if (values.length < 3) {
     const step = Math.max(1, roundStep((at.high - at.low) / 4));
     values = [];
-    for (let value = Math.ceil(at.low / step) * step; isIn(value) && values.length < 12; value += step) values.push(value);
+    for (let value = Math.ceil((at.low / step) * (1 - 1e-12)) * step; isIn(value) && values.length < 12; value += step) values.push(value);
   }
   if (at.low < 1) values.unshift(0);
   const kept = [];
@@ -66,7 +66,7 @@ function within([low, high, count], { min, max }) {
 /** Buckets, put together where they would be narrower than `least`. */
 function bins(values, at, least) {
   const all = [];
-  for (const bucket of values.buckets) {
+  for (const bucket of bucketsOf(values)) {
     const [low, high, count] = within(bucket, values);
     const [from, to] = [at(low), at(Number(high) + 1)];
     const last = all.at(-1);
@@ -84,11 +84,10 @@ function bins(values, at, least) {
 function rangeOf(all) {
   let [low, high] = [Infinity, 0];
   for (const values of all) {
-    const buckets = values.buckets;
-    const ends = [values.min ?? buckets[0]?.[0], values.max ?? buckets.at(-1)?.[1]];
-    if (ends[0] === undefined || ends[0] === null) continue;
-    low = Math.min(low, Number(ends[0]), Number(buckets[0] ? within(buckets[0], values)[0] : ends[0]));
-    high = Math.max(high, Number(ends[1]), Number(buckets.length ? within(buckets.at(-1), values)[1] : ends[1]));
+    const [least, most] = [values.min ?? bucketsOf(values)[0]?.[0], values.max ?? bucketsOf(values).at(-1)?.[1]];
+    if (least === undefined || most === undefined) continue;
+    low = Math.min(low, Number(least));
+    high = Math.max(high, Number(most));
   }
   return low <= high ? { low, high } : { low: 1, high: 10 };
 }
@@ -137,27 +136,25 @@ function histogram(values, unit) {
   const at = scale(low, Number(high) + 1, SIZE.left, SIZE.width - SIZE.right);
   const drawn = svg("svg", { viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, class: "plot", role: "img" });
   drawn.setAttribute("aria-label", `Histogram: ${counted(values.measured, "call")} from ${shown(ofCall(values, "min", unit))} to ${shown(ofCall(values, "max", unit))}`);
-  for (const { value, text } of ticks(at, unit, 54)) {
-    const x = at(value);
+  const middle = (SIZE.left + SIZE.width - SIZE.right) / 2;
+  const isOneValue = low === high;
+  for (const { value, text } of isOneValue ? [{ value: low, text: shown(whole(values.min ?? BigInt(Math.round(low)), unit)) }] : ticks(at, unit, 54)) {
+    const x = isOneValue ? middle : at(value);
     drawn.append(svg("path", { d: `M${x.toFixed(1)} ${SIZE.top}V${floor + 4}`, class: "grid" }));
     drawn.append(label(Math.min(Math.max(x, 14), SIZE.width - 16), floor + 17, text, "middle"));
   }
-  let all = bins(values, at, 3.5);
-  if (all.length === 1 && low === high) {
-    // One value, whose bar would be as wide as the plot.
-    const middle = (SIZE.left + SIZE.width - SIZE.right) / 2;
-    all = [{ ...all[0], from: middle - 6, to: middle + 6 }];
-  }
+  // One value's bar would be as wide as the plot.
+  const all = bins(values, at, 3.5).map((bin) => (isOneValue ? { ...bin, from: middle - 6, to: middle + 6 } : bin));
   const most = Math.max(...all.map((bin) => bin.height));
   const bars = all.map((bin) => bar(bin.from, Math.max(bin.to, bin.from + 2), Math.max(1.5, (bin.height / most) * (floor - SIZE.top)), floor));
   drawn.append(svg("path", { d: bars.join(""), class: "bars" }), svg("path", { d: `M${SIZE.left} ${floor}H${SIZE.width - SIZE.right}`, class: "axis" }));
-  let free = -Infinity;
-  for (const [key, text] of low === high ? [] : [["p50", "p50"], ["p90", "p90"], ["p99", "p99"], ["p999", "p99.9"], ["max", "max"]]) {
+  const taken = [];
+  for (const [key, text] of isOneValue ? [] : [["max", "max"], ["p50", "p50"], ["p90", "p90"], ["p99", "p99"], ["p999", "p99.9"]]) {
     if (values[key] === null) continue;
     const x = at(values[key]);
     drawn.append(svg("path", { d: `M${x.toFixed(1)} ${SIZE.top}V${floor}`, class: "quantile" }));
-    if (x - free < 26) continue;
-    free = x;
+    if (taken.some((other) => Math.abs(other - x) < 31)) continue;
+    taken.push(x);
     drawn.append(label(Math.min(x, SIZE.width - 13), SIZE.top - 7, text, "middle", "quantile"));
   }
   follow(drawn, (x) => {
@@ -174,7 +171,7 @@ function histogram(values, unit) {
 function percentiles(values, unit) {
   const floor = SIZE.height - SIZE.bottom;
   const left = 58;
-  const all = values.buckets.map((bucket) => within(bucket, values));
+  const all = bucketsOf(values).map((bucket) => within(bucket, values));
   const count = all.reduce((sum, bucket) => sum + Number(bucket[2]), 0);
   const { low, high } = rangeOf([values]);
   const at = scale(low, high, floor - 4, SIZE.top);
@@ -187,8 +184,8 @@ function percentiles(values, unit) {
   }
   let free = -Infinity;
   for (let nines = 0, every = 1; every <= Math.max(count, 10) && nines < 20; nines++, every *= 10) {
-    const x = across(every);
-    const text = nines === 0 ? "0 %" : nines === 1 ? "90 %" : `99${nines > 2 ? `.${"9".repeat(nines - 2)}` : ""} %`;
+    const x = across(nines === 0 ? 2 : every);
+    const text = nines === 0 ? "50 %" : nines === 1 ? "90 %" : `99${nines > 2 ? `.${"9".repeat(nines - 2)}` : ""} %`;
     const width = text.length * 6.2;
     drawn.append(svg("path", { d: `M${x.toFixed(1)} ${SIZE.top}V${floor + 4}`, class: "grid" }));
     const middle = Math.min(x, SIZE.width - width / 2);

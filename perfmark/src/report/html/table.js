@@ -38,7 +38,7 @@ const COLUMNS = [
 ].filter((column) => column.id !== "ratio" || hasRatio);
 
 const ROW = 30;
-const SHOWN_AT_ONCE = 120;
+const SHOWN_AT_ONCE = 250;
 
 const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map() };
 
@@ -73,6 +73,12 @@ function rowsOf(mark) {
 
 const markButton = (mark) => make("button", { type: "button", class: "name", title: `${mark.path}\n${mark.file}:${mark.line}` }, mark.label || "(no name)");
 
+/** Where a mark is that goes by its bare name. */
+function placeOf(mark) {
+  const end = `::${mark.name}`;
+  return mark.label === mark.name && mark.path.endsWith(end) ? [make("span", { class: "where" }, mark.path.slice(0, -end.length))] : [];
+}
+
 function drawRow(row, index) {
   const { kind, mark, event } = row;
   const line = make("tr", { class: kind, "aria-rowindex": index + 2 });
@@ -82,7 +88,7 @@ function drawRow(row, index) {
     line.append(make("td", { colspan: COLUMNS.length, title: mark.coverage }, make("span", {}, mark.coverage)));
     return line;
   }
-  line.append(make("th", { scope: "row" }, kind === "event" ? make("span", { class: "event" }, event) : markButton(mark)));
+  line.append(make("th", { scope: "row" }, kind === "event" ? make("span", { class: "event" }, event) : markButton(mark), ...(kind === "event" ? [] : placeOf(mark))));
   const values = event === undefined ? undefined : figures(mark, event);
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
@@ -90,7 +96,7 @@ function drawRow(row, index) {
     line.append(cell);
     if (kind === "heading" ? !column.ofMark : kind === "event" && column.ofMark) continue;
     if (column.id === "spread") {
-      if (values?.buckets.length) cell.append(sparkline(values, rangeOfEvent(event), unit));
+      if (values && bucketsOf(values).length) cell.append(sparkline(values, rangeOfEvent(event), unit));
       continue;
     }
     const { number, unit: name } = column.cell(mark, values, unit, event);
@@ -169,7 +175,7 @@ function sortBy(column) {
 function setUpTable() {
   const [columns, heads] = [byId("columns"), byId("heads")];
   for (const column of COLUMNS) {
-    columns.append(make("col", { class: `c-${column.id.replace(".", "-")}` }));
+    columns.append(make("col", { class: `c-${column.id}` }));
     const head = make("th", { scope: "col", id: `by-${column.id}`, title: column.why });
     head.append(column.order ? make("button", { type: "button", onclick: () => sortBy(column) }, make("span", {}, column.head)) : make("span", {}, column.head));
     heads.append(head);
