@@ -10,6 +10,8 @@ use super::{coverage, legend, names};
 use crate::snapshot::{Snapshot, Values};
 
 #[cfg(test)]
+mod tree;
+#[cfg(test)]
 mod pages;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -160,6 +162,7 @@ mod tests {
     use crate::report::{quantity, sample};
     use crate::snapshot::Unit;
     use serde_json::Value;
+    use std::fmt::Write as _;
 
     /// What stands in the page's script of that name.
     fn script<'a>(page: &'a str, id: &str) -> &'a str {
@@ -252,7 +255,7 @@ mod tests {
                 let (whole, real) = (quantity::whole(value, unit), quantity::real(value as f64 / 977.0, unit));
                 let share = quantity::percent(value, u128::from(u64::MAX) / 3);
                 let exact = quantity::exact(value);
-                cases += &format!("{value}\t{name}\t{whole}\t{real}\t{share}\t{exact}\n");
+                _ = writeln!(cases, "{value}\t{name}\t{whole}\t{real}\t{share}\t{exact}");
             }
         }
         std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");

@@ -4,8 +4,8 @@ let openMark = null;
 
 const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", none: "not available" };
 
-/** As many digits as a float has, in groups of three. */
-const meanInFull = (value) => value.toLocaleString("en", { maximumFractionDigits: 3 });
+/** A mean in groups of three digits, as far as a float has them. */
+const meanInFull = (value) => (Number.isSafeInteger(Math.round(value)) ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : shown(real(value, "count")));
 
 /** Rows of a name, a number for people and the number as it is. */
 function figureTable(caption, rows) {
@@ -85,7 +85,7 @@ function neighbourTable(title, map, event) {
   const body = table.appendChild(make("tbody"));
   for (const [index, { calls, sum }] of sorted.slice(0, MOST)) {
     const other = index === null ? undefined : marks[index];
-    const name = other ? make("button", { type: "button", class: "name", title: other.path, onclick: () => showMark(other) }, other.label) : make("span", { class: "quiet" }, "no mark");
+    const name = other ? markButton(other, { onclick: () => showMark(other) }) : make("span", { class: "quiet" }, "no mark");
     body.append(make("tr", {}, make("th", { scope: "row" }, name),
       make("td", { title: exact(calls) }, shown(whole(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(whole(sum, unit)))));
   }
@@ -112,10 +112,11 @@ function showMark(mark, { movesFocus = true } = {}) {
       ...(ipc === undefined ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, ipc.toFixed(2)))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, mark.coverage)] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter leaves it out.")]),
-    ...all.map((event) => eventSection(mark, event)),
+    ...all.slice(0, 1).map((event) => eventSection(mark, event)),
     ...(snapshot.call_graph.length && state.event !== undefined
       ? [make("section", { class: "around" }, ...neighbours(mark, state.event).map(([name, map]) => neighbourTable(name, map, state.event)))]
       : []),
+    ...all.slice(1).map((event) => eventSection(mark, event)),
   );
   panel.hidden = false;
   panel.scrollTop = 0;

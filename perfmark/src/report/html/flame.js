@@ -33,7 +33,7 @@ function treeOf(event) {
   }
   root.width = root.inside;
   for (const node of [root, ...nodes]) node.children.sort((one, other) => other.width - one.width || one.index - other.index);
-  return { root, nodes, mostSelf: Math.max(1, ...[0].concat(nodes.length < 50000 ? nodes.map((node) => node.own) : [])) };
+  return { root, nodes, mostSelf: nodes.reduce((most, node) => Math.max(most, node.own), 1) };
 }
 
 const nameOf = (node) => node.mark?.label ?? "all";
@@ -68,6 +68,7 @@ function drawFlame() {
   const { root } = flame.tree;
   const zoomed = flame.zoomed ?? root;
   const hadFocus = field.contains(document.activeElement);
+  const part = (size) => `${((size / width) * 100).toFixed(3)}%`;
   const fragment = document.createDocumentFragment();
   flame.frames.clear();
   let deepest = 0;
@@ -77,10 +78,11 @@ function drawFlame() {
     deepest = Math.max(deepest, row);
     const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${nameOf(node)}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
     if (size > 26) {
-      drawn.textContent = nameOf(node);
+      const isWide = size > 8 * nameOf(node).length;
+      drawn.textContent = isWide ? nameOf(node) : node.mark?.name || nameOf(node);
       drawn.classList.add("named");
     }
-    Object.assign(drawn.style, { left: `${left.toFixed(2)}px`, width: `${Math.max(1, size - 1).toFixed(2)}px`, top: `${row * FRAME}px` });
+    Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
     if (!node.mark) drawn.classList.add("root");
     else if (flame.isBySelf) {
       drawn.classList.add("by-self");
@@ -99,7 +101,7 @@ function drawFlame() {
   const rest = (left, size, row, count) => {
     deepest = Math.max(deepest, row);
     const drawn = make("div", { class: "rest", "aria-hidden": "true" });
-    Object.assign(drawn.style, { left: `${left.toFixed(2)}px`, width: `${Math.max(1, size - 1).toFixed(2)}px`, top: `${row * FRAME}px` });
+    Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
     drawn.dataset.told = `${counted(count, "frame")} too narrow to draw: zoom in to see`;
     fragment.append(drawn);
   };

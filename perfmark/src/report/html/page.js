@@ -84,6 +84,7 @@ function setUpEvents() {
 }
 
 function setUpTools() {
+  byId("tools").hidden = marks.length === 0;
   byId("filter").addEventListener("input", (event) => {
     state.sought = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
     drawTable();

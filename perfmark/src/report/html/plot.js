@@ -182,17 +182,21 @@ function percentiles(values, unit) {
     const y = at(value);
     drawn.append(svg("path", { d: `M${left} ${y.toFixed(1)}H${SIZE.width - SIZE.right}`, class: "grid" }), label(left - 6, y + 4, text, "end"));
   }
-  let free = -Infinity;
-  for (let nines = 0, every = 1; every <= Math.max(count, 10) && nines < 20; nines++, every *= 10) {
-    const x = across(nines === 0 ? 2 : every);
-    const text = nines === 0 ? "50 %" : nines === 1 ? "90 %" : `99${nines > 2 ? `.${"9".repeat(nines - 2)}` : ""} %`;
-    const width = text.length * 6.2;
+  const taken = [];
+  const mark = (every, text) => {
+    const x = across(every);
+    const half = text.length * 3.4;
+    const middle = Math.min(x, SIZE.width - half);
     drawn.append(svg("path", { d: `M${x.toFixed(1)} ${SIZE.top}V${floor + 4}`, class: "grid" }));
-    const middle = Math.min(x, SIZE.width - width / 2);
-    if (middle - width / 2 < free + 6) continue;
-    free = middle + width / 2;
+    if (taken.some((other) => Math.abs(other.middle - middle) < other.half + half + 5)) return;
+    taken.push({ middle, half });
     drawn.append(label(middle, floor + 17, text, "middle"));
+  };
+  const most = Math.max(count, 10);
+  for (let nines = 1, every = 10; every <= most && nines < 20; nines++, every *= 10) {
+    mark(every, nines === 1 ? "90 %" : `99${nines > 2 ? `.${"9".repeat(nines - 2)}` : ""} %`);
   }
+  mark(2, "50 %");
   const middles = all.map(([first, last]) => Math.min(Math.max(Number(first) + (Number(last) - Number(first)) / 2, Number(values.min ?? first)), Number(values.max ?? last)));
   let [before, path] = [0, ""];
   const steps = all.map((bucket, index) => {

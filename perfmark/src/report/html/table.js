@@ -71,7 +71,13 @@ function rowsOf(mark) {
   return [{ kind: "heading", mark }, ...all.map((event) => ({ kind: "event", mark, event })), ...note];
 }
 
-const markButton = (mark) => make("button", { type: "button", class: "name", title: `${mark.path}\n${mark.file}:${mark.line}` }, mark.label || "(no name)");
+/** A label of which the last part stays where there is little room. */
+function markButton(mark, attributes = {}) {
+  const label = mark.label || "(no name)";
+  const end = Math.max(0, label.lastIndexOf("::"));
+  const title = `${mark.path}\n${mark.file}:${mark.line}`;
+  return make("button", { type: "button", class: "name", title, ...attributes }, make("span", {}, label.slice(0, end)), make("span", {}, label.slice(end)));
+}
 
 /** Where a mark is that goes by its bare name. */
 function placeOf(mark) {
@@ -88,7 +94,7 @@ function drawRow(row, index) {
     line.append(make("td", { colspan: COLUMNS.length, title: mark.coverage }, make("span", {}, mark.coverage)));
     return line;
   }
-  line.append(make("th", { scope: "row" }, kind === "event" ? make("span", { class: "event" }, event) : markButton(mark), ...(kind === "event" ? [] : placeOf(mark))));
+  line.append(make("th", { scope: "row" }, kind === "event" ? make("span", { class: "event" }, event) : make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark))));
   const values = event === undefined ? undefined : figures(mark, event);
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
@@ -152,10 +158,9 @@ function drawTable({ keepsPlace = false } = {}) {
   table.setAttribute("aria-rowcount", view.rows.length + 1);
   if (!keepsPlace) byId("scroller").scrollTop = 0;
   const all = marks.filter((mark) => mark.isCalled || state.withUncalled).length;
-  byId("found").textContent = found.length === all ? counted(all, "mark") : `${exact(found.length)} of ${counted(all, "mark")}`;
-  byId("nothing").hidden = found.length > 0;
-  byId("nothing").textContent = all ? "No mark's name, path or file has that in it." : words.legend[0] ?? "";
-  byId("table").hidden = all === 0;
+  byId("found").textContent = `${found.length === all ? "" : `${exact(found.length)} of `}${exact(all)} mark${all === 1 ? "" : "s"}`;
+  byId("nothing").hidden = all === 0 || found.length > 0;
+  byId("scroller").hidden = found.length === 0;
   for (const column of COLUMNS.filter(({ order }) => order)) {
     const isSorted = column.id === state.sort;
     const head = byId(`by-${column.id}`);
