@@ -31,7 +31,7 @@
 //! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma | `time,cycles,instructions` |
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
 //! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
-//! | `PERFMARK_FORMAT` | `table`, `json`, `csv`, `markdown`, `folded`, `svg`, `openmetrics` ([`Format`]) | `table` |
+//! | `PERFMARK_FORMAT` | `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg`, `openmetrics` ([`Format`]) | `table` |
 //! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs, but not in a forked child, such as a daemon ([`Dumps`]) | none |
 //! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
 //! | `PERFMARK_CALL_GRAPH` | `on`: also records who was called under whom ([`Snapshot::call_graph`]), by the long way of a call's ends | `off` |
@@ -46,6 +46,7 @@
 //! |---|---|---|
 //! | `record` | yes | records calls; without it a marked function is the function as written |
 //! | `json` | yes | the JSON report |
+//! | `html` | no | the report as a page for a browser: a table, distributions, the call graph |
 //! | `serde` | no | `serde::Serialize` and `Deserialize` for [`Snapshot`], in the form of the JSON report |
 //! | `csv` | no | the report as CSV |
 //! | `flamegraph` | no | the report as a flame graph |

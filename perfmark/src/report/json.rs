@@ -11,8 +11,13 @@ use std::fmt::Write as _;
 
 /// The document, ending with a newline.
 pub(super) fn render(snapshot: &Snapshot) -> String {
+    document(snapshot)
+}
+
+/// Anything that has a form in JSON, as a document.
+pub(super) fn document(value: &impl Json) -> String {
     let mut out = Writer::default();
-    snapshot.write(&mut out);
+    value.write(&mut out);
     out.text.push('\n');
     out.text
 }
@@ -22,7 +27,7 @@ const LAID_OUT: usize = 2;
 
 /// Lays out the outer levels, and is compact within.
 #[derive(Default)]
-struct Writer {
+pub(super) struct Writer {
     text: String,
     depth: usize,
     /// Whether the innermost open level has an element.
@@ -31,7 +36,7 @@ struct Writer {
 
 impl Writer {
     /// What stands between two brackets.
-    fn level(&mut self, [open, close]: [char; 2], elements: impl FnOnce(&mut Self)) {
+    pub(super) fn level(&mut self, [open, close]: [char; 2], elements: impl FnOnce(&mut Self)) {
         self.text.push(open);
         self.depth += 1;
         self.has_element = false;
@@ -56,7 +61,7 @@ impl Writer {
     }
 
     /// An element of an object.
-    fn field(&mut self, key: &str, value: &impl Json) {
+    pub(super) fn field(&mut self, key: &str, value: &impl Json) {
         self.element();
         self.string(key);
         self.text.push_str(if self.depth <= LAID_OUT { ": " } else { ":" });
@@ -94,7 +99,7 @@ impl Writer {
 }
 
 /// What has a form in JSON.
-trait Json {
+pub(super) trait Json {
     fn write(&self, out: &mut Writer);
 }
 

@@ -22,6 +22,12 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
 /// What the figures mean and how the rows are ordered.
 pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, has_self: bool, columns: usize) {
     let Some(leading) = shares.leading() else { return };
+    let (share, mode) = (share(snapshot, shares, has_self), mode(snapshot));
+    wrap(out, &format!("{share} Sorted by share of {leading}.{mode}"), 0, columns);
+}
+
+/// What a share is a share of.
+pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>, has_self: bool) -> String {
     let events = snapshot.events.iter().map(|event| event.name.as_str());
     let nested: Vec<&str> = events.filter(|event| shares.whole(event).is_of_totals).collect();
     let nested = match nested.as_slice() {
@@ -29,10 +35,13 @@ pub(super) fn figures(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
         nested => format!(" (for {}, of all totals: nested marks count again)", nested.join(", ")),
     };
     let own = if has_self { "; self: without them" } else { "" };
+    format!("share: of all that was measured in marks, a mark's marked callees included{nested}{own}.")
+}
+
+/// In which mode the processor was when it counted.
+pub(super) fn mode(snapshot: &Snapshot) -> &'static str {
     let has_counts = snapshot.events.iter().any(|event| event.unit == Unit::Count && event.read != Read::None);
-    let mode = if has_counts { " Counts are of user mode only." } else { "" };
-    let share = "share: of all that was measured in marks, a mark's marked callees included";
-    wrap(out, &format!("{share}{nested}{own}. Sorted by share of {leading}.{mode}"), 0, columns);
+    if has_counts { " Counts are of user mode only." } else { "" }
 }
 
 /// What a clock rate is of, if there is one.

@@ -30,6 +30,9 @@ mod json;
 #[cfg(feature = "prometheus")]
 mod openmetrics;
 
+#[cfg(feature = "html")]
+mod html;
+
 #[cfg(test)]
 mod looks;
 #[cfg(test)]
@@ -64,6 +67,9 @@ pub enum Format {
     Csv,
     /// For a pull request: a table as GitHub has it.
     Markdown,
+    /// For people with a browser: one page that needs nothing else, with each mark's distributions and the [call graph](Snapshot::call_graph).
+    #[cfg(feature = "html")]
+    Html,
     /// For flame graphs: `caller;callee N`, N being what the callee's calls cost themselves in the event that orders the table. Where it was not recorded who
     /// called whom, each mark by itself.
     Folded,
@@ -88,11 +94,11 @@ impl Format {
     }
 
     /// Every format's name, those that this build lacks included.
-    pub(crate) const NAMES: [&str; 7] = ["table", "json", "csv", "markdown", "folded", "svg", "openmetrics"];
+    pub(crate) const NAMES: [&str; 8] = ["table", "json", "csv", "markdown", "html", "folded", "svg", "openmetrics"];
 
     /// Formats that not every build has, and the feature that adds them.
-    const FEATURES: [(&str, &str); 4] =
-        [("json", "json"), ("csv", "csv"), ("svg", "flamegraph"), ("openmetrics", "prometheus")];
+    const FEATURES: [(&str, &str); 5] =
+        [("json", "json"), ("csv", "csv"), ("html", "html"), ("svg", "flamegraph"), ("openmetrics", "prometheus")];
 
     /// The format of this name, or a sentence for the user.
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
@@ -103,6 +109,8 @@ impl Format {
             #[cfg(feature = "csv")]
             "csv" => Ok(Self::Csv),
             "markdown" => Ok(Self::Markdown),
+            #[cfg(feature = "html")]
+            "html" => Ok(Self::Html),
             "folded" => Ok(Self::Folded),
             #[cfg(feature = "flamegraph")]
             "svg" => Ok(Self::FlameGraph),
@@ -229,6 +237,8 @@ fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) ->
         #[cfg(feature = "csv")]
         Format::Csv => csv::render(snapshot),
         Format::Markdown => markdown::render(snapshot),
+        #[cfg(feature = "html")]
+        Format::Html => html::render(snapshot),
         Format::Folded => stacks::render(snapshot),
         #[cfg(feature = "flamegraph")]
         Format::FlameGraph => flame_graph::render(snapshot),
@@ -266,7 +276,7 @@ mod tests {
     fn an_unknown_format_is_told_with_the_ones_there_are() {
         assert_eq!(
             Format::from_name("xml").unwrap_err(),
-            "`xml` is no format: there are table, json, csv, markdown, folded, svg, openmetrics"
+            "`xml` is no format: there are table, json, csv, markdown, html, folded, svg, openmetrics"
         );
     }
 }

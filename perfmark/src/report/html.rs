@@ -1,0 +1,262 @@
+//! The report for a browser: one page, which needs nothing else.
+//!
+//! It holds the JSON report as it is, which can be taken out of it and read back, and beside it the words that the table has too, so that both say the
+//! same. Its script shows them: nothing from a snapshot is ever part of the page's markup. Its policy lets it load nothing, and run no other script.
+
+use super::json::{self, Json, Writer};
+use super::quantity::{ESTIMATE, NEAR};
+use super::share::{Shares, is_called};
+use super::{coverage, legend, names};
+use crate::snapshot::{Snapshot, Values};
+
+#[cfg(test)]
+mod tree;
+#[cfg(test)]
+mod pages;
+
+const PAGE: &str = include_str!("html/page.html");
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = concat!(
+    include_str!("html/quantity.js"),
+    include_str!("html/data.js"),
+    include_str!("html/plot.js"),
+    include_str!("html/table.js"),
+    include_str!("html/detail.js"),
+    include_str!("html/flame.js"),
+    include_str!("html/page.js"),
+);
+
+/// The page, ending with a newline.
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let data = in_script(&json::render(snapshot));
+    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data))));
+    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + words.len());
+    let mut rest = PAGE;
+    for (place, text) in
+        [("{{style}}", STYLE), ("{{snapshot}}", data.as_str()), ("{{words}}", &words), ("{{script}}", SCRIPT)]
+    {
+        let (before, after) = rest.split_once(place).unwrap_or((rest, ""));
+        page.extend([before, text]);
+        rest = after;
+    }
+    page + rest
+}
+
+/// JSON for a `<script>`, which no text in it can end, nor begin a comment there. Such signs are within strings only.
+fn in_script(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() + json.len() / 64);
+    for sign in json.chars() {
+        match sign {
+            '<' => text.push_str("\\u003c"),
+            '\u{2028}' => text.push_str("\\u2028"),
+            '\u{2029}' => text.push_str("\\u2029"),
+            _ => text.push(sign),
+        }
+    }
+    text
+}
+
+/// Whether there may be a number beyond 2^53, which JavaScript would round: it has 16 digits at least.
+fn has_large(json: &str) -> bool {
+    json.as_bytes()
+        .chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit())
+        .any(|run| run.len() >= 16 && run[0].is_ascii_digit())
+}
+
+/// What the page has from here, beside the figures.
+struct Words<'a> {
+    /// What the marks are called, in their order.
+    labels: Vec<String>,
+    /// What their figures leave out.
+    coverage: Vec<Option<String>>,
+    /// What shares are of, by event: more than 64 bits may hold.
+    wholes: Vec<(&'a str, u128)>,
+    /// The event that orders the marks at first.
+    leading: Option<String>,
+    /// How to read the figures, and what is not in them.
+    legend: Vec<String>,
+    has_large: bool,
+}
+
+impl<'a> Words<'a> {
+    fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
+        let shares = Shares::new(snapshot);
+        let labels = names::labels(&snapshot.marks);
+        let coverage = snapshot.marks.iter().map(|mark| {
+            let shown = shares.shown(mark);
+            if is_called(mark) { coverage::sentence(mark, &shown) } else { None }
+        });
+        Self {
+            coverage: coverage.collect(),
+            wholes: snapshot.events.iter().map(|event| (event.name.as_str(), shares.whole(&event.name).sum)).collect(),
+            leading: shares.leading().map(str::to_owned),
+            legend: legend_of(snapshot, &shares, &labels),
+            labels,
+            has_large,
+        }
+    }
+}
+
+impl Json for Words<'_> {
+    fn write(&self, out: &mut Writer) {
+        out.level(['{', '}'], |out| {
+            out.field("labels", &self.labels);
+            out.field("coverage", &self.coverage);
+            out.field("wholes", &Wholes(&self.wholes));
+            out.field("leading", &self.leading);
+            out.field("legend", &self.legend);
+            out.field("hasLarge", &self.has_large);
+            out.field("signs", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
+        });
+    }
+}
+
+struct Wholes<'a>(&'a [(&'a str, u128)]);
+
+impl Json for Wholes<'_> {
+    fn write(&self, out: &mut Writer) {
+        out.level(['{', '}'], |out| {
+            for (event, sum) in self.0 {
+                out.field(event, &sum.to_string());
+            }
+        });
+    }
+}
+
+/// The legend's sentences.
+fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
+    let measured = || snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
+    let mut text = String::new();
+    if labels.is_empty() {
+        text.push_str("nothing is marked\n");
+    } else if !snapshot.marks.iter().any(is_called) {
+        text.push_str("no mark was called\n");
+    } else {
+        if shares.leading().is_some() {
+            text.extend([&legend::share(snapshot, shares, true), legend::mode(snapshot), "\n"]);
+        }
+        legend::estimates(&mut text, measured().any(|values| values.extrapolated), COLUMNS);
+        legend::probes(&mut text, snapshot, measured().any(is_near), COLUMNS);
+    }
+    legend::events(&mut text, snapshot, COLUMNS);
+    legend::never_called(&mut text, snapshot, labels, COLUMNS);
+    legend::notes(&mut text, snapshot, COLUMNS);
+    // A sentence's further lines are indented.
+    text.replace("\n  ", " ").lines().map(str::to_owned).collect()
+}
+
+/// Wide enough that only long lists of names are cut.
+const COLUMNS: usize = 1_000;
+
+/// Whether a figure of one call is no larger than the measuring's noise.
+fn is_near(values: &Values) -> bool {
+    let figures = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
+    let noise = values.probe.noise;
+    noise > 0
+        && (figures.into_iter().flatten().min() <= Some(noise) || values.mean.is_some_and(|mean| mean <= noise as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{quantity, sample};
+    use crate::snapshot::Unit;
+    use serde_json::Value;
+    use std::fmt::Write as _;
+
+    /// What stands in the page's script of that name.
+    fn script<'a>(page: &'a str, id: &str) -> &'a str {
+        let begin = format!("<script type=\"application/json\" id=\"{id}\">");
+        let (_, rest) = page.split_once(&begin).expect("the script");
+        rest.split_once("</script>").expect("its end").0
+    }
+
+    /// The page without what came from the snapshot.
+    fn frame(page: &str) -> String {
+        page.replacen(script(page, "snapshot"), "", 1).replacen(script(page, "words"), "", 1)
+    }
+
+    #[test]
+    fn the_page_holds_the_json_report_and_the_rest_of_it_is_the_same_for_every_snapshot() {
+        let empty = frame(&render(&Snapshot::default()));
+        for snapshot in sample::nasty() {
+            let page = render(&snapshot);
+            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+            assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
+            let words = read(script(&page, "words"));
+            for key in ["labels", "coverage"] {
+                assert_eq!(words[key].as_array().expect("a list").len(), snapshot.marks.len(), "{key}");
+            }
+            assert_eq!(frame(&page), empty);
+        }
+    }
+
+    #[test]
+    fn no_name_ends_the_data_or_begins_a_comment() {
+        let names = pages::HOSTILE;
+        let marks: Vec<_> = names.iter().map(|name| sample::mark(name, 1)).collect();
+        let mut snapshot = sample::snapshot(&[], &marks);
+        snapshot.program = names.concat();
+        snapshot.notes = names.map(str::to_owned).into();
+        let page = render(&snapshot);
+        assert_eq!(frame(&page), frame(&render(&Snapshot::default())));
+        for id in ["snapshot", "words"] {
+            assert!(!script(&page, id).contains(['<', '\u{2028}', '\u{2029}']));
+        }
+        let read: Value = serde_json::from_str(script(&page, "snapshot")).expect("JSON");
+        assert_eq!(read["marks"].as_array().expect("a list").len(), names.len());
+        for (mark, name) in read["marks"].as_array().expect("a list").iter().zip(names) {
+            assert_eq!(mark["name"], name);
+        }
+    }
+
+    #[test]
+    fn the_legend_says_what_the_tables_says() {
+        let words = Words::new(&sample::time_only(), false).legend;
+        assert_eq!(
+            words[0],
+            "share: of all that was measured in marks, a mark's marked callees included; self: without them."
+        );
+        assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
+        assert_eq!(words[3], "note: nothing asked for can be counted here, so `time` was recorded");
+        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["nothing is marked"]);
+    }
+
+    #[test]
+    fn the_page_names_no_other_place_and_makes_no_markup_of_text() {
+        // That the digest is this script's, `ci/check-html` shows: browsers run no other.
+        assert!(PAGE.contains("default-src 'none'; script-src 'sha256-"));
+        for text in [PAGE, STYLE, &SCRIPT.replace("http://www.w3.org/2000/svg", "")] {
+            assert!(!text.contains("http:") && !text.contains("https:") && !text.contains("//www"), "an address");
+        }
+        for sink in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("] {
+            assert!(!SCRIPT.contains(sink), "{sink}");
+        }
+        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
+    }
+
+    /// For `ci/check-html`, which looks at the pages in a browser.
+    #[test]
+    #[ignore = "writes pages into the directory PERFMARK_PAGES, for ci/check-html"]
+    fn writes_pages() {
+        let folder = std::path::PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
+        for (name, snapshot) in pages::all() {
+            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot)).expect("a file");
+            let table = crate::report::table::render(&snapshot, 140, false);
+            std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
+        }
+        let values =
+            (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3, u64::MAX >> bit]);
+        let tens = (0..20).flat_map(|ten| [1, 2, 5, 995].map(|by| 10_u64.pow(ten).saturating_mul(by)));
+        let mut cases = String::new();
+        for value in values.chain(tens) {
+            for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
+                let (whole, real) = (quantity::whole(value, unit), quantity::real(value as f64 / 977.0, unit));
+                let share = quantity::percent(value, u128::from(u64::MAX) / 3);
+                let exact = quantity::exact(value);
+                _ = writeln!(cases, "{value}\t{name}\t{whole}\t{real}\t{share}\t{exact}");
+            }
+        }
+        std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");
+    }
+}

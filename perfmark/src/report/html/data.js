@@ -1,0 +1,131 @@
+// The snapshot, as the JSON report has it, and the words that the table has too.
+
+const textOf = (id) => document.getElementById(id).textContent;
+const words = JSON.parse(textOf("words"));
+const [ESTIMATE, NEAR] = words.signs;
+
+/** A whole number beyond 2^53 would be rounded: such ones become strings first, and then BigInt. */
+const LARGE = /"(?:[^"\\]|\\.)*"|\d+[.eE][-+.eE\d]*|\d{16,}/g;
+const quoteLarge = (text) =>
+  text.replace(LARGE, (token) => (/^\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
+
+/** What were strings where numbers stand only, as numbers. */
+function numbers(of) {
+  for (const [key, value] of Object.entries(of)) {
+    if (typeof value === "string") of[key] = BigInt(value);
+    else if (value !== null && typeof value === "object") numbers(value);
+  }
+  return of;
+}
+
+const read = (text) => (words.hasLarge ? JSON.parse(quoteLarge(text)) : JSON.parse(text));
+
+/** The histograms, which are most of a large report, stay text until they are looked at. No name can look like their key, as its quotes are escaped. */
+const histograms = [];
+const KEY = '"buckets":[';
+
+function withoutHistograms(text) {
+  const pieces = [];
+  let from = 0;
+  for (let at; (at = text.indexOf(`${KEY}[`, from)) >= 0; ) {
+    const begin = at + KEY.length - 1;
+    const end = text.indexOf("]]", begin) + 2;
+    pieces.push(text.slice(from, begin), histograms.length);
+    histograms.push(text.slice(begin, end));
+    from = end;
+  }
+  return pieces.join("") + text.slice(from);
+}
+
+/** Lowest value, highest value and calls of each bucket. */
+function bucketsOf(values) {
+  if (!Array.isArray(values.buckets)) values.buckets = numbers(read(histograms[values.buckets]));
+  return values.buckets;
+}
+
+function parse(text) {
+  const snapshot = read(withoutHistograms(text));
+  if (!words.hasLarge) return snapshot;
+  for (const key of ["threads", "wall_ns"]) snapshot[key] = typeof snapshot[key] === "string" ? BigInt(snapshot[key]) : snapshot[key];
+  for (const of of [...snapshot.marks, ...snapshot.call_graph]) {
+    for (const key of Object.keys(of)) {
+      if (typeof of[key] === "string" && !["name", "path", "file"].includes(key)) of[key] = BigInt(of[key]);
+    }
+    numbers(of.values);
+  }
+  return snapshot;
+}
+
+const snapshot = parse(textOf("snapshot"));
+
+const events = new Map(snapshot.events.map((event) => [event.name, event]));
+const unitOf = (event) => events.get(event)?.unit ?? "count";
+const wholes = new Map(Object.entries(words.wholes).map(([event, sum]) => [event, BigInt(sum)]));
+const wholeOf = (event) => wholes.get(event) ?? 0n;
+
+/** A mark's or a node's figures of an event, if any call was measured. */
+function figures(of, event) {
+  const values = Object.hasOwn(of.values, event) ? of.values[event] : undefined;
+  return values && values.measured > 0 ? values : undefined;
+}
+
+/** The events of a mark worth a row: one that this machine does not have is told in the legend. */
+const eventsOf = (mark) =>
+  Object.keys(mark.values).filter((event) => mark.values[event].measured > 0 || events.get(event)?.read !== "none");
+
+const marks = snapshot.marks.map((mark, index) => ({
+  ...mark,
+  index,
+  label: words.labels[index],
+  coverage: words.coverage[index],
+  sought: `${words.labels[index]}\n${mark.path}\n${mark.file}`.toLowerCase(),
+  isCalled: mark.calls > 0 || mark.in_flight > 0,
+}));
+
+/** Events that can order the table: the ones that were measured, as the marks have them. */
+const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => figures(mark, event)));
+const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
+
+/** Instructions per cycle, where both were counted over the same calls. */
+function ratio(mark) {
+  const [cycles, instructions] = [figures(mark, "cycles"), figures(mark, "instructions")];
+  if (!cycles || !instructions || cycles.measured !== instructions.measured || !(cycles.sum > 0)) return undefined;
+  return Number(instructions.sum) / Number(cycles.sum);
+}
+
+const isNoise = (values, value) => value !== null && values.probe.noise > 0 && value <= values.probe.noise;
+
+/** One call's cost, marked where it is no larger than the measuring's noise. */
+function ofCall(values, key, unit) {
+  const value = values?.[key] ?? null;
+  if (value === null) return MISSING;
+  const quantity = key === "mean" ? real(value, unit) : whole(value, unit);
+  return isNoise(values, value) ? { ...quantity, number: NEAR + quantity.number } : quantity;
+}
+
+function totalOf(values, unit) {
+  if (!values) return MISSING;
+  const quantity = whole(values.total, unit);
+  return values.extrapolated ? { ...quantity, number: ESTIMATE + quantity.number } : quantity;
+}
+
+/** An element: its attributes, and what it holds. Text is only ever text. */
+function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const svg = (name, attributes = {}, ...children) => {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+};
+
+const byId = (id) => document.getElementById(id);

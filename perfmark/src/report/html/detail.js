@@ -1,0 +1,136 @@
+// One mark: how its calls are spread, every figure to its last digit, who called it and whom it called.
+
+let openMark = null;
+
+const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", none: "not available" };
+
+/** A mean in groups of three digits, as far as a float has them. */
+const meanInFull = (value) => (Number.isSafeInteger(Math.round(value)) ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : shown(real(value, "count")));
+
+/** Rows of a name, a number for people and the number as it is. */
+function figureTable(caption, rows) {
+  const table = make("table", { class: "figures" }, make("caption", {}, caption));
+  const body = table.appendChild(make("tbody"));
+  for (const [name, quantity, digits, why] of rows) {
+    body.append(make("tr", { title: why }, make("th", { scope: "row" }, name), make("td", { class: "short" }, quantity), make("td", { class: "digits" }, digits)));
+  }
+  return table;
+}
+
+function eventSection(mark, event) {
+  const [values, unit] = [mark.values[event], unitOf(event)];
+  const section = make("section", { class: "of-event" }, make("h3", {}, event, make("small", {}, HOW[events.get(event)?.read] ?? "")));
+  if (!(values.measured > 0)) {
+    section.append(make("p", { class: "quiet" }, "No call was measured."));
+    return section;
+  }
+  if (bucketsOf(values).length) {
+    section.append(make("div", { class: "plots" },
+      make("figure", {}, histogram(values, unit), make("figcaption", {}, "Calls by cost")),
+      make("figure", {}, percentiles(values, unit), make("figcaption", {}, "Cost by percentile"))));
+  }
+  const whole_ = (name, value, why) => (value === null ? [] : [[name, shown(whole(value, unit)), inFull(value, unit), why]]);
+  const one = (name, key, why) => {
+    const value = values[key];
+    if (value === null) return [];
+    const digits = key === "mean" ? `${meanInFull(value)}${unit === "ns" ? " ns" : ""}` : inFull(value, unit);
+    return [[name, shown(ofCall(values, key, unit)), digits, why]];
+  };
+  const count = (name, value, why) => [[name, shown(whole(value, "count")), exact(value), why]];
+  const share = (value) => (value === null ? "" : shown(percent(value, wholeOf(event))));
+  const near = "within 1/64 of the value";
+  section.append(make("div", { class: "tables" },
+    figureTable("A call", [
+      ...one("min", "min"), ...one("p50", "p50", near), ...one("p90", "p90", near), ...one("p99", "p99", near), ...one("p99.9", "p999", near),
+      ...one("max", "max"), ...one("mean", "mean", "the sum over the measured calls"),
+    ]),
+    figureTable("All calls", [
+      ["total", shown(totalOf(values, unit)), inFull(values.total, unit), "calls that had no other call of the mark around them: recursion counts once"],
+      ["share", share(values.total), "", "of all that was measured in marks"],
+      ...whole_("self", values.self, "without the marked calls inside"),
+      ...(values.self === null ? [] : [["self's share", share(values.self), "", "of all that was measured in marks"]]),
+      ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all measured calls, recursive ones included")),
+      ...count("measured", values.measured, "calls in these figures"),
+      ...(values.scaled > 0 ? count("scaled", values.scaled, "of these, counted in part and scaled") : []),
+      ...(values.unmeasured > 0 ? count("unmeasured", values.unmeasured, "calls that were to be measured and were not") : []),
+      ...(values.missing_outermost > 0 ? count("lacking", values.missing_outermost, "outermost calls of a recursive function that are in no total") : []),
+      ...whole_("taken off", values.probe.own, "what each call shows of the mark's own cost, which is taken off"),
+      ...whole_("varies by", values.probe.noise, "how far that varies: a value no larger says little"),
+    ])));
+  return section;
+}
+
+/** Calls between this mark and others, the costliest first. */
+function neighbours(mark, event) {
+  const [callers, callees] = [new Map(), new Map()];
+  const add = (map, key, node) => {
+    const values = figures(node, event);
+    const known = map.get(key) ?? { calls: 0n, sum: 0n };
+    map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
+  };
+  for (const node of snapshot.call_graph) {
+    const above = node.parent === null ? null : snapshot.call_graph[node.parent];
+    if (node.mark === mark.index) add(callers, above ? above.mark : null, node);
+    if (above?.mark === mark.index) add(callees, node.mark, node);
+  }
+  return [["Called by", callers], ["Calls", callees]].filter(([, map]) => map.size > 0);
+}
+
+function neighbourTable(title, map, event) {
+  const MOST = 12;
+  const unit = unitOf(event);
+  const sorted = [...map].sort(([, one], [, other]) => (one.sum < other.sum ? 1 : one.sum > other.sum ? -1 : 0));
+  const table = make("table", { class: "neighbours" }, make("thead", {}, make("tr", {},
+    make("th", { scope: "col" }, title), make("th", { scope: "col" }, "calls"), make("th", { scope: "col" }, event ?? ""))));
+  const body = table.appendChild(make("tbody"));
+  for (const [index, { calls, sum }] of sorted.slice(0, MOST)) {
+    const other = index === null ? undefined : marks[index];
+    const name = other ? markButton(other, { onclick: () => showMark(other) }) : make("span", { class: "quiet" }, "no mark");
+    body.append(make("tr", {}, make("th", { scope: "row" }, name),
+      make("td", { title: exact(calls) }, shown(whole(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(whole(sum, unit)))));
+  }
+  if (sorted.length > MOST) body.append(make("tr", {}, make("td", { class: "quiet", colspan: 3 }, `and ${exact(sorted.length - MOST)} more`)));
+  return table;
+}
+
+/** Opens a mark beside the table. */
+function showMark(mark, { movesFocus = true } = {}) {
+  openMark = mark;
+  const panel = byId("detail");
+  const facts = [
+    ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["dropped before the end", mark.cancelled],
+    ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
+  ].filter(([name, value]) => name === "calls" || value > 0);
+  const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
+  const close = make("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: hideMark }, "✕");
+  const title = make("h2", { id: "detail-title", tabindex: -1 }, mark.label || "(no name)");
+  const ipc = ratio(mark);
+  panel.replaceChildren(
+    make("header", {}, make("div", {}, title, make("p", { class: "place" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
+    make("dl", { class: "facts" },
+      ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
+      ...(ipc === undefined ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, ipc.toFixed(2)))])),
+    ...(mark.coverage ? [make("p", { class: "coverage" }, mark.coverage)] : []),
+    ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter leaves it out.")]),
+    ...all.slice(0, 1).map((event) => eventSection(mark, event)),
+    ...(snapshot.call_graph.length && state.event !== undefined
+      ? [make("section", { class: "around" }, ...neighbours(mark, state.event).map(([name, map]) => neighbourTable(name, map, state.event)))]
+      : []),
+    ...all.slice(1).map((event) => eventSection(mark, event)),
+  );
+  panel.hidden = false;
+  panel.scrollTop = 0;
+  document.body.classList.add("has-detail");
+  for (const line of view.drawn.values()) line.classList.toggle("open", marks[line.dataset.mark] === mark);
+  if (movesFocus) title.focus({ preventScroll: true });
+}
+
+function hideMark() {
+  if (!openMark) return;
+  const mark = openMark;
+  openMark = null;
+  byId("detail").hidden = true;
+  document.body.classList.remove("has-detail");
+  for (const line of view.drawn.values()) line.classList.remove("open");
+  document.querySelector(`#rows tr[data-mark="${mark.index}"] button`)?.focus({ preventScroll: true });
+}

@@ -1,0 +1,220 @@
+// The flame graph: a mark's calls under one caller are a frame as wide as they cost, and what they called hangs under it; what nothing hangs under is self.
+
+const graph = snapshot.call_graph;
+const flame = { tree: null, zoomed: null, focused: null, frames: new Map(), isBySelf: false };
+const FRAME = 21;
+/** Frames on each other from which on the graph is a window that can be made larger. */
+const DEEP = 20;
+
+/** A number that a name always has (FNV-1a). */
+function hashOf(text) {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  // Spreads names that differ in their last letter only.
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
+  return (hash ^ (hash >>> 13)) >>> 0;
+}
+
+/** The nodes with their widths in an event: what a frame's own calls could not be measured in, those inside it may know. */
+function treeOf(event) {
+  const nodes = graph.map((node, index) => {
+    const values = figures(node, event);
+    return { node, index, mark: marks[node.mark], values, own: Number(values?.self ?? 0), width: Number(values?.sum ?? 0), inside: 0, depth: 0, above: null, children: [] };
+  });
+  const root = { index: -1, width: 0, inside: 0, own: 0, depth: -1, above: null, children: [] };
+  for (const node of nodes) {
+    node.above = nodes[node.node.parent] ?? root;
+    node.depth = node.above.depth + 1;
+    node.above.children.push(node);
+  }
+  for (const node of nodes.toReversed()) {
+    node.width = Math.max(node.width, node.inside);
+    node.above.inside += node.width;
+  }
+  root.width = root.inside;
+  for (const node of [root, ...nodes]) node.children.sort((one, other) => other.width - one.width || one.index - other.index);
+  return { root, nodes, mostSelf: nodes.reduce((most, node) => Math.max(most, node.own), 1) };
+}
+
+const nameOf = (node) => node.mark?.label ?? "all";
+
+function pathTo(node) {
+  const path = [];
+  for (let at = node; at; at = at.above) path.unshift(at);
+  return path;
+}
+
+/** What a frame says of itself. */
+function toldOf(node) {
+  const [event, unit] = [state.event, unitOf(state.event)];
+  const share = (part) => `${shown(percent(BigInt(Math.round(part)), BigInt(Math.round(flame.tree.root.width))))}`;
+  if (!node.mark) return `all: ${shown(real(node.width, unit))} of ${event} in marks that no other was around`;
+  const lines = [node.mark.path || nameOf(node)];
+  if (node.values) {
+    lines.push(`${event}: ${shown(whole(node.values.sum, unit))} (${share(node.width)} of all)`);
+    if (node.values.self !== null) lines.push(`self: ${shown(whole(node.values.self, unit))} (${share(node.own)} of all)`);
+  } else {
+    lines.push(`${event}: not measured`);
+  }
+  lines.push(`${exact(node.node.calls)} call${BigInt(node.node.calls) === 1n ? "" : "s"}${node.above.mark ? ` under ${nameOf(node.above)}` : ""}`);
+  if (node.values && node.values.measured > 0) lines.push(`a call: ${shown(real(Number(node.values.sum) / Number(node.values.measured), unit))}`);
+  return lines.join("\n");
+}
+
+function drawFlame() {
+  const field = byId("flame");
+  const width = field.clientWidth;
+  if (!flame.tree || width === 0) return;
+  const { root } = flame.tree;
+  const zoomed = flame.zoomed ?? root;
+  const hadFocus = field.contains(document.activeElement);
+  const part = (size) => `${((size / width) * 100).toFixed(3)}%`;
+  const fragment = document.createDocumentFragment();
+  flame.frames.clear();
+  let deepest = 0;
+  const isSought = (node) => state.sought.length > 0 && node.mark && state.sought.every((word) => node.mark.sought.includes(word));
+  const frame = (node, left, size, isAround) => {
+    const row = node.depth + 1;
+    deepest = Math.max(deepest, row);
+    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${nameOf(node)}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
+    if (size > 26) {
+      const isWide = size > 8 * nameOf(node).length;
+      drawn.textContent = isWide ? nameOf(node) : node.mark?.name || nameOf(node);
+      drawn.classList.add("named");
+    }
+    Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
+    if (!node.mark) drawn.classList.add("root");
+    else if (flame.isBySelf) {
+      drawn.classList.add("by-self");
+      drawn.style.setProperty("--heat", `${(Math.sqrt(node.own / flame.tree.mostSelf) * 100).toFixed(1)}%`);
+    } else {
+      const hash = hashOf(node.mark.path + node.mark.name);
+      drawn.style.setProperty("--hue", hash % 360);
+      drawn.style.setProperty("--tone", `${((hash >>> 16) % 9) - 4}%`);
+    }
+    if (isAround) drawn.classList.add("around");
+    if (state.sought.length) drawn.classList.toggle("dim", !isSought(node));
+    drawn.dataset.node = node.index;
+    flame.frames.set(node.index, { node, drawn, left, row });
+    fragment.append(drawn);
+  };
+  const rest = (left, size, row, count) => {
+    deepest = Math.max(deepest, row);
+    const drawn = make("div", { class: "rest", "aria-hidden": "true" });
+    Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
+    drawn.dataset.told = `${counted(count, "frame")} too narrow to draw: zoom in to see`;
+    fragment.append(drawn);
+  };
+  for (const node of pathTo(zoomed).slice(0, -1)) frame(node, 0, width, true);
+  const open = [[zoomed, 0, width]];
+  while (open.length) {
+    const [node, left, size] = open.pop();
+    frame(node, left, size, false);
+    let at = left;
+    const narrow = { size: 0, count: 0 };
+    for (const child of node.children) {
+      const wide = node.width > 0 ? (child.width / node.width) * size : 0;
+      if (wide >= 2) open.push([child, at, wide]);
+      else if (wide > 0) {
+        narrow.size += wide;
+        narrow.count += 1;
+      }
+      at += wide;
+    }
+    // The children come by their width, so that narrow ones are together.
+    if (narrow.size >= 1) rest(at - narrow.size, narrow.size, node.depth + 2, narrow.count);
+  }
+  field.replaceChildren(fragment);
+  field.style.height = `${(deepest + 1) * FRAME}px`;
+  field.parentElement.classList.toggle("tall", deepest >= DEEP);
+  const focused = flame.frames.get(flame.focused ?? zoomed.index) ?? flame.frames.get(zoomed.index);
+  focused.drawn.tabIndex = 0;
+  if (hadFocus) focused.drawn.focus({ preventScroll: true });
+  const crumbs = pathTo(zoomed);
+  byId("crumbs").replaceChildren(...crumbs.map((node, index) =>
+    make("li", {}, index === crumbs.length - 1
+      ? make("span", { "aria-current": "true" }, nameOf(node))
+      : make("button", { type: "button", onclick: () => zoomTo(node) }, nameOf(node)))));
+  byId("open-zoomed").hidden = !zoomed.mark;
+  byId("zoom-out").disabled = zoomed === root;
+}
+
+function zoomTo(node) {
+  flame.zoomed = node;
+  flame.focused = node.index;
+  hideTip();
+  drawFlame();
+}
+
+const zoomOut = () => flame.zoomed?.above && zoomTo(flame.zoomed.above);
+
+/** The flame graph of another event. */
+function changeFlame() {
+  if (!graph.length) return;
+  const zoomed = flame.zoomed?.index;
+  flame.tree = treeOf(state.event);
+  flame.zoomed = flame.tree.nodes[zoomed] ?? flame.tree.root;
+  const isEmpty = !(flame.tree.root.width > 0);
+  byId("flame").hidden = isEmpty;
+  byId("no-flame").hidden = !isEmpty;
+  byId("no-flame").textContent = state.event === undefined ? "Nothing was measured." : `No call of the graph was measured in ${state.event}.`;
+  drawFlame();
+}
+
+/** The frame that an arrow key leads to. */
+function nextFrame(key, { node, row, left }) {
+  if (key === "ArrowUp") return node.above && flame.frames.get(node.above.index);
+  if (key === "ArrowDown") return node.children.map((child) => flame.frames.get(child.index)).find(Boolean);
+  const beside = [...flame.frames.values()].filter((other) => other.row === row).sort((one, other) => one.left - other.left);
+  return beside[beside.findIndex((other) => other.left === left) + (key === "ArrowRight" ? 1 : -1)];
+}
+
+function setUpFlame() {
+  byId("graph").hidden = graph.length === 0;
+  byId("no-graph").hidden = graph.length > 0 || !marks.some((mark) => mark.isCalled);
+  if (!graph.length) return;
+  const field = byId("flame");
+  const frameAt = (target) => flame.frames.get(Number(target.closest?.(".frame")?.dataset.node ?? NaN));
+  field.addEventListener("click", (event) => {
+    const found = frameAt(event.target);
+    if (found) zoomTo(found.node);
+  });
+  field.addEventListener("pointermove", (event) => {
+    const told = event.target.closest(".rest")?.dataset.told ?? (frameAt(event.target) && toldOf(frameAt(event.target).node));
+    if (told) showTip(told, event);
+    else hideTip();
+  });
+  field.addEventListener("pointerleave", hideTip);
+  field.addEventListener("focusin", (event) => {
+    const found = frameAt(event.target);
+    if (!found) return;
+    for (const { drawn } of flame.frames.values()) drawn.tabIndex = -1;
+    found.drawn.tabIndex = 0;
+    flame.focused = found.node.index;
+    if (event.target.matches(":focus-visible")) showTip(toldOf(found.node), found.drawn.getBoundingClientRect());
+  });
+  field.addEventListener("focusout", hideTip);
+  field.addEventListener("keydown", (event) => {
+    const found = frameAt(event.target);
+    if (!found) return;
+    if (event.key.startsWith("Arrow")) nextFrame(event.key, found)?.drawn.focus();
+    else if (event.key === "Enter" || event.key === " ") zoomTo(found.node);
+    else if ((event.key === "Escape" || event.key === "Backspace") && flame.zoomed?.above) zoomOut();
+    else if (event.key === "Home") zoomTo(flame.tree.root);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  byId("zoom-out").addEventListener("click", zoomOut);
+  byId("open-zoomed").addEventListener("click", () => flame.zoomed?.mark && showMark(flame.zoomed.mark));
+  byId("colours").addEventListener("change", (event) => {
+    flame.isBySelf = event.target.value === "self";
+    drawFlame();
+  });
+  let width = 0;
+  new ResizeObserver(() => {
+    if (field.clientWidth === width) return;
+    width = field.clientWidth;
+    drawFlame();
+  }).observe(field);
+}

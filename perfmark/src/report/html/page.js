@@ -1,0 +1,138 @@
+// Puts the page together.
+
+function showTip(text, { clientX, clientY, left, bottom }) {
+  const tip = byId("tip");
+  tip.textContent = text;
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  const [x, y] = [clientX ?? left, clientY ?? bottom];
+  tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - box.width - 8))}px`;
+  tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 12) : y + 18}px`;
+}
+
+function hideTip() {
+  byId("tip").hidden = true;
+}
+
+/** Light, dark, or as the system has it. */
+function setUpTheme() {
+  const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
+  const button = byId("theme");
+  const set = (theme) => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    button.textContent = THEMES[theme];
+    button.title = `Colours: ${theme === "auto" ? "as the system has them" : theme}`;
+  };
+  // Where a page from a file may keep nothing, the choice holds for the page.
+  let theme = "auto";
+  try {
+    theme = localStorage.getItem("perfmark-theme") ?? "auto";
+  } catch {}
+  if (!Object.hasOwn(THEMES, theme)) theme = "auto";
+  set(theme);
+  button.addEventListener("click", () => {
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const order = isDark ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+    theme = order[(order.indexOf(theme) + 1) % 3];
+    set(theme);
+    try {
+      localStorage.setItem("perfmark-theme", theme);
+    } catch {}
+  });
+}
+
+function setUpHead() {
+  const { program, pid, wall_ns: ran, threads } = snapshot;
+  document.title = `${program || "program"} · perfmark`;
+  byId("program").textContent = program || "(no name)";
+  byId("run").textContent = `pid ${pid} · ran ${shown(whole(ran, "ns"))} · ${counted(threads, "thread")}`;
+  const missing = snapshot.events.filter(({ read }) => read === "none").length;
+  const notes = snapshot.notes.length;
+  const hints = [
+    ...(missing ? [`${counted(missing, "event")} not available`] : []),
+    ...(notes ? [counted(notes, "note")] : []),
+  ];
+  byId("hints").hidden = hints.length === 0;
+  byId("hints").textContent = hints.join(" · ");
+  byId("legend").append(...words.legend.map((sentence) => {
+    const [, head, rest] = /^([^:]{1,40}):\s?(.*)$/s.exec(sentence) ?? [];
+    const isWarning = head === "not available" || head === "note";
+    return head === undefined ? make("li", {}, sentence) : make("li", { class: isWarning ? "warning" : undefined }, make("b", {}, head), make("span", {}, rest));
+  }));
+}
+
+function setUpEvents() {
+  const field = byId("events");
+  field.hidden = measuredEvents.length === 0;
+  const choose = (event) => {
+    state.event = event;
+    drawTable();
+    changeFlame();
+    if (openMark) showMark(openMark, { movesFocus: false });
+  };
+  if (measuredEvents.length > 7) {
+    const select = make("select", { "aria-label": "Event", onchange: (event) => choose(measuredEvents[event.target.selectedIndex]) });
+    for (const event of measuredEvents) select.append(make("option", { selected: event === state.event }, event || "(no name)"));
+    field.append(select);
+    return;
+  }
+  measuredEvents.forEach((event, index) => {
+    const input = make("input", { type: "radio", name: "event", id: `event-${index}`, checked: event === state.event, onchange: () => choose(event) });
+    field.append(input, make("label", { for: `event-${index}` }, event || "(no name)"));
+  });
+}
+
+function setUpTools() {
+  byId("tools").hidden = marks.length === 0;
+  byId("filter").addEventListener("input", (event) => {
+    state.sought = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    drawTable();
+    drawFlame();
+  });
+  byId("whole").addEventListener("change", (event) => {
+    state.isWhole = event.target.checked;
+    drawTable();
+  });
+  byId("whole").parentElement.hidden = measuredEvents.length < 2;
+  const uncalled = marks.filter((mark) => !mark.isCalled).length;
+  byId("uncalled").parentElement.hidden = uncalled === 0;
+  byId("uncalled-count").textContent = exact(uncalled);
+  byId("uncalled").addEventListener("change", (event) => {
+    state.withUncalled = event.target.checked;
+    drawTable();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hideMark();
+    else if (event.key === "/" && !event.target.closest("input, select, textarea") && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      byId("filter").focus();
+    }
+  });
+}
+
+/** On paper stands every row, and not those in sight only. */
+function setUpPrint() {
+  addEventListener("beforeprint", () => {
+    view.isPrinted = true;
+    drawTable({ keepsPlace: true });
+  });
+  addEventListener("afterprint", () => {
+    view.isPrinted = false;
+    drawTable({ keepsPlace: true });
+  });
+}
+
+setUpTheme();
+setUpHead();
+setUpEvents();
+setUpTools();
+setUpTable();
+setUpFlame();
+setUpPrint();
+drawTable();
+changeFlame();
+// Twice: the second is after the first was painted.
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  document.documentElement.dataset.ready = Math.ceil(performance.now());
+}));

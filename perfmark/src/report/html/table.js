@@ -1,0 +1,225 @@
+// The table: a mark a row, or, with all events, a heading and a row for each. Of very many rows only those in sight are there.
+
+const state = { event: words.leading ?? measuredEvents[0], sort: "share", isDown: true, isWhole: false, withUncalled: false, sought: [] };
+
+const ofValues = (key) => (mark, event) => figures(mark, event)?.[key];
+const call = (head, key, why) => ({ id: key, head, why, cell: (_, values, unit) => ofCall(values, key, unit), order: ofValues(key) });
+const part = (head, key, why) => ({
+  id: head,
+  head,
+  why,
+  isBar: true,
+  cell: (_, values, unit, event) => (values && values[key] !== null ? percent(values[key], wholeOf(event)) : MISSING),
+  order: ofValues(key),
+});
+
+const COLUMNS = [
+  { id: "mark", head: "mark", why: "The marked function or region", order: (mark) => mark.label.toLowerCase(), isText: true },
+  {
+    id: "ratio",
+    head: "insn/cycle",
+    why: "Instructions per cycle, where both were counted over the same calls",
+    cell: (mark) => (ratio(mark) === undefined ? MISSING : { number: ratio(mark).toFixed(2), unit: "" }),
+    order: ratio,
+    ofMark: true,
+  },
+  { id: "calls", head: "calls", why: "Calls that ended, in every way", cell: (mark) => whole(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
+  { id: "total", head: "total", why: "The sum over all calls; recursion counts once", cell: (_, values, unit) => totalOf(values, unit), order: ofValues("total") },
+  part("share", "total", "Of all that was measured in marks, a mark's marked callees included"),
+  part("self", "self", "Of all that was measured in marks, without a mark's marked callees"),
+  call("mean", "mean", "The mean of the measured calls"),
+  call("min", "min", "The smallest call"),
+  call("p50", "p50", "Half the calls are at or below, within 1/64"),
+  call("p90", "p90", "Nine in ten calls are at or below, within 1/64"),
+  call("p99", "p99", "99 in a hundred calls are at or below, within 1/64"),
+  call("p99.9", "p999", "999 in a thousand calls are at or below, within 1/64"),
+  call("max", "max", "The largest call"),
+  { id: "spread", head: "distribution", why: "How the calls are spread, on an axis of logarithms that all marks share" },
+].filter((column) => column.id !== "ratio" || hasRatio);
+
+const ROW = 30;
+const SHOWN_AT_ONCE = 250;
+
+const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map() };
+
+/** What all the marks' distributions of an event lie in. */
+function rangeOfEvent(event) {
+  if (!view.ranges.has(event)) view.ranges.set(event, rangeOf(marks.map((mark) => figures(mark, event)).filter(Boolean)));
+  return view.ranges.get(event);
+}
+
+function sortedMarks() {
+  const column = COLUMNS.find(({ id }) => id === state.sort);
+  const isFound = (mark) => (mark.isCalled || state.withUncalled) && state.sought.every((word) => mark.sought.includes(word));
+  const keyed = marks.filter(isFound).map((mark) => ({ mark, key: column.order(mark, state.event) ?? null }));
+  const way = state.isDown ? -1 : 1;
+  const compare = (one, other) => {
+    if (one.key === other.key) return 0;
+    // What was not measured comes last, whatever the order.
+    if (one.key === null || other.key === null) return one.key === null ? 1 : -1;
+    return one.key < other.key ? -way : one.key > other.key ? way : 0;
+  };
+  const more = (one, other) => (one < other ? 1 : one > other ? -1 : 0);
+  keyed.sort((one, other) => compare(one, other) || more(one.mark.calls, other.mark.calls) || one.mark.index - other.mark.index);
+  return keyed.map(({ mark }) => mark);
+}
+
+function rowsOf(mark) {
+  const note = mark.coverage ? [{ kind: "note", mark }] : [];
+  const all = eventsOf(mark);
+  if (!state.isWhole || all.length === 0) return [{ kind: "mark", mark, event: state.event }, ...note];
+  return [{ kind: "heading", mark }, ...all.map((event) => ({ kind: "event", mark, event })), ...note];
+}
+
+/** A label of which the last part stays where there is little room. */
+function markButton(mark, attributes = {}) {
+  const label = mark.label || "(no name)";
+  const end = Math.max(0, label.lastIndexOf("::"));
+  const title = `${mark.path}\n${mark.file}:${mark.line}`;
+  return make("button", { type: "button", class: "name", title, ...attributes }, make("span", {}, label.slice(0, end)), make("span", {}, label.slice(end)));
+}
+
+/** Where a mark is that goes by its bare name. */
+function placeOf(mark) {
+  const end = `::${mark.name}`;
+  return mark.label === mark.name && mark.path.endsWith(end) ? [make("span", { class: "where" }, mark.path.slice(0, -end.length))] : [];
+}
+
+function drawRow(row, index) {
+  const { kind, mark, event } = row;
+  const line = make("tr", { class: kind, "aria-rowindex": index + 2 });
+  line.dataset.mark = mark.index;
+  if (openMark === mark) line.classList.add("open");
+  if (kind === "note") {
+    line.append(make("td", { colspan: COLUMNS.length, title: mark.coverage }, make("span", {}, mark.coverage)));
+    return line;
+  }
+  line.append(make("th", { scope: "row" }, kind === "event" ? make("span", { class: "event" }, event) : make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark))));
+  const values = event === undefined ? undefined : figures(mark, event);
+  const unit = unitOf(event);
+  for (const column of COLUMNS.slice(1)) {
+    const cell = make("td", { class: column.id === "spread" ? "spread" : undefined });
+    line.append(cell);
+    if (kind === "heading" ? !column.ofMark : kind === "event" && column.ofMark) continue;
+    if (column.id === "spread") {
+      if (values && bucketsOf(values).length) cell.append(sparkline(values, rangeOfEvent(event), unit));
+      continue;
+    }
+    const { number, unit: name } = column.cell(mark, values, unit, event);
+    cell.append(make("span", { class: "n" }, number), make("span", { class: "u" }, name));
+    if (column.isBar && name) cell.style.setProperty("--part", `${Math.min(100, parseFloat(number) || 0)}%`);
+    if (number === MISSING.number) cell.classList.add("missing");
+  }
+  return line;
+}
+
+/** Puts those rows there that are in sight, and keeps the ones that are already. */
+function drawRows() {
+  const body = byId("rows");
+  const scroller = byId("scroller");
+  let [first, end] = [0, view.rows.length];
+  if (view.isVirtual) {
+    first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - 12);
+    end = Math.min(view.rows.length, first + Math.ceil(scroller.clientHeight / ROW) + 26);
+  }
+  for (const [index, line] of view.drawn) {
+    if (index >= first && index < end) continue;
+    line.remove();
+    view.drawn.delete(index);
+  }
+  const below = byId("below");
+  let next = below;
+  for (let index = end - 1; index >= first; index--) {
+    let line = view.drawn.get(index);
+    if (!line) {
+      line = drawRow(view.rows[index], index);
+      body.insertBefore(line, next);
+      view.drawn.set(index, line);
+    }
+    next = line;
+  }
+  for (const [id, rows] of [["above", first], ["below", view.rows.length - end]]) {
+    byId(id).hidden = rows === 0;
+    byId(id).firstElementChild.style.height = `${rows * ROW}px`;
+  }
+}
+
+/** Draws the table anew, as what is looked for, the event or the order changed. */
+function drawTable({ keepsPlace = false } = {}) {
+  const found = sortedMarks();
+  view.rows = found.flatMap(rowsOf);
+  view.isVirtual = view.rows.length > SHOWN_AT_ONCE && !view.isPrinted;
+  for (const line of view.drawn.values()) line.remove();
+  view.drawn.clear();
+  const table = byId("table");
+  table.classList.toggle("virtual", view.isVirtual);
+  table.dataset.unit = state.isWhole ? "mixed" : unitOf(state.event);
+  byId("scroller").classList.toggle("virtual", view.isVirtual);
+  table.setAttribute("aria-rowcount", view.rows.length + 1);
+  if (!keepsPlace) byId("scroller").scrollTop = 0;
+  const all = marks.filter((mark) => mark.isCalled || state.withUncalled).length;
+  byId("found").textContent = `${found.length === all ? "" : `${exact(found.length)} of `}${exact(all)} mark${all === 1 ? "" : "s"}`;
+  byId("nothing").hidden = all === 0 || found.length > 0;
+  byId("scroller").hidden = found.length === 0;
+  for (const column of COLUMNS.filter(({ order }) => order)) {
+    const isSorted = column.id === state.sort;
+    const head = byId(`by-${column.id}`);
+    if (isSorted) head.setAttribute("aria-sort", state.isDown ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  }
+  drawRows();
+}
+
+function sortBy(column) {
+  state.isDown = state.sort === column.id ? !state.isDown : !column.isText;
+  state.sort = column.id;
+  drawTable();
+}
+
+/** What never changes of the table. */
+function setUpTable() {
+  const [columns, heads] = [byId("columns"), byId("heads")];
+  for (const column of COLUMNS) {
+    columns.append(make("col", { class: `c-${column.id}` }));
+    const head = make("th", { scope: "col", id: `by-${column.id}`, title: column.why });
+    head.append(column.order ? make("button", { type: "button", onclick: () => sortBy(column) }, make("span", {}, column.head)) : make("span", {}, column.head));
+    heads.append(head);
+  }
+  for (const id of ["above", "below"]) byId(id).firstElementChild.colSpan = COLUMNS.length;
+  let isAsked = false;
+  byId("scroller").addEventListener("scroll", () => {
+    if (isAsked || !view.isVirtual) return;
+    isAsked = true;
+    requestAnimationFrame(() => {
+      isAsked = false;
+      drawRows();
+    });
+  }, { passive: true });
+  new ResizeObserver(() => view.isVirtual && drawRows()).observe(byId("scroller"));
+  byId("rows").addEventListener("click", (event) => {
+    const line = event.target.closest("tr[data-mark]");
+    if (line && !String(getSelection())) showMark(marks[line.dataset.mark]);
+  });
+  byId("rows").addEventListener("keydown", (event) => {
+    const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const line = event.target.closest("tr[data-mark]");
+    if (!way || !line) return;
+    event.preventDefault();
+    let index = line.ariaRowIndex - 2 + way;
+    while (view.rows[index] && !["mark", "heading"].includes(view.rows[index].kind)) index += way;
+    goToRow(index);
+  });
+}
+
+/** Brings a row in sight, and the keyboard there. */
+function goToRow(index) {
+  if (!view.rows[index]) return;
+  const scroller = byId("scroller");
+  if (view.isVirtual) {
+    const [top, bottom] = [index * ROW, (index + 2) * ROW - scroller.clientHeight + 40];
+    if (scroller.scrollTop > top) scroller.scrollTop = top;
+    else if (scroller.scrollTop < bottom) scroller.scrollTop = bottom;
+    drawRows();
+  }
+  view.drawn.get(index)?.querySelector("button")?.focus();
+}
