@@ -21,6 +21,8 @@
 //! On Linux, x86-64, arm64 and riscv64, it counts what [`perfmark_rdpmc`] can open; elsewhere, and where a machine has no counters, it records time
 //! and the report says why.
 //!
+//! The [`guide`] tells how to read the table, choose events, compare runs, serve for months, be allowed to count, and how far to believe the figures.
+//!
 //! # Settings
 //!
 //! Environment variables, read once before `main`. A wrong value is told on stderr with the valid ones, and the default holds.
@@ -76,6 +78,10 @@
 //! could not be measured, a note says so. Totals with calls that were not measured are estimates, and have a `≈` before them.
 
 #![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(any(doc, doctest))]
+pub mod guide;
 
 mod path;
 mod tree;

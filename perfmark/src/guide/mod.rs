@@ -1,0 +1,44 @@
+//! The guide: from the first mark to a gate in CI and a service in production, and what the figures are worth.
+//!
+//! | chapter | answers |
+//! |---|---|
+//! | [`start`] | how to have the first table in a minute, and marks in a library |
+//! | [`table`] | what each column, sign and note of the report says |
+//! | [`forms`] | JSON, CSV, Markdown, HTML, flame graphs, OpenMetrics |
+//! | [`events`] | which events to count for which question, how many at once, and what they cost |
+//! | [`benchmarks`] | one piece of work by itself; criterion and divan |
+//! | [`gate`] | how a change is compared with what was before, and refused in CI |
+//! | [`production`] | how a service measures itself for months: metrics, dumps, filters, faults |
+//! | [`permissions`] | what the kernel and containers forbid, and how to allow it |
+//! | [`accuracy`] | what is exact, what is estimated, and where the limits are |
+//! | [`inside`] | how it works |
+
+#[doc = include_str!("start.md")]
+pub mod start {}
+
+#[doc = include_str!("table.md")]
+pub mod table {}
+
+#[doc = include_str!("forms.md")]
+pub mod forms {}
+
+#[doc = include_str!("events.md")]
+pub mod events {}
+
+#[doc = include_str!("benchmarks.md")]
+pub mod benchmarks {}
+
+#[doc = include_str!("gate.md")]
+pub mod gate {}
+
+#[doc = include_str!("production.md")]
+pub mod production {}
+
+#[doc = include_str!("permissions.md")]
+pub mod permissions {}
+
+#[doc = include_str!("accuracy.md")]
+pub mod accuracy {}
+
+#[doc = include_str!("inside.md")]
+pub mod inside {}
