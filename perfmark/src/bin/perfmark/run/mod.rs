@@ -205,6 +205,7 @@ impl Directory {
         if parent.to_str().is_none_or(|path| path.contains("%p")) {
             return Err(format!("TMPDIR={}: reports cannot be named there; take another directory", parent.display()));
         }
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no modes"))]
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
