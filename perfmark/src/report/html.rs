@@ -140,6 +140,7 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     }
     legend::events(&mut text, snapshot, COLUMNS);
     legend::never_called(&mut text, snapshot, labels, COLUMNS);
+    legend::not_in_graph(&mut text, snapshot, COLUMNS);
     legend::notes(&mut text, snapshot, COLUMNS);
     // A sentence's further lines are indented.
     text.replace("\n  ", " ").lines().map(str::to_owned).collect()

@@ -120,13 +120,24 @@ pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[Stri
     }
 }
 
-/// That there is a call graph, which a table does not show.
+/// That there is a call graph, where it is not shown.
 pub(super) fn call_graph(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    let (nodes, lacks) = (snapshot.call_graph.len() as u64, snapshot.call_graph_lacks);
+    let nodes = snapshot.call_graph.len() as u64;
     if nodes > 0 {
-        let without = if lacks > 0 { format!(", without {}", counted(lacks, "call")) } else { String::new() };
-        let text = format!("call graph: {}{without}; shown by the forms json, folded and svg", counted(nodes, "node"));
-        wrap(out, &text, 0, columns);
+        wrap(
+            out,
+            &format!("call graph: {}, which the forms html, json, folded and svg show", counted(nodes, "node")),
+            0,
+            columns,
+        );
+    }
+}
+
+/// What a call graph lacks.
+pub(super) fn not_in_graph(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    let lacks = snapshot.call_graph_lacks;
+    if lacks > 0 {
+        wrap(out, &format!("not in the call graph, for want of room: {}", counted(lacks, "call")), 0, columns);
     }
 }
 

@@ -56,6 +56,8 @@ fn below(snapshot: &Snapshot, labels: &[String], figures: &str) -> String {
     let rest = lines("- ", |out| {
         legend::events(out, snapshot, UNBROKEN);
         legend::never_called(out, snapshot, labels, UNBROKEN);
+        legend::call_graph(out, snapshot, UNBROKEN);
+        legend::not_in_graph(out, snapshot, UNBROKEN);
         legend::notes(out, snapshot, UNBROKEN);
     });
     format!("{figures}{rest}")

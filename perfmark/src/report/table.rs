@@ -44,6 +44,7 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> St
         legend::events(out, snapshot, columns);
         legend::never_called(out, snapshot, &labels, columns);
         legend::call_graph(out, snapshot, columns);
+        legend::not_in_graph(out, snapshot, columns);
         legend::notes(out, snapshot, columns);
     });
     page.finish(has_color)
