@@ -7,12 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perfmark_rdpmc::clock;
-use perfmark_rdpmc::support::Truth;
 
 use crate::cells::{Figures, Owner, Totals};
 use crate::config::config;
 use crate::defaults;
-use crate::events::{Entry, EventId, What, events};
+use crate::events::{Entry, EventId, What, events, unreliable};
 use crate::graph;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
@@ -227,15 +226,6 @@ fn event(entry: &Entry) -> snapshot::Event {
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
     };
     snapshot::Event { name: name(&entry.what), unit, read, reason }
-}
-
-/// What is wrong with a counter that a loop of known length showed to lie. One that did not count the loop told nothing.
-fn unreliable(name: &str, truth: Truth) -> Option<String> {
-    let counted = truth.counted.filter(|_| !truth.holds())?;
-    Some(format!(
-        "{name}: unreliable on this machine: of a loop of {} instructions it counted {counted}",
-        truth.executed
-    ))
 }
 
 /// The events in which some marks' own cost is not known.

@@ -43,7 +43,7 @@ impl Measure {
     ///
     /// # Errors
     ///
-    /// An event that there is not, or that cannot be counted here.
+    /// As [`measure`](crate::measure): an event that there is not, or that cannot be counted here.
     pub fn event(name: &str) -> Result<Self, MeasureError> {
         let meter = Meter::open(name)?;
         // Criterion asks for names that live as long as the program; there are few of them.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::support::Truth;
-use perfmark_rdpmc::{Error, Event, Machine};
+use perfmark_rdpmc::{Error, Event, Hardware, Machine, Modifier};
 
 use crate::per_process::PerProcess;
 
@@ -77,6 +77,21 @@ pub(crate) struct Entry {
     pub(crate) truth: Option<Truth>,
     /// Whether a user read is cheaper than read(2) here, once tried.
     pub(crate) user_is_cheaper: Option<bool>,
+}
+
+/// Whether it can be told if a counter of the event lies: by a loop of so many instructions in user mode.
+pub(crate) fn is_known_of_a_loop(event: &Event) -> bool {
+    let is_of_user = event.modifiers().is_empty() || event.modifiers().contains(Modifier::User);
+    is_of_user && event.kind() == Event::from(Hardware::Instructions).kind()
+}
+
+/// What is wrong with a counter that a loop of known length showed to lie. One that did not count the loop told nothing.
+pub(crate) fn unreliable(name: &str, truth: Truth) -> Option<String> {
+    let counted = truth.counted.filter(|_| !truth.holds())?;
+    Some(format!(
+        "{name}: unreliable on this machine: of a loop of {} instructions it counted {counted}",
+        truth.executed
+    ))
 }
 
 #[derive(Debug, Default)]

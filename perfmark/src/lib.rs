@@ -23,9 +23,9 @@
 //!
 //! The [`guide`] tells how to read the table, choose events, compare runs, serve for months, be allowed to count, and how far to believe the figures.
 //!
-//! # Settings
+//! # Environment variables
 //!
-//! Environment variables, read once before `main`. A wrong value is told on stderr with the valid ones, and the default holds.
+//! They are read once before `main`. A wrong value is told on stderr with the valid ones, and the default holds.
 //!
 //! | variable | values | default |
 //! |---|---|---|
@@ -80,7 +80,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(any(doc, doctest))]
+#[cfg(all(feature = "record", any(doc, doctest)))]
 pub mod guide;
 
 mod path;

@@ -2,9 +2,12 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
+use std::sync::OnceLock;
 
+use perfmark_rdpmc::support::Truth;
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
 
+use crate::events::{is_known_of_a_loop, unreliable};
 use crate::snapshot::Unit;
 use crate::start;
 
@@ -85,7 +88,7 @@ impl<R> Display for Measured<R> {
 ///
 /// # Errors
 ///
-/// An event that there is not, or that cannot be counted here. Then the work is not done.
+/// An event that there is not, or that cannot be counted here, or whose counter a loop of known length shows to lie. Then the work is not done.
 pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<R>, MeasureError> {
     let meters: Vec<Meter> = events.iter().map(|name| Meter::open(name)).collect::<Result<_, _>>()?;
     let own = own_cost(&meters);
@@ -131,6 +134,14 @@ impl Meter {
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
         let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
+        if is_known_of_a_loop(counter.event()) {
+            // Once: a counter that lies goes on to.
+            static TRUTH: OnceLock<Option<Truth>> = OnceLock::new();
+            let truth = *TRUTH.get_or_init(|| Truth::of(&counter).ok());
+            if let Some(why) = truth.and_then(|truth| unreliable(name, truth)) {
+                return Err(MeasureError(why));
+            }
+        }
         Ok(Self { event: counter.event().to_string(), unit, counter: Some(counter) })
     }
 

@@ -151,6 +151,40 @@ fn snapshots_of_several_processes_make_one() {
 }
 
 #[test]
+fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
+    let _alone = alone();
+    some_work(5);
+    let one = snapshot();
+    let mut other = Snapshot { pid: one.pid + 1, ..one.clone() };
+    let names = other.events.iter_mut().map(|event| &mut event.name);
+    names
+        .chain(other.marks.iter_mut().flat_map(|mark| &mut mark.values).map(|values| &mut values.event))
+        .for_each(|name| name.push_str("-too"));
+    for (first, second) in [(&one, &other), (&other, &one)] {
+        let mut both = first.clone();
+        both.merge(second);
+        for mark in both.marks.iter().filter(|mark| mark.calls > 0) {
+            assert!(mark.values.len() >= 2, "{mark:?}");
+            for values in &mark.values {
+                let all = values.measured + values.unmeasured + mark.unwound + mark.cancelled + mark.skipped;
+                assert_eq!((all, values.extrapolated), (mark.calls, values.unmeasured + mark.skipped > 0), "{mark:?}");
+            }
+        }
+        let before = &mark(&one, "work").values[0];
+        let after = mark(&both, "work").values.iter().find(|values| values.event == before.event).expect("it is there");
+        // As if the others were like these.
+        assert_eq!((after.sum, after.total), (before.sum, 2 * before.total));
+    }
+    let mut graph = one.clone();
+    graph.call_graph = vec![perfmark::Node { parent: None, mark: 0, calls: 1, values: Vec::new() }];
+    graph.merge(&other);
+    assert_eq!(
+        graph.call_graph_lacks,
+        other.marks.iter().map(|mark| mark.calls - mark.unwound - mark.cancelled - mark.skipped).sum::<u64>()
+    );
+}
+
+#[test]
 fn marks_that_a_macro_makes_alike_stay_apart() {
     macro_rules! alike {
         ($($n:literal)*) => { $(for _ in 0..$n { perfmark::region!("alike", time, {}); })* };

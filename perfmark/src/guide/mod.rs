@@ -13,6 +13,9 @@
 //! | [`accuracy`] | what is exact, what is estimated, and where the limits are |
 //! | [`inside`] | how it works |
 
+#[allow(unused_imports, reason = "chapters name them")]
+use crate::{Report, Snapshot, measure, region};
+
 #[doc = include_str!("start.md")]
 pub mod start {}
 

@@ -3,10 +3,10 @@
 use std::ops::Deref;
 
 use perfmark_rdpmc::support::Truth;
-use perfmark_rdpmc::{Attr, Counter, Event, Hardware};
+use perfmark_rdpmc::{Attr, Counter, Event};
 
 use crate::config::{ReadMode, config};
-use crate::events::{EventId, Events, What};
+use crate::events::{EventId, Events, What, is_known_of_a_loop};
 
 /// An event of this thread.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
         Ok(counter) => counter,
         Err(error) => return refuse(id, events, || error.reason().to_owned()),
     };
-    if counter.event().kind() == Event::from(Hardware::Instructions).kind()
+    if is_known_of_a_loop(counter.event())
         && events.with(id, |entry| entry.truth).is_none()
         && let Ok(truth) = Truth::of(&counter)
     {

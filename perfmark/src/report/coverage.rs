@@ -15,7 +15,7 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if mark.skipped > 0 && mark.every == 1 {
         parts.push(format!("{} not measured, as the filter had it", calls(mark.skipped)));
     } else if mark.skipped > 0 {
-        parts.push(format!("one call in {} measured, as every = {0} has it", exact(mark.every.into())));
+        parts.push(format!("{} not measured, as every = {} has it", calls(mark.skipped), exact(mark.every.into())));
     }
     if mark.polls > 0 {
         parts.push(format!("{} {}", exact(mark.polls), plural(mark.polls, "poll")));
@@ -110,7 +110,7 @@ mod tests {
     fn a_mark_that_skips_calls_says_so() {
         let mut mark = Mark { every: 64, skipped: 63, ..mark("m", 64) };
         mark.values.push(values("cycles", 1, 5));
-        assert_eq!(told(&mark).as_deref(), Some("one call in 64 measured, as every = 64 has it"));
+        assert_eq!(told(&mark).as_deref(), Some("63 calls not measured, as every = 64 has it"));
     }
 
     #[test]

@@ -40,8 +40,23 @@ pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>, has_self: bool) ->
 
 /// In which mode the processor was when it counted.
 pub(super) fn mode(snapshot: &Snapshot) -> &'static str {
-    let has_counts = snapshot.events.iter().any(|event| event.unit == Unit::Count && event.read != Read::None);
-    if has_counts { " Counts are of user mode only." } else { "" }
+    let mut counts = snapshot.events.iter().filter(|event| event.unit == Unit::Count && event.read != Read::None);
+    match (counts.clone().next().is_some(), counts.all(|event| is_of_user_mode(&event.name))) {
+        (false, _) => "",
+        (true, true) => " Counts are of user mode only.",
+        (true, false) => {
+            " Counts are of user mode, but for events that happen in the kernel or name it behind them (k)."
+        }
+    }
+}
+
+/// Whether its name has no modifier for the kernel's or the hypervisor's part behind it, and is none of what the kernel itself tells, as a tracepoint is.
+fn is_of_user_mode(name: &str) -> bool {
+    match name.rsplit_once([':', '/']) {
+        Some((_, modifiers)) if modifiers.bytes().all(|sign| b"uGHIpPSDWe".contains(&sign)) => true,
+        Some(_) => false,
+        None => true,
+    }
 }
 
 /// What a clock rate is of, if there is one.
@@ -137,7 +152,7 @@ pub(super) fn call_graph(out: &mut String, snapshot: &Snapshot, columns: usize) 
 pub(super) fn not_in_graph(out: &mut String, snapshot: &Snapshot, columns: usize) {
     let lacks = snapshot.call_graph_lacks;
     if lacks > 0 {
-        wrap(out, &format!("not in the call graph, for want of room: {}", counted(lacks, "call")), 0, columns);
+        wrap(out, &format!("not in the call graph: {}", counted(lacks, "call")), 0, columns);
     }
 }
 

@@ -18,7 +18,7 @@ mark                        total    share      mean      p50      p99       max
   branches               ≈1.45 G   100.0 %   27.9 k   25.1 k   55.8 k    1.12 M
   branch-misses          ≈21.3 M   100.0 %    409      368      818      16.4 k
   time                   ≈3.31 s   100.0 %   63.5 µs  57.2 µs   127 µs   2.54 ms
-    one call in 64 measured, as every = 64 has it
+    51,286 calls not measured, as every = 64 has it
 次の要素                                                             1,204 calls
   cycles                  66.0 k    <0.1 %   55.4       49      110     2,200
   time                    24.1 µs   <0.1 %  ~20.0 ns   ~18 ns   ~40 ns     91 ns
@@ -54,7 +54,7 @@ mark                                               total    share    self      m
   branches                                      ≈1.45 G   100.0 %  42.1 %   27.9 k   25.1 k   33.5 k   55.8 k    1.12 M
   branch-misses                                 ≈21.3 M   100.0 %  43.7 %    409      368      490      818      16.4 k
   time                                          ≈3.31 s   100.0 %  42.9 %   63.5 µs  57.2 µs  76.2 µs   127 µs   2.54 ms
-    one call in 64 measured, as every = 64 has it
+    51,286 calls not measured, as every = 64 has it
 次の要素                                                                                                     1,204 calls
   cycles                                         66.0 k    <0.1 %  <0.1 %   55.4       49       66      110     2,200
   time                                           24.1 µs   <0.1 %  <0.1 %  ~20.0 ns   ~18 ns   ~24 ns   ~40 ns     91 ns
@@ -87,7 +87,7 @@ mark                      total  self total    share    self      mean  self mea
   branches             ≈1.45 G      ≈610 M   100.0 %  42.1 %   27.9 k    ≈11.7 k   13.9 k   25.1 k   33.5 k   55.8 k     251 k    1.12 M   ▂▆ ▁▁ ▂▆ █
   branch-misses        ≈21.3 M     ≈9.30 M   100.0 %  43.7 %    409       ≈179      204      368      490      818     3,681      16.4 k   ▂▆ ▁▁ ▂▆ █
   time                 ≈3.31 s     ≈1.42 s   100.0 %  42.9 %   63.5 µs   ≈27.3 µs  31.8 µs  57.2 µs  76.2 µs   127 µs    572 µs   2.54 ms  ▂▆ ▁▁ ▂▆ █
-    one call in 64 measured, as every = 64 has it
+    51,286 calls not measured, as every = 64 has it
 次の要素  wörterbuch::解析器::次の要素 · src/解析器.rs:7                                                                                  1,204 calls
   cycles                66.0 k      66.0 k    <0.1 %  <0.1 %   55.4       55.4       27       49       66      110       495     2,200     ▂▆ ▁ ▁▂ ▆█
   time                  24.1 µs     24.1 µs   <0.1 %  <0.1 %  ~20.0 ns   ~20.0 ns   ~10 ns   ~18 ns   ~24 ns   ~40 ns    180 ns     91 ns   ▁  ▄   ▁█
@@ -165,7 +165,7 @@ fn colours_tell_headings_units_flags_and_what_is_lacking() {
         "\u{1b}[33m~20.0\u{1b}[0m \u{1b}[2mns\u{1b}[0m",
         " \u{1b}[31m–\u{1b}[0m ",
         "    \u{1b}[31mnothing measured: none of its events is available\u{1b}[0m\n",
-        "    \u{1b}[2mone call in 64 measured, as every = 64 has it\u{1b}[0m\n",
+        "    \u{1b}[2m51,286 calls not measured, as every = 64 has it\u{1b}[0m\n",
         "\u{1b}[2mread from the tick counter: time\u{1b}[0m\n",
     ] {
         assert!(report.contains(told), "{told:?} in {report:?}");

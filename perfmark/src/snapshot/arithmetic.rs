@@ -79,7 +79,8 @@ impl Snapshot {
 
     /// Adds what another process recorded, or this one in another time.
     ///
-    /// No call is lost and none invented: counts, sums and buckets are added, and quantiles taken anew. Buckets of times are those of each machine's tick
+    /// No call is lost and none invented: counts, sums and buckets are added, and quantiles taken anew. Calls of one that lacked an event of the other's are
+    /// unmeasured in it, and calls of one without a call graph are told as not in it. Buckets of times are those of each machine's tick
     /// counter: where two machines' differ, both are kept, and may overlap; quantiles are then within 1/32. `wall_ns` is the longer one; program and
     /// process are those of the first.
     ///
@@ -96,12 +97,26 @@ impl Snapshot {
         }
         self.threads = self.threads.saturating_add(other.threads);
         self.wall_ns = self.wall_ns.max(other.wall_ns);
+        let mut notes = other.notes.clone();
         for event in &other.events {
             match self.events.iter_mut().find(|known| known.name == event.name) {
-                Some(known) => known.merge(event),
+                Some(known) => {
+                    for (lacks, has, process) in [(&*known, event, self.pid), (event, &*known, other.pid)] {
+                        if let (Read::None, Some(why), true) = (lacks.read, &lacks.reason, has.read != Read::None) {
+                            notes.push(format!("{}: not counted in process {process}: {why}", event.name));
+                        }
+                    }
+                    known.merge(event);
+                }
                 None => self.events.push(event.clone()),
             }
         }
+        let had_calls = |one: &Self| one.marks.iter().map(Mark::countable).fold(0, u64::saturating_add);
+        let beside_graph = match (self.call_graph.is_empty(), other.call_graph.is_empty()) {
+            (true, false) => had_calls(self),
+            (false, true) => had_calls(other),
+            _ => 0,
+        };
         let mut marks: BTreeMap<_, Mark> = by_key(&self.marks).map(|(key, mark)| (key, mark.clone())).collect();
         for (key, mark) in by_key(&other.marks) {
             marks.entry(key).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
@@ -111,10 +126,11 @@ impl Snapshot {
         let graphs = [&*self, other].map(|one| (one.call_graph.clone(), places_in(&merged, &one.marks)));
         self.marks = merged;
         self.set_graph(&graphs);
-        self.call_graph_lacks = self.call_graph_lacks.saturating_add(other.call_graph_lacks);
-        for note in &other.notes {
-            if !self.notes.contains(note) {
-                self.notes.push(note.clone());
+        self.call_graph_lacks =
+            self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
             }
         }
     }
@@ -154,32 +170,49 @@ impl Mark {
         let mut between = self.clone();
         let Some(earlier) = earlier else { return between };
         between.combine(earlier, u64::saturating_sub);
+        let countable = between.countable();
         for values in &mut between.values {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
                 *values = values.since(before);
             } else {
                 // No thread had the event then: calls of that time are in no figure but among the unmeasured.
-                let counted = [between.unwound, between.cancelled, between.skipped, values.measured];
-                let rest = counted.into_iter().fold(between.calls, u64::saturating_sub);
-                values.leave_out(values.unmeasured.saturating_sub(rest), between.skipped);
+                let rest = countable.saturating_sub(values.measured);
+                values.estimate(between.skipped, values.unmeasured.min(rest), between.skipped);
             }
         }
         between
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.combine(other, u64::saturating_add);
-        self.in_flight = self.in_flight.saturating_add(other.in_flight);
-        self.every = self.every.max(other.every);
+        // Of an event that one of the two lacks, its calls are unmeasured.
+        let (uncounted, uncounted_others) = (self.countable(), other.countable());
+        let skipped = self.skipped.saturating_add(other.skipped);
+        let mut is_merged = vec![false; self.values.len()];
         for (at, values) in other.values.iter().enumerate() {
             let is_it = |known: &Values| known.event == values.event;
             // Mostly in the same order.
             let is_there = self.values.get(at).is_some_and(is_it);
-            match if is_there { Some(at) } else { self.values.iter().position(is_it) } {
-                Some(at) => self.values[at].merge(values),
-                None => self.values.push(values.clone()),
+            if let Some(at) = if is_there { Some(at) } else { self.values.iter().position(is_it) } {
+                self.values[at].merge(values);
+                is_merged[at] = true;
+            } else {
+                let mut values = values.clone();
+                values.estimate(other.skipped, values.unmeasured.saturating_add(uncounted), skipped);
+                self.values.push(values);
             }
         }
+        for (values, _) in self.values.iter_mut().zip(is_merged).filter(|(_, is_merged)| !is_merged) {
+            let unmeasured = values.unmeasured.saturating_add(uncounted_others);
+            values.estimate(self.skipped, unmeasured, skipped);
+        }
+        self.combine(other, u64::saturating_add);
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.every = self.every.max(other.every);
+    }
+
+    /// Calls that an event has in its figures, or lacks as unmeasured.
+    fn countable(&self) -> u64 {
+        [self.unwound, self.cancelled, self.skipped].into_iter().fold(self.calls, u64::saturating_sub)
     }
 }
 
@@ -221,19 +254,20 @@ impl Values {
         between
     }
 
-    /// Takes so many of the unmeasured calls away; of those that are left, and so many that were skipped, estimates are.
-    fn leave_out(&mut self, calls: u64, skipped: u64) {
-        let all = |unmeasured: u64| u128::from(self.measured) + u128::from(skipped) + u128::from(unmeasured);
-        let (before, now) = (all(self.unmeasured), all(self.unmeasured - calls));
+    /// Has so many unmeasured and skipped calls from now on, of which estimates are; there were so many skipped ones before.
+    fn estimate(&mut self, skipped_before: u64, unmeasured: u64, skipped: u64) {
+        let all =
+            |unmeasured: u64, skipped: u64| u128::from(self.measured) + u128::from(skipped) + u128::from(unmeasured);
+        let (before, now) = (all(self.unmeasured, skipped_before), all(unmeasured, skipped));
         let scaled = |sum: u64| {
-            let scaled = (u128::from(sum) * now).checked_div(before).unwrap_or(0);
+            let scaled = u128::from(sum).saturating_mul(now).checked_div(before).unwrap_or(0);
             u64::try_from(scaled).unwrap_or(u64::MAX)
         };
         if self.missing_outermost == 0 {
             self.total = scaled(self.total);
         }
         self.self_sum = self.self_sum.map(scaled);
-        self.unmeasured -= calls;
+        self.unmeasured = unmeasured;
         self.missing_outermost = self.missing_outermost.min(self.unmeasured);
         self.extrapolated = self.unmeasured > 0 || skipped > 0;
     }

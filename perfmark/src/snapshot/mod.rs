@@ -35,7 +35,7 @@ pub struct Snapshot {
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "form::call_graph"))]
     pub call_graph: Vec<Node>,
     /// Measured calls that are in none of its nodes, as there was no room for one: a thread has 8,192, all together have 16,384; and calls deeper than a
-    /// thread's stack of open ones.
+    /// thread's stack of open ones. In a merged snapshot also those of the ones without a call graph.
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
     /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.

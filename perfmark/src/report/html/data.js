@@ -90,6 +90,8 @@ const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
 function ratio(mark) {
   const [cycles, instructions] = [figures(mark, "cycles"), figures(mark, "instructions")];
   if (!cycles || !instructions || cycles.measured !== instructions.measured || !(cycles.sum > 0)) return undefined;
+  // All but a few of those that there are: else they may be others.
+  if ([cycles, instructions].some(({ measured, unmeasured }) => Number(unmeasured) * 64 > Number(measured))) return undefined;
   return Number(instructions.sum) / Number(cycles.sum);
 }
 

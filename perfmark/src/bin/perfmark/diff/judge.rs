@@ -103,7 +103,7 @@ const FEWEST: u64 = 10;
 const SEVERAL: usize = 3;
 
 pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgement {
-    let (before, after) = (middle(base, statistic), middle(head, statistic));
+    let (before, after) = (middle(base), middle(head));
     let difference = (after - before).abs();
     let larger = before.max(after);
     let is_several = base.len().min(head.len()) >= SEVERAL;
@@ -132,21 +132,27 @@ pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgeme
     Judgement { base: before, head: after, verdict, rose, margin }
 }
 
-/// The runs' mean; of medians the middle one.
-fn middle(runs: &[One], statistic: Statistic) -> f64 {
+/// The runs' median.
+fn middle(runs: &[One]) -> f64 {
     let mut values: Vec<f64> = runs.iter().map(|one| one.value).collect();
     values.sort_by(f64::total_cmp);
-    match (statistic, values.len()) {
-        (_, 0) => 0.0,
-        (Statistic::Median, runs) => values[runs / 2].midpoint(values[(runs - 1) / 2]),
-        (Statistic::Mean, runs) => values.iter().sum::<f64>() / runs as f64,
+    match values.len() {
+        0 => 0.0,
+        runs => values[runs / 2].midpoint(values[(runs - 1) / 2]),
     }
 }
 
-/// How far the runs are apart.
+/// One run in so many may be far off the others without a say.
+const OUTLIERS: usize = 5;
+
+/// How far the runs are apart, but for the outliers.
 fn spread(runs: &[One]) -> f64 {
-    let values = || runs.iter().map(|one| one.value);
-    (values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min)).max(0.0)
+    let middle = middle(runs);
+    let mut values: Vec<f64> = runs.iter().map(|one| one.value).collect();
+    values.sort_by(|one, other| (one - middle).abs().total_cmp(&(other - middle).abs()));
+    values.truncate(runs.len() - runs.len() / OUTLIERS);
+    let range = |least: f64, most: f64| if most > least { most - least } else { 0.0 };
+    range(values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(f64::MIN, f64::max))
 }
 
 #[cfg(test)]
@@ -181,6 +187,14 @@ mod tests {
     fn with_several_runs_the_difference_must_exceed_what_they_differ_by() {
         assert_eq!(verdict(Statistic::Mean, &[1000.0, 1030.0], &[1020.0, 1035.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Mean, &[1000.0, 1003.0], &[1020.0, 1022.0]), Verdict::More);
+        let quiet = [1000.0; 5];
+        assert_eq!(
+            verdict(Statistic::Mean, &quiet, &[1200.0, 1200.0, 1000.0, 1200.0, 1200.0]),
+            Verdict::More,
+            "an outlier"
+        );
+        assert_eq!(verdict(Statistic::Mean, &quiet, &[1200.0, 1000.0, 1000.0, 1000.0, 1000.0]), Verdict::Same);
+        assert_eq!(verdict(Statistic::Mean, &quiet, &[1200.0, 1000.0, 1000.0, 1200.0, 1200.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Median, &[100.0, 140.0, 101.0], &[130.0, 131.0, 135.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Median, &[100.0, 102.0, 101.0], &[130.0, 131.0, 135.0]), Verdict::More);
     }

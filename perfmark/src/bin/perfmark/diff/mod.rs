@@ -64,7 +64,8 @@ What is compared:
 
 When a figure has changed:
   counts        the mean a call: by at least 0.1 %, and by more than what an empty call varies
-                by; of several runs on a side, by more than these differ among themselves
+                by; of several runs on a side, the median of the runs, by more than these differ
+                among themselves, but for the one in five that is farthest off
   time, cycles  the median a call: by more than the histograms' buckets tell (1 in 32), with each
                 median outside of the middle half of the other side's calls (of 10 at least);
                 of three runs or more on each side (five are better), instead of the middle halves,
