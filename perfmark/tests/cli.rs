@@ -741,7 +741,10 @@ fn refuse_perf_event_open() {
 
 fn doctor_says_what_the_library_says() {
     let support = perfmark_rdpmc::support();
-    let is_counted = support.trial.as_ref().is_some_and(|trial| trial.instructions.is_ok());
+    let is_counted = support
+        .trial
+        .as_ref()
+        .is_some_and(|trial| trial.instructions.as_ref().is_ok_and(perfmark_rdpmc::support::Truth::holds));
     let told = stdout(&["doctor"], i32::from(!is_counted));
     for finding in
         support.findings().iter().filter(|finding| finding.subject != "a reading" && finding.subject != "truth")
