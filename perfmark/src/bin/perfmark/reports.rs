@@ -35,7 +35,7 @@ fn bytes(file: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
-    let too_large = || format!("more than {} MiB, which no report has; nothing of it was read", LARGEST >> 20);
+    let too_large = || format!("more than {} MiB, which no report has", LARGEST >> 20);
     if expected > LARGEST {
         return Err(too_large());
     }
@@ -65,7 +65,7 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
     }
     const NONE: &str = "a program writes one with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
     match error.classify() {
-        Category::Eof => format!("ends in the middle ({error}): it was cut off; get the whole file again"),
+        Category::Eof => format!("ends in the middle ({error}): it was cut off when it was written or copied"),
         Category::Io => error.to_string(),
         Category::Syntax => {
             let is_table = bytes.trim_ascii_start().starts_with("perfmark ·".as_bytes());
