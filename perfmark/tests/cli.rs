@@ -23,6 +23,8 @@ fn main() -> ExitCode {
     let tests: &[(&str, fn())] = &[
         ("a_report_is_shown_as_the_program_would_have_shown_it", a_report_is_shown_as_the_program_would_have),
         ("several_reports_are_merged_exactly_and_each_is_shown_if_asked_for", several_reports_are_merged_exactly),
+        ("each_is_shown_in_the_forms_only_that_can_hold_several", each_is_shown_in_the_forms_that_can_hold_several),
+        ("a_table_has_colours_on_a_terminal_that_takes_them", a_table_has_colours_on_a_terminal),
         ("a_report_comes_from_stdin_and_goes_into_a_file", a_report_comes_from_stdin_and_goes_into_a_file),
         ("marks_are_picked_by_a_filter_and_a_filter_for_none_is_told", marks_are_picked_by_a_filter),
         ("a_file_that_is_no_report_is_told_with_what_to_do", a_file_that_is_no_report_is_told),
@@ -40,8 +42,10 @@ fn main() -> ExitCode {
         ("a_comparison_is_written_for_pull_requests_and_programs", a_comparison_is_written_for_pull_requests),
         ("the_processes_of_a_program_are_gathered", the_processes_of_a_program_are_gathered),
         ("a_program_ends_as_it_would_alone", a_program_ends_as_it_would_alone),
+        ("what_was_recorded_is_kept_where_it_cannot_be_shown", what_was_recorded_is_kept),
         ("a_signal_reaches_the_program_and_the_report_comes", a_signal_reaches_the_program),
         ("a_process_that_goes_on_is_told", a_process_that_goes_on_is_told),
+        ("of_what_goes_on_nothing_else_is_told", of_what_goes_on_nothing_else_is_told),
         ("settings_for_a_program_are_checked_and_passed_on", settings_for_a_program_are_passed_on),
         ("doctor_says_what_the_library_says_of_this_machine", doctor_says_what_the_library_says),
         ("doctor_names_a_seccomp_filter_and_the_way_around_it", doctor_names_a_seccomp_filter),
@@ -74,6 +78,14 @@ fn run_scenario(scenario: &str) -> ExitCode {
             work(1);
             bare();
         }
+        "writes half a report" | "writes half a report only" => {
+            let files = env::var("PERFMARK_OUTPUT").expect("set");
+            fs::write(files.replace("%p", "half"), "{\"schema\": 1,").expect("written");
+            if scenario == "writes half a report only" {
+                // SAFETY: it ends this process, without a report.
+                unsafe { libc::_exit(0) };
+            }
+        }
         "children" => {
             work(1);
             for _ in 0..3 {
@@ -101,16 +113,20 @@ fn run_scenario(scenario: &str) -> ExitCode {
                 return ExitCode::from(u8::try_from(signal).expect("small"));
             }
         }
-        "goes on" => {
+        "goes on" | "only goes on" => {
             let pipe = child("listens")
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("started");
-            work(1);
             println!("{}", pipe.id());
             std::mem::forget(pipe);
+            if scenario == "only goes on" {
+                // SAFETY: it ends this process, without a report.
+                unsafe { libc::_exit(0) };
+            }
+            work(1);
         }
         // As container engines do it.
         "doctor without perf_event_open" => {
@@ -315,12 +331,72 @@ fn several_reports_are_merged_exactly() {
         merged.merge(&snapshot);
     }
     let [one, two, three] = [0, 1, 2].map(|n| files[n].as_str());
-    assert_eq!(stdout(&["report", one, two, three], 0), table(&merged));
+    let output = answer(&["report", one, two, three], 0);
+    assert_eq!(text(&output.stdout), table(&merged));
+    tells(text(&output.stderr), &["3 reports together: name and number are the first one's", "--each shows each"]);
     assert_eq!(stdout(&["report", "--merge", "--format", "json", one, two, three], 0), json(&merged));
     let each = stdout(&["report", "--each", one, two], 0);
     tells(&each, &[&format!("==> {one} <=="), &format!("==> {two} <==")]);
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
     assert_eq!(work.calls, 3);
+}
+
+fn each_is_shown_in_the_forms_that_can_hold_several() {
+    let folder = Folder::new("cli-each");
+    let (one, two) = (report(&[("parse", 1000)]), report(&[("print", 2000)]));
+    let (first, second) = (folder.report("a.json", &one), folder.report("b.json", &two));
+    let documents = stdout(&["report", "--each", "--format", "json", &first, &second], 0);
+    assert_eq!(documents, json(&one) + &json(&two));
+    let both = folder.file("both.json", documents);
+    let each = stdout(&["report", "--each", &both], 0);
+    let heads = [1, 2].map(|number| format!("==> {both} · {number} of 2 <==\n"));
+    assert_eq!(each, format!("{}{}\n{}{}", heads[0], table(&one), heads[1], table(&two)));
+    for name in Format::names().filter(|name| !["table", "markdown", "json"].contains(name)) {
+        let why = ["--each takes the forms table, markdown and json"];
+        tells(&stderr(&["report", "--each", "--format", name, &first, &second], 2), &why);
+        let never_made = folder.0.join("made");
+        let made = never_made.to_str().expect("UTF-8");
+        tells(&stderr(&["run", "--each", "--format", name, "--", "touch", made], 2), &why);
+        assert!(!never_made.exists(), "the program did not start");
+    }
+}
+
+/// What a command writes to a terminal that is its stdout and stderr.
+fn on_terminal(mut command: Command) -> String {
+    use std::io::Read as _;
+    use std::os::fd::{FromRawFd as _, OwnedFd};
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: live memory for two descriptors, which are nobody's then.
+    let (mut ours, theirs) = unsafe {
+        use std::ptr::null_mut;
+        assert_eq!(libc::openpty(&raw mut ours, &raw mut theirs, null_mut(), null_mut(), null_mut()), 0);
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    };
+    let mut child = command.stdout(theirs.try_clone().expect("cloned")).stderr(theirs).spawn().expect("started");
+    // The command's own descriptors of it.
+    drop(command);
+    let mut shown = Vec::new();
+    // It ends with EIO.
+    _ = ours.read_to_end(&mut shown);
+    assert!(child.wait().expect("ended").success(), "{}", text(&shown));
+    text(&shown).replace("\r\n", "\n")
+}
+
+fn a_table_has_colours_on_a_terminal() {
+    let folder = Folder::new("cli-colours");
+    let snapshot = report(&[("parse", 1000)]);
+    let file = folder.report("a.json", &snapshot);
+    let to = |mut command: Command, term: &str, no_color: &str| {
+        command.env("TERM", term).env("NO_COLOR", no_color);
+        on_terminal(command)
+    };
+    let coloured = Report::new(&snapshot).color(true).to_string();
+    assert_ne!(coloured, table(&snapshot));
+    assert_eq!(to(perfmark(&["report", &file]), "xterm", ""), coloured);
+    assert_eq!(to(perfmark(&["report", &file, "-o", "-"]), "xterm", ""), coloured);
+    assert_eq!(to(perfmark(&["report", &file]), "dumb", ""), table(&snapshot));
+    assert_eq!(to(perfmark(&["report", &file]), "xterm", "1"), table(&snapshot));
+    assert!(to(running(&folder, &[], "calls"), "xterm", "").contains("\u{1b}["));
 }
 
 fn a_report_comes_from_stdin_and_goes_into_a_file() {
@@ -381,7 +457,7 @@ fn a_file_that_is_no_report_is_told() {
     }
     let large = folder.file("large", "");
     File::options().write(true).open(&large).expect("there").set_len((1 << 30) + 1).expect("sparse");
-    tells(&stderr(&["report", &large], 2), &["more than 1024 MiB"]);
+    tells(&stderr(&["report", &large], 2), &["more than 1024 MiB, which no report has"]);
     tells(&stderr(&["report", folder.0.to_str().expect("UTF-8")], 2), &["it is a directory"]);
     tells(&stderr(&["report", "/nowhere"], 2), &["/nowhere: No such file or directory"]);
 }
@@ -637,7 +713,7 @@ fn the_processes_of_a_program_are_gathered() {
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "what the program says\n");
     let all = text(&output.stderr);
-    tells(all, &["4 reports of", "--each shows each"]);
+    tells(all, &["4 reports together", "--each shows each"]);
     let merged: Snapshot = serde_json::from_str(&all[all.find('{').expect("JSON")..]).expect("a report");
     let calls = |name: &str| merged.marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
     assert_eq!((calls("work"), calls("bare")), (Some(4), Some(3)));
@@ -665,9 +741,39 @@ fn a_program_ends_as_it_would_alone() {
     let nowhere = running(&folder, &[], "calls").env("TMPDIR", "/nowhere").output().expect("started");
     assert_eq!(nowhere.status.code(), Some(125));
     tells(text(&nowhere.stderr), &["set TMPDIR"]);
-    let unwritable = running(&folder, &["-o", "/nowhere/report"], "calls").output().expect("started");
-    assert_eq!(unwritable.status.code(), Some(125));
+    for (file, why) in [("/nowhere/report", "No such file"), ("/tmp", "is a directory"), ("/proc/report", "")] {
+        let unwritable = running(&folder, &["-o", file], "children").output().expect("started");
+        assert_eq!((unwritable.status.code(), text(&unwritable.stdout)), (Some(125), ""), "it did not start");
+        tells(text(&unwritable.stderr), &[&format!("writing {file}: {why}")]);
+    }
     assert!(is_empty(&folder.0));
+}
+
+fn what_was_recorded_is_kept() {
+    for (options, scenario, status, why) in [
+        (&["--marks", "nosuch"][..], "calls", 125, "there is no such mark"),
+        (&["--marks", "nosuch"], "children", 7, "there is no such mark"),
+        (&["-o", "/dev/full"], "calls", 125, "writing /dev/full"),
+        (&["--format", "json"], "calls", 125, ""),
+        (&[], "writes half a report", 125, "1 report could not be read"),
+        (&[], "writes half a report only", 125, "1 report could not be read"),
+    ] {
+        let folder = Folder::new("cli-kept");
+        let mut command = running(&folder, options, scenario);
+        if why.is_empty() {
+            command.stderr(File::options().write(true).open("/dev/full").expect("there"));
+        }
+        let output = command.output().expect("started");
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{told}");
+        let kept = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
+        assert!(!is_empty(&kept));
+        if !why.is_empty() {
+            tells(told, &[why, &format!("the reports as JSON are kept in {}", kept.display())]);
+        }
+        assert!(!told.contains("left no report"), "{told}");
+        assert_eq!(told.contains("perfmark · cli"), scenario == "writes half a report", "what can be read is shown");
+    }
 }
 
 fn a_signal_reaches_the_program() {
@@ -697,6 +803,16 @@ fn a_process_that_goes_on_is_told() {
     tells(text(&output.stderr), &[&told, "work"]);
     // SAFETY: to the process that this test's program started.
     unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
+}
+
+fn of_what_goes_on_nothing_else_is_told() {
+    let folder = Folder::new("cli-only-goes-on");
+    let output = running(&folder, &[], "only goes on").output().expect("started");
+    let told = text(&output.stderr);
+    // SAFETY: to the process that this test's program started.
+    unsafe { libc::kill(text(&output.stdout).trim().parse().expect("a number"), libc::SIGKILL) };
+    tells(told, &["1 process is still running"]);
+    assert_eq!(told.lines().count(), 1, "{told}");
 }
 
 fn settings_for_a_program_are_passed_on() {
@@ -741,7 +857,10 @@ fn refuse_perf_event_open() {
 
 fn doctor_says_what_the_library_says() {
     let support = perfmark_rdpmc::support();
-    let is_counted = support.trial.as_ref().is_some_and(|trial| trial.instructions.is_ok());
+    let is_counted = support
+        .trial
+        .as_ref()
+        .is_some_and(|trial| trial.instructions.as_ref().is_ok_and(perfmark_rdpmc::support::Truth::holds));
     let told = stdout(&["doctor"], i32::from(!is_counted));
     for finding in
         support.findings().iter().filter(|finding| finding.subject != "a reading" && finding.subject != "truth")

@@ -1,30 +1,105 @@
 //! Where a command's answer goes.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::path::Path;
+use std::process;
 
 /// One line on stderr. Nobody has to hear it.
 pub(crate) fn say(what: &str) {
     _ = writeln!(io::stderr(), "perfmark: {what}");
 }
 
-/// To stdout. A reader who has seen enough, as `head`, is no failure.
+/// Where a report goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Destination<'a> {
+    Stdout,
+    /// Apart from what a program wrote there.
+    Stderr,
+    /// Replaced as a whole.
+    File(&'a Path),
+}
+
+impl<'a> Destination<'a> {
+    /// That file, of which `-` is stdout; or else this.
+    pub(crate) fn new(file: Option<&'a Path>, otherwise: Self) -> Self {
+        match file {
+            Some(file) if file == Path::new("-") => Self::Stdout,
+            Some(file) => Self::File(file),
+            None => otherwise,
+        }
+    }
+
+    /// The columns that a table has there.
+    pub(crate) fn columns(self) -> usize {
+        perfmark::private::columns(match self {
+            Self::Stdout => 1,
+            Self::Stderr => 2,
+            // None that is open.
+            Self::File(_) => -1,
+        })
+    }
+
+    /// Whether a table has colours there: as the report at a program's end has them.
+    pub(crate) fn has_color(self) -> bool {
+        let is_set = |variable: &str| env::var_os(variable).is_some_and(|value| !value.is_empty());
+        let is_terminal = match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::File(_) => false,
+        };
+        is_terminal && is_set("TERM") && env::var_os("TERM").is_none_or(|term| term != "dumb") && !is_set("NO_COLOR")
+    }
+
+    /// Whether a file can be made there, as far as that can be told without making it.
+    pub(crate) fn check(self) -> Result<(), String> {
+        let Self::File(file) = self else { return Ok(()) };
+        can_be_made(file).map_err(|error| format!("writing {}: {error}", file.display()))
+    }
+
+    pub(crate) fn give(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Stdout => print(text),
+            Self::Stderr => write("stderr", io::stderr().lock(), &format!("\n{text}")),
+            Self::File(file) => perfmark::private::write_file(file, text)
+                .map_err(|error| format!("writing {}: {error}", file.display())),
+        }
+    }
+}
+
+fn can_be_made(file: &Path) -> io::Result<()> {
+    let file = std::path::absolute(file)?;
+    match fs::symlink_metadata(&file) {
+        Ok(there) if there.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+        // A device is written to, and a link may lead to one.
+        Ok(there) if !there.is_file() => return Ok(()),
+        _ => {}
+    }
+    let trial = file.with_file_name(format!(".perfmark-{}", process::id()));
+    match File::create_new(&trial) {
+        Ok(_) => fs::remove_file(&trial),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// To stdout.
 pub(crate) fn print(text: &str) -> Result<(), String> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("writing to stdout: {error}")),
+    write("stdout", io::stdout().lock(), text)
+}
+
+/// A reader who has seen enough, as `head`, is no failure.
+fn write(name: &str, mut to: impl Write, text: &str) -> Result<(), String> {
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("writing to {name}: {error}")),
         _ => Ok(()),
     }
 }
 
 /// To that file, which is replaced as a whole, or else to stdout.
 pub(crate) fn give(text: &str, file: Option<&Path>) -> Result<(), String> {
-    match file.filter(|file| *file != Path::new("-")) {
-        Some(file) => {
-            perfmark::private::write_file(file, text).map_err(|error| format!("writing {}: {error}", file.display()))
-        }
-        None => print(text),
-    }
+    Destination::new(file, Destination::Stdout).give(text)
 }
 
 /// Text from a report on one line: what would move the cursor is replaced.

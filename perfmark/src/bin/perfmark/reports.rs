@@ -13,9 +13,21 @@ const LARGEST: u64 = 1 << 30;
 
 /// A file's report; `-` is stdin. Of several that stand one behind the other, all together.
 pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
+    let mut all = Snapshot::default();
+    for (_, one) in read_each(file)? {
+        all.merge(&one);
+    }
+    Ok(all)
+}
+
+/// A file's reports, one at least, each with a name.
+pub(crate) fn read_each(file: &Path) -> Result<Vec<(String, Snapshot)>, String> {
     let name = if is_stdin(file) { "stdin".into() } else { file.display().to_string() };
     let bytes = bytes(file).map_err(|why| format!("{name}: {why}"))?;
-    parse(&bytes).map_err(|why| format!("{name} {why}"))
+    let all = parse(&bytes).map_err(|why| format!("{name} {why}"))?;
+    let count = all.len();
+    let name = |number: usize| if count == 1 { name.clone() } else { format!("{name} · {number} of {count}") };
+    Ok(all.into_iter().zip(1..).map(|(one, number)| (name(number), one)).collect())
 }
 
 fn is_stdin(file: &Path) -> bool {
@@ -35,7 +47,7 @@ fn bytes(file: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
-    let too_large = || format!("more than {} MiB, which no report has; nothing of it was read", LARGEST >> 20);
+    let too_large = || format!("more than {} MiB, which no report has", LARGEST >> 20);
     if expected > LARGEST {
         return Err(too_large());
     }
@@ -44,16 +56,13 @@ fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }
 
-fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
-    let mut all: Option<Snapshot> = None;
-    for one in serde_json::Deserializer::from_slice(bytes).into_iter() {
-        let one: Snapshot = one.map_err(|error| explain(bytes, &error))?;
-        match &mut all {
-            Some(all) => all.merge(&one),
-            None => all = Some(one),
-        }
+fn parse(bytes: &[u8]) -> Result<Vec<Snapshot>, String> {
+    let all = serde_json::Deserializer::from_slice(bytes).into_iter();
+    let all: Vec<Snapshot> = all.collect::<Result<_, _>>().map_err(|error| explain(bytes, &error))?;
+    if all.is_empty() {
+        return Err("is empty: its program may have ended without a report, or may still run".into());
     }
-    all.ok_or_else(|| "is empty: its program may have ended without a report, or may still run".into())
+    Ok(all)
 }
 
 /// What may be wrong with it, and what to do.
@@ -65,7 +74,7 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
     }
     const NONE: &str = "a program writes one with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
     match error.classify() {
-        Category::Eof => format!("ends in the middle ({error}): it was cut off; get the whole file again"),
+        Category::Eof => format!("ends in the middle ({error}): it was cut off when it was written or copied"),
         Category::Io => error.to_string(),
         Category::Syntax => {
             let is_table = bytes.trim_ascii_start().starts_with("perfmark ·".as_bytes());

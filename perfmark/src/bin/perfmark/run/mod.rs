@@ -15,9 +15,9 @@ use std::process::{self, Command, ExitCode, ExitStatus};
 use clap::Args;
 use perfmark::{Filter, Snapshot};
 
-use crate::output::{clean, counted, say};
-use crate::report::{Form, NO_TERMINAL};
-use crate::{output, reports};
+use crate::output::{Destination, clean, counted, say};
+use crate::report::{Form, Gathered};
+use crate::reports;
 
 /// Run a program, and show what its marks recorded, in all of its processes
 ///
@@ -34,12 +34,6 @@ pub(crate) struct Arguments {
     filter: Option<String>,
     #[command(flatten)]
     form: Form,
-    /// Each process by itself, instead of all together
-    #[arg(long)]
-    each: bool,
-    /// The report to this file, which is replaced as a whole; `-` is stdout
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
     /// The program, and what it is given
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -47,8 +41,9 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 Exit status: the program's; 128 and the signal's number if one ended it. 127 if there is no such
-program, 126 if it cannot be run, 125 if something else went wrong before it ran, or its report could
-not be written and its own status was 0.
+program, 126 if it cannot be run, 2 if an argument of perfmark's is wrong, 125 if something else went
+wrong before it ran, or a report could not be read or written and its own status was 0. The reports
+are kept then, and it is told where.
 
 A process that is killed, aborts, calls _exit, or another program by exec leaves no report: let it
 have PERFMARK_DUMP_INTERVAL=1. What processes leave that go on when the program has ended is not in
@@ -70,7 +65,9 @@ fn filter(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let directory = match Directory::make() {
+    arguments.form.check()?;
+    let destination = arguments.form.destination(Destination::Stderr);
+    let directory = match destination.check().and_then(|()| Directory::make()) {
         Ok(directory) => directory,
         Err(why) => {
             say(&why);
@@ -89,19 +86,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Ok(ended) => ended,
         Err(error) => {
             say(&format!("{}: {error}", Path::new(program).display()));
-            directory.end(true);
+            directory.end();
             let is_missing = error.kind() == ErrorKind::NotFound;
             return Ok(if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }.into());
         }
     };
-    let told = tell(arguments, &directory, Path::new(program), pid, status);
+    // First these, as what ends meanwhile is in both then, and not in neither.
+    let running = running_with(&directory.0);
+    tell_running(&running, &directory);
+    let shown = show(&directory, pid, &arguments.form, destination);
     let code = code(status);
-    Ok(match told {
+    Ok(match shown {
         Err(why) => {
             say(&why);
+            directory.keep();
             if code == 0 { OWN_TROUBLE.into() } else { code.into() }
         }
-        Ok(()) => code.into(),
+        Ok(count) => {
+            if running.is_empty() {
+                directory.end();
+                if count == 0 {
+                    say(&nothing_left(Path::new(program), status));
+                }
+            }
+            code.into()
+        }
     })
 }
 
@@ -124,56 +133,38 @@ fn code(status: ExitStatus) -> u8 {
     status.code().map_or(OWN_TROUBLE, |code| u8::try_from(code & 0xff).unwrap_or(OWN_TROUBLE))
 }
 
-fn tell(
-    arguments: &Arguments,
-    directory: &Directory,
-    program: &Path,
-    pid: u32,
-    status: ExitStatus,
-) -> Result<(), String> {
-    // First these, as what ends meanwhile is in both then, and not in neither.
-    let running = running_with(&directory.0);
-    let mut all = directory.reports();
-    // The program's own first, whose name and number the merge has.
-    all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
-    if !running.is_empty() {
-        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", clean(name))).collect();
-        let more = if running.len() > 10 { ", …" } else { "" };
-        say(&format!(
-            "{} still running, and not in this report; what perfmark leaves at the end will be in {}: {}{more}",
-            if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
-            directory.0.display(),
-            names.join(", "),
-        ));
+fn tell_running(running: &[(u32, String)], directory: &Directory) {
+    if running.is_empty() {
+        return;
     }
-    directory.end(running.is_empty());
-    if all.is_empty() {
-        say(&nothing_left(program, status));
-        return Ok(());
-    }
-    arguments.form.check(all.iter().map(|(_, snapshot)| snapshot))?;
-    if all.len() > 1 && !arguments.each {
-        say(&format!("{} of {} together; --each shows each", counted(all.len(), "report"), program.display()));
-    }
-    let fd = if arguments.output.is_some() { NO_TERMINAL } else { STDERR };
-    let text = if arguments.each && all.len() > 1 {
-        arguments.form.of_each(&all, fd)?
-    } else {
-        let mut merged = Snapshot::default();
-        for (_, snapshot) in &all {
-            merged.merge(snapshot);
-        }
-        arguments.form.of(&merged, fd)?
-    };
-    if let Some(file) = &arguments.output {
-        return output::give(&text, Some(file));
-    }
-    _ = io::Write::write_all(&mut io::stderr(), format!("\n{text}").as_bytes());
-    Ok(())
+    let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", clean(name))).collect();
+    let more = if running.len() > 10 { ", …" } else { "" };
+    say(&format!(
+        "{} still running, and not in this report; what perfmark leaves at the end will be in {}: {}{more}",
+        if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
+        directory.0.display(),
+        names.join(", "),
+    ));
 }
 
-/// The number of stderr.
-const STDERR: i32 = 2;
+/// Shows the reports that are there, and tells how many.
+fn show(directory: &Directory, pid: u32, form: &Form, destination: Destination<'_>) -> Result<usize, String> {
+    let (mut all, unreadable) = directory.reports()?;
+    // The program's own first, whose name and number the merge has.
+    all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
+    let count = all.len();
+    let mut gathered = Gathered::new(form);
+    for (name, snapshot) in all {
+        gathered.add(name, snapshot);
+    }
+    if count > 0 {
+        gathered.show(destination)?;
+    }
+    match unreadable {
+        0 => Ok(count),
+        _ => Err(format!("{} could not be read", counted(unreadable, "report"))),
+    }
+}
 
 fn nothing_left(program: &Path, status: ExitStatus) -> String {
     let program = program.display();
@@ -226,26 +217,36 @@ impl Directory {
         Err("no name is left for a directory".into())
     }
 
-    /// All that can be read, with their processes' names.
-    fn reports(&self) -> Vec<(String, Snapshot)> {
-        let entries = match fs::read_dir(&self.0) {
-            Ok(entries) => entries,
-            Err(error) => {
-                say(&format!("{}: {error}", self.0.display()));
-                return Vec::new();
-            }
-        };
+    /// All that can be read, with their processes' names; and how many cannot, which is told.
+    fn reports(&self) -> Result<(Vec<(String, Snapshot)>, usize), String> {
+        let entries = fs::read_dir(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))?;
         let files = entries.flatten().map(|entry| entry.path());
         // A draft is of a process that still writes, or was killed then.
         let whole = files.filter(|file| file.extension().is_none_or(|extension| extension != "draft"));
-        let read = whole.filter_map(|file| reports::read(&file).inspect_err(|why| say(why)).ok());
-        read.map(|snapshot| (format!("{} · pid {}", snapshot.program, snapshot.pid), snapshot)).collect()
+        let (mut all, mut unreadable) = (Vec::new(), 0);
+        for file in whole {
+            match reports::read(&file) {
+                Ok(snapshot) => all.push((format!("{} · pid {}", snapshot.program, snapshot.pid), snapshot)),
+                Err(why) => {
+                    say(&why);
+                    unreadable += 1;
+                }
+            }
+        }
+        Ok((all, unreadable))
     }
 
-    /// Away with it, unless somebody will still write there.
-    fn end(&self, is_over: bool) {
-        if is_over && let Err(error) = fs::remove_dir_all(&self.0) {
+    /// Away with it.
+    fn end(&self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
             say(&format!("{}: {error}", self.0.display()));
+        }
+    }
+
+    /// Tells where what was not shown is.
+    fn keep(&self) {
+        if self.0.exists() {
+            say(&format!("the reports as JSON are kept in {}", self.0.display()));
         }
     }
 }
