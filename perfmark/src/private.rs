@@ -39,6 +39,14 @@ pub fn columns(fd: i32) -> usize {
     crate::terminal::width_of(fd)
 }
 
+/// For the command line: whether a table on this descriptor has colours.
+#[cfg(feature = "record")]
+#[doc(hidden)]
+#[must_use]
+pub fn has_color(fd: i32) -> bool {
+    crate::config::config().may_color && crate::terminal::is_terminal(fd)
+}
+
 /// For the command line: what is wrong with a value for `PERFMARK_EVENTS`.
 ///
 /// # Errors

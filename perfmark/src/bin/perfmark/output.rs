@@ -1,8 +1,7 @@
 //! Where a command's answer goes.
 
-use std::env;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process;
 
@@ -33,23 +32,21 @@ impl<'a> Destination<'a> {
 
     /// The columns that a table has there.
     pub(crate) fn columns(self) -> usize {
-        perfmark::private::columns(match self {
+        perfmark::private::columns(self.descriptor())
+    }
+
+    /// Whether a table has colours there.
+    pub(crate) fn has_color(self) -> bool {
+        perfmark::private::has_color(self.descriptor())
+    }
+
+    fn descriptor(self) -> i32 {
+        match self {
             Self::Stdout => 1,
             Self::Stderr => 2,
             // None that is open.
             Self::File(_) => -1,
-        })
-    }
-
-    /// Whether a table has colours there: as the report at a program's end has them.
-    pub(crate) fn has_color(self) -> bool {
-        let is_set = |variable: &str| env::var_os(variable).is_some_and(|value| !value.is_empty());
-        let is_terminal = match self {
-            Self::Stdout => io::stdout().is_terminal(),
-            Self::Stderr => io::stderr().is_terminal(),
-            Self::File(_) => false,
-        };
-        is_terminal && is_set("TERM") && env::var_os("TERM").is_none_or(|term| term != "dumb") && !is_set("NO_COLOR")
+        }
     }
 
     /// Whether a file can be made there, as far as that can be told without making it.
