@@ -3,7 +3,8 @@
 use super::column::SPREAD;
 use super::quantity::{ESTIMATE, NEAR, counted, exact, whole};
 use super::share::{Shares, is_called};
-use super::text::{clean, shorten, width, wrap};
+use super::signs::clean;
+use super::text::{shorten, width, wrap};
 use crate::snapshot::{Event, Read, Snapshot, Unit};
 
 /// One line about the run.

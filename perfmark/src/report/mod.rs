@@ -3,6 +3,7 @@
 //! Sees [`Snapshot`] and nothing deeper; whatever a snapshot holds, rendering it neither fails nor panics.
 
 mod quantity;
+mod signs;
 mod style;
 mod text;
 
@@ -63,6 +64,7 @@ pub enum Format {
     #[cfg(feature = "json")]
     Json,
     /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they have in JSON (RFC 4180).
+    /// Control characters in names are replaced. A name stays as it is that begins with `=`, `+`, `-` or `@`, which spreadsheets take for a formula: import it as text.
     #[cfg(feature = "csv")]
     Csv,
     /// For a pull request: a table as GitHub has it.
@@ -268,6 +270,17 @@ mod tests {
                 let has_color = format != Format::Table;
                 let [one, again] = [false, has_color].map(|has_color| render(&snapshot, format, 100, has_color));
                 assert_eq!(one, again, "{format:?}: and only a table has colours");
+            }
+        }
+    }
+
+    #[test]
+    fn what_people_or_terminals_are_shown_has_no_sign_that_is_not_seen() {
+        let shown = ["table", "csv", "markdown", "folded", "svg", "openmetrics"];
+        for format in shown.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+            for snapshot in sample::nasty() {
+                let text = render(&snapshot, format, 100, false);
+                assert!(!text.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {text:?}");
             }
         }
     }

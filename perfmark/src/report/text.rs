@@ -2,17 +2,14 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::signs::clean;
+
 /// Columns of what breaks no lines.
 pub(super) const UNBROKEN: usize = usize::MAX;
 
 /// How many columns the text takes.
 pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
-}
-
-/// The text on one line: what would move the cursor is replaced.
-pub(super) fn clean(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// Appends the text and then spaces up to `columns`.

@@ -3,6 +3,12 @@
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
+// As reports have it: the library has no public place for it.
+#[path = "../../report/signs.rs"]
+mod signs;
+
+pub(crate) use signs::{clean, markdown};
+
 /// One line on stderr. Nobody has to hear it.
 pub(crate) fn say(what: &str) {
     _ = writeln!(io::stderr(), "perfmark: {what}");
@@ -25,11 +31,6 @@ pub(crate) fn give(text: &str, file: Option<&Path>) -> Result<(), String> {
         }
         None => print(text),
     }
-}
-
-/// Text from a report on one line: what would move the cursor is replaced.
-pub(crate) fn clean(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// `1 mark`, `2 marks`.

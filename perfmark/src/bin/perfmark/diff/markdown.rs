@@ -3,7 +3,7 @@
 use super::compare::{Comparison, Pair};
 use super::gate::Judged;
 use super::rows::{remarks, rows, summary};
-use crate::output::counted;
+use crate::output::{counted, markdown};
 use std::fmt::Write as _;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     };
     let mut out = format!("{sign}**perfmark**: {}\n\n", summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
-        _ = writeln!(out, "- {}", escaped(&failure.text));
+        _ = writeln!(out, "- {}", markdown(&failure.text));
     }
     if gates.iter().any(|gate| !gate.failures.is_empty()) {
         out += "\n";
@@ -33,7 +33,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     if !remarks.is_empty() {
         _ = writeln!(out, "<details><summary>{}</summary>\n", counted(remarks.len(), "remark"));
         for line in &remarks {
-            _ = writeln!(out, "- {}", escaped(line));
+            _ = writeln!(out, "- {}", markdown(line));
         }
         out += "\n</details>\n";
     }
@@ -45,29 +45,12 @@ fn table(out: &mut String, pairs: &[&Pair]) {
     *out += "| mark | a call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
     for pair in pairs {
         for row in rows(pair) {
-            _ = write!(out, "| {} ", escaped(&pair.label));
+            _ = write!(out, "| {} ", markdown(&pair.label));
             for cell in &row {
-                _ = write!(out, "| {} ", escaped(cell));
+                _ = write!(out, "| {} ", markdown(cell));
             }
             *out += "|\n";
         }
     }
     *out += "\n";
-}
-
-/// As text, whatever is in it.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for sign in text.chars() {
-        match sign {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => out.extend(['\\', sign]),
-            // Nobody is to be called by it.
-            '@' => out.push_str("&#64;"),
-            _ => out.push(sign),
-        }
-    }
-    out
 }
