@@ -7,6 +7,7 @@ mod signs;
 mod style;
 mod text;
 
+mod kinds;
 mod names;
 mod share;
 
@@ -252,6 +253,7 @@ fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::{Event, Read, Unit, Values};
 
     #[test]
     fn every_listed_format_is_known_in_every_build() {
@@ -282,6 +284,25 @@ mod tests {
                 let text = render(&snapshot, format, 100, false);
                 assert!(!text.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {text:?}");
             }
+        }
+    }
+
+    /// An event at a time that was looked for among all, this would take minutes.
+    #[test]
+    fn a_mark_of_very_many_events_is_told_at_once() {
+        let mut one = sample::mark("one", 1);
+        let mut events = Vec::new();
+        for number in 0..20_000 {
+            let name = format!("r{number:x}");
+            events.push(Event {
+                reason: Some(format!("reason {number}")),
+                ..sample::event(&name, Unit::Count, Read::User)
+            });
+            one.values.push(Values { unmeasured: number, ..sample::values(&name, 1, 1) });
+        }
+        let snapshot = sample::snapshot(&events, &[one]);
+        for format in ["table", "markdown", "html"].into_iter().filter_map(|name| Format::from_name(name).ok()) {
+            assert!(render(&snapshot, format, 100, false).contains("r4e1f"), "{format:?}");
         }
     }
 
