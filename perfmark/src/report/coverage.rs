@@ -1,5 +1,6 @@
 //! Which of a mark's calls its figures leave out, in a sentence.
 
+use super::kinds::kinds;
 use super::quantity::{exact, plural};
 use crate::snapshot::{Mark, Values};
 
@@ -47,24 +48,17 @@ fn calls(number: u64) -> String {
 fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
     // Interrupted calls are told on their own.
     let lacks = |values: &Values| (values.unmeasured.saturating_sub(mark.interrupted), values.scaled);
-    let mut kinds: Vec<(u64, u64)> = Vec::new();
-    for values in shown {
-        if lacks(values) != (0, 0) && !kinds.contains(&lacks(values)) {
-            kinds.push(lacks(values));
-        }
-    }
-    let part = |&(unmeasured, scaled): &(u64, u64)| {
+    let lacking = shown.iter().map(|values| (lacks(values), &*values.event)).filter(|(lacks, _)| *lacks != (0, 0));
+    let part = |((unmeasured, scaled), events): ((u64, u64), Vec<&str>)| {
         let of = format!("of {}", calls(mark.calls));
         let text = match (unmeasured, scaled) {
             (_, 0) => format!("{} {of} unmeasured", exact(unmeasured)),
             (0, _) => format!("{} {of} scaled", exact(scaled)),
             _ => format!("{} {of} unmeasured, {} scaled", exact(unmeasured), exact(scaled)),
         };
-        let events: Vec<&str> =
-            shown.iter().filter(|values| lacks(values) == (unmeasured, scaled)).map(|values| &*values.event).collect();
         if events.len() == shown.len() { text } else { format!("{}: {text}", events.join(", ")) }
     };
-    kinds.iter().map(part).collect()
+    kinds(lacking).into_iter().map(part).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use csv::{Terminator, WriterBuilder};
 
 use super::share::Shares;
+use super::signs::clean;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 
 struct Row<'a> {
@@ -26,9 +27,9 @@ impl Row<'_> {
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
 const COLUMNS: [Column; 33] = [
-    ("name", |row| row.mark.name.clone()),
-    ("path", |row| row.mark.path.clone()),
-    ("file", |row| row.mark.file.clone()),
+    ("name", |row| clean(&row.mark.name)),
+    ("path", |row| clean(&row.mark.path)),
+    ("file", |row| clean(&row.mark.file)),
     ("line", |row| row.mark.line.to_string()),
     ("on", |row| row.mark.on.to_string()),
     ("calls", |row| row.mark.calls.to_string()),
@@ -39,7 +40,7 @@ const COLUMNS: [Column; 33] = [
     ("interrupted", |row| row.mark.interrupted.to_string()),
     ("every", |row| row.mark.every.to_string()),
     ("skipped", |row| row.mark.skipped.to_string()),
-    ("event", |row| row.figure(|values| values.event.clone())),
+    ("event", |row| row.figure(|values| clean(&values.event))),
     ("unit", |row| row.figure(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
     ("measured", |row| row.figure(|values| values.measured)),
     ("scaled", |row| row.figure(|values| values.scaled)),
@@ -111,14 +112,15 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,\r
     fn every_row_is_read_back_as_it_was_whatever_the_snapshot_holds() {
         for snapshot in sample::nasty() {
             let text = render(&snapshot);
+            assert!(!text.replace("\r\n", "").contains(char::is_control), "{text:?}");
             let rows: Vec<csv::StringRecord> =
                 csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
             assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
             let names = rows.iter().map(|row| (&row[0], &row[13]));
             let of = |mark: &Mark| -> Vec<_> {
-                let events = mark.values.iter().map(|values| values.event.clone());
+                let events = mark.values.iter().map(|values| clean(&values.event));
                 let events = events.chain(mark.values.is_empty().then(String::new));
-                events.map(|event| (mark.name.clone(), event)).collect()
+                events.map(|event| (clean(&mark.name), event)).collect()
             };
             let expected: Vec<_> = snapshot.marks.iter().flat_map(of).collect();
             assert!(names.eq(expected.iter().map(|(name, event)| (name.as_str(), event.as_str()))));

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use inferno::flamegraph::{Options, from_lines};
 
 use super::share::Shares;
+use super::signs::clean;
 use super::stacks::{folded, has_callers};
-use super::text::clean;
 use crate::snapshot::{Snapshot, Unit};
 
 /// The image. Whatever the snapshot holds, it is one: where there is nothing to draw, it says so.

@@ -6,6 +6,7 @@
 use super::json::{self, Json, Writer};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Shares, is_called};
+use super::text::UNBROKEN;
 use super::{coverage, legend, names};
 use crate::snapshot::{Snapshot, Values};
 
@@ -135,19 +136,15 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
         if shares.leading().is_some() {
             text.extend([&legend::share(snapshot, shares, true), legend::mode(snapshot), "\n"]);
         }
-        legend::estimates(&mut text, measured().any(|values| values.extrapolated), COLUMNS);
-        legend::probes(&mut text, snapshot, measured().any(is_near), COLUMNS);
+        legend::estimates(&mut text, measured().any(|values| values.extrapolated), UNBROKEN);
+        legend::probes(&mut text, snapshot, measured().any(is_near), UNBROKEN);
     }
-    legend::events(&mut text, snapshot, COLUMNS);
-    legend::never_called(&mut text, snapshot, labels, COLUMNS);
-    legend::not_in_graph(&mut text, snapshot, COLUMNS);
-    legend::notes(&mut text, snapshot, COLUMNS);
-    // A sentence's further lines are indented.
-    text.replace("\n  ", " ").lines().map(str::to_owned).collect()
+    legend::events(&mut text, snapshot, UNBROKEN);
+    legend::never_called(&mut text, snapshot, labels, UNBROKEN);
+    legend::not_in_graph(&mut text, snapshot, UNBROKEN);
+    legend::notes(&mut text, snapshot, UNBROKEN);
+    text.lines().map(str::to_owned).collect()
 }
-
-/// Wide enough that only long lists of names are cut.
-const COLUMNS: usize = 1_000;
 
 /// Whether a figure of one call is no larger than the measuring's noise.
 fn is_near(values: &Values) -> bool {

@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_document_is_read_back_as_the_snapshot() {
         let read = |snapshot: &Snapshot| serde_json::from_str::<Snapshot>(&render(snapshot));
-        for snapshot in [sample::typical(), sample::time_only(), Snapshot::default()] {
+        for snapshot in [sample::typical(), sample::time_only(), sample::with_graph()] {
             assert_eq!(read(&snapshot).unwrap(), snapshot);
         }
         let nasty = sample::nasty();
@@ -293,6 +293,7 @@ mod tests {
         };
         for (from, to, why) in [
             ("\"schema\": 1", "\"schema\": 2", "schema 2, of which this version of perfmark knows 1 only"),
+            ("\"schema\": 1", "\"schema\": 0", "schema 0, as of a build that records nothing"),
             ("\"program\"", "\"programme\"", "missing field `program`"),
             ("[7000,7039,5]", "[7040,7039,5]", "(7040, 7039, 5) is no bucket"),
             ("[7000,7039,5]", "[7000,7039,0]", "(7000, 7039, 0) is no bucket"),
@@ -303,6 +304,19 @@ mod tests {
             let told = refused(from, to);
             assert!(told.contains(why), "{told}");
         }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_call_graph_is_as_deep_as_calls_are_recorded_and_no_deeper() {
+        let chain = |calls: usize| {
+            let caller = |place: usize| place.checked_sub(1);
+            let call_graph = (0..calls).map(|place| sample::node(caller(place), 0, 1, Some(1))).collect();
+            serde_json::from_str::<Snapshot>(&render(&Snapshot { call_graph, ..sample::time_only() }))
+        };
+        assert_eq!(chain(2_048).unwrap().call_graph.len(), 2_048);
+        let told = chain(2_049).unwrap_err().to_string();
+        assert!(told.contains("call graph: node 2048 has 2048 callers"), "{told}");
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! What stands above and below the table: the run, how to read the figures, what is not in them.
 
+use std::collections::BTreeMap;
+
 use super::column::SPREAD;
+use super::kinds::kinds;
 use super::quantity::{ESTIMATE, NEAR, counted, exact, whole};
 use super::share::{Shares, is_called};
-use super::text::{clean, shorten, width, wrap};
+use super::signs::clean;
+use super::text::{shorten, width, wrap};
 use crate::snapshot::{Event, Read, Snapshot, Unit};
 
 /// One line about the run.
@@ -84,10 +88,13 @@ pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
 
 /// What the marks' own measuring cost, as far as it is known.
 pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, columns: usize) {
+    let mut most: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for values in snapshot.marks.iter().flat_map(|mark| &mark.values) {
+        let (own, around) = most.entry(&values.event).or_default();
+        (*own, *around) = ((*own).max(values.probe.own), (*around).max(values.probe.whole));
+    }
     let cost = |event: &Event| {
-        let all = snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.event == event.name);
-        let own = all.clone().map(|values| values.probe.own).max()?;
-        let around = all.map(|values| values.probe.whole).max()?;
+        let &(own, around) = most.get(&*event.name)?;
         (own > 0 || around > 0).then(|| {
             format!("{} {} (from around {})", clean(&event.name), whole(own, event.unit), whole(around, event.unit))
         })
@@ -107,18 +114,10 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, columns: usize) {
         (Read::Ticks, "read from the tick counter"),
         (Read::None, "not available"),
     ] {
-        let events: Vec<&Event> = snapshot.events.iter().filter(|event| event.read == read).collect();
-        let mut reasons: Vec<Option<&str>> = Vec::new();
-        for event in &events {
-            if !reasons.contains(&event.reason.as_deref()) {
-                reasons.push(event.reason.as_deref());
-            }
-        }
-        for reason in reasons {
-            let same = events.iter().filter(|event| event.reason.as_deref() == reason);
-            let names = same.map(|event| event.name.as_str()).collect::<Vec<_>>().join(", ");
+        let events = snapshot.events.iter().filter(|event| event.read == read);
+        for (reason, names) in kinds(events.map(|event| (event.reason.as_deref(), event.name.as_str()))) {
             let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
-            wrap(out, &format!("{how}: {names}{why}"), 0, columns);
+            wrap(out, &format!("{how}: {}{why}", names.join(", ")), 0, columns);
         }
     }
 }

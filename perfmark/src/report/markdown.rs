@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::column::{CALLS, COLUMNS, Column, Figures};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::Shares;
-use super::text::{UNBROKEN, clean};
+use super::signs::{clean, markdown};
+use super::text::UNBROKEN;
 use super::{coverage, legend, names};
 use crate::snapshot::{Snapshot, Values};
 
@@ -38,7 +39,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
             row(&mut out, [name.clone(), event].into_iter().chain(cells));
         }
         if let Some(sentence) = coverage::sentence(mark, &shown) {
-            _ = writeln!(sentences, "- {name}: {}", text(&clean(&sentence)));
+            _ = writeln!(sentences, "- {name}: {}", markdown(&clean(&sentence)));
         }
     }
     out.push('\n');
@@ -69,7 +70,7 @@ fn cells(columns: &[Column], figures: &Figures<'_>, has: &mut [bool; 2]) -> Vec<
         for (has, sign) in has.iter_mut().zip([ESTIMATE, NEAR]) {
             *has |= cell.number.starts_with(sign);
         }
-        text(&cell.to_string())
+        markdown(&cell.to_string())
     };
     columns.iter().map(cell).collect()
 }
@@ -89,7 +90,7 @@ fn lines(sign: &str, write: impl FnOnce(&mut String)) -> String {
     write(&mut plain);
     let mut out = String::new();
     for line in plain.lines() {
-        _ = writeln!(out, "{sign}{}", text(line));
+        _ = writeln!(out, "{sign}{}", markdown(line));
     }
     out
 }
@@ -107,18 +108,6 @@ fn code(name: &str) -> String {
     let is_bare = !name.starts_with([' ', '`']) && !name.ends_with([' ', '`']) && !name.is_empty();
     let gap = if is_bare { "" } else { " " };
     format!("{fence}{gap}{}{gap}{fence}", name.replace('|', "\\|"))
-}
-
-/// As text, with what would be markup escaped.
-fn text(plain: &str) -> String {
-    let mut escaped = String::with_capacity(plain.len());
-    for sign in plain.chars() {
-        if matches!(sign, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '$') {
-            escaped.push('\\');
-        }
-        escaped.push(sign);
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -169,7 +158,6 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
         assert_eq!(code("a``b`c"), "```a``b`c```");
         assert_eq!(code("`a"), "`` `a ``");
         assert_eq!(code(""), "`  `");
-        assert_eq!(text("<0.1 % ~12 a|b _c_"), "\\<0.1 % \\~12 a\\|b \\_c\\_");
     }
 
     #[test]

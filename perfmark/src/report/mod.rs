@@ -3,9 +3,11 @@
 //! Sees [`Snapshot`] and nothing deeper; whatever a snapshot holds, rendering it neither fails nor panics.
 
 mod quantity;
+mod signs;
 mod style;
 mod text;
 
+mod kinds;
 mod names;
 mod share;
 
@@ -63,6 +65,7 @@ pub enum Format {
     #[cfg(feature = "json")]
     Json,
     /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they have in JSON (RFC 4180).
+    /// Control characters in names are replaced. A name stays as it is that begins with `=`, `+`, `-` or `@`, which spreadsheets take for a formula: import it as text.
     #[cfg(feature = "csv")]
     Csv,
     /// For a pull request: a table as GitHub has it.
@@ -250,6 +253,7 @@ fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::{Event, Read, Unit, Values};
 
     #[test]
     fn every_listed_format_is_known_in_every_build() {
@@ -269,6 +273,36 @@ mod tests {
                 let [one, again] = [false, has_color].map(|has_color| render(&snapshot, format, 100, has_color));
                 assert_eq!(one, again, "{format:?}: and only a table has colours");
             }
+        }
+    }
+
+    #[test]
+    fn what_people_or_terminals_are_shown_has_no_sign_that_is_not_seen() {
+        let shown = ["table", "csv", "markdown", "folded", "svg", "openmetrics"];
+        for format in shown.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+            for snapshot in sample::nasty() {
+                let text = render(&snapshot, format, 100, false);
+                assert!(!text.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {text:?}");
+            }
+        }
+    }
+
+    /// An event at a time that was looked for among all, this would take minutes.
+    #[test]
+    fn a_mark_of_very_many_events_is_told_at_once() {
+        let mut one = sample::mark("one", 1);
+        let mut events = Vec::new();
+        for number in 0..20_000 {
+            let name = format!("r{number:x}");
+            events.push(Event {
+                reason: Some(format!("reason {number}")),
+                ..sample::event(&name, Unit::Count, Read::User)
+            });
+            one.values.push(Values { unmeasured: number, ..sample::values(&name, 1, 1) });
+        }
+        let snapshot = sample::snapshot(&events, &[one]);
+        for format in ["table", "markdown", "html"].into_iter().filter_map(|name| Format::from_name(name).ok()) {
+            assert!(render(&snapshot, format, 100, false).contains("r4e1f"), "{format:?}");
         }
     }
 

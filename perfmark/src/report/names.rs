@@ -1,6 +1,6 @@
 //! What a mark is called in a report: its name, and as much more as tells it from others of that name.
 
-use super::text::clean;
+use super::signs::clean;
 use crate::path;
 use crate::snapshot::Mark;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,6 +11,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit as MetricUnit};
 
 use super::share::is_called;
+use super::signs::clean;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 
 /// Of more marks, those least called are one, unless it is asked for others.
@@ -44,7 +45,7 @@ impl Families {
         called.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
         let mut marks: BTreeMap<String, Mark> = BTreeMap::new();
         for mark in called {
-            let mut label = mark.target();
+            let mut label = clean(&mark.target());
             if !labels.contains(&label) && labels.len() >= limit {
                 label = "other".into();
             } else {
@@ -213,6 +214,7 @@ mod tests {
                 assert!(names.insert(name), "{line:?}");
             }
             assert!(text.ends_with("# EOF\n"), "{text}");
+            assert!(!text.replace('\n', "").contains(char::is_control), "{text:?}");
         }
     }
 

@@ -205,7 +205,7 @@ pub(super) fn nasty() -> Vec<Snapshot> {
         String::new(),
         "n".repeat(500),
         "解析器の次の要素を読む".repeat(9),
-        "two\nlines\tand \u{1b}[31m".to_owned(),
+        "two\nlines\tand \u{1b}[31m\u{202e}\u{200b}".to_owned(),
         "👩\u{200d}👩\u{200d}👧❤\u{fe0f}".repeat(20),
         "e\u{301}".repeat(300),
         ":::<>>::".to_owned(),

@@ -4,7 +4,7 @@
 //! a panic ended are in no self while their callers' self is without them, so that a mark's own total can be more; the
 //! larger of both is the whole, and no share exceeds 100 %.
 
-use crate::snapshot::{Mark, Read, Snapshot, Unit, Values};
+use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 use std::collections::BTreeMap;
 
 /// An event's name in `Snapshot` and what its figures mean together.
@@ -18,9 +18,10 @@ pub(super) struct Whole {
     marks: usize,
 }
 
-/// The events' wholes.
+/// The events, and their wholes.
 pub(super) struct Shares<'a> {
     snapshot: &'a Snapshot,
+    events: BTreeMap<&'a str, &'a Event>,
     wholes: BTreeMap<&'a str, Whole>,
 }
 
@@ -31,7 +32,8 @@ impl<'a> Shares<'a> {
             measured.entry(&values.event).or_default().push(values);
         }
         let wholes = measured.into_iter().map(|(event, values)| (event, whole(&values))).collect();
-        Self { snapshot, wholes }
+        let events = snapshot.events.iter().map(|event| (event.name.as_str(), event)).collect();
+        Self { snapshot, events, wholes }
     }
 
     /// The event's whole, zero for one never measured.
@@ -41,14 +43,13 @@ impl<'a> Shares<'a> {
 
     /// What the event's figures are counted in.
     pub(super) fn unit(&self, event: &str) -> Unit {
-        self.snapshot.events.iter().find(|known| known.name == event).map_or(Unit::Count, |known| known.unit)
+        self.events.get(event).map_or(Unit::Count, |known| known.unit)
     }
 
     /// The mark's values worth a row: an event that this machine does not have is told once, in the legend.
     pub(super) fn shown(&self, mark: &'a Mark) -> Vec<&'a Values> {
-        let is_lacking = |values: &Values| {
-            self.snapshot.events.iter().any(|event| event.name == values.event && event.read == Read::None)
-        };
+        let is_lacking =
+            |values: &Values| self.events.get(&*values.event).is_some_and(|event| event.read == Read::None);
         mark.values.iter().filter(|values| values.measured > 0 || !is_lacking(values)).collect()
     }
 
@@ -71,7 +72,7 @@ impl<'a> Shares<'a> {
         let marks = self.snapshot.marks.iter();
         let mut order: Vec<usize> =
             marks.enumerate().filter(|(_, mark)| is_called(mark)).map(|(index, _)| index).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(weight(index)));
+        order.sort_by_cached_key(|index| std::cmp::Reverse(weight(index)));
         order
     }
 }

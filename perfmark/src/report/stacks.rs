@@ -46,19 +46,21 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     out
 }
 
-/// From the outermost caller to the node.
+/// From the outermost caller to the node. A mark that the snapshot lacks is told as one without a name is.
 fn stack(snapshot: &Snapshot, names: &[String], index: usize) -> Option<String> {
     let mut frames = Vec::new();
     let mut next = Some(index);
     while let Some(index) = next {
         let node = snapshot.call_graph.get(index)?;
-        frames.push(names.get(node.mark)?.as_str());
+        frames.push(names.get(node.mark).map_or(NAMELESS, String::as_str));
         // Callers come first: whatever else a snapshot says has no end.
         next = node.parent.filter(|&parent| parent < index);
     }
     frames.reverse();
     Some(frames.join(";"))
 }
+
+const NAMELESS: &str = "?";
 
 /// A mark's name, without the signs that part frames, stacks and numbers, and those that XML has not.
 fn frame(label: &str) -> String {
@@ -68,7 +70,7 @@ fn frame(label: &str) -> String {
         sign if sign.is_whitespace() || sign.is_control() => '_',
         sign => sign,
     };
-    if label.is_empty() { "?".to_owned() } else { label.chars().map(harmless).collect() }
+    if label.is_empty() { NAMELESS.to_owned() } else { label.chars().map(harmless).collect() }
 }
 
 #[cfg(test)]
@@ -121,6 +123,6 @@ mod tests {
         let mut snapshot = sample::snapshot(&sample::time_only().events, &[mark("f", 1)]);
         snapshot.marks[0].values = vec![values("time", 1, 1)];
         snapshot.call_graph = vec![node(Some(0), 0, Some(1)), node(Some(9), 0, Some(2)), node(Some(1), 3, Some(3))];
-        assert_eq!(render(&snapshot), "f 1\nf 2\n");
+        assert_eq!(render(&snapshot), "f 1\nf 2\nf;? 3\n");
     }
 }

@@ -7,8 +7,9 @@ use super::column::{CALLS, COLUMNS, Column, Figures, SELF, SPREAD};
 use super::facts::Facts;
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::Shares;
+use super::signs::clean;
 use super::style::{Page, Style};
-use super::text::{clean, push_left, push_right, shorten, width, wrap};
+use super::text::{push_left, push_right, shorten, width, wrap};
 use super::{coverage, legend, names};
 use crate::snapshot::{Mark, Snapshot, Values};
 

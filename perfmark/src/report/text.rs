@@ -2,17 +2,14 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::signs::clean;
+
 /// Columns of what breaks no lines.
 pub(super) const UNBROKEN: usize = usize::MAX;
 
 /// How many columns the text takes.
 pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
-}
-
-/// The text on one line: what would move the cursor is replaced.
-pub(super) fn clean(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// Appends the text and then spaces up to `columns`.
@@ -57,31 +54,38 @@ fn suffix(text: &str, room: usize) -> &str {
     starts.map(|start| &text[start..]).take_while(|tail| width(tail) <= room).last().unwrap_or("")
 }
 
+/// The columns that the word takes, if it has room: of a longer one no more than the room is looked at.
+fn fitting(word: &str, room: usize) -> Option<usize> {
+    let is_endless = word.chars().nth(DENSEST.saturating_mul(room)).is_some();
+    (!is_endless).then(|| width(word)).filter(|&taken| taken <= room)
+}
+
 /// Appends the text as lines of at most `columns`, broken between words, all but the first indented by two more than
 /// `indent`. A word longer than a line is broken too.
 pub(super) fn wrap(out: &mut String, text: &str, indent: usize, columns: usize) {
     let mut line = " ".repeat(indent);
-    let mut is_fresh = true;
+    let (mut used, mut is_fresh) = (indent, true);
     for word in text.split_whitespace().map(clean) {
         let mut word = word.as_str();
         while !word.is_empty() {
-            let gap = if is_fresh { "" } else { " " };
-            let longer = format!("{line}{gap}{word}");
-            if width(&longer) <= columns {
-                line = longer;
-                is_fresh = false;
+            let gap = usize::from(!is_fresh);
+            let room = columns.saturating_sub(used + gap);
+            if let Some(taken) = fitting(word, room) {
+                spaces(&mut line, gap);
+                line.push_str(word);
+                (used, is_fresh) = (used + gap + taken, false);
                 break;
             }
             if is_fresh {
                 let first = word.chars().next().map_or(0, char::len_utf8);
-                let piece = prefix(word, columns.saturating_sub(width(&line))).len().max(first);
+                let piece = prefix(word, room).len().max(first);
                 line.push_str(&word[..piece]);
                 word = &word[piece..];
             }
             out.push_str(&line);
             out.push('\n');
             line = " ".repeat(indent + 2);
-            is_fresh = true;
+            (used, is_fresh) = (indent + 2, true);
         }
     }
     if !is_fresh {
@@ -130,6 +134,18 @@ mod tests {
         assert_eq!(wrapped("one two three four", 9), "one two\n  three\n  four\n");
         assert_eq!(wrapped("a bcdefghijklmnopq r", 8), "a\n  bcdefg\n  hijklm\n  nopq r\n");
         assert_eq!(wrapped(" \n ", 8), "");
+        assert_eq!(wrapped("e\u{301} 解析器 ❤\u{fe0f} a", 8), "e\u{301} 解析器\n  ❤\u{fe0f} a\n");
         assert_eq!(wrapped("two\nlines \u{1b}[31m", 80), "two lines \u{fffd}[31m\n");
+    }
+
+    /// A word at a time, or a line at a time, that was looked at as a whole, this would take hours.
+    #[test]
+    fn a_text_of_a_megabyte_is_wrapped_at_once() {
+        let words = "word ".repeat(200_000);
+        assert_eq!(wrapped(&words, UNBROKEN).trim_end(), words.trim_end());
+        assert_eq!(wrapped(&words, 80).lines().count(), 1 + (200_000_usize - 16).div_ceil(15));
+        let word = "w".repeat(1_000_000);
+        assert_eq!(wrapped(&word, 80).lines().count(), 1 + (1_000_000_usize - 80).div_ceil(78));
+        assert_eq!(wrapped(&word, UNBROKEN).trim_end(), word);
     }
 }

@@ -6,10 +6,11 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use super::Node;
 
-/// Of this version only, as what another one means is not known here; or 0, of a build that records nothing.
+/// Of this version only, as what another one means is not known here. 0 is that of an empty snapshot, which a merge would replace.
 pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
-        schema @ 0..=1 => Ok(schema),
+        1 => Ok(1),
+        0 => Err(D::Error::custom("schema 0, as of a build that records nothing")),
         schema => {
             Err(D::Error::custom(format_args!("schema {schema}, of which this version of perfmark knows 1 only")))
         }
@@ -29,10 +30,14 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Ok(buckets)
 }
 
-/// Each node behind its caller, and none twice.
+/// Calls one in the other, as many as the recorder knows the nodes of (`graph::OPEN`).
+const DEEPEST: usize = 2_048;
+
+/// Each node behind its caller, none twice, and none deeper than calls are recorded: what is told of a node is as long as its stack.
 pub(super) fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
     let nodes = Vec::<Node>::deserialize(deserializer)?;
     let mut known = BTreeSet::new();
+    let mut depths: Vec<usize> = Vec::with_capacity(nodes.len());
     for (place, node) in nodes.iter().enumerate() {
         if node.parent.is_some_and(|parent| parent >= place) {
             return Err(D::Error::custom(format_args!(
@@ -42,6 +47,13 @@ pub(super) fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<V
         if !known.insert((node.parent, node.mark)) {
             return Err(D::Error::custom(format_args!("call graph: node {place} is there twice")));
         }
+        let depth = 1 + node.parent.map_or(0, |parent| depths[parent]);
+        if depth > DEEPEST {
+            return Err(D::Error::custom(format_args!(
+                "call graph: node {place} has {DEEPEST} callers, one in the other, and no call that is recorded has so many"
+            )));
+        }
+        depths.push(depth);
     }
     Ok(nodes)
 }

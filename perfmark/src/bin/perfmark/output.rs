@@ -5,6 +5,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process;
 
+// As reports have it: the library has no public place for it.
+#[path = "../../report/signs.rs"]
+mod signs;
+
+pub(crate) use signs::{clean, markdown};
+
 /// One line on stderr. Nobody has to hear it.
 pub(crate) fn say(what: &str) {
     _ = writeln!(io::stderr(), "perfmark: {what}");
@@ -97,11 +103,6 @@ fn write(name: &str, mut to: impl Write, text: &str) -> Result<(), String> {
 /// To that file, which is replaced as a whole, or else to stdout.
 pub(crate) fn give(text: &str, file: Option<&Path>) -> Result<(), String> {
     Destination::new(file, Destination::Stdout).give(text)
-}
-
-/// Text from a report on one line: what would move the cursor is replaced.
-pub(crate) fn clean(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// `1 mark`, `2 marks`.

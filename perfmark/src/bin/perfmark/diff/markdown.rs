@@ -3,71 +3,166 @@
 use super::compare::{Comparison, Pair};
 use super::gate::Judged;
 use super::rows::{remarks, rows, summary};
-use crate::output::counted;
+use crate::output::{counted, markdown};
 use std::fmt::Write as _;
 
+/// Bytes for lists. A comment on GitHub has 65,536 characters; the rest is for what stands around the lists.
+const ROOM: usize = 64_000;
+
 pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
+    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.text));
+    // What matters most has room first.
+    let mut room = ROOM;
+    let failures = List::of(failures, &mut room);
+    let changed = List::of(comparison.changed().map(table_rows), &mut room);
+    let remarks = List::of(remarks(comparison, gates).iter().map(|line| bullet(line)), &mut room);
+    let unchanged = List::of(comparison.unchanged().map(table_rows), &mut room);
+
     let sign = match gates {
         [] => "",
-        _ if gates.iter().all(|gate| gate.failures.is_empty()) => "✅ ",
+        _ if failures.count == 0 => "✅ ",
         _ => "❌ ",
     };
     let mut out = format!("{sign}**perfmark**: {}\n\n", summary(comparison, gates));
-    for failure in gates.iter().flat_map(|gate| &gate.failures) {
-        _ = writeln!(out, "- {}", escaped(&failure.text));
-    }
-    if gates.iter().any(|gate| !gate.failures.is_empty()) {
-        out += "\n";
-    }
-    let changed: Vec<_> = comparison.changed().collect();
-    if !changed.is_empty() {
-        table(&mut out, &changed);
-    }
-    let unchanged: Vec<_> = comparison.unchanged().collect();
-    if !unchanged.is_empty() {
-        _ = writeln!(out, "<details><summary>{} unchanged</summary>\n", counted(unchanged.len(), "mark"));
-        table(&mut out, &unchanged);
-        out += "</details>\n\n";
-    }
-    let remarks = remarks(comparison, gates);
-    if !remarks.is_empty() {
-        _ = writeln!(out, "<details><summary>{}</summary>\n", counted(remarks.len(), "remark"));
-        for line in &remarks {
-            _ = writeln!(out, "- {}", escaped(line));
-        }
-        out += "\n</details>\n";
-    }
+    failures.write(&mut out, "");
+    changed.write(&mut out, HEADER);
+    unchanged.write_folded(&mut out, HEADER, ["mark", " unchanged"]);
+    remarks.write_folded(&mut out, "", ["remark", ""]);
     out.truncate(out.trim_end().len());
     out + "\n"
 }
 
-fn table(out: &mut String, pairs: &[&Pair]) {
-    *out += "| mark | a call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
-    for pair in pairs {
-        for row in rows(pair) {
-            _ = write!(out, "| {} ", escaped(&pair.label));
-            for cell in &row {
-                _ = write!(out, "| {} ", escaped(cell));
-            }
-            *out += "|\n";
-        }
-    }
-    *out += "\n";
+const HEADER: &str = "| mark | a call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
+
+/// Items that there is room for, and how many there are in all.
+struct List {
+    text: String,
+    count: usize,
+    more: usize,
 }
 
-/// As text, whatever is in it.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for sign in text.chars() {
-        match sign {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => out.extend(['\\', sign]),
-            // Nobody is to be called by it.
-            '@' => out.push_str("&#64;"),
-            _ => out.push(sign),
+impl List {
+    fn of(items: impl Iterator<Item = String>, room: &mut usize) -> Self {
+        let mut list = Self { text: String::new(), count: 0, more: 0 };
+        for item in items {
+            list.count += 1;
+            match room.checked_sub(item.len()) {
+                Some(left) => {
+                    *room = left;
+                    list.text += &item;
+                }
+                None => list.more += 1,
+            }
+        }
+        list
+    }
+
+    fn write(&self, out: &mut String, header: &str) {
+        if !self.text.is_empty() {
+            out.extend([header, &self.text, "\n"]);
+        }
+        if self.more > 0 {
+            _ = writeln!(out, "… and {} more, for which there is no room: `--format json` has all.\n", self.more);
         }
     }
+
+    fn write_folded(&self, out: &mut String, header: &str, [noun, what]: [&str; 2]) {
+        if self.count > 0 {
+            _ = writeln!(out, "<details><summary>{}{what}</summary>\n", counted(self.count, noun));
+            self.write(out, header);
+            *out += "</details>\n\n";
+        }
+    }
+}
+
+fn bullet(line: &str) -> String {
+    format!("- {}\n", markdown(line))
+}
+
+/// A mark's events, each a row.
+fn table_rows(pair: &Pair) -> String {
+    let mut out = String::new();
+    for row in rows(pair) {
+        _ = write!(out, "| {} ", markdown(&pair.label));
+        for cell in &row {
+            _ = write!(out, "| {} ", markdown(cell));
+        }
+        out += "|\n";
+    }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diff::Side;
+    use serde_json::{Map, Value, json};
+
+    /// Of every mark's calls, what each took.
+    fn side(name: &'static str, marks: impl Iterator<Item = (String, u64)>) -> Side {
+        let mark = |(name, each): (String, u64)| {
+            let zeroes = ["in_flight", "unwound", "cancelled", "polls", "interrupted", "skipped"];
+            let mut mark: Map<String, Value> = zeroes.map(|key| (key.to_owned(), json!(0))).into_iter().collect();
+            let values = json!({
+                "measured": 9, "scaled": 0, "unmeasured": 0, "sum": 9 * each, "total": 9 * each, "missing_outermost": 0,
+                "extrapolated": false, "self": 9 * each, "min": each, "max": each, "mean": each as f64,
+                "p50": each, "p90": each, "p99": each, "p999": each,
+                "probe": {"own": 0, "whole": 0, "noise": 0}, "buckets": [[each, each, 9]],
+            });
+            let known = json!({
+                "path": format!("app::{name}"), "name": name, "file": "src/main.rs", "line": 3, "on": true, "calls": 9,
+                "every": 1, "values": {"instructions": values},
+            });
+            mark.extend(known.as_object().cloned().into_iter().flatten());
+            Value::Object(mark)
+        };
+        let run = json!({
+            "schema": 1, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0, "notes": [],
+            "events": [{"name": "instructions", "unit": "count", "read": "user", "reason": null}],
+            "marks": marks.map(mark).collect::<Vec<_>>(),
+        });
+        let run = serde_json::from_value(run).expect("a report");
+        Side { name, files: vec![name.to_owned()], runs: vec![run] }
+    }
+
+    /// Of 10,000 marks, so many took more.
+    fn compared(dearer: usize) -> String {
+        let marks = |by: u64| {
+            (0..10_000).map(move |number| (format!("mark_{number}"), if number < dearer { 1_000 + by } else { 1_000 }))
+        };
+        let comparison = Comparison::of(&[side("base", marks(0)), side("head", marks(500))]);
+        let gate = "instructions:1%".parse::<super::super::gate::Gate>().expect("a gate");
+        let judged = gate.judge(&comparison).expect("judged");
+        render(&comparison, &[judged])
+    }
+
+    #[test]
+    fn a_comparison_fits_into_a_comment_and_says_how_much_does_not() {
+        for dearer in [0, 300, 10_000] {
+            let text = compared(dearer);
+            assert!(text.len() <= 65_536, "{}", text.len());
+            let lines = |sign: &str| text.lines().filter(|line| line.starts_with(sign)).count();
+            let (failures, rows) = (lines("- mark"), lines("| mark\\"));
+            if dearer == 10_000 {
+                assert!(failures > 300 && rows < 10, "{failures} failures, {rows} rows");
+                assert_eq!(text.lines().nth(failures + 3), Some(&*untold(dearer - failures)));
+            } else {
+                assert!(failures == dearer && rows > dearer + 10, "{failures} failures, {rows} rows");
+                assert_eq!(text.matches("| +50.0 % |").count(), dearer);
+                assert!(text.contains(&format!("{} marks unchanged</summary>", 10_000 - dearer)), "{text}");
+                assert!(text.contains(&untold(10_000 - rows)), "{text}");
+            }
+        }
+    }
+
+    fn untold(more: usize) -> String {
+        format!("… and {more} more, for which there is no room: `--format json` has all.")
+    }
+
+    #[test]
+    fn failed_gates_are_told_before_all_else() {
+        let text = compared(2);
+        let start = "❌ **perfmark**: 2 of 10000 marks changed; 1 of 1 gate failed\n\n- mark\\_0: instructions a call rose by 50.0 %";
+        assert!(text.starts_with(start), "{text}");
+    }
 }
