@@ -11,6 +11,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitCode, ExitStatus};
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use perfmark::{Filter, Snapshot};
@@ -256,14 +258,20 @@ fn running_with(directory: &Path) -> Vec<(u32, String)> {
     let sign = directory.as_os_str().as_encoded_bytes();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let has_it = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.windows(sign.len()).any(|part| part == sign)
-    };
-    let mut running: Vec<_> = pids.filter(has_it).map(|pid| (pid, name(pid))).collect();
+    let environment = |pid: u32| fs::read(format!("/proc/{pid}/environ")).ok().map(|environment| (pid, environment));
+    let (none, some): (Vec<_>, Vec<_>) =
+        pids.filter_map(environment).partition(|(_, environment)| environment.is_empty());
+    // The kernel's own have none, and one that is just being started has none yet.
+    thread::sleep(A_MOMENT);
+    let started = none.into_iter().filter_map(|(pid, _)| environment(pid));
+    let has_it = |(_, environment): &(u32, Vec<u8>)| environment.windows(sign.len()).any(|part| part == sign);
+    let mut running: Vec<_> = some.into_iter().chain(started).filter(has_it).map(|(pid, _)| (pid, name(pid))).collect();
     running.sort_unstable();
     running
 }
+
+/// In which a process that is being started has its environment.
+const A_MOMENT: Duration = Duration::from_millis(10);
 
 fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim().into())
