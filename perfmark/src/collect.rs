@@ -13,6 +13,7 @@ use crate::config::config;
 use crate::defaults;
 use crate::events::{Entry, EventId, What, events, unreliable};
 use crate::graph;
+use crate::linked;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 use crate::recorder::{self, shown};
@@ -176,7 +177,7 @@ fn everything() -> Snapshot {
     snapshot.threads = merged.threads;
     snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
     let of = |mark: &'static Mark| (mark.index(), figures(mark, &merged, &events, nanoseconds, Beside::of(mark)));
-    let mut marks: Vec<_> = mark::all().into_iter().map(of).collect();
+    let mut marks: Vec<_> = linked::all().into_iter().map(of).collect();
     marks.sort_by(|(_, one), (_, other)| one.by_place(other));
     let places: BTreeMap<u32, usize> = marks.iter().map(|(index, _)| *index).zip(0..).collect();
     snapshot.marks = marks.into_iter().map(|(_, mark)| mark).collect();

@@ -60,7 +60,8 @@
 //!
 //! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
 //! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program
-//! that nothing else refers to is not linked before it is called: it is listed from its first call on.
+//! that nothing else refers to is not linked before it is called: it is listed from its first call on. So is one outside the shared library that
+//! perfmark is linked into, where Rust libraries are linked dynamically (`-C prefer-dynamic`).
 //!
 //! # In production
 //!
@@ -368,6 +369,8 @@ mod arena;
 mod histogram;
 #[cfg(feature = "record")]
 mod mark;
+#[cfg(feature = "record")]
+mod linked;
 #[cfg(feature = "record")]
 mod defaults;
 #[cfg(feature = "record")]

@@ -1,6 +1,5 @@
 //! A marked function: one static, known before `main`, or since its first call.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
@@ -9,15 +8,17 @@ use crate::path;
 
 /// One marked function. The attribute makes a static of it.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Mark {
+    head: Head,
     pub(crate) name: &'static str,
     path: Path,
     /// The module that it is in.
     pub(crate) module: &'static str,
     pub(crate) file: &'static str,
-    pub(crate) line: u32,
     /// The events that it asks for, a line each; none means the default set.
     pub(crate) events: &'static str,
+    pub(crate) line: u32,
     /// One call in so many is measured; 0 where it does not say.
     pub(crate) every: u32,
     pub(crate) manner: Manner,
@@ -38,6 +39,27 @@ pub struct Mark {
     /// Of these and of the unrecorded ones, those that a thread had counted as begun.
     pub(crate) gone: AtomicU64,
 }
+
+/// What a mark begins with, in every version of perfmark.
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Head {
+    pub(crate) make: &'static Make,
+}
+
+/// Which of a program's copies of perfmark has made a mark: each has its own.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Make {
+    /// Of its marks, in bytes.
+    pub(crate) size: usize,
+}
+
+/// Of the marks that the attribute makes.
+pub(crate) static MAKE: Make = Make { size: size_of::<Mark>() };
+
+/// Of perfmark's own.
+static OWN: Make = Make { size: size_of::<Mark>() };
 
 /// What tells the function's path, which only `type_name` knows.
 #[derive(Clone, Copy, Debug)]
@@ -81,13 +103,33 @@ pub(crate) fn is_off(place: u32) -> bool {
 /// Indices and places up to it are of marks that are in no list.
 pub(crate) const HIDDEN: u32 = 6;
 
-inventory::collect!(&'static Mark);
-
 /// The marks called so far, last first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
 static INDICES: AtomicU32 = AtomicU32::new(HIDDEN);
 
 impl Mark {
+    /// One of perfmark's own. The others take from it how a mark begins, which the compiler would else evaluate anew for each of them.
+    #[allow(clippy::declare_interior_mutable_const, reason = "it is copied only")]
+    const OWN_MARK: Self = Self {
+        head: Head { make: &OWN },
+        name: "",
+        path: Path::Whole(""),
+        module: "",
+        file: "",
+        line: 0,
+        events: "",
+        every: 0,
+        manner: Manner { is_fenced: false, is_polled: false },
+        index: AtomicU32::new(0),
+        place: AtomicU32::new(0),
+        next: AtomicPtr::new(ptr::null_mut()),
+        by_types: AtomicPtr::new(ptr::null_mut()),
+        interrupted: AtomicU64::new(0),
+        unrecorded: AtomicU64::new(0),
+        cancelled: AtomicU64::new(0),
+        gone: AtomicU64::new(0),
+    };
+
     /// Called by the attribute's expansion alone, with a type that stands in the function.
     ///
     /// Few references, one call and a type instead of a function or closure: each of them is evaluated by the compiler anew for each mark.
@@ -100,6 +142,7 @@ impl Mark {
         is_fenced: bool,
     ) -> Self {
         Self {
+            head: Head { make: &MAKE },
             name,
             path: Path::Within(std::any::type_name::<Here>),
             module,
@@ -108,14 +151,7 @@ impl Mark {
             events,
             every,
             manner: Manner { is_fenced, is_polled: false },
-            index: AtomicU32::new(0),
-            place: AtomicU32::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-            by_types: AtomicPtr::new(ptr::null_mut()),
-            interrupted: AtomicU64::new(0),
-            unrecorded: AtomicU64::new(0),
-            cancelled: AtomicU64::new(0),
-            gone: AtomicU64::new(0),
+            ..Self::OWN_MARK
         }
     }
 
@@ -134,8 +170,7 @@ impl Mark {
 
     /// A mark of perfmark's own, in no list, with that index and place.
     pub(crate) const fn hidden(index: u32) -> Self {
-        let mark = Self::new::<()>("", ("", "", 0), "", 0, false);
-        Self { index: AtomicU32::new(index), place: AtomicU32::new(index), ..mark }
+        Self { index: AtomicU32::new(index), place: AtomicU32::new(index), ..Self::OWN_MARK }
     }
 
     /// The mark's number in this process; 0 before its first call.
@@ -245,14 +280,4 @@ pub(crate) fn called() -> impl Iterator<Item = &'static Mark> {
     // SAFETY: null, or a `&'static Mark` stored by `register`.
     let deref = |mark: *mut Mark| unsafe { mark.as_ref::<'static>() };
     iter::successors(deref(CALLED.load(SeqCst)), move |mark| deref(mark.next.load(Relaxed)))
-}
-
-/// Every mark known: those that inventory collected, and those that were called without being collected.
-pub(crate) fn all() -> Vec<&'static Mark> {
-    let mut all: Vec<_> = inventory::iter::<&'static Mark>.into_iter().copied().collect();
-    let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
-    // Those of a generic function stand for it.
-    all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));
-    all.extend(called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
-    all
 }

@@ -65,6 +65,7 @@ mod recording {
     pub use crate::defaults::Defaults;
     pub use crate::future::Polled;
     pub use crate::generic::of_types;
+    pub use crate::linked::Batch;
     use crate::mark;
     pub use crate::mark::Mark;
     use crate::recorder::{self, Call};
@@ -112,7 +113,7 @@ mod recording {
     }
 }
 #[cfg(feature = "record")]
-pub use recording::{Defaults, Guard, Mark, Polled, enter, inventory, name_of, of_types};
+pub use recording::{Batch, Defaults, Guard, Mark, Polled, enter, inventory, name_of, of_types};
 
 /// The statement at the head of a marked function.
 #[cfg(all(feature = "record", not(perfmark_off)))]
@@ -170,13 +171,14 @@ macro_rules! __perfmark_polled {
     };
 }
 
-/// The static that is a mark, and what registers it.
+/// The static that is a mark, where it is found before `main`: see `linked`. The user's crate is compiled for the same target as perfmark.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_static {
     ($name:literal [$events:literal] $every:literal $is_fenced:literal $($more:tt)*) => {
         enum Here {}
+        #[cfg_attr(all(target_os = "linux", not(miri)), used, unsafe(link_section = "perfmark_marks"))]
         static MARK: $crate::private::Mark = $crate::private::Mark::new::<Here>(
             $name,
             (::core::module_path!(), ::core::file!(), ::core::line!()),
@@ -184,7 +186,8 @@ macro_rules! __perfmark_static {
             $every,
             $is_fenced,
         ) $($more)*;
-        $crate::private::inventory::submit! { &MARK }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        $crate::private::inventory::submit! { $crate::private::Batch::of(&MARK) }
     };
 }
 

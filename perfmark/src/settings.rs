@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::config;
 use crate::events::What;
 use crate::filter::{Filter, Settings};
+use crate::linked;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
 
@@ -159,7 +160,7 @@ pub(crate) fn every(mark: &Mark, variant: Option<&Variant>) -> u32 {
 
 /// What a reader of the figures must know: patterns that match no mark, and marks that could not be told.
 pub(crate) fn notes() -> Vec<String> {
-    let paths: Vec<String> = filter().map_or_else(Vec::new, |_| mark::all().into_iter().map(Mark::target).collect());
+    let paths: Vec<String> = filter().map_or_else(Vec::new, |_| linked::all().into_iter().map(Mark::target).collect());
     let unmatched = filter().into_iter().flat_map(|filter| filter.unmatched(&paths));
     let unmatched = unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark"));
     let refused = REFUSED.load(Relaxed);

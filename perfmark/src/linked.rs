@@ -1,0 +1,78 @@
+//! The marks known before `main`: those that are linked into the program, or the library, that perfmark is a part of.
+//!
+//! Where object files have sections that the linker tells the ends of, marks lie in one of their own, and inventory lists it as a whole. Elsewhere it
+//! lists each mark. For that a mark needs two more statics and a constructor, which the compiler takes longer for than for all else that a mark is.
+
+use std::collections::BTreeSet;
+use std::{iter, ptr};
+
+use crate::mark::{self, Head, Mark};
+
+/// Marks that lie in memory one behind another, perhaps with those of another version of perfmark between them.
+#[derive(Debug)]
+pub struct Batch {
+    first: *const Head,
+    end: *const Head,
+}
+
+inventory::collect!(Batch);
+
+#[allow(unsafe_code, reason = "pointers to statics that may be shared")]
+// SAFETY: they are pointers to marks, which are `Sync`.
+unsafe impl Sync for Batch {}
+
+impl Batch {
+    /// A mark by itself. Called by the attribute's expansion alone.
+    #[must_use]
+    pub const fn of(mark: &'static Mark) -> Self {
+        let first = ptr::from_ref(mark);
+        Self { first: first.cast(), end: first.wrapping_add(1).cast() }
+    }
+
+    #[allow(unsafe_code, reason = "of what lies in the section only the beginning is known")]
+    fn marks(&self) -> impl Iterator<Item = &'static Mark> {
+        let (mut next, end) = (self.first, self.end);
+        let all = iter::from_fn(move || {
+            let here = next;
+            // SAFETY: one lies behind the other up to the end, and begins with a `Head`, of whatever version it is.
+            let make = (here < end).then(|| unsafe { (*here).make })?;
+            next = here.wrapping_byte_add(make.size);
+            Some((here, make))
+        });
+        let ours = all.filter(|&(_, make)| ptr::eq(make, &raw const mark::MAKE));
+        // SAFETY: `Mark::new` of this copy of perfmark made it, and it is the static that the attribute has made of it.
+        ours.map(|(here, _)| unsafe { &*here.cast::<Mark>() })
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod section {
+    use super::Batch;
+    use crate::mark::Mark;
+
+    #[allow(unsafe_code, reason = "the linker defines them")]
+    unsafe extern "C" {
+        #[link_name = "__start_perfmark_marks"]
+        static FIRST: [u8; 0];
+        #[link_name = "__stop_perfmark_marks"]
+        static END: [u8; 0];
+    }
+
+    /// Without any mark there would be no section, and its ends not be defined.
+    #[allow(unsafe_code, reason = "it is put where marks are")]
+    #[used]
+    #[unsafe(link_section = "perfmark_marks")]
+    static NONE: Mark = Mark::hidden(0);
+
+    inventory::submit! { Batch { first: (&raw const FIRST).cast(), end: (&raw const END).cast() } }
+}
+
+/// Every mark known: those that inventory collected, and those that were called without being collected.
+pub(crate) fn all() -> Vec<&'static Mark> {
+    let mut all: Vec<_> = inventory::iter::<Batch>.into_iter().flat_map(Batch::marks).collect();
+    let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
+    // Those of a generic function stand for it.
+    all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));
+    all.extend(mark::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
+    all
+}
