@@ -56,6 +56,10 @@ fn assert_sound(values: &Values) {
     let told = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
     assert!(told.is_sorted(), "{told:?}");
     assert_eq!(told.iter().flatten().count(), if values.measured > 0 { told.len() } else { 0 });
+    let asked = [0.5, 0.9, 0.99, 0.999].map(|part| values.quantile(part));
+    assert_eq!(asked, [values.p50, values.p90, values.p99, values.p999]);
+    let asked = [f64::NEG_INFINITY, 0.0, 0.3, 0.95, 1.0, f64::INFINITY].map(|part| values.quantile(part));
+    assert!(asked.is_sorted() && asked[5] <= values.max && asked[0] >= values.min, "{asked:?}");
 }
 
 #[test]
@@ -265,6 +269,8 @@ fn snapshots_that_no_program_makes_hurt_nobody() {
         for earlier in [&one, &odd, &both, &Snapshot::default()] {
             let between = snapshot.since(earlier);
             assert!(!perfmark::Report::new(&between).to_string().is_empty());
+            let values = between.marks.iter().flat_map(|mark| &mark.values);
+            values.for_each(|values| assert_eq!(values.quantile(f64::NAN), values.quantile(0.0)));
         }
     }
 }

@@ -43,28 +43,14 @@ impl One {
             return None;
         }
         let mean = values.sum as f64 / values.measured as f64;
-        let quantile = |part: u64| quantile(values, part).map_or(mean, |value| value as f64);
+        let quantile = |part: f64| values.quantile(part).map_or(mean, |value| value as f64);
         let value = match statistic {
             Statistic::Mean => mean,
-            Statistic::Median => quantile(2),
+            Statistic::Median => quantile(0.5),
         };
         let (noise, measured) = (values.probe.noise as f64, values.measured);
-        Some(Self { value, quarters: [quantile(1), quantile(3)], noise, measured })
+        Some(Self { value, quarters: [quantile(0.25), quantile(0.75)], noise, measured })
     }
-}
-
-/// So many quarters of the calls are at or below it: the middle of its bucket.
-fn quantile(values: &Values, quarters: u64) -> Option<u64> {
-    let all: u128 = values.buckets.iter().map(|&(.., calls)| u128::from(calls)).sum();
-    let rank = (all * u128::from(quarters)).div_ceil(4).max(1);
-    let mut seen = 0;
-    let (low, high, _) = values.buckets.iter().find(|&&(.., calls)| {
-        seen += u128::from(calls);
-        seen >= rank
-    })?;
-    let middle = low + high.saturating_sub(*low) / 2;
-    let (min, max) = (values.min.unwrap_or(0), values.max.unwrap_or(u64::MAX));
-    Some(middle.min(max).max(min))
 }
 
 /// What two sides' figures say.
