@@ -4,15 +4,18 @@
 //! lists each mark. For that a mark needs two more statics and a constructor, which the compiler takes longer for than for all else that a mark is.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::{iter, ptr};
 
 use crate::mark::{self, Head, Mark};
 
-/// Marks that lie in memory one behind another, perhaps with those of another version of perfmark between them.
+/// Marks that lie in memory one behind another, perhaps with gaps, and with those of another version of perfmark between them.
 #[derive(Debug)]
 pub struct Batch {
     first: *const Head,
     end: *const Head,
+    /// What makes sure that there is one.
+    _gap: Option<&'static AtomicU64>,
 }
 
 inventory::collect!(Batch);
@@ -26,7 +29,7 @@ impl Batch {
     #[must_use]
     pub const fn of(mark: &'static Mark) -> Self {
         let first = ptr::from_ref(mark);
-        Self { first: first.cast(), end: first.wrapping_add(1).cast() }
+        Self { first: first.cast(), end: first.wrapping_add(1).cast(), _gap: None }
     }
 
     #[allow(unsafe_code, reason = "of what lies in the section only the beginning is known")]
@@ -34,12 +37,12 @@ impl Batch {
         let (mut next, end) = (self.first, self.end);
         let all = iter::from_fn(move || {
             let here = next;
-            // SAFETY: one lies behind the other up to the end, and begins with a `Head`, of whatever version it is.
+            // SAFETY: up to the end there is one behind the other, of whatever versions, and zeroes between them.
             let make = (here < end).then(|| unsafe { (*here).make })?;
-            next = here.wrapping_byte_add(make.size);
+            next = here.wrapping_byte_add(make.map_or(size_of::<Head>(), |make| make.size));
             Some((here, make))
         });
-        let ours = all.filter(|&(_, make)| ptr::eq(make, &raw const mark::MAKE));
+        let ours = all.filter(|&(_, make)| make.is_some_and(|make| ptr::eq(make, &raw const mark::MAKE)));
         // SAFETY: `Mark::new` of this copy of perfmark made it, and it is the static that the attribute has made of it.
         ours.map(|(here, _)| unsafe { &*here.cast::<Mark>() })
     }
@@ -47,8 +50,9 @@ impl Batch {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod section {
+    use std::sync::atomic::AtomicU64;
+
     use super::Batch;
-    use crate::mark::Mark;
 
     #[allow(unsafe_code, reason = "the linker defines them")]
     unsafe extern "C" {
@@ -58,13 +62,12 @@ mod section {
         static END: [u8; 0];
     }
 
-    /// Without any mark there would be no section, and its ends not be defined.
+    /// Without anything in it there would be no section, and its ends not be defined. It is writable, as marks are.
     #[allow(unsafe_code, reason = "it is put where marks are")]
-    #[used]
     #[unsafe(link_section = "perfmark_marks")]
-    static NONE: Mark = Mark::hidden(0);
+    static GAP: AtomicU64 = AtomicU64::new(0);
 
-    inventory::submit! { Batch { first: (&raw const FIRST).cast(), end: (&raw const END).cast() } }
+    inventory::submit! { Batch { first: (&raw const FIRST).cast(), end: (&raw const END).cast(), _gap: Some(&GAP) } }
 }
 
 /// Every mark known: those that inventory collected, and those that were called without being collected.
@@ -75,4 +78,58 @@ pub(crate) fn all() -> Vec<&'static Mark> {
     all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));
     all.extend(mark::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::Batch;
+    use crate::mark::{Head, Make, Mark};
+
+    /// As another version of perfmark might have it.
+    #[repr(C)]
+    struct AnothersMark {
+        head: Head,
+        more: [u64; 5],
+    }
+
+    static ANOTHERS: Make = Make { size: size_of::<AnothersMark>() };
+
+    #[repr(C)]
+    struct Section {
+        gap: u64,
+        one: Mark,
+        gap_before_anothers: [u64; 3],
+        anothers: [AnothersMark; 2],
+        two: Mark,
+        three: Mark,
+        last_gap: [u64; 2],
+    }
+
+    const fn mark(name: &'static str) -> Mark {
+        Mark::new::<()>(name, ("", "", 0), "", 0, false)
+    }
+
+    const fn anothers() -> AnothersMark {
+        AnothersMark { head: Head { make: Some(&ANOTHERS) }, more: [u64::MAX; 5] }
+    }
+
+    static SECTION: Section = Section {
+        gap: 0,
+        one: mark("one"),
+        gap_before_anothers: [0; 3],
+        anothers: [anothers(), anothers()],
+        two: mark("two"),
+        three: mark("three"),
+        last_gap: [0; 2],
+    };
+
+    #[test]
+    fn marks_are_found_between_gaps_and_another_versions_marks() {
+        let first = ptr::from_ref(&SECTION).cast();
+        let section = Batch { first, end: ptr::from_ref(&SECTION).wrapping_add(1).cast(), _gap: None };
+        assert_eq!(section.marks().map(|mark| mark.name).collect::<Vec<_>>(), ["one", "two", "three"]);
+        assert_eq!(Batch::of(&SECTION.two).marks().map(|mark| mark.name).collect::<Vec<_>>(), ["two"]);
+    }
 }

@@ -40,14 +40,17 @@ pub struct Mark {
     pub(crate) gone: AtomicU64,
 }
 
-/// What a mark begins with, in every version of perfmark.
+/// What a mark begins with.
+///
+/// Marks of several versions of perfmark lie side by side in one section. So this, that it is aligned to 8 bytes, that a word of zeroes is none but fills a
+/// gap, and the section's name, are the same in every version.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head {
-    pub(crate) make: &'static Make,
+    pub(crate) make: Option<&'static Make>,
 }
 
-/// Which of a program's copies of perfmark has made a mark: each has its own.
+/// Which of a program's copies of perfmark has made a mark: each has its own, known by its address.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Make {
@@ -58,8 +61,7 @@ pub(crate) struct Make {
 /// Of the marks that the attribute makes.
 pub(crate) static MAKE: Make = Make { size: size_of::<Mark>() };
 
-/// Of perfmark's own.
-static OWN: Make = Make { size: size_of::<Mark>() };
+const _: () = assert!(size_of::<Head>() == 8 && align_of::<Mark>() == align_of::<Head>());
 
 /// What tells the function's path, which only `type_name` knows.
 #[derive(Clone, Copy, Debug)]
@@ -108,10 +110,10 @@ static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
 static INDICES: AtomicU32 = AtomicU32::new(HIDDEN);
 
 impl Mark {
-    /// One of perfmark's own. The others take from it how a mark begins, which the compiler would else evaluate anew for each of them.
+    /// One of perfmark's own. Others take from it what is the same in all before their first call: the compiler would evaluate it anew for each.
     #[allow(clippy::declare_interior_mutable_const, reason = "it is copied only")]
     const OWN_MARK: Self = Self {
-        head: Head { make: &OWN },
+        head: Head { make: None },
         name: "",
         path: Path::Whole(""),
         module: "",
@@ -142,7 +144,7 @@ impl Mark {
         is_fenced: bool,
     ) -> Self {
         Self {
-            head: Head { make: &MAKE },
+            head: Head { make: Some(&MAKE) },
             name,
             path: Path::Within(std::any::type_name::<Here>),
             module,
