@@ -21,19 +21,70 @@ pub(crate) struct EventCells {
     pub(crate) values: Cells,
     /// The sum over calls with another call of the same mark around them.
     pub(crate) nested: AtomicU64,
-    /// The sum of what marked calls inside measured ones cost. It wraps, as that can be less than nothing.
+    /// The sum of what marked calls inside measured ones cost. It wraps: estimates of single calls can be negative.
     pub(crate) inside: AtomicU64,
+    /// What was added for calls that were not counted.
+    stood_in: SideSums,
+    /// What one of these is taken to cost, with and without marked calls inside: a mean of the calls measured before it.
+    means: [AtomicU64; 2],
+    /// What calls cost that a panic ended.
+    pub(crate) unwound: SideSums,
     /// Of the measured calls, the ones scaled.
     pub(crate) scaled: AtomicU64,
     /// Calls that ended and were not counted at all.
     pub(crate) unmeasured: AtomicU64,
     /// Of these, the ones with another call of the same mark around them.
     pub(crate) unmeasured_nested: AtomicU64,
-    /// What the call measured last cost by itself, where it is kept: so much is a skipped one taken for.
-    pub(crate) last: AtomicU64,
     pub(crate) event: EventId,
     /// What the probe costs in this event, and how far that varies.
     pub(crate) probe: ProbeCells,
+}
+
+/// Sums over calls that are in no distribution. They wrap, as they are signed.
+#[derive(Debug, Default)]
+pub(crate) struct SideSums {
+    /// Over calls with no other call of the same mark around them.
+    total: AtomicU64,
+    /// Without what marked calls inside cost.
+    own: AtomicU64,
+}
+
+impl SideSums {
+    /// Adds a call's cost, and its cost without marked calls inside. Only the thread that owns the cells may call it.
+    pub(crate) fn add(&self, net: u64, own: u64, is_nested: bool) {
+        if !is_nested {
+            add(&self.total, net);
+        }
+        add(&self.own, own);
+    }
+
+    fn load(&self) -> InclusiveSelf {
+        let sum = |cell: &AtomicU64| i128::from(cell.load(Relaxed).cast_signed());
+        InclusiveSelf { total: sum(&self.total), own: sum(&self.own) }
+    }
+}
+
+/// A total, in which a recursive call's inner ones are not counted again, and the part of it that marked calls inside did not cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InclusiveSelf {
+    pub(crate) total: i128,
+    pub(crate) own: i128,
+}
+
+impl InclusiveSelf {
+    pub(crate) fn add(&mut self, other: Self, weight: u32) {
+        self.total = self.total.saturating_add(other.total.saturating_mul(weight.into()));
+        self.own = self.own.saturating_add(other.own.saturating_mul(weight.into()));
+    }
+}
+
+/// What an open call cost so far in one event, weighted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenCall {
+    /// The mark's index.
+    pub(crate) mark: u32,
+    pub(crate) event: EventId,
+    pub(crate) sums: InclusiveSelf,
 }
 
 /// What a mark's probe costs in one event.
@@ -88,7 +139,9 @@ impl EventCells {
             scaled: zero(),
             unmeasured: zero(),
             unmeasured_nested: zero(),
-            last: zero(),
+            stood_in: SideSums::default(),
+            means: [zero(), zero()],
+            unwound: SideSums::default(),
             event,
             probe: ProbeCells::default(),
         }
@@ -108,6 +161,36 @@ impl EventCells {
             add(&self.unmeasured_nested, calls);
         }
     }
+
+    /// Takes a call that was not counted for one like those measured before it on this thread, in sums and nowhere else. What such a call costs
+    /// without marked calls inside. To be called before the call is [added](Self::add_unmeasured).
+    pub(crate) fn stand_in(&self, is_nested: bool) -> u64 {
+        /// The mean is taken anew every so many calls, as it takes a walk over the histogram.
+        const FRESH: u64 = 64;
+        let [net, own] = &self.means;
+        if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
+            let (calls, sum) = self.values.so_far();
+            let mean =
+                |sum: u64| sum.cast_signed().checked_div(calls.cast_signed()).map_or(0, i64::cast_unsigned);
+            net.store(mean(sum), Relaxed);
+            own.store(mean(sum.wrapping_sub(self.inside.load(Relaxed))), Relaxed);
+        }
+        let own = own.load(Relaxed);
+        // Of a recursive function an inner call is not like an outer one.
+        self.stood_in.add(net.load(Relaxed), own, is_nested || self.has_nested());
+        own
+    }
+
+    /// Total and self of the measured calls.
+    fn measured(&self, sum: i128) -> InclusiveSelf {
+        let without = |part: &AtomicU64| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
+            let low = (sum as u64).wrapping_sub(part.load(Relaxed));
+            // Nearer to the middle than 2^63, as long as the sum is.
+            whole(low, sum / 2)
+        };
+        InclusiveSelf { total: without(&self.nested), own: without(&self.inside) }
+    }
 }
 
 /// One mark's figures on one thread.
@@ -124,13 +207,17 @@ pub(crate) struct MarkCells {
     pub(crate) unwound: AtomicU64,
     /// Calls that were not to be measured.
     pub(crate) skipped: AtomicU64,
+    /// Calls, measured in every event, whose self is an estimate, as calls were skipped or stood in for inside them.
+    pub(crate) estimated: AtomicU64,
+    /// A measured call counts as so many: one in so many is measured.
+    pub(crate) weight: u32,
     pub(crate) mark: &'static Mark,
     /// Events that the mark is to record, and that this thread has not: its calls are unmeasured in these.
     missing: Box<[EventId]>,
 }
 
 impl MarkCells {
-    pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>) -> Self {
+    pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>, weight: u32) -> Self {
         let zero = || AtomicU64::new(0);
         Self {
             events,
@@ -140,6 +227,8 @@ impl MarkCells {
             ended: zero(),
             unwound: zero(),
             skipped: zero(),
+            estimated: zero(),
+            weight,
             mark,
             missing: Box::default(),
         }
@@ -177,18 +266,22 @@ impl MarkCells {
         } else {
             totals.in_flight += self.open.load(Relaxed);
         }
-        let mut calls = unwound + skipped;
+        let (mut calls, weight) = (unwound + skipped, self.weight);
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
             let figures = totals.event(cells.event);
-            let before = figures.values.count;
-            cells.values.add_to(&mut figures.values);
-            let measured = figures.values.count - before;
+            let mut values = Frozen::default();
+            cells.values.add_to(&mut values);
+            let measured = values.count;
+            figures.sums.add(cells.measured(values.sum), weight);
+            figures.sums.add(cells.stood_in.load(), weight);
+            figures.unwound.add(cells.unwound.load(), weight);
+            figures.values.add(&values, weight.into());
+            figures.measured += measured;
             figures.scaled += cells.scaled.load(Relaxed);
-            let (nested, inside) = (cells.nested.load(Relaxed), cells.inside.load(Relaxed));
-            figures.nested = figures.nested.wrapping_add(nested);
+            figures.is_recursive |= cells.has_nested();
             figures.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
-            figures.inside = figures.inside.wrapping_add(inside);
+            figures.estimated += self.estimated.load(Relaxed);
             figures.probe = cells.probe.max(figures.probe);
             if n == 0 {
                 calls += measured + unmeasured;
@@ -199,7 +292,7 @@ impl MarkCells {
         for &event in &self.missing {
             let figures = totals.event(event);
             figures.add_calls(calls, unwound, skipped);
-            figures.lacks_recursive |= self.events.iter().any(EventCells::has_nested);
+            figures.is_recursive |= self.events.iter().any(EventCells::has_nested);
         }
         totals.calls += calls;
     }
@@ -309,19 +402,25 @@ pub(crate) struct Totals {
 /// One event's figures over one mark's calls, merged over threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
+    /// Of the measured calls, each counted as often as its weight says.
     pub(crate) values: Frozen,
+    pub(crate) measured: u64,
+    /// Over all calls: those measured, weighted, and those that were stood in for.
+    pub(crate) sums: InclusiveSelf,
+    /// Over calls that a panic ended, or that were dropped, weighted; and over calls that go on.
+    pub(crate) unwound: InclusiveSelf,
+    pub(crate) in_flight: InclusiveSelf,
     /// Whether any thread had the event.
     pub(crate) is_had: bool,
-    /// Whether a thread that had it not made calls inside one another.
-    pub(crate) lacks_recursive: bool,
+    /// Whether calls were made inside one another.
+    pub(crate) is_recursive: bool,
     /// Calls while the mark was to record the event; of these, the ones that were not to be measured, and those that a panic ended, too.
     pub(crate) calls: u64,
     pub(crate) skipped: u64,
     pub(crate) left_out: u64,
     pub(crate) scaled: u64,
-    pub(crate) nested: u64,
     pub(crate) unmeasured_nested: u64,
-    pub(crate) inside: u64,
+    pub(crate) estimated: u64,
     pub(crate) probe: Probe,
 }
 
@@ -331,32 +430,10 @@ impl Figures {
         self.left_out += unwound + skipped;
         self.skipped += skipped;
     }
-
-    /// The sum over calls without another call of the same mark around them.
-    pub(crate) fn total(&self) -> u128 {
-        self.without(self.nested)
-    }
-
-    /// The sum without marked calls inside.
-    pub(crate) fn own(&self) -> u128 {
-        self.without(self.inside)
-    }
-
-    /// The sum without a part of it, which wraps, as it may be less than nothing.
-    fn without(&self, part: u64) -> u128 {
-        // Beyond 64 bits the part is not known.
-        if part == 0 || self.values.sum > u128::from(u64::MAX) {
-            return self.values.sum;
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "the low bits")]
-        let low = (self.values.sum as u64).wrapping_sub(part);
-        // Nearer to the middle than 2^63, as long as the sum is.
-        whole(low, self.values.sum / 2).min(self.values.sum)
-    }
 }
 
 impl Totals {
-    fn event(&mut self, id: EventId) -> &mut Figures {
+    pub(crate) fn event(&mut self, id: EventId) -> &mut Figures {
         let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
             self.events.push((id, Figures::default()));
             self.events.len() - 1

@@ -130,7 +130,15 @@ fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Entri
 
 /// Every thread that recorded anything since the process's start.
 fn all_threads() -> Vec<OfThread> {
-    let Some(Ok((threads, events))) = recorded(Registry::by_thread) else { return Vec::new() };
+    let by_thread = |registry: &Registry| {
+        let mut threads = registry.by_thread();
+        if let Some((number, open)) = recorder::in_flight() {
+            let is_this = |owner: &Option<Owner>| owner.is_some_and(|owner| owner.number == number);
+            threads.iter_mut().filter(|(owner, _)| is_this(owner)).for_each(|(_, merged)| merged.add_in_flight(&open));
+        }
+        threads
+    };
+    let Some(Ok((threads, events))) = recorded(by_thread) else { return Vec::new() };
     let nanoseconds = nanoseconds_of(&events);
     let one = |(owner, merged): (Option<Owner>, Merged)| {
         let called = mark::called().filter(|mark| merged.marks.contains_key(&mark.index()));
@@ -157,7 +165,12 @@ fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
 /// Everything since the process's start.
 fn everything() -> Snapshot {
     let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
-    let ((merged, graph), events) = match recorded(Registry::merged) {
+    let everything = |registry: &Registry| {
+        let (mut merged, graph) = registry.merged();
+        merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
+        (merged, graph)
+    };
+    let ((merged, graph), events) = match recorded(everything) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
             snapshot
@@ -243,9 +256,9 @@ fn figures_with_probes(merged: &Merged, events: &[(EventId, Entry)]) -> Option<S
 
 /// Marks whose sums are more than can be told.
 fn sums_at_their_end(snapshot: &Snapshot) -> Option<String> {
-    let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == u64::MAX);
+    let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == i64::MAX);
     let names: Vec<&str> = snapshot.marks.iter().filter(is_full).map(|mark| mark.name.as_str()).collect();
-    (!names.is_empty()).then(|| format!("sums stop at {}, and are more: {}", u64::MAX, names.join(", ")))
+    (!names.is_empty()).then(|| format!("sums stop at {}, and are more: {}", i64::MAX, names.join(", ")))
 }
 
 /// Who was called under whom, with the marks' places in the snapshot.
@@ -261,8 +274,8 @@ fn call_graph(
         Some(snapshot::NodeValues {
             event: name(&entry.what),
             measured: sums.measured,
-            sum: start::in_units(shown(sums.net), scale),
-            self_sum: Some(start::in_units(shown(sums.net.wrapping_sub(sums.inside)), scale)),
+            sum: start::sum_in_units(sums.net.cast_signed().into(), scale),
+            self_sum: Some(start::sum_in_units(sums.net.wrapping_sub(sums.inside).cast_signed().into(), scale)),
         })
     };
     let node = |node: &tree::Node<u32, graph::Figures>| snapshot::Node {
@@ -360,32 +373,29 @@ fn in_flight(totals: &Totals, gone: u64) -> u64 {
 /// `scale` turns ticks into nanoseconds; `uncounted` calls were in none of the threads' cells.
 fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) -> Values {
     let unit = |value: u64| start::in_units(value, scale);
-    // Sums beyond the range stay at its end.
-    let sum_unit = |sum: u128| unit(u64::try_from(sum).unwrap_or(u64::MAX));
+    let sum_unit = |sum: i128| start::sum_in_units(sum, scale);
     let frozen = &figures.values;
     let quantile = |of| frozen.quantile(of).map(unit);
-    let sum = sum_unit(frozen.sum);
-    let unmeasured = (figures.calls + uncounted).saturating_sub(frozen.count + figures.left_out);
-    let missing = unmeasured + figures.skipped;
-    // With those that are missing, if they are like the others.
-    let of_all = |sum: u128| {
-        let count = u128::from(frozen.count);
-        sum.saturating_mul(count + u128::from(missing)).checked_div(count).unwrap_or(sum)
-    };
+    let unmeasured = (figures.calls + uncounted).saturating_sub(figures.measured + figures.left_out);
     // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
-    let is_recursive = figures.nested != 0 || figures.unmeasured_nested != 0 || figures.lacks_recursive;
-    let missing_outermost = if is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
-    let total = if is_recursive && figures.skipped == 0 { figures.total() } else { of_all(figures.total()) };
+    let missing_outermost =
+        if figures.is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
     Values {
         event,
-        measured: frozen.count,
+        measured: figures.measured,
+        weight: frozen.count,
         scaled: figures.scaled,
         unmeasured,
-        sum,
-        total: sum_unit(total),
+        sum: sum_unit(frozen.sum),
+        total: sum_unit(figures.sums.total),
         missing_outermost,
-        extrapolated: missing > 0,
-        self_sum: Some(sum_unit(of_all(figures.own()))),
+        extrapolated: unmeasured > 0 || figures.skipped > 0,
+        estimated: figures.estimated,
+        self_sum: Some(sum_unit(figures.sums.own)),
+        unwound_total: sum_unit(figures.unwound.total),
+        unwound_self: sum_unit(figures.unwound.own),
+        in_flight_total: sum_unit(figures.in_flight.total),
+        in_flight_self: sum_unit(figures.in_flight.own),
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),

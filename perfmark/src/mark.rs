@@ -103,7 +103,7 @@ pub(crate) fn is_off(place: u32) -> bool {
 }
 
 /// Indices and places up to it are of marks that are in no list.
-pub(crate) const HIDDEN: u32 = 6;
+pub(crate) const HIDDEN: u32 = 8;
 
 /// The marks called so far, last first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());

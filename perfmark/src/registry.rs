@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
-use crate::cells::{Owner, ThreadCells, Totals};
+use crate::cells::{OpenCall, Owner, ThreadCells, Totals};
 use crate::graph;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
@@ -26,6 +26,13 @@ impl Merged {
         self.threads += 1;
         for cells in cells.iter() {
             cells.add_to(self.marks.entry(cells.mark.index()).or_default());
+        }
+    }
+
+    /// Adds what calls cost so far that go on.
+    pub(crate) fn add_in_flight(&mut self, open: &[OpenCall]) {
+        for call in open {
+            self.marks.entry(call.mark).or_default().event(call.event).in_flight.add(call.sums, 1);
         }
     }
 

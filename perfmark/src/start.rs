@@ -71,6 +71,13 @@ pub(crate) fn in_units(value: u64, scale: Option<f64>) -> u64 {
     scale.map_or(value, |scale| (value as f64 * scale).round() as u64)
 }
 
+/// The same of a sum, which stays at the range's end where it is beyond.
+#[expect(clippy::cast_possible_truncation, reason = "saturates")]
+pub(crate) fn sum_in_units(sum: i128, scale: Option<f64>) -> i64 {
+    let clamped = sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    scale.map_or(clamped, |scale| (sum as f64 * scale).round() as i64)
+}
+
 /// Whether this process was forked from the one that started.
 pub(crate) fn is_forked_child() -> bool {
     !started().1.is_this()

@@ -198,18 +198,15 @@ fn values(event: &str, calls: &[u64]) -> Values {
             None => buckets.push((value, value, 1)),
         }
     }
-    let (measured, sum) = (calls.len() as u64, calls.iter().sum());
+    let (measured, sum) = (calls.len() as u64, calls.iter().sum::<u64>().cast_signed());
     let at =
         |per_mille: usize| sorted.get((sorted.len() * per_mille / 1000).min(sorted.len().saturating_sub(1))).copied();
     Values {
         event: event.into(),
         measured,
-        scaled: 0,
-        unmeasured: 0,
+        weight: measured,
         sum,
         total: sum,
-        missing_outermost: 0,
-        extrapolated: false,
         self_sum: Some(sum),
         min: sorted.first().copied(),
         max: sorted.last().copied(),
@@ -218,8 +215,8 @@ fn values(event: &str, calls: &[u64]) -> Values {
         p90: at(900),
         p99: at(990),
         p999: at(999),
-        probe: Probe::default(),
         buckets,
+        ..Values::default()
     }
 }
 

@@ -29,7 +29,7 @@ fn promise_3_recursion_counts_once_in_totals() {
     assert_eq!(recursive(9), 9);
     let values = &figures("recursive").values[0];
     assert_eq!(values.measured, 10);
-    assert_eq!(Some(values.total), values.max, "the outermost call holds the others");
+    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call holds the others");
     assert!(values.sum > values.total);
     let own = values.self_sum.expect("time has it");
     // Each of the ten differences is turned from ticks into nanoseconds once for the sum, once for the total.
@@ -279,9 +279,10 @@ fn one_call_in_some_is_measured_and_all_are_counted() {
     let sampled = figures("sampled");
     assert_eq!((sampled.calls, sampled.skipped, sampled.every), (1_000, 900, 10));
     let values = &sampled.values[0];
-    assert_eq!((values.measured, values.unmeasured, values.extrapolated), (100, 0, true));
-    // Each measured call stands for ten; each sum is rounded to nanoseconds.
-    assert!(values.total.abs_diff(10 * values.sum) <= 10, "{values:?}");
+    assert_eq!((values.measured, values.weight, values.unmeasured, values.extrapolated), (100, 1_000, 0, true));
+    assert_eq!(values.total, values.sum, "each measured call stands for ten");
+    let caller = &figures("caller_of_sampled").values[0];
+    assert_eq!((caller.extrapolated, caller.estimated), (false, 1), "{caller:?}");
 }
 
 #[perfmark(time, fence)]

@@ -74,10 +74,10 @@ fn a_scrape_has_each_marks_counts_sums_and_buckets() {
             };
             let sum = get(format!("perfmark_call_{event}_sum{label}}}"));
             assert!((sum - values.sum as f64 / one).abs() <= f64::EPSILON * sum, "{sum} {}", values.sum);
-            assert_eq!(get(format!("perfmark_call_{event}_count{label}}}")), values.measured as f64);
+            assert_eq!(get(format!("perfmark_call_{event}_count{label}}}")), values.weight as f64);
             assert_eq!(
                 get(format!("perfmark_call_{event}_bucket{{le=\"+Inf\",mark=\"{}\"}}", mark.path)),
-                values.measured as f64
+                values.weight as f64
             );
             let own = get(format!("perfmark_self_{event}_total{label}}}"));
             assert!((own - values.self_sum.expect("told") as f64 / one).abs() <= f64::EPSILON * own);

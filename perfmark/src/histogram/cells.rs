@@ -126,7 +126,7 @@ impl Cells {
         // The rows of the largest values first.
         for (row, place, count) in self.counts().filter(|(.., count)| *count > 0) {
             let values = bucket::values(row, place);
-            near += u128::from(*values.start()) * u128::from(count);
+            near += i128::from(*values.start()) * i128::from(count);
             frozen.add_bucket(row, place, count);
             if highest.as_ref().is_none_or(|(of, _)| *of == row) {
                 highest = Some((row, values.clone()));
@@ -143,11 +143,11 @@ impl Cells {
     }
 }
 
-/// The number of which the low 64 bits are known, and which is nearer to `near` than 2^63. Less than nothing is nothing.
-pub(crate) fn whole(low: u64, near: u128) -> u128 {
-    #[expect(clippy::cast_possible_truncation, reason = "the low bits")]
+/// The number whose low 64 bits are these, and which is nearer to `near` than 2^63.
+pub(crate) fn whole(low: u64, near: i128) -> i128 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
     let off = low.wrapping_sub(near as u64).cast_signed();
-    near.saturating_add_signed(off.into())
+    near.saturating_add(off.into())
 }
 
 /// Where a value is to be counted.

@@ -9,7 +9,8 @@ pub(crate) struct Frozen {
     /// By the buckets' numbers, up to that of the largest value.
     buckets: Vec<u64>,
     pub(crate) count: u64,
-    pub(crate) sum: u128,
+    /// Signed, as it is without what probes cost: of functions that do next to nothing it can be less than nothing.
+    pub(crate) sum: i128,
     range: Option<(u64, u64)>,
 }
 
@@ -26,12 +27,24 @@ impl Frozen {
     }
 
     /// `range` is of the smallest and the largest value, if there was one.
-    pub(super) fn add_totals(&mut self, sum: u128, range: Option<(u64, u64)>) {
+    pub(super) fn add_totals(&mut self, sum: i128, range: Option<(u64, u64)>) {
         self.sum = self.sum.saturating_add(sum);
         if let Some((min, max)) = range {
             let (low, high) = self.range.unwrap_or((min, max));
             self.range = Some((low.min(min), high.max(max)));
         }
+    }
+
+    /// Adds others, each of which counts as so many.
+    pub(crate) fn add(&mut self, other: &Self, weight: u64) {
+        if other.buckets.len() > self.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (count, other) in self.buckets.iter_mut().zip(&other.buckets) {
+            *count = count.saturating_add(other.saturating_mul(weight));
+        }
+        self.count = self.count.saturating_add(other.count.saturating_mul(weight));
+        self.add_totals(other.sum.saturating_mul(weight.into()), other.range);
     }
 
     pub(crate) fn min(&self) -> Option<u64> {
@@ -109,7 +122,7 @@ mod tests {
             let frozen = frozen(&values);
             values.sort_unstable();
             assert_eq!(frozen.count, values.len() as u64);
-            assert_eq!(frozen.sum, values.iter().map(|&value| u128::from(value)).sum());
+            assert_eq!(frozen.sum, values.iter().map(|&value| i128::from(value)).sum());
             assert_eq!((frozen.min(), frozen.max()), (values.first().copied(), values.last().copied()));
             for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
@@ -159,8 +172,8 @@ mod tests {
 
     #[test]
     fn sums_beyond_64_bits_are_exact() {
-        assert_eq!(frozen(&[u64::MAX - 1, u64::MAX - 1, 1]).sum, 2 * u128::from(u64::MAX) - 1);
+        assert_eq!(frozen(&[u64::MAX - 1, u64::MAX - 1, 1]).sum, 2 * i128::from(u64::MAX) - 1);
         let large: Vec<u64> = (0..100_000).map(|n| 1_000_000_000_000_000 + n).collect();
-        assert_eq!(frozen(&large).sum, large.iter().map(|&value| u128::from(value)).sum());
+        assert_eq!(frozen(&large).sum, large.iter().map(|&value| i128::from(value)).sum());
     }
 }

@@ -29,8 +29,9 @@ pub(super) struct Cost {
     pub(super) whole: Vec<u64>,
     /// How much more is seen of a caller's.
     pub(super) extra: Vec<u64>,
-    /// What is seen from around of a call that is skipped.
+    /// What is seen from around of a call that is skipped, and how much more of one that is drawn to be measured.
     pub(super) skip: Vec<u64>,
+    pub(super) draw: Vec<u64>,
     /// How much more is seen from around of a call made of polls, each time that it is suspended.
     pub(super) suspend: Vec<u64>,
 }
@@ -100,8 +101,8 @@ impl Cost {
     /// Where it is not known.
     pub(super) fn nothing(key: &Key) -> Self {
         let (own, whole) = (vec![0; key.set.len()], vec![0; key.events.len()]);
-        let [extra, skip, suspend] = array::from_fn(|_| whole.clone());
-        Self { noise: own.clone(), own_caller: own.clone(), own, extra, skip, suspend, whole }
+        let [extra, skip, draw, suspend] = array::from_fn(|_| whole.clone());
+        Self { noise: own.clone(), own_caller: own.clone(), own, extra, skip, draw, suspend, whole }
     }
 }
 
@@ -109,7 +110,7 @@ impl Cost {
 const SAMPLES: usize = if cfg!(miri) { 3 } else { 31 };
 /// Loops of calls, and of how many.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
-const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
+pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
 
 fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     let kinds = Kinds::of(key.manner);
@@ -127,18 +128,25 @@ fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
         kinds.unmarked_caller,
         kinds.marked_caller,
         kinds.skip,
+        kinds.draw,
         kinds.unmarked_twice,
         kinds.marked_twice,
     ];
-    let [bare, whole, bare_caller, caller, skip, bare_twice, twice] = in_loops(slots, thread, loops)?;
+    let [bare, whole, bare_caller, caller, skip, draw, bare_twice, twice] = in_loops(slots, thread, loops)?;
     let more = |with: &[u64], without: &[u64]| -> Vec<u64> {
         let a_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
         with.iter().zip(without).map(a_call).collect()
     };
+    // In the loop of which one call is drawn, the others are skipped.
+    let drawn = draw.iter().zip(&bare).map(|(draw, bare)| draw.saturating_sub(*bare));
     let (whole, caller, skip) = (more(&whole, &bare), more(&caller, &bare_caller), more(&skip, &bare));
     let suspend =
         more(&twice, &bare_twice).iter().zip(&whole).map(|(twice, whole)| twice.saturating_sub(2 * whole)).collect();
+    let draw = drawn
+        .zip(skip.iter().zip(&whole))
+        .map(|(drawn, (skip, whole))| drawn.saturating_sub(u64::from(CALLS - 1) * skip + whole))
+        .collect();
     let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
     let shown = |call| -> Option<Vec<u64>> { samples(events, thread, kinds.caller, call).iter().map(middle).collect() };
     let (callers, around) = (shown(kinds.marked_caller)?, shown(kinds.around_unmarked)?);
@@ -146,7 +154,7 @@ fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     let inside =
         around.iter().zip(&own).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
     let own_caller = callers.iter().zip(inside).map(|(callers, inside)| callers.saturating_sub(inside)).collect();
-    Some(Cost { own, noise, own_caller, whole, extra, skip, suspend })
+    Some(Cost { own, noise, own_caller, whole, extra, skip, draw, suspend })
 }
 
 /// What each event of the set counted in some calls of `call`, which is so marked; sorted.

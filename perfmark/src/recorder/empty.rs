@@ -17,6 +17,8 @@ pub(super) struct Kinds {
     pub(super) marked: fn(),
     /// Of the mark `skipped`, whose calls are.
     pub(super) skip: fn(),
+    /// Of the mark `drawn`, of which one call in some is measured.
+    pub(super) draw: fn(),
     pub(super) unmarked_caller: fn(),
     /// Of the mark `caller`; it calls the marked one.
     pub(super) marked_caller: fn(),
@@ -28,6 +30,7 @@ pub(super) struct Kinds {
     pub(super) empty: &'static Mark,
     pub(super) caller: &'static Mark,
     pub(super) skipped: &'static Mark,
+    pub(super) drawn: &'static Mark,
 }
 
 impl Kinds {
@@ -44,11 +47,13 @@ mod called {
     static EMPTY: Mark = Mark::hidden(1);
     static CALLER: Mark = Mark::hidden(2);
     static SKIPPED: Mark = Mark::hidden(3);
+    static DRAWN: Mark = Mark::hidden(7);
 
     pub(super) static KINDS: Kinds = Kinds {
         unmarked,
         marked,
         skip,
+        draw,
         unmarked_caller,
         marked_caller,
         around_unmarked,
@@ -57,6 +62,7 @@ mod called {
         empty: &EMPTY,
         caller: &CALLER,
         skipped: &SKIPPED,
+        drawn: &DRAWN,
     };
 
     #[inline(never)]
@@ -68,6 +74,12 @@ mod called {
     #[inline(never)]
     fn skip() {
         let _perfmark = private::enter(&SKIPPED);
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn draw() {
+        let _perfmark = private::enter(&DRAWN);
         black_box(());
     }
 
@@ -101,12 +113,14 @@ mod polled {
 
     static EMPTY: Mark = Mark::hidden(4).polled();
     static CALLER: Mark = Mark::hidden(5).polled();
-    static SKIPPED: Mark = Mark::hidden(HIDDEN).polled();
+    static SKIPPED: Mark = Mark::hidden(6).polled();
+    static DRAWN: Mark = Mark::hidden(HIDDEN).polled();
 
     pub(super) static KINDS: Kinds = Kinds {
         unmarked: || poll(async { unmarked().await }),
         marked: || poll(async { marked().await }),
         skip: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
+        draw: || poll(async { Polled::new(|| &DRAWN, unmarked()).await }),
         unmarked_caller: || poll(async { calls().await }),
         marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
         around_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
@@ -115,6 +129,7 @@ mod polled {
         empty: &EMPTY,
         caller: &CALLER,
         skipped: &SKIPPED,
+        drawn: &DRAWN,
     };
 
     #[allow(clippy::unused_async, reason = "what it does when polled is nothing")]

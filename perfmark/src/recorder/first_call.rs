@@ -6,13 +6,13 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::Region;
+use perfmark_rdpmc::{Region, clock};
 
-use super::calibrate::{self, Calibrated, Cost, Key, Moment};
+use super::calibrate::{self, CALLS, Calibrated, Cost, Key, Moment};
 use super::empty::Kinds;
 use super::errno::KeepErrno;
 use super::frames::{SERIAL, Space};
-use super::plan::{Costs, Plan, Planned, Set};
+use super::plan::{Costs, Draws, Plan, Planned, Set};
 use super::polls::{self, Poll};
 use super::sources::{Slot, Slots};
 use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread};
@@ -132,13 +132,13 @@ fn prepare(
         let books = books();
         let set = &books.sets[at];
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        let cells = MarkCells::new(mark, cells).without(books.slots.refused_of(&wanted, events));
-        let plan = Plan::new(cells, set, every, variant);
+        let cells = MarkCells::new(mark, cells, every).without(books.slots.refused_of(&wanted, events));
+        let plan = Plan::new(cells, set, variant, Draws::new(every, &recorder().random));
         plan.tell();
         let plan = books.cells.add(plan);
         books.plans.push(plan);
         // SAFETY: it lives as long as the cells.
-        unsafe { &*plan }.bind(books.slots.len());
+        unsafe { &*plan }.bind();
         plan
     };
     // SAFETY: it lives as long as the cells.
@@ -229,6 +229,9 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
         // SAFETY: mapped with it.
         recorder.stack.set_up(unsafe { Recorder::space(memory) });
         recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        // Another one for each thread, and in each run.
+        let seed = books.cells.owner.number.wrapping_mul(SEED) ^ clock::ticks().wrapping_mul(SEED.rotate_left(32));
+        recorder.random.set(seed | 1);
         recorder.graph = books.cells.graph.as_ref().map_or(ptr::null(), ptr::from_ref);
         recorder.books = Box::into_raw(Box::new(books));
         recorder.generation = registry.generation;
@@ -238,6 +241,9 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     }
     Ok(memory)
 }
+
+/// An odd number of many different bits.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// From now on the thread keeps what probes cost by event.
 fn keep_costs(books: &mut Books, recorder: &mut Recorder) {
@@ -258,8 +264,11 @@ fn keep_costs(books: &mut Books, recorder: &mut Recorder) {
             for (planned, span) in frame.events() {
                 span.cost = so_far(planned, serial & SERIAL, callers);
             }
+            // No estimates so far.
+            (*frame.header).callers = 0;
         }
     }
+    recorder.stack.callers = 0;
 }
 
 /// Binds what the ends of a set's marks do on this thread as it is now, and finds out what their probes cost.
@@ -281,7 +290,7 @@ fn bind(thread: &Thread, memory: NonNull<Recorder>, set: usize) {
     set.key.replace(cost.is_some().then_some(key));
     set.cost.replace(cost);
     for plan in books.plans().filter(|plan| ptr::eq(plan.set(), &raw const **set)) {
-        plan.bind(slots.len());
+        plan.bind();
         plan.tell();
         // SAFETY: this thread's, which nobody else uses while the thread does its own work.
         unsafe { &mut *memory.as_ptr() }.place(plan);
@@ -316,21 +325,24 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     let beside = Recorder::map().ok()?;
     // Calls beside the program's are not in its graph.
     let graph = books.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
-    let plan = |mark, every| {
+    let plan = |mark, weight, draws| {
         let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        Plan::new(MarkCells::new(mark, cells), set, every, None)
+        Plan::new(MarkCells::new(mark, cells, weight), set, None, draws)
     };
     let kinds = Kinds::of(set.manner);
-    let (empty, caller, skipped) = (plan(kinds.empty, 1), plan(kinds.caller, 1), plan(kinds.skipped, u32::MAX));
-    skipped.skips.set(u32::MAX);
+    let (empty, caller) = (plan(kinds.empty, 1, Draws::default()), plan(kinds.caller, 1, Draws::default()));
+    // Of each loop of calls one is drawn.
+    let drawn = plan(kinds.drawn, CALLS, Draws::default());
+    let skipped = plan(kinds.skipped, u32::MAX, Draws::never());
     {
         // SAFETY: just mapped; zeroes are a recorder not set up.
         let (beside, space) = unsafe { (&mut *beside.as_ptr(), Recorder::space(beside)) };
         beside.stack.set_up(space);
         beside.books = own;
+        beside.random.set(SEED);
         beside.graph = graph.as_ref().map_or(ptr::null(), ptr::from_ref);
-        for plan in [&empty, &caller, &skipped] {
-            plan.bind(books.slots.len());
+        for plan in [&empty, &caller, &skipped, &drawn] {
+            plan.bind();
             beside.place(plan);
         }
         beside.set_free();

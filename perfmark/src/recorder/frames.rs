@@ -65,8 +65,13 @@ impl Inside {
     /// Of the innermost call, whose header it is.
     #[inline]
     pub(super) fn of(stack: &Stack, header: &Header) -> Self {
-        let calls = stack.serial - (header.serial & SERIAL);
-        Self { calls, callers: stack.callers - header.callers }
+        Self::since(stack.serial, stack.callers, header)
+    }
+
+    /// Of a call with that header, where the stack's numbers are these.
+    #[inline]
+    pub(super) fn since(serial: u64, callers: u64, header: &Header) -> Self {
+        Self { calls: serial - (header.serial & SERIAL), callers: callers.wrapping_sub(header.callers) }
     }
 
     pub(super) fn is_none(self) -> bool {
@@ -85,7 +90,8 @@ pub(super) struct Stack {
     pub(super) end: *mut Span,
     /// Calls that had a frame so far.
     pub(super) serial: u64,
-    /// Calls that ended so far after others had been begun in them.
+    /// Calls that ended so far after others had been begun in them. Where costs are kept by event: whether estimates are among what the innermost frame
+    /// has inside, and that is so where it is another number than in the frame.
     pub(super) callers: u64,
     /// No frame ends beyond it.
     pub(super) limit: *mut Span,

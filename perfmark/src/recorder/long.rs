@@ -8,7 +8,7 @@ use std::thread::panicking;
 use perfmark_rdpmc::Delta;
 
 use super::frames::{Frame, Header, Inside, NO_FRAME, PANICKING, SERIAL, SLOW, Stack, Token};
-use super::plan::{Ends, Plan, shown};
+use super::plan::{Ends, Plan, Planned, shown};
 use super::sources::SLOTS;
 use super::thread::{Call, Recorder, put_back};
 use crate::arena::Arena;
@@ -206,6 +206,17 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// Adds it to a node, as that many.
+    pub(super) fn add_to_node(self, node: &Node, n: usize, weight: u32) {
+        let weighted = |cost: u64| cost.wrapping_mul(weight.into());
+        node.add_cost(n, weighted(self.net), weighted(self.inside));
+    }
+
+    /// Adds it to the cells as a call that a panic ended, which is in no distribution.
+    pub(super) fn add_unwound(self, cells: &EventCells, is_nested: bool) {
+        cells.unwound.add(self.net, self.net.wrapping_sub(self.inside), is_nested);
+    }
+
     /// Adds it to the cells as a whole call. Where there is no memory for the histogram to grow the call is unmeasured.
     pub(super) fn add_call(self, cells: &EventCells, is_nested: bool, arena: &Arena) {
         let Some(bucket) = cells.values.grow(shown(self.net), arena) else {
@@ -249,16 +260,22 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     }
     // SAFETY: the caller's word.
     unsafe {
-        close(recorder, frame, |recorder, n, part| match part {
-            _ if is_unwound => {}
-            Some(part) => {
-                part.add_call(&cells.events[n], is_nested, recorder.arena());
-                if let Some(node) = node {
-                    node.add_cost(n, part.net, part.inside);
+        close(recorder, frame, |recorder, planned, part| {
+            let events = &cells.events[planned.n];
+            match part {
+                Some(part) if is_unwound => part.add_unwound(events, is_nested),
+                Some(part) => {
+                    part.add_call(events, is_nested, recorder.arena());
+                    if let Some(node) = node {
+                        part.add_to_node(node, planned.n, cells.weight);
+                    }
+                }
+                None if is_unwound => {}
+                None => {
+                    recorder.sums.stand_in(planned.at, events.stand_in(is_nested), cells.weight.into());
+                    events.add_unmeasured(1, is_nested);
                 }
             }
-            // What was measured inside stays inside of the call around.
-            None => cells.events[n].add_unmeasured(1, is_nested),
         });
     }
     if is_unwound {
@@ -272,7 +289,11 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
 /// # Safety
 ///
 /// It is the recorder's innermost frame, and `delta` is set in all its spans.
-pub(super) unsafe fn close(recorder: &mut Recorder, frame: Frame, mut add: impl FnMut(&Recorder, usize, Option<Part>)) {
+pub(super) unsafe fn close(
+    recorder: &mut Recorder,
+    frame: Frame,
+    mut add: impl FnMut(&Recorder, Planned<'_>, Option<Part>),
+) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, plan) = unsafe { (&*frame.header, &*(*frame.header).plan) };
     let (probes, keeps_costs) = (Inside::of(&recorder.stack, header), recorder.keeps_costs());
@@ -284,27 +305,24 @@ pub(super) unsafe fn close(recorder: &mut Recorder, frame: Frame, mut add: impl 
             Some(Delta::Exact(counted)) => (counted, false),
             Some(Delta::Scaled { estimate, .. }) => (estimate, true),
             Some(Delta::Unmeasured) | None => {
-                add(recorder, planned.n, None);
+                add(recorder, planned, None);
                 continue;
             }
         };
-        let overhead = if probes.is_none() {
-            planned.set.own[planned.n].get()
-        } else if keeps_costs {
-            planned.set.own_caller[planned.n].get().wrapping_add(sums.cost[planned.at].get().wrapping_sub(span.cost))
-        } else {
-            planned.set.overhead(planned.n, planned.at, probes)
-        };
+        let overhead = planned.overhead(sums, span, probes, keeps_costs);
         let net = counted.wrapping_sub(overhead);
-        let inside = sums.leave(planned.at, net, span.inside);
-        plan.cells.events[planned.n].last.store(net.wrapping_sub(inside), Relaxed);
-        add(recorder, planned.n, Some(Part { net, inside, is_scaled }));
+        let inside = sums.leave(planned.at, net, span.inside, plan.weight());
+        add(recorder, planned, Some(Part { net, inside, is_scaled }));
     }
-    if !probes.is_none() {
-        recorder.stack.callers += 1;
-        if keeps_costs {
+    let stack = &mut recorder.stack;
+    if keeps_costs {
+        if !probes.is_none() {
+            crate::histogram::add(&plan.cells.estimated, u64::from(header.callers != stack.callers));
             recorder.sums.pay::<SLOTS>(&plan.set().costs.extra);
         }
+        stack.callers = header.callers + (plan.weight() - 1);
+    } else if !probes.is_none() {
+        stack.callers += 1;
     }
     recorder.stack.end = frame.spans;
 }

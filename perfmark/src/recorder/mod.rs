@@ -14,10 +14,11 @@ mod thread_end;
 mod first_call;
 mod account;
 mod polls;
+mod in_flight;
 mod thread;
 #[cfg(all(test, perfmark_loom))]
 mod model;
 
 pub(crate) use plan::shown;
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
-pub(crate) use thread::{Call, enter, enter_unusual, leave, own_work, prepare_process};
+pub(crate) use thread::{Call, enter, enter_unusual, in_flight, leave, own_work, prepare_process};

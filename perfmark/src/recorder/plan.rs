@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "points to what lives as long as the thread's recorder")]
 
 use std::cell::{Cell, RefCell};
-use std::hint::assert_unchecked;
 use std::{array, ptr};
 
 use perfmark_rdpmc::clock;
@@ -57,10 +56,8 @@ pub(super) struct Plan {
     pub(super) cells: MarkCells,
     /// What it records, if that is not what the mark says itself.
     variant: Option<&'static Variant>,
-    /// One call in so many is measured.
-    pub(super) every: u32,
-    /// Calls to be skipped until then.
-    pub(super) skips: Cell<u32>,
+    /// Where one call in some is measured: which.
+    draws: Draws,
 }
 
 // SAFETY: other threads see it as what holds its cells, and touch nothing else.
@@ -76,9 +73,9 @@ impl Holds for Plan {
 
 impl Plan {
     /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
-    pub(super) fn new(cells: MarkCells, set: &Set, every: u32, variant: Option<&'static Variant>) -> Self {
+    pub(super) fn new(cells: MarkCells, set: &Set, variant: Option<&'static Variant>, draws: Draws) -> Self {
         let event_cells = [const { Cell::new(ptr::null()) }; SHORT];
-        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, variant, every, skips: Cell::new(0) }
+        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, variant, draws }
     }
 
     /// Where its mark's calls find it; 0 where that is nowhere.
@@ -86,26 +83,43 @@ impl Plan {
         self.variant.map_or_else(|| self.cells.mark.own_place(), |variant| variant.place)
     }
 
-    /// Binds what its ends do, as its set has it, on a thread of so many slots. It is not moved from now on.
-    pub(super) fn bind(&self, slots: usize) {
+    /// Binds what its ends do, as its set has it. It is not moved from now on.
+    pub(super) fn bind(&self) {
         for (at, cells) in self.event_cells.iter().zip(&self.cells.events) {
             at.set(cells);
         }
         let measured = self.set().measured.get();
         // Of polls only the first of a call asks.
-        self.ends.set(if self.every > 1 && !self.set().manner.is_polled {
-            Ends { begin: options::every(self.set().len(), slots), ..measured }
+        self.ends.set(if self.cells.weight > 1 && !self.set().manner.is_polled {
+            Ends { begin: options::begin_every, ..measured }
         } else {
             measured
         });
     }
 
-    /// Whether the call that begins is one of those to be measured.
+    /// Whether the call that begins is measured: the one drawn of each `every` calls in a row. `before` are the calls that were not, so far.
     #[inline]
-    pub(super) fn is_next_measured(&self) -> bool {
-        let skips = self.skips.get();
-        self.skips.set(skips.checked_sub(1).unwrap_or(self.every - 1));
-        skips == 0
+    pub(super) fn is_drawn(&self, before: u64) -> bool {
+        before == self.draws.next.get()
+    }
+
+    /// Draws the call to be measured next.
+    pub(super) fn draw(&self, random: &Cell<u64>) {
+        self.draws.draw(self.cells.weight, random);
+    }
+
+    /// Whether the call that begins with its first poll is measured.
+    pub(super) fn is_poll_drawn(&self, random: &Cell<u64>) -> bool {
+        let before = self.draws.skipped.get();
+        let is_drawn = self.is_drawn(before);
+        if is_drawn { self.draw(random) } else { self.draws.skipped.set(before + 1) }
+        is_drawn
+    }
+
+    /// How many calls a measured one counts as.
+    #[inline]
+    pub(super) fn weight(&self) -> u64 {
+        self.cells.weight.into()
     }
 
     #[inline]
@@ -142,6 +156,51 @@ impl Plan {
     }
 }
 
+/// Which calls of a mark are measured, where it is one in some: of each so many calls in a row one, drawn at random. So every call is as likely to be
+/// measured as any other, whatever it does, and its [weight](MarkCells::weight) makes up for those that are not: sums are unbiased (D. G. Horvitz and D. J.
+/// Thompson, 1952). Draws that were independent of one another would make them vary more.
+#[derive(Debug, Default)]
+pub(super) struct Draws {
+    /// As many calls are skipped before the next one that is measured.
+    next: Cell<u64>,
+    /// Where the last one measured was among the calls in a row.
+    at: Cell<u64>,
+    /// Calls skipped so far, where their cells count them at their end.
+    skipped: Cell<u64>,
+}
+
+impl Draws {
+    /// Of marks with that weight, the first draw made.
+    pub(super) fn new(weight: u32, random: &Cell<u64>) -> Self {
+        let draws = Self::default();
+        draws.at.set(below(weight, random));
+        draws.next.set(draws.at.get());
+        draws
+    }
+
+    /// Of calls that are never measured.
+    pub(super) fn never() -> Self {
+        Self { next: Cell::new(u64::MAX), ..Self::default() }
+    }
+
+    fn draw(&self, weight: u32, random: &Cell<u64>) {
+        let (before, at) = (self.at.get(), below(weight, random));
+        self.at.set(at);
+        self.next.set(self.next.get() + (u64::from(weight) - 1 - before) + at);
+    }
+}
+
+/// A random number below `limit`: a step of xorshift64* (S. Vigna, 2016), whose state is never 0.
+fn below(limit: u32, random: &Cell<u64>) -> u64 {
+    let mut state = random.get();
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    random.set(state);
+    let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+    (drawn * u64::from(limit)) >> 32
+}
+
 /// Some events that marks of a thread have together, and how they are read. What is of one kind stands side by side, so that the short ways load it
 /// in pairs.
 #[repr(C)]
@@ -170,8 +229,9 @@ pub(super) struct Costs {
     pub(super) whole: [Cell<u64>; SLOTS],
     /// Of a caller's more.
     pub(super) extra: [Cell<u64>; SLOTS],
-    /// Of a call that is skipped.
+    /// Of a call that is skipped; and of one that is drawn to be measured, more.
     pub(super) skip: [Cell<u64>; SLOTS],
+    pub(super) draw: [Cell<u64>; SLOTS],
     /// Of a call made of polls more, each time that it is suspended.
     pub(super) suspend: [Cell<u64>; SLOTS],
 }
@@ -186,7 +246,7 @@ impl Set {
             at: [0; SLOTS],
             own: zeroes(),
             own_caller: zeroes(),
-            costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes(), suspend: zeroes() },
+            costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes(), draw: zeroes(), suspend: zeroes() },
             manner,
             plain: Cell::new(long::ENDS),
             measured: Cell::new(long::ENDS),
@@ -217,13 +277,14 @@ impl Set {
 
     /// Takes note of what its probes cost.
     pub(super) fn apply(&self, cost: &Cost) {
-        let Costs { whole, extra, skip, suspend } = &self.costs;
+        let Costs { whole, extra, skip, draw, suspend } = &self.costs;
         for (cells, known) in [
             (&self.own, &cost.own),
             (&self.own_caller, &cost.own_caller),
             (whole, &cost.whole),
             (extra, &cost.extra),
             (skip, &cost.skip),
+            (draw, &cost.draw),
             (suspend, &cost.suspend),
         ] {
             cells.iter().zip(known).for_each(|(cell, &cost)| cell.set(cost));
@@ -291,6 +352,17 @@ impl<'a> Planned<'a> {
         true
     }
 
+    /// What the event saw of the probes of a call that had these inside.
+    pub(super) fn overhead(self, sums: &Sums, span: &Span, inside: Inside, keeps_costs: bool) -> u64 {
+        if inside.is_none() {
+            self.set.own[self.n].get()
+        } else if keeps_costs {
+            self.set.own_caller[self.n].get().wrapping_add(sums.cost[self.at].get().wrapping_sub(span.cost))
+        } else {
+            self.set.overhead(self.n, self.at, inside)
+        }
+    }
+
     /// What was counted since; None where that takes the long way.
     pub(super) fn end(self, span: &Span) -> Option<u64> {
         match self.slot().counter() {
@@ -304,7 +376,7 @@ impl<'a> Planned<'a> {
 /// What a thread's calls have cost so far, for each of its slots. All of it wraps.
 #[repr(C)]
 pub(super) struct Sums {
-    /// What calls cost that ended, but for what they had inside: it grows by a call's cost from where it was at its beginning.
+    /// The selfs of the calls that ended.
     pub(super) inside: [Cell<u64>; SLOTS],
     /// What probes cost, on a thread whose marks have several sets of events.
     pub(super) cost: [Cell<u64>; SLOTS],
@@ -324,12 +396,11 @@ impl Sums {
         }
     }
 
-    /// Takes note in the slot at `at` of a call that was not measured, and is taken for so much.
-    #[inline]
-    pub(super) fn skip(&self, at: usize, cost: u64) {
-        // SAFETY: as every slot's place.
-        unsafe { assert_unchecked(at < SLOTS) };
-        self.inside[at].set(self.inside[at].get().wrapping_add(cost));
+    /// Adds what a drawn call costs, but for its probe, with so many that are skipped for it.
+    pub(super) fn pay_draw(&self, costs: &Costs, skipped: u64) {
+        for ((sum, skip), draw) in self.cost.iter().zip(&costs.skip).zip(&costs.draw) {
+            sum.set(sum.get().wrapping_add(skip.get().wrapping_mul(skipped)).wrapping_add(draw.get()));
+        }
     }
 
     /// Takes a probe's cost off again.
@@ -339,12 +410,21 @@ impl Sums {
         }
     }
 
-    /// Takes note in the slot at `at` that a call ended, which cost so much and began with `before` there; and gives what the calls inside it cost.
+    /// Adds in the slot at `at` what a call cost that ended, and that counts as `weight` calls; it began with `before` there. What the calls inside it cost.
+    ///
+    /// What calls cost inside one another adds up to their selfs: a call's own part is its self as often as it counts, while the calls inside it have added
+    /// theirs, whether it is measured or not.
     #[inline]
-    pub(super) fn leave(&self, at: usize, net: u64, before: u64) -> u64 {
-        let inside = self.inside[at].get().wrapping_sub(before);
-        self.inside[at].set(before.wrapping_add(net));
+    pub(super) fn leave(&self, at: usize, net: u64, before: u64, weight: u64) -> u64 {
+        let so_far = self.inside[at].get();
+        let inside = so_far.wrapping_sub(before);
+        self.inside[at].set(so_far.wrapping_add(weight.wrapping_mul(net.wrapping_sub(inside))));
         inside
+    }
+
+    /// Adds in the slot at `at` the self of a call that was not counted.
+    pub(super) fn stand_in(&self, at: usize, own: u64, weight: u64) {
+        self.inside[at].set(self.inside[at].get().wrapping_add(weight.wrapping_mul(own)));
     }
 }
 

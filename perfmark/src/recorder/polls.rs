@@ -112,18 +112,17 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan, begin: Be
     // SAFETY: the caller's word.
     let (plan_, sums) = unsafe { (&*plan, &(*recorder).sums) };
     let is_skipped = match poll {
-        Poll::First => !plan_.is_next_measured(),
+        // SAFETY: the caller's word.
+        Poll::First => !plan_.is_poll_drawn(unsafe { &(*recorder).random }),
         Poll::Later => false,
         Poll::Skipped => true,
     };
     add(&plan_.cells.begun, u64::from(poll == Poll::First));
     if is_skipped {
         // SAFETY: the caller's word.
-        return unsafe {
-            options::skip::<SLOTS, 0>(plan_, sums);
-            put_back(recorder, SKIPPED)
-        };
+        return unsafe { put_back(recorder, SKIPPED) };
     }
+    options::pay_draw(sums, plan_);
     // SAFETY: the caller's word.
     unsafe { begin(recorder, plan) }
 }
@@ -207,7 +206,7 @@ unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, out
         let (header, set) = (*frame.header, (*(*frame.header).plan).set());
         long::read_ends(frame, false);
         let node = (*recorder).node_of(&header);
-        long::close(&mut *recorder, frame, |_, n, part| parts[n] = part);
+        long::close(&mut *recorder, frame, |_, planned, part| parts[planned.n] = part);
         if let Some(node) = node {
             if outcome != Outcome::Pending {
                 node.add_call();
@@ -215,7 +214,7 @@ unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, out
             if outcome != Outcome::Unwound {
                 for (n, part) in parts.iter().enumerate() {
                     if let Some(part) = part {
-                        node.add_cost(n, part.net, part.inside);
+                        part.add_to_node(node, n, (*header.plan).cells.weight);
                     }
                 }
             }
@@ -254,11 +253,21 @@ fn add_poll<const PAID: usize>(
             for (part, cells) in parts.iter().zip(&cells.events).rev() {
                 match part {
                     Some(part) => part.add_call(cells, begun.is_nested, recorder.arena()),
-                    None => cells.add_unmeasured(1, begun.is_nested),
+                    None => {
+                        cells.stand_in(begun.is_nested);
+                        cells.add_unmeasured(1, begun.is_nested);
+                    }
                 }
             }
         }
-        Outcome::Unwound => add(&cells.unwound, 1),
+        Outcome::Unwound => {
+            add(&cells.unwound, 1);
+            for (part, cells) in parts.iter().zip(&cells.events) {
+                if let Some(part) = part {
+                    part.add_unwound(cells, begun.is_nested);
+                }
+            }
+        }
     }
     polls.close(cells);
 }

@@ -15,7 +15,6 @@ use super::long::{self, Part};
 use super::plan::{Ends, Parts, Plan, Set, Sums, shown};
 use super::sources::{SLOTS, Slot};
 use super::thread::{Call, Recorder, put_back};
-use crate::cells::EventCells;
 use crate::histogram::add;
 
 /// Where a thread keeps costs, the short way is for so many slots at most.
@@ -215,29 +214,27 @@ unsafe fn count<const N: usize, const TIMED: bool, const COSTS: bool, const IS_L
     Some(Counted { counted, overhead })
 }
 
-/// Takes note of what a call cost that ends, `net` of probes; and gives what the calls inside it cost.
+/// Adds what a call cost that ends, `net` of probes, to what the call around it has inside; and gives what the calls inside it cost.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "as `count`")]
 fn leave<const N: usize, const COSTS: bool, const IS_LEAF: bool>(
     sums: &Sums,
-    set: &Set,
+    plan: &Plan,
     spans: &[Span; N],
-    cells: &[&EventCells; N],
     net: &[u64; N],
 ) -> [u64; N] {
+    let set = plan.set();
     // Loaded and stored together, so that they are in pairs.
-    let (mut since, mut inside) = ([0; N], [0; N]);
+    let (mut so_far, mut inside) = ([0; N], [0; N]);
     for n in 0..N {
-        let at = place::<COSTS>(set, n);
-        since[n] = if IS_LEAF { sums.inside[at].get() } else { spans[n].inside };
-        inside[n] = sums.inside[at].get().wrapping_sub(since[n]);
+        so_far[n] = sums.inside[place::<COSTS>(set, n)].get();
+        inside[n] = if IS_LEAF { 0 } else { so_far[n].wrapping_sub(spans[n].inside) };
     }
     for n in 0..N {
-        sums.inside[place::<COSTS>(set, n)].set(since[n].wrapping_add(net[n]));
-        // Where no mark skips calls, nobody looks at it.
-        if COSTS {
-            cells[n].last.store(net[n].wrapping_sub(inside[n]), Relaxed);
-        }
+        // As `Sums::leave`; only where costs are kept do calls count as several.
+        let own = net[n].wrapping_sub(inside[n]);
+        let own = if COSTS { own.wrapping_mul(plan.weight()) } else { own };
+        sums.inside[place::<COSTS>(set, n)].set(so_far[n].wrapping_add(own));
     }
     inside
 }
@@ -245,13 +242,18 @@ fn leave<const N: usize, const COSTS: bool, const IS_LEAF: bool>(
 /// Takes a frame off.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "as `count`")]
-fn pop<const COSTS: bool, const IS_LEAF: bool>(stack: &mut Stack, sums: &Sums, set: &Set, spans: *mut Span) {
+fn pop<const COSTS: bool, const IS_LEAF: bool>(stack: &mut Stack, sums: &Sums, plan: &Plan, header: Header, spans: *mut Span) {
     stack.end = spans;
-    if !IS_LEAF {
-        stack.callers += 1;
-        if COSTS {
-            sums.pay::<PAID>(&set.costs.extra);
+    if COSTS {
+        if !IS_LEAF {
+            if header.callers != stack.callers {
+                add(&plan.cells.estimated, 1);
+            }
+            sums.pay::<PAID>(&plan.set().costs.extra);
         }
+        stack.callers = header.callers + (plan.weight() - 1);
+    } else if !IS_LEAF {
+        stack.callers += 1;
     }
 }
 
@@ -266,9 +268,10 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
 ) {
     let frame = Frame { spans: header.cast::<Span>().wrapping_sub(N), header };
     // SAFETY: the caller's word.
-    let (spans, Header { plan, before, .. }) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
+    let (spans, header_) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
+    let Header { plan, before, .. } = header_;
     // SAFETY: the caller's word.
-    let (set, cells, plan_) = unsafe { ((*plan).set(), (*plan).event_cells::<N>(), &*plan) };
+    let (cells, plan_) = unsafe { ((*plan).event_cells::<N>(), &*plan) };
     // SAFETY: the caller's word.
     let Some(Counted { counted, overhead }) = (unsafe { count::<N, TIMED, COSTS, IS_LEAF>(recorder, header, spans) })
     else {
@@ -289,7 +292,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     plan_.cells.open.store(before, Relaxed);
     // SAFETY: the caller's word.
     let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
-    let inside = leave::<N, COSTS, IS_LEAF>(sums, set, spans, &cells, &net);
+    let inside = leave::<N, COSTS, IS_LEAF>(sums, plan_, spans, &net);
     if before != 0 {
         for n in 0..N {
             add(&cells[n].nested, net[n]);
@@ -305,7 +308,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         let bucket = unsafe { cells[n].values.bucket(shown(net[n])) };
         if n > 0 { bucket.add() } else { bucket.publish() }
     }
-    pop::<COSTS, IS_LEAF>(stack, sums, set, frame.spans);
+    pop::<COSTS, IS_LEAF>(stack, sums, plan_, header_, frame.spans);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) };
 }
@@ -323,21 +326,21 @@ unsafe fn close<const N: usize, const TIMED: bool, const COSTS: bool, const IS_L
 ) -> bool {
     let spans = header.cast::<Span>().wrapping_sub(N);
     // SAFETY: the caller's word.
-    let (spans_, plan, before) = unsafe { (&*spans.cast::<[Span; N]>(), &*(*header).plan, (*header).before) };
+    let (spans_, header_, plan) = unsafe { (&*spans.cast::<[Span; N]>(), *header, &*(*header).plan) };
     // SAFETY: the caller's word.
     let Some(Counted { counted, overhead }) = (unsafe { count::<N, TIMED, COSTS, IS_LEAF>(recorder, header, spans_) })
     else {
         return false;
     };
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
-    plan.cells.open.store(before, Relaxed);
+    plan.cells.open.store(header_.before, Relaxed);
     // SAFETY: the caller's word.
-    let (stack, sums, cells) = unsafe { (&mut (*recorder).stack, &(*recorder).sums, plan.event_cells::<N>()) };
-    let inside = leave::<N, COSTS, IS_LEAF>(sums, plan.set(), spans_, &cells, &net);
+    let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
+    let inside = leave::<N, COSTS, IS_LEAF>(sums, plan, spans_, &net);
     for n in 0..N {
         parts[n] = Some(Part { net: net[n], inside: inside[n], is_scaled: false });
     }
-    pop::<COSTS, IS_LEAF>(stack, sums, plan.set(), spans);
+    pop::<COSTS, IS_LEAF>(stack, sums, plan, header_, spans);
     true
 }
 

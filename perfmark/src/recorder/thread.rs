@@ -21,6 +21,7 @@ use super::plan::{Begin, Plan, Sums};
 use super::polls::{self, Poll};
 use super::thread_end;
 use crate::arena::Arena;
+use crate::cells::OpenCall;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, PLACES};
@@ -72,6 +73,8 @@ pub(super) struct Recorder {
     /// Who was called under whom; null where that is not asked for.
     pub(super) graph: *const Graph,
     pub(super) sums: Sums,
+    /// Draws the calls that are measured, of marks of which one call in some is.
+    pub(super) random: Cell<u64>,
     /// By the mark's place.
     pub(super) places: [Place; PLACES],
 }
@@ -312,6 +315,17 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
         Some(work())
     })
+}
+
+/// What this thread's open calls cost so far, with its number among those that recorded. None if it recorded nothing. To be called in its
+/// [own work](own_work).
+pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
+    // SAFETY: this thread's recorder, which its own work has taken; zeroes are one not set up, and its books are read only.
+    unsafe {
+        let recorder = &mut *THREAD.with(Thread::home)?.as_ptr();
+        let number = recorder.books.as_ref()?.cells.owner.number;
+        Some((number, recorder.in_flight()))
+    }
 }
 
 /// Ends what the thread is doing, also if that panics.

@@ -1,15 +1,13 @@
 //! The table's columns: what each shows of a mark's event, and from which width of the report on.
 
 use super::histogram::spread;
-use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, whole};
+use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, sum, whole};
 use super::share::Shares;
 use crate::snapshot::{Mark, Unit, Values};
 
 /// What a row shows: one event of one mark.
 pub(super) struct Figures<'a> {
     calls: u64,
-    /// Calls that were measured, or were to be.
-    meant: u64,
     /// `None` where nothing was measured.
     pub(super) values: Option<&'a Values>,
     unit: Unit,
@@ -21,12 +19,15 @@ impl<'a> Figures<'a> {
     pub(super) fn new(mark: &Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
         Self {
             calls: mark.calls,
-            meant: values
-                .map_or(0, |values| values.measured.saturating_add(values.unmeasured).saturating_add(mark.skipped)),
             values: values.filter(|values| values.measured > 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
             whole: values.map_or(0, |values| shares.whole(&values.event).sum),
         }
+    }
+
+    /// The same of so many calls.
+    pub(super) fn with_calls(self, calls: u64) -> Self {
+        Self { calls, ..self }
     }
 
     fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
@@ -40,38 +41,50 @@ impl<'a> Figures<'a> {
     }
 
     fn is_noise(&self, value: f64) -> bool {
-        self.values.is_some_and(|values| values.probe.noise > 0 && value <= values.probe.noise as f64)
+        self.values.is_some_and(|values| values.probe.noise > 0 && value.abs() <= values.probe.noise as f64)
     }
 
-    fn total(&self) -> Quantity {
-        let is_estimate = self.values.is_some_and(|values| values.extrapolated);
-        self.of(|values| Some(values.total)).flagged(ESTIMATE, is_estimate)
+    /// A sum over calls: flagged where it is an estimate, or no larger than the noise of so many calls.
+    fn flagged_sum(&self, value: i64, shown: Quantity, is_estimate: bool) -> Quantity {
+        let is_noise = self.values.is_some_and(|values| {
+            let noise = u128::from(values.probe.noise) * u128::from(values.weight);
+            noise > 0 && u128::from(value.unsigned_abs()) <= noise
+        });
+        shown.flagged(NEAR, is_noise && !is_estimate).flagged(ESTIMATE, is_estimate)
     }
 
-    fn own(&self) -> Quantity {
-        let is_estimate = self.values.is_some_and(|values| values.extrapolated);
-        self.of(|values| values.self_sum).flagged(ESTIMATE, is_estimate)
+    fn total(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
+        let Some(values) = self.values else { return missing() };
+        self.flagged_sum(values.total, show(self, values.total), values.extrapolated)
     }
 
-    /// What a call costs itself.
-    fn own_mean(&self) -> Quantity {
+    fn own(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
         let Some((values, own)) = self.values.and_then(|values| Some((values, values.self_sum?))) else {
             return missing();
         };
-        // An estimate is of the calls that were not measured, too.
-        let calls = if values.extrapolated { self.meant } else { values.measured };
-        let mean = own as f64 / calls as f64;
-        let mean = real(mean, self.unit).flagged(NEAR, !values.extrapolated && self.is_noise(mean));
-        mean.flagged(ESTIMATE, values.extrapolated)
+        self.flagged_sum(own, show(self, own), values.extrapolated || values.estimated > 0)
+    }
+
+    fn sum(&self, value: i64) -> Quantity {
+        sum(value, self.unit)
+    }
+
+    fn part(&self, value: i64) -> Quantity {
+        percent(value, self.whole)
+    }
+
+    /// What a call costs itself, of those that the sum is of.
+    fn own_mean(&self) -> Quantity {
+        let calls = self.values.map_or(0, |values| {
+            let stood_in = if values.extrapolated { values.unmeasured } else { 0 };
+            values.weight.saturating_add(stood_in)
+        });
+        self.own(|row, own| real(own as f64 / calls as f64, row.unit))
     }
 
     fn spread(&self) -> Quantity {
         let spread = self.values.and_then(spread);
         spread.map_or_else(missing, |number| Quantity { number, unit: "" })
-    }
-
-    fn part(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
-        self.values.and_then(field).map_or_else(missing, |value| percent(value, self.whole))
     }
 
     fn mean(&self) -> Quantity {
@@ -102,13 +115,13 @@ impl Column {
 pub(super) const CALLS: Column =
     Column { head: "calls", from: 0, gives_way: false, cell: |row| whole(row.calls, Unit::Count) };
 pub(super) const SELF: Column =
-    Column { head: "self", from: 100, gives_way: false, cell: |row| row.part(|values| values.self_sum) };
+    Column { head: "self", from: 100, gives_way: false, cell: |row| row.own(Figures::part) };
 /// The histogram's.
 pub(super) const SPREAD: &str = "min to max";
 pub(super) const COLUMNS: [Column; 13] = [
-    Column { head: "total", from: 0, gives_way: false, cell: |row| row.total() },
-    Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own() },
-    Column { head: "share", from: 0, gives_way: false, cell: |row| row.part(|values| Some(values.total)) },
+    Column { head: "total", from: 0, gives_way: false, cell: |row| row.total(Figures::sum) },
+    Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own(Figures::sum) },
+    Column { head: "share", from: 0, gives_way: false, cell: |row| row.total(Figures::part) },
     SELF,
     Column { head: "mean", from: 0, gives_way: false, cell: |row| row.mean() },
     Column { head: "self mean", from: 180, gives_way: true, cell: |row| row.own_mean() },

@@ -22,9 +22,9 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
         parts.push(format!("{} {}", exact(mark.polls), plural(mark.polls, "poll")));
     }
     for (number, what) in [
-        (mark.unwound, "ended by a panic, in no figure"),
-        (mark.cancelled, "dropped before the end, in no figure"),
-        (mark.interrupted, "met while perfmark was at work, in no figure"),
+        (mark.unwound, "ended by a panic, in no distribution"),
+        (mark.cancelled, "dropped before the end, in no distribution"),
+        (mark.interrupted, "met while perfmark was at work, counted only"),
         (mark.in_flight, "still running"),
     ] {
         if number > 0 {

@@ -26,7 +26,7 @@ impl Row<'_> {
 
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-const COLUMNS: [Column; 33] = [
+const COLUMNS: [Column; 39] = [
     ("name", |row| clean(&row.mark.name)),
     ("path", |row| clean(&row.mark.path)),
     ("file", |row| clean(&row.mark.file)),
@@ -43,13 +43,19 @@ const COLUMNS: [Column; 33] = [
     ("event", |row| row.figure(|values| clean(&values.event))),
     ("unit", |row| row.figure(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
     ("measured", |row| row.figure(|values| values.measured)),
+    ("weight", |row| row.figure(|values| values.weight)),
     ("scaled", |row| row.figure(|values| values.scaled)),
     ("unmeasured", |row| row.figure(|values| values.unmeasured)),
     ("sum", |row| row.figure(|values| values.sum)),
     ("total", |row| row.figure(|values| values.total)),
     ("missing_outermost", |row| row.figure(|values| values.missing_outermost)),
     ("extrapolated", |row| row.figure(|values| values.extrapolated)),
+    ("estimated", |row| row.figure(|values| values.estimated)),
     ("self", |row| row.known(|values| values.self_sum)),
+    ("unwound_total", |row| row.figure(|values| values.unwound_total)),
+    ("unwound_self", |row| row.figure(|values| values.unwound_self)),
+    ("in_flight_total", |row| row.figure(|values| values.in_flight_total)),
+    ("in_flight_self", |row| row.figure(|values| values.in_flight_self)),
     ("min", |row| row.known(|values| values.min)),
     ("max", |row| row.known(|values| values.max)),
     ("mean", |row| row.known(|values| values.mean.filter(|mean| mean.is_finite()))),

@@ -10,17 +10,17 @@ use crate::snapshot::{Mark, Values};
 struct Ratio {
     of: &'static str,
     to: &'static str,
-    tell: fn(u64, u64) -> String,
+    tell: fn(i64, i64) -> String,
 }
 
 /// The last ones give way first.
 const RATIOS: [Ratio; 4] = [
     Ratio { of: "instructions", to: "cycles", tell: |of, to| format!("{} insn/cycle", hundredths(of, to)) },
-    Ratio { of: "branch-misses", to: "branches", tell: |of, to| format!("{} branch misses", percent(of, to.into())) },
+    Ratio { of: "branch-misses", to: "branches", tell: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())) },
     Ratio {
         of: "cache-misses",
         to: "cache-references",
-        tell: |of, to| format!("{} cache misses", percent(of, to.into())),
+        tell: |of, to| format!("{} cache misses", percent(of, to.unsigned_abs().into())),
     },
     // Cycles in a nanosecond.
     Ratio { of: "cycles", to: "time", tell: |of, to| format!("{} GHz", hundredths(of, to)) },
@@ -97,12 +97,12 @@ impl Ratio {
         let (of, to) = (find(self.of)?, find(self.to)?);
         // As many, and all but a few of those that there are: else they may be others.
         let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
-        (are_same && to.sum > 0).then(|| (self.tell)(of.sum, to.sum))
+        (are_same && of.sum >= 0 && to.sum > 0).then(|| (self.tell)(of.sum, to.sum))
     }
 }
 
 /// With two decimals, and never a false zero.
-fn hundredths(of: u64, to: u64) -> String {
+fn hundredths(of: i64, to: i64) -> String {
     let ratio = of as f64 / to as f64;
     if of > 0 && ratio < 0.005 { "<0.01".to_owned() } else { format!("{ratio:.2}") }
 }

@@ -250,7 +250,7 @@ mod tests {
         for value in values.chain(tens) {
             for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
                 let (whole, real) = (quantity::whole(value, unit), quantity::real(value as f64 / 977.0, unit));
-                let share = quantity::percent(value, u128::from(u64::MAX) / 3);
+                let share = quantity::percent((value >> 1).cast_signed(), u128::from(u64::MAX) / 3);
                 let exact = quantity::exact(value);
                 _ = writeln!(cases, "{value}\t{name}\t{whole}\t{real}\t{share}\t{exact}");
             }

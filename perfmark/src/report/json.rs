@@ -113,7 +113,7 @@ macro_rules! as_displayed {
         })*
     };
 }
-as_displayed! { bool u32 u64 usize }
+as_displayed! { bool u32 u64 i64 usize }
 
 impl Json for f64 {
     fn write(&self, out: &mut Writer) {
@@ -177,7 +177,8 @@ objects! {
         name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
     }
     Values {
-        measured, scaled, unmeasured, sum, total, missing_outermost, extrapolated, self_sum as "self", min, max, mean, p50, p90, p99, p999, probe,
+        measured, weight, scaled, unmeasured, sum, total, missing_outermost, extrapolated, estimated, self_sum as "self", unwound_total, unwound_self,
+        in_flight_total, in_flight_self, min, max, mean, p50, p90, p99, p999, probe,
         buckets
     }
     Probe { own, whole, noise }

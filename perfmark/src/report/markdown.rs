@@ -7,7 +7,7 @@ use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::Shares;
 use super::signs::{clean, markdown};
 use super::text::UNBROKEN;
-use super::{coverage, legend, names};
+use super::{coverage, legend, names, unfinished};
 use crate::snapshot::{Snapshot, Values};
 
 /// Columns of a terminal whose table has these.
@@ -36,7 +36,12 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
         for values in events {
             let cells = cells(&columns, &Figures::new(mark, values, &shares), &mut has);
             let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&clean(&values.event)));
-            row(&mut out, [name.clone(), event].into_iter().chain(cells));
+            row(&mut out, [name.clone(), event.clone()].into_iter().chain(cells));
+            for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values)) {
+                let figures = Figures::new(mark, Some(&values), &shares).with_calls(calls);
+                let cells = self::cells(&columns, &figures, &mut has);
+                row(&mut out, [name.clone(), format!("{event}{what}")].into_iter().chain(cells));
+            }
         }
         if let Some(sentence) = coverage::sentence(mark, &shown) {
             _ = writeln!(sentences, "- {name}: {}", markdown(&clean(&sentence)));

@@ -10,6 +10,7 @@ mod text;
 mod kinds;
 mod names;
 mod share;
+mod unfinished;
 
 mod histogram;
 

@@ -57,7 +57,7 @@ impl Families {
     }
 
     /// Shows every sum that a counter tells, under its label, event and which it is.
-    pub(crate) fn each_sum(&mut self, mut show: impl FnMut(&str, &str, &'static str, &mut u64)) {
+    pub(crate) fn each_sum(&mut self, mut show: impl FnMut(&str, &str, &'static str, &mut i64)) {
         for (label, mark) in &mut self.marks {
             for values in &mut mark.values {
                 show(label, &values.event, "sum", &mut values.sum);
@@ -131,12 +131,12 @@ impl Event {
             let labels = [("mark", *label)];
             let mut metric: MetricEncoder<'_> = family.encode_family(&labels)?;
             let buckets = self.buckets(values);
-            metric.encode_histogram::<NoLabelSet>(values.sum as f64 / one, values.measured, &buckets, None)?;
+            metric.encode_histogram::<NoLabelSet>(values.sum.max(0) as f64 / one, values.weight, &buckets, None)?;
         }
         let (name, help) = (format!("perfmark_self_{}", self.name), format!("What calls cost in {event} themselves"));
         let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), MetricType::Counter)?;
         for (label, values) in values {
-            let own = values.self_sum.unwrap_or(0) as f64 / one;
+            let own = values.self_sum.unwrap_or(0).max(0) as f64 / one;
             family.encode_family(&[("mark", *label)])?.encode_counter(&own, NO_EXEMPLAR)?;
         }
         Ok(())

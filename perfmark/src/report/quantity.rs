@@ -36,6 +36,11 @@ impl Quantity {
         self.number.starts_with([NEAR, ESTIMATE])
     }
 
+    /// With a minus before it, if `is_so`.
+    fn negated(self, is_so: bool) -> Self {
+        self.flagged('-', is_so)
+    }
+
     /// With that sign before it, if `is_so`.
     pub(super) fn flagged(mut self, sign: char, is_so: bool) -> Self {
         if is_so {
@@ -55,10 +60,18 @@ pub(super) fn whole(value: u64, unit: Unit) -> Quantity {
     climb(u128::from(value) * MICRO, unit)
 }
 
+/// The same of a sum, which can be less than nothing.
+pub(super) fn sum(value: i64, unit: Unit) -> Quantity {
+    whole(value.unsigned_abs(), unit).negated(value < 0)
+}
+
 /// A mean or a ratio; missing when it is no number.
 pub(super) fn real(value: f64, unit: Unit) -> Quantity {
-    if value.is_nan() || value < 0.0 {
+    if value.is_nan() {
         return missing();
+    }
+    if value < 0.0 {
+        return real(-value, unit).negated(true);
     }
     if value > 0.0 && value < 0.005 {
         return Quantity { number: "<0.01".to_owned(), unit: ladder(unit)[0].name };
@@ -69,11 +82,11 @@ pub(super) fn real(value: f64, unit: Unit) -> Quantity {
 }
 
 /// `part` of `all` in percent, to one decimal; missing when `all` is nothing.
-pub(super) fn percent(part: u64, all: u128) -> Quantity {
-    let part = u128::from(part);
-    let Some(tenths) = rounded(part * 1000, all) else { return missing() };
-    let number = if tenths == 0 && part > 0 { "<0.1".to_owned() } else { decimal(tenths, 1) };
-    Quantity { number, unit: "%" }
+pub(super) fn percent(part: i64, all: u128) -> Quantity {
+    let size = u128::from(part.unsigned_abs());
+    let Some(tenths) = rounded(size * 1000, all) else { return missing() };
+    let number = if tenths == 0 && size > 0 { "<0.1".to_owned() } else { decimal(tenths, 1) };
+    Quantity { number, unit: "%" }.negated(part < 0 && tenths > 0)
 }
 
 /// Every digit, in groups of three: `18,446,744`.
@@ -301,7 +314,7 @@ mod tests {
             (1e300, "18.4 E"),
             (f64::INFINITY, "18.4 E"),
             (f64::NAN, "–"),
-            (-1.0, "–"),
+            (-1.0, "-1.00"),
         ] {
             assert_eq!(real(value, Unit::Count).to_string(), text, "{value}");
         }
@@ -317,7 +330,9 @@ mod tests {
             (1, 3, "33.3 %"),
             (2, 3, "66.7 %"),
             (5, 5, "100.0 %"),
-            (u64::MAX, u128::from(u64::MAX) * 2, "50.0 %"),
+            (i64::MAX, u128::from(u64::MAX), "50.0 %"),
+            (-1, 3, "-33.3 %"),
+            (i64::MIN, u128::from(u64::MAX), "-50.0 %"),
             (0, 0, "–"),
         ] {
             assert_eq!(percent(part, all).to_string(), text);

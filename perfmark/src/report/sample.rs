@@ -33,16 +33,13 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
         1 => Some(sum),
         _ => u64::try_from(u128::from(mean) * u128::from(percent) / 100).ok(),
     };
+    let signed = i64::try_from(sum).unwrap_or(i64::MAX);
     Values {
-        event: event.to_owned(),
         measured,
-        scaled: 0,
-        unmeasured: 0,
-        sum,
-        total: sum,
-        missing_outermost: 0,
-        extrapolated: false,
-        self_sum: (measured > 0).then_some(sum),
+        weight: measured,
+        sum: signed,
+        total: signed,
+        self_sum: (measured > 0).then_some(signed),
         min: percent(50),
         max: percent(4_000),
         mean: (measured > 0).then(|| sum as f64 / measured as f64),
@@ -52,6 +49,8 @@ pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
         p999: percent(900),
         probe: Probe::default(),
         buckets: vec![(7_000, 7_039, 5), (9_000, 9_063, 1)],
+        event: event.to_owned(),
+        ..Values::default()
     }
 }
 
@@ -71,7 +70,7 @@ pub(super) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
     }
 }
 
-fn nested(values: Values, self_sum: u64) -> Values {
+fn nested(values: Values, self_sum: i64) -> Values {
     Values { self_sum: Some(self_sum), ..values }
 }
 
@@ -136,7 +135,7 @@ pub(super) fn flagged() -> Snapshot {
     find.every = 64;
     find.skipped = 51_286;
     // As if the calls that were skipped were like the others.
-    let estimated = |values: Values, total: u64, own: u64| Values { extrapolated: true, total, ..nested(values, own) };
+    let estimated = |values: Values, total: i64, own: i64| Values { extrapolated: true, total, ..nested(values, own) };
     find.values = vec![
         estimated(values("cycles", 814, 151_600_000), 9_700_000_000, 4_100_000_000),
         estimated(values("branches", 814, 22_700_000), 1_450_000_000, 610_000_000),
@@ -162,7 +161,7 @@ pub(super) fn flagged() -> Snapshot {
 }
 
 /// A mark's calls under a caller, of one event.
-pub(super) fn node(parent: Option<usize>, mark: usize, sum: u64, self_sum: Option<u64>) -> Node {
+pub(super) fn node(parent: Option<usize>, mark: usize, sum: i64, self_sum: Option<i64>) -> Node {
     let values = NodeValues { event: "time".to_owned(), measured: 1, sum, self_sum };
     Node { parent, mark, calls: 1, values: vec![values] }
 }
@@ -254,8 +253,8 @@ pub(super) fn nasty() -> Vec<Snapshot> {
     // Callers that are none, marks that are none, a mark under itself, and 2,000 calls one in the other.
     let mut tangled = time_only();
     tangled.call_graph =
-        vec![node(Some(7), 0, 1, None), node(Some(1), 9, u64::MAX, None), node(Some(2), 0, 5, Some(u64::MAX))];
-    tangled.call_graph.extend((0..2_000).map(|index| node(Some(index + 2), index % 3, u64::MAX, Some(1))));
+        vec![node(Some(7), 0, 1, None), node(Some(1), 9, i64::MAX, None), node(Some(2), 0, 5, Some(i64::MIN))];
+    tangled.call_graph.extend((0..2_000).map(|index| node(Some(index + 2), index % 3, i64::MAX, Some(1))));
     all.push(tangled);
     all.push(with_graph());
     all
@@ -282,8 +281,8 @@ fn seeded() -> impl Iterator<Item = Snapshot> {
                 let mean = Some(any() as f64 / any().max(1) as f64);
                 one.values.push(Values {
                     scaled: any() % 2,
-                    total: any(),
-                    self_sum: (any() % 20 > 0).then(&mut any),
+                    total: any().cast_signed(),
+                    self_sum: (any() % 20 > 0).then(|| any().cast_signed()),
                     min,
                     max,
                     mean,

@@ -1,8 +1,8 @@
 //! What a share is a share of, and the order that it gives.
 //!
-//! All that was measured of an event inside marks is the sum of every mark's self: nested marks count once. Calls that
-//! a panic ended are in no self while their callers' self is without them, so that a mark's own total can be more; the
-//! larger of both is the whole, and no share exceeds 100 %.
+//! All that was measured of an event inside marks is the sum of every mark's self, with that of unwound calls and of calls in flight: nested marks count
+//! once. Of other threads' calls in flight, and of calls that were not counted, the cost is not known, so that a mark's own total can be more than this sum;
+//! the larger of both is the whole, and no share of an exact total exceeds 100 %.
 
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 use std::collections::BTreeMap;
@@ -83,13 +83,15 @@ pub(super) fn is_called(mark: &Mark) -> bool {
 }
 
 fn whole(values: &[&Values]) -> Whole {
-    let own = values.iter().map(|values| values.self_sum.map(u128::from)).sum::<Option<u128>>();
-    let totals = values.iter().map(|values| u128::from(values.total));
+    let rest = |values: &&&Values| i128::from(values.unwound_self) + i128::from(values.in_flight_self);
+    let own = values.iter().map(|values| values.self_sum.map(i128::from)).sum::<Option<i128>>();
+    let own = own.map(|own| own + values.iter().map(|values| rest(&values)).sum::<i128>());
+    let totals = values.iter().map(|values| i128::from(values.total));
     let sum = match own {
         Some(own) => own.max(totals.max().unwrap_or(0)),
         None => totals.sum(),
     };
-    Whole { sum, is_of_totals: own.is_none(), marks: values.len() }
+    Whole { sum: u128::try_from(sum).unwrap_or(0), is_of_totals: own.is_none(), marks: values.len() }
 }
 
 #[cfg(test)]
@@ -97,11 +99,11 @@ mod tests {
     use super::*;
     use crate::report::sample::{event, mark, snapshot, values};
 
-    fn with(total: u64, self_sum: Option<u64>) -> Vec<Values> {
-        vec![Values { total, self_sum, ..values("time", 1, total) }]
+    fn with(total: i64, self_sum: Option<i64>) -> Vec<Values> {
+        vec![Values { total, self_sum, ..values("time", 1, 1) }]
     }
 
-    fn sum(figures: [(u64, Option<u64>); 2]) -> (u128, bool) {
+    fn sum(figures: [(i64, Option<i64>); 2]) -> (u128, bool) {
         let marks = figures.map(|(total, own)| Mark { values: with(total, own), ..mark("m", 1) });
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
         let whole = Shares::new(&snapshot).whole("time");
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn without_self_the_whole_is_of_totals() {
         assert_eq!(sum([(100, None), (70, Some(70))]), (170, true));
-        assert_eq!(sum([(u64::MAX, None), (u64::MAX, None)]).0, u128::from(u64::MAX) * 2);
+        assert_eq!(sum([(i64::MAX, None), (i64::MAX, None)]).0, u128::from(i64::MAX.unsigned_abs()) * 2);
     }
 
     #[test]

@@ -15,12 +15,12 @@ pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let of_graph = |(index, node): (usize, &Node)| {
         let mut values = node.values.iter();
         let own = values.find(|values| Some(&*values.event) == event)?;
-        Some((stack(snapshot, &names, index)?, own.self_sum.unwrap_or(own.sum)))
+        Some((stack(snapshot, &names, index)?, u64::try_from(own.self_sum.unwrap_or(own.sum)).ok()?))
     };
     let alone = |(mark, name): (&Mark, &String)| {
         let mut values = mark.values.iter();
         let own = values.find(|values| Some(&*values.event) == event)?;
-        Some((name.clone(), own.self_sum.unwrap_or(own.total)))
+        Some((name.clone(), u64::try_from(own.self_sum.unwrap_or(own.total)).ok()?))
     };
     let mut stacks: Vec<(String, u64)> = if has_callers(snapshot) {
         snapshot.call_graph.iter().enumerate().filter_map(of_graph).collect()
@@ -79,7 +79,7 @@ mod tests {
     use crate::report::sample::{self, mark, values};
     use crate::snapshot::NodeValues;
 
-    fn node(parent: Option<usize>, mark: usize, own: Option<u64>) -> Node {
+    fn node(parent: Option<usize>, mark: usize, own: Option<i64>) -> Node {
         let values = vec![
             NodeValues { event: "cycles".into(), measured: 1, sum: 90, self_sum: Some(80) },
             NodeValues { event: "time".into(), measured: 1, sum: 9, self_sum: own },

@@ -10,7 +10,7 @@ use super::share::Shares;
 use super::signs::clean;
 use super::style::{Page, Style};
 use super::text::{push_left, push_right, shorten, width, wrap};
-use super::{coverage, legend, names};
+use super::{coverage, legend, names, unfinished};
 use crate::snapshot::{Mark, Snapshot, Values};
 
 /// The least width of a report.
@@ -85,8 +85,14 @@ impl Table {
         let mut table = Self { head, shown: shown.collect(), lines: Vec::new(), columns, has_clock };
         for (place, (mark, label, values)) in marks.iter().enumerate() {
             let figures = |values: Option<&'a Values>| Figures::new(mark, values, shares);
+            let unfinished = |table: &mut Self, label: &str, values: &Values| {
+                for (what, calls, values) in unfinished::rows(mark, values) {
+                    table.row(format!("{label}{what}"), &Figures::new(mark, Some(&values), shares).with_calls(calls));
+                }
+            };
             if only.is_some() {
                 table.row((*label).to_owned(), &figures(values.first().copied()));
+                values.iter().for_each(|values| unfinished(&mut table, label, values));
             } else {
                 table.lines.push(Line::Heading {
                     label: (*label).to_owned(),
@@ -94,7 +100,9 @@ impl Table {
                     facts: facts.of(place),
                 });
                 for &values in values {
-                    table.row(format!("  {}", clean(&values.event)), &figures(Some(values)));
+                    let label = format!("  {}", clean(&values.event));
+                    table.row(label.clone(), &figures(Some(values)));
+                    unfinished(&mut table, &label, values);
                 }
             }
             let note = |text| Line::Note { text, is_lacking: coverage::is_lacking(mark, values) };

@@ -5,6 +5,16 @@ use std::collections::BTreeMap;
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
 use super::{Event, Mark, Probe, Read, Snapshot, Values};
 
+/// How counts and sums of two snapshots make those of a third.
+#[derive(Clone, Copy)]
+pub(super) struct Combine {
+    pub(super) counts: fn(u64, u64) -> u64,
+    pub(super) sums: fn(i64, i64) -> i64,
+}
+
+pub(super) const ADD: Combine = Combine { counts: u64::saturating_add, sums: i64::saturating_add };
+pub(super) const SUBTRACT: Combine = Combine { counts: u64::saturating_sub, sums: i64::saturating_sub };
+
 /// What tells marks apart: path, name, file and line; and, of those that a macro makes alike, which it is.
 type Key<'a> = (&'a str, &'a str, &'a str, u32, usize);
 
@@ -27,8 +37,7 @@ fn places_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
 impl Snapshot {
     /// What was recorded between an earlier snapshot of the same process and this one.
     ///
-    /// Counts, sums and buckets are exactly the differences, but for sums of functions that cost next to nothing: these may fall, as what a mark costs is taken
-    /// off each call, and are 0 then. The smallest and the largest call are exact where they lie outside of the earlier ones;
+    /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact where they lie outside of the earlier ones;
     /// else they are told by the buckets, as the quantiles are: within 1/64. Calls in flight, threads, events and notes are this snapshot's.
     ///
     /// Where the other is no earlier one of the same process, or [`reset`](crate::reset) was called between them, nothing is taken off, and a note
@@ -174,11 +183,10 @@ impl Mark {
         for values in &mut between.values {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
                 *values = values.since(before);
-            } else {
-                // No thread had the event then: calls of that time are in no figure but among the unmeasured.
-                let rest = countable.saturating_sub(values.measured);
-                values.estimate(between.skipped, values.unmeasured.min(rest), between.skipped);
             }
+            // Where no thread had the event then, calls of that time are among the unmeasured.
+            let rest = countable.saturating_sub(values.measured);
+            values.lack(values.unmeasured.min(rest), between.skipped);
         }
         between
     }
@@ -197,13 +205,13 @@ impl Mark {
                 is_merged[at] = true;
             } else {
                 let mut values = values.clone();
-                values.estimate(other.skipped, values.unmeasured.saturating_add(uncounted), skipped);
+                values.lack(values.unmeasured.saturating_add(uncounted), skipped);
                 self.values.push(values);
             }
         }
         for (values, _) in self.values.iter_mut().zip(is_merged).filter(|(_, is_merged)| !is_merged) {
             let unmeasured = values.unmeasured.saturating_add(uncounted_others);
-            values.estimate(self.skipped, unmeasured, skipped);
+            values.lack(unmeasured, skipped);
         }
         self.combine(other, u64::saturating_add);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
@@ -218,23 +226,31 @@ impl Mark {
 
 impl Values {
     /// Puts the counts and sums that only grow together with another's.
-    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
-        for (sum, other) in [
+    fn combine(&mut self, other: &Self, with: Combine) {
+        for (count, other) in [
             (&mut self.measured, other.measured),
+            (&mut self.weight, other.weight),
             (&mut self.scaled, other.scaled),
             (&mut self.unmeasured, other.unmeasured),
+            (&mut self.missing_outermost, other.missing_outermost),
+            (&mut self.estimated, other.estimated),
+        ] {
+            *count = (with.counts)(*count, other);
+        }
+        for (sum, other) in [
             (&mut self.sum, other.sum),
             (&mut self.total, other.total),
-            (&mut self.missing_outermost, other.missing_outermost),
+            (&mut self.unwound_total, other.unwound_total),
+            (&mut self.unwound_self, other.unwound_self),
         ] {
-            *sum = with(*sum, other);
+            *sum = (with.sums)(*sum, other);
         }
+        self.self_sum = self.self_sum.zip(other.self_sum).map(|(own, other)| (with.sums)(own, other));
     }
 
     fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
-        between.combine(earlier, u64::saturating_sub);
-        between.self_sum = self.self_sum.map(|sum| sum.saturating_sub(earlier.self_sum.unwrap_or(0)));
+        between.combine(earlier, SUBTRACT);
         let before: BTreeMap<_, _> = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect();
         between.buckets = self
             .buckets
@@ -254,27 +270,17 @@ impl Values {
         between
     }
 
-    /// Has so many unmeasured and skipped calls from now on, of which estimates are; there were so many skipped ones before.
-    fn estimate(&mut self, skipped_before: u64, unmeasured: u64, skipped: u64) {
-        let all =
-            |unmeasured: u64, skipped: u64| u128::from(self.measured) + u128::from(skipped) + u128::from(unmeasured);
-        let (before, now) = (all(self.unmeasured, skipped_before), all(unmeasured, skipped));
-        let scaled = |sum: u64| {
-            let scaled = u128::from(sum).saturating_mul(now).checked_div(before).unwrap_or(0);
-            u64::try_from(scaled).unwrap_or(u64::MAX)
-        };
-        if self.missing_outermost == 0 {
-            self.total = scaled(self.total);
-        }
-        self.self_sum = self.self_sum.map(scaled);
+    /// Has so many unmeasured calls from now on, of a mark with so many skipped ones.
+    fn lack(&mut self, unmeasured: u64, skipped: u64) {
         self.unmeasured = unmeasured;
-        self.missing_outermost = self.missing_outermost.min(self.unmeasured);
-        self.extrapolated = self.unmeasured > 0 || skipped > 0;
+        self.missing_outermost = self.missing_outermost.min(unmeasured);
+        self.extrapolated = unmeasured > 0 || skipped > 0;
     }
 
     fn merge(&mut self, other: &Self) {
-        self.combine(other, u64::saturating_add);
-        self.self_sum = self.self_sum.zip(other.self_sum).map(|(one, two)| one.saturating_add(two));
+        self.combine(other, ADD);
+        self.in_flight_total = self.in_flight_total.saturating_add(other.in_flight_total);
+        self.in_flight_self = self.in_flight_self.saturating_add(other.in_flight_self);
         self.extrapolated |= other.extrapolated;
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.into_iter().chain(other.max).max();
@@ -295,9 +301,9 @@ impl Values {
 
     /// What follows from the rest.
     fn derive(&mut self) {
-        let (measured, range) = (self.measured, self.min.zip(self.max));
-        let quantile = |of| range.map(|range| quantile(self.buckets.iter().copied(), measured, range, of));
+        let (calls, range) = (self.weight, self.min.zip(self.max));
+        let quantile = |of| range.map(|range| quantile(self.buckets.iter().copied(), calls, range, of));
         (self.p50, self.p90, self.p99, self.p999) = (quantile(P50), quantile(P90), quantile(P99), quantile(P999));
-        self.mean = (measured > 0).then(|| self.sum as f64 / measured as f64);
+        self.mean = (calls > 0).then(|| self.sum as f64 / calls as f64);
     }
 }

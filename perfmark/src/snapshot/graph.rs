@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::arithmetic::{ADD, Combine, SUBTRACT};
 use super::{Mark, Node, NodeValues, Snapshot};
 use crate::tree::{self, Tree};
 
@@ -14,7 +15,7 @@ fn add(nodes: &mut Nodes, parent: Option<usize>, mark: usize, node: &Node) -> us
     *calls = calls.saturating_add(node.calls);
     for other in &node.values {
         match values.iter_mut().find(|known| known.event == other.event) {
-            Some(known) => known.combine(other, u64::saturating_add),
+            Some(known) => known.combine(other, ADD),
             None => values.push(other.clone()),
         }
     }
@@ -37,10 +38,10 @@ fn plain(nodes: Nodes) -> Vec<Node> {
 }
 
 impl NodeValues {
-    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
-        self.measured = with(self.measured, other.measured);
-        self.sum = with(self.sum, other.sum);
-        self.self_sum = self.self_sum.zip(other.self_sum).map(|(own, other)| with(own, other));
+    fn combine(&mut self, other: &Self, with: Combine) {
+        self.measured = (with.counts)(self.measured, other.measured);
+        self.sum = (with.sums)(self.sum, other.sum);
+        self.self_sum = self.self_sum.zip(other.self_sum).map(|(own, other)| (with.sums)(own, other));
     }
 }
 
@@ -49,7 +50,7 @@ impl Node {
         self.calls = self.calls.saturating_sub(earlier.calls);
         for values in &mut self.values {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
-                values.combine(before, u64::saturating_sub);
+                values.combine(before, SUBTRACT);
             }
         }
     }
@@ -127,11 +128,11 @@ impl Snapshot {
 mod tests {
     use super::*;
 
-    fn values(sum: u64, own: u64) -> Vec<NodeValues> {
+    fn values(sum: i64, own: i64) -> Vec<NodeValues> {
         vec![NodeValues { event: "time".into(), measured: 1, sum, self_sum: Some(own) }]
     }
 
-    fn node(parent: Option<usize>, mark: usize, sum: u64, own: u64) -> Node {
+    fn node(parent: Option<usize>, mark: usize, sum: i64, own: i64) -> Node {
         Node { parent, mark, calls: 1, values: values(sum, own) }
     }
 

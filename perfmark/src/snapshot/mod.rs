@@ -141,36 +141,52 @@ impl Mark {
     }
 }
 
-/// One event's figures over one mark's calls.
-#[derive(Clone, Debug, PartialEq)]
+/// One event's values over one mark's calls.
+///
+/// Sums are signed. The cost of the probes is subtracted from them, and the estimate of one caller's self can be negative, where calls inside it are
+/// skipped. Every sum is additive: those of two threads, two processes or two spans of time add up to those of both.
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Values {
     /// The event's name; in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
-    /// Calls in the distribution.
+    /// Calls that were measured.
     pub measured: u64,
-    /// Of these, the ones counted in part and scaled by enabled / running time.
+    /// Calls that the measured ones stand for, which is what the histogram holds: of a mark with `every = 64` each measured call counts as 64, of others as 1.
+    pub weight: u64,
+    /// Of `measured`, the calls counted in part and scaled by enabled / running time.
     pub scaled: u64,
-    /// Calls that were to be measured and were not counted at all, and so are left out of the distribution. Neither these nor unwound calls nor
-    /// cancelled nor skipped ones are `measured`.
+    /// Calls that were to be measured and were not counted at all. They are in no distribution. Neither these nor unwound, cancelled or skipped calls are
+    /// `measured`.
     pub unmeasured: u64,
-    /// The sum over all measured calls.
-    pub sum: u64,
-    /// The sum over the calls that had no other call of the same mark around them: recursion counts once.
-    pub total: u64,
-    /// Of `unmeasured`, the outermost calls of a recursive function: `total` lacks them, and all that they held.
+    /// The sum over the calls in the distribution, each counted with its weight.
+    pub sum: i64,
+    /// The sum over the calls that had no other call of the same mark around them: recursion counts once. Calls that were not counted because other events
+    /// held the counters are in it as if they were like the calls measured before them on their thread.
+    pub total: i64,
+    /// Of `unmeasured`, the outermost calls of a recursive function: `total` lacks them and all calls inside them.
     pub missing_outermost: u64,
-    /// Whether `total` and `self_sum` are estimates: calls that were unmeasured or skipped are in them as if they were like the measured ones.
+    /// Whether `total` and `self_sum` are estimates, because calls were skipped or not counted.
     pub extrapolated: bool,
+    /// Of `measured`, the calls whose self is an estimate, because marked calls inside them were skipped or not counted.
+    pub estimated: u64,
     /// The sum without what marked calls inside these calls cost.
     #[cfg_attr(feature = "serde", serde(rename = "self"))]
-    pub self_sum: Option<u64>,
+    pub self_sum: Option<i64>,
+    /// As `total`, of calls that a panic ended. They are not in `total`.
+    pub unwound_total: i64,
+    /// As `self_sum`, of calls that a panic ended.
+    pub unwound_self: i64,
+    /// As `total`, of calls that go on, until now: those of the thread that took the snapshot. The others are [counted](Mark::in_flight) only.
+    pub in_flight_total: i64,
+    /// As `self_sum`, of calls that go on.
+    pub in_flight_self: i64,
     /// The smallest call.
     pub min: Option<u64>,
     /// The largest call.
     pub max: Option<u64>,
-    /// `sum / measured`.
+    /// `sum / weight`.
     pub mean: Option<f64>,
     /// Half the calls are at or below; within 1/64 of the value, as every quantile here.
     pub p50: Option<u64>,
@@ -217,11 +233,11 @@ pub struct NodeValues {
     pub event: String,
     /// Calls that were measured; of an async function, polls.
     pub measured: u64,
-    /// The sum over these.
-    pub sum: u64,
+    /// The sum over these, each counted as often as the calls it stands for.
+    pub sum: i64,
     /// The sum without what marked calls inside these calls cost.
     #[cfg_attr(feature = "serde", serde(rename = "self"))]
-    pub self_sum: Option<u64>,
+    pub self_sum: Option<i64>,
 }
 
 /// Figures of one event, whose name is the key in forms that have keys.

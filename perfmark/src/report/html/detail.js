@@ -36,6 +36,8 @@ function eventSection(mark, event) {
     const digits = key === "mean" ? `${meanInFull(value)}${unit === "ns" ? " ns" : ""}` : inFull(value, unit);
     return [[name, shown(ofCall(values, key, unit)), digits, why]];
   };
+  const unfinished = (name, total, own, why) =>
+    total || own ? [...whole_(name, total, why), ...whole_(`${name}, self`, own, `${why}, without the marked calls inside`)] : [];
   const count = (name, value, why) => [[name, shown(whole(value, "count")), exact(value), why]];
   const share = (value) => (value === null ? "" : shown(percent(value, wholeOf(event))));
   const near = "within 1/64 of the value";
@@ -49,8 +51,11 @@ function eventSection(mark, event) {
       ["share", share(values.total), "", "of all that was measured in marks"],
       ...whole_("self", values.self, "without the marked calls inside"),
       ...(values.self === null ? [] : [["self's share", share(values.self), "", "of all that was measured in marks"]]),
-      ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all measured calls, recursive ones included")),
-      ...count("measured", values.measured, "calls in these figures"),
+      ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all calls in the distribution, recursive ones included")),
+      ...unfinished("unwound", values.unwound_total, values.unwound_self, "calls that a panic ended, or that were dropped"),
+      ...unfinished("in flight", values.in_flight_total, values.in_flight_self, "calls of this thread that go on, until now"),
+      ...count("measured", values.measured, "calls that were measured"),
+      ...(values.weight === values.measured ? [] : count("weight", values.weight, "calls that the measured ones stand for")),
       ...(values.scaled > 0 ? count("scaled", values.scaled, "of these, counted in part and scaled") : []),
       ...(values.unmeasured > 0 ? count("unmeasured", values.unmeasured, "calls that were to be measured and were not") : []),
       ...(values.missing_outermost > 0 ? count("lacking", values.missing_outermost, "outermost calls of a recursive function that are in no total") : []),

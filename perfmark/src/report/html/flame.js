@@ -19,7 +19,7 @@ function hashOf(text) {
 function treeOf(event) {
   const nodes = graph.map((node, index) => {
     const values = figures(node, event);
-    return { node, index, mark: marks[node.mark], values, own: Number(values?.self ?? 0), width: Number(values?.sum ?? 0), inside: 0, depth: 0, above: null, children: [] };
+    return { node, index, mark: marks[node.mark], values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
   const root = { index: -1, width: 0, inside: 0, own: 0, depth: -1, above: null, children: [] };
   for (const node of nodes) {

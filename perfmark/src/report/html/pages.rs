@@ -226,7 +226,7 @@ fn large() -> Snapshot {
     let mut marks = [sample::mark("12345678901234567890", MAX), sample::mark("odd", 9_007_199_254_740_993)];
     marks[0].values = vec![values("time", MAX), values("cycles", MAX)];
     marks[1].values = vec![values("time", 9_007_199_254_740_993), values("cycles", 9_007_199_254_740_995)];
-    let node = |parent, mark, sum| Node {
+    let node = |parent, mark, sum: i64| Node {
         parent,
         mark,
         calls: MAX,
@@ -236,7 +236,7 @@ fn large() -> Snapshot {
         threads: MAX,
         wall_ns: MAX,
         notes: vec!["18446744073709551615, \"18446744073709551615\"".to_owned()],
-        call_graph: vec![node(None, 0, MAX), node(Some(0), 1, 9_007_199_254_740_993)],
+        call_graph: vec![node(None, 0, i64::MAX), node(Some(0), 1, 9_007_199_254_740_993)],
         ..sample::snapshot(&events, &marks)
     }
 }

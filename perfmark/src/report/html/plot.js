@@ -135,7 +135,7 @@ function histogram(values, unit) {
   const { low, high } = rangeOf([values]);
   const at = scale(low, Number(high) + 1, SIZE.left, SIZE.width - SIZE.right);
   const drawn = svg("svg", { viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, class: "plot", role: "img" });
-  drawn.setAttribute("aria-label", `Histogram: ${counted(values.measured, "call")} from ${shown(ofCall(values, "min", unit))} to ${shown(ofCall(values, "max", unit))}`);
+  drawn.setAttribute("aria-label", `Histogram: ${counted(values.weight, "call")} from ${shown(ofCall(values, "min", unit))} to ${shown(ofCall(values, "max", unit))}`);
   const middle = (SIZE.left + SIZE.width - SIZE.right) / 2;
   const isOneValue = low === high;
   for (const { value, text } of isOneValue ? [{ value: low, text: shown(whole(values.min ?? BigInt(Math.round(low)), unit)) }] : ticks(at, unit, 54)) {
@@ -162,7 +162,7 @@ function histogram(values, unit) {
     if (!bin) return undefined;
     const ends = [bin.low, bin.high].map((value) => shown(whole(value, unit)));
     const between = ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`;
-    return { x: (bin.from + bin.to) / 2, text: `${between}\n${exact(bin.exact)} of ${exact(values.measured)} calls, ${shown(percent(bin.exact, values.measured))}` };
+    return { x: (bin.from + bin.to) / 2, text: `${between}\n${exact(bin.exact)} of ${exact(values.weight)} calls, ${shown(percent(bin.exact, values.weight))}` };
   });
   return drawn;
 }

@@ -52,12 +52,15 @@ function climb(micro, unit) {
   }
 }
 
-/** A whole number of occurrences or nanoseconds. */
-const whole = (value, unit) => climb(BigInt(value) * MICRO, unit);
+const negated = (quantity) => ({ ...quantity, number: `-${quantity.number}` });
+
+/** A whole number of occurrences or nanoseconds; a sum can be less than nothing. */
+const whole = (value, unit) => (value < 0 ? negated(whole(-BigInt(value), unit)) : climb(BigInt(value) * MICRO, unit));
 
 /** A mean or a ratio. */
 function real(value, unit) {
-  if (!(value >= 0)) return MISSING;
+  if (Number.isNaN(value)) return MISSING;
+  if (value < 0) return negated(real(-value, unit));
   if (value > 0 && value < 0.005) return { number: "<0.01", unit: LADDERS[unit][0].name };
   const micro = value > 1e30 ? LARGEST * MICRO : BigInt(Math.round(value * 1e6));
   return climb(micro < LARGEST * MICRO ? micro : LARGEST * MICRO, unit);
@@ -66,6 +69,10 @@ function real(value, unit) {
 /** `part` of `all` in percent, to one decimal. */
 function percent(part, all) {
   if (BigInt(all) === 0n) return MISSING;
+  if (part < 0) {
+    const quantity = percent(-BigInt(part), all);
+    return quantity.number === "<0.1" ? quantity : negated(quantity);
+  }
   const tenths = rounded(BigInt(part) * 1000n, BigInt(all));
   return { number: tenths === 0n && part > 0 ? "<0.1" : decimal(tenths, 1), unit: "%" };
 }

@@ -89,7 +89,7 @@ impl Tree {
         for node in &self.nodes {
             let values = EVENTS.map(|event| {
                 let of = |ns: f64| whole(ns * node.calls as f64 * factor(node, event));
-                let (sum, own) = (of(node.whole), of(node.own));
+                let (sum, own) = (of(node.whole).cast_signed(), of(node.own).cast_signed());
                 NodeValues { event: event.to_owned(), measured: node.calls, sum, self_sum: Some(own) }
             });
             call_graph.push(Node { parent: node.caller, mark: node.mark, calls: node.calls, values: values.into() });
@@ -106,12 +106,12 @@ impl Tree {
                     }
                     above.is_none()
                 };
-                let sum = nodes.iter().map(|&node| figures(node).sum).sum();
+                let sum: i64 = nodes.iter().map(|&node| figures(node).sum).sum();
                 let mut values = Values {
                     total: nodes.iter().filter(is_outermost).map(|&node| figures(node).sum).sum(),
                     self_sum: nodes.iter().map(|&node| figures(node).self_sum).sum(),
                     probe: Probe { own: 9 + at as u64, whole: 31, noise: 3 },
-                    ..sample::values(event, calls, sum)
+                    ..sample::values(event, calls, sum.cast_unsigned())
                 };
                 let samples = if self.marks.len() > 1_000 { 40 } else { 3_000 };
                 let mut counts = BTreeMap::new();

@@ -42,7 +42,7 @@ impl One {
         if values.measured == 0 {
             return None;
         }
-        let mean = values.sum as f64 / values.measured as f64;
+        let mean = values.sum as f64 / values.weight as f64;
         let quantile = |part: f64| values.quantile(part).map_or(mean, |value| value as f64);
         let value = match statistic {
             Statistic::Mean => mean,
