@@ -199,7 +199,7 @@ type Calls = BTreeMap<String, u64>;
 fn stacks(report: &Value) -> Calls {
     let marks = report["marks"].as_array().expect("a list");
     let mut stacks: Vec<(String, u64)> = Vec::new();
-    let mut sums: BTreeMap<(usize, &str), [u64; 4]> = BTreeMap::new();
+    let mut sums: BTreeMap<(usize, &str), [i64; 4]> = BTreeMap::new();
     for node in report["call_graph"].as_array().expect("a list") {
         let place = usize::try_from(node["mark"].as_u64().expect("a place")).expect("small");
         let name = marks[place]["name"].as_str().expect("a name");
@@ -208,22 +208,21 @@ fn stacks(report: &Value) -> Calls {
         stacks.push((stack, node["calls"].as_u64().expect("a number")));
         for (event, values) in node["values"].as_object().expect("a map") {
             let sum = sums.entry((place, event)).or_default();
-            sum[0] += values["measured"].as_u64().expect("a number");
-            sum[1] += values["sum"].as_u64().expect("a number");
-            sum[2] += values["self"].as_u64().expect("a number");
+            sum[0] += values["measured"].as_i64().expect("a number");
+            sum[1] += values["sum"].as_i64().expect("a number");
+            sum[2] += values["self"].as_i64().expect("a number");
             sum[3] += 1;
         }
     }
     let is_whole = report["call_graph_lacks"] == 0;
     for ((place, event), [measured, sum, own, nodes]) in sums.into_iter().filter(|_| is_whole) {
         let values = &marks[place]["values"][event];
-        let number = |key: &str| values[key].as_u64().expect("a number");
+        let number = |key: &str| values[key].as_i64().expect("a number");
         assert_eq!(measured, number("measured"), "{event} of {}", marks[place]["name"]);
-        // Each node is rounded by itself, and one that costs next to nothing may be less than that; unmeasured calls of a mark are in its self as
-        // if they were like the others.
-        let probe = values["probe"]["own"].as_u64().expect("a number");
-        let off = if event == "time" { nodes * (probe + 1) } else { 0 };
-        let is_so = |sum: u64, whole: u64| sum.abs_diff(whole) <= off || values["extrapolated"] == true;
+        // Each node is rounded by itself.
+        let off = if event == "time" { nodes.unsigned_abs() } else { 0 };
+        // Calls that were not counted are in the mark's self as if they were like the others, and in no node.
+        let is_so = |sum: i64, whole: i64| sum.abs_diff(whole) <= off || values["unmeasured"] != 0;
         assert!(is_so(sum, number("sum")), "{event} of {}: {sum} in nodes, {values}", marks[place]["name"]);
         assert!(is_so(own, number("self")), "{event} of {}: {own} in nodes, {values}", marks[place]["name"]);
     }

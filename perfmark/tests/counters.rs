@@ -60,7 +60,7 @@ fn a_marked_loop_shows_its_length_and_the_same_constant() {
     let mut constants = BTreeMap::new();
     for turns in [1, 10, 1_000, 10_000].into_iter().cycle().take(1_000) {
         let lock = witness.page_lock();
-        let length = looped(turns);
+        let length = looped(turns).cast_signed();
         let undisturbed = witness.page_lock() == lock;
         let values = instructions("looped");
         *constants.entry((undisturbed, values.sum - before - length)).or_insert(0) += 1;
@@ -72,7 +72,7 @@ fn a_marked_loop_shows_its_length_and_the_same_constant() {
     let &[(&(_, constant), &calls)] = quiet.as_slice() else { panic!("one constant only: {constants:?}") };
     assert!(calls > 500, "{constants:?}");
     assert!(constants.keys().all(|(_, other)| other.abs_diff(constant) <= DISTURBED), "{constants:?}");
-    assert_eq!(values.min, Some(2 + constant));
+    assert_eq!(values.min.map(u64::cast_signed), Some(2 + constant));
     println!("a marked loop of N instructions shows N + {constant}; calls by (undisturbed, constant): {constants:?}");
 }
 
@@ -85,7 +85,7 @@ fn a_marked_loop_is_exact_over_counter_overflows() {
     long(1);
     let constant = instructions("long").sum - 2;
     // More than 2^32 instructions: a 32-bit counter, which the kernel lets overflow every 2^31, does so twice.
-    let length = long(9 << 28);
+    let length = long(9 << 28).cast_signed();
     let values = instructions("long");
     let besides = values.sum - 2 - constant - length;
     assert!(besides.abs_diff(constant) <= DISTURBED, "{besides}, not {constant}");
@@ -346,7 +346,7 @@ fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
     println!("a tree of 21,891 calls: {} instructions, {parts} in its parts; {} unmarked", root.sum, plain.sum);
     assert_eq!(calls.measured, 21_891 + 3);
     if !cfg!(debug_assertions) {
-        assert!(calls.total <= root.sum + 1_000 && parts.abs_diff(root.sum) <= root.sum / 100);
+        assert!(calls.total <= root.sum + 1_000 && parts.abs_diff(root.sum) <= root.sum.unsigned_abs() / 100);
         // The compiler makes another function of a marked one: it saves registers, and does not turn the second call into a loop.
         // A call inside another of its mark costs some instructions more than the one that its probe was measured by.
         assert!(root.sum.abs_diff(plain.sum) <= 9 * calls.measured, "{} {}", root.sum, plain.sum);
@@ -404,6 +404,6 @@ fn threads_that_ended_leave_exact_sums() {
     let values = instructions("in_threads");
     assert_eq!((values.measured, values.unmeasured), (800, 0));
     let loops = 36 * 100 * 2_000;
-    let constant = values.min.expect("measured") - 2_000;
+    let constant = values.min.expect("measured").cast_signed() - 2_000;
     assert!((values.sum - loops).abs_diff(800 * constant) <= 8 * DISTURBED, "{} of {loops}, {constant}", values.sum);
 }

@@ -186,7 +186,7 @@ fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
     assert!(switched.calls <= 2 * CALLS && switched.in_flight == 0, "{switched:?}");
     for values in told.values.iter().chain(&switched.values) {
         assert_eq!(values.unmeasured, 0, "{}", values.event);
-        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.measured);
+        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
     }
     let measured: u64 = switched.values.iter().map(|values| values.measured).sum();
     assert_eq!(measured + switched.skipped, switched.calls);

@@ -107,7 +107,7 @@ async fn task(before: Option<oneshot::Receiver<()>>, behind: Option<oneshot::Sen
 }
 
 /// Pages and turns of a task.
-const PAGES: u64 = 1 + 2 + 4 + 8;
+const PAGES: i64 = 1 + 2 + 4 + 8;
 const ALL_TURNS: u64 = 4 * TURNS;
 
 #[test]
@@ -139,11 +139,12 @@ fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_
     assert_eq!((mark.in_flight, mark.unwound, mark.cancelled), (0, 0, 0));
     assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (TASKS, 0)), "{:?}", mark.values);
     if let Some(faults) = counted(&mark, "page-faults") {
-        let more = faults.sum - TASKS * PAGES;
+        let tasks = TASKS.cast_signed();
+        let more = faults.sum - tasks * PAGES;
         println!("{} page faults in all tasks, {more} of them not on their own pages", faults.sum);
-        assert_eq!((faults.min, faults.p50), (Some(PAGES), Some(PAGES)));
+        assert_eq!((faults.min, faults.p50), (Some(PAGES.cast_unsigned()), Some(PAGES.cast_unsigned())));
         // Of stacks that grow and code that is met first.
-        assert!(more < TASKS / 50, "{faults:?}");
+        assert!(more < tasks / 50, "{faults:?}");
     }
     if let Some(instructions) = counted(&mark, "instructions") {
         println!("{:?}..{:?} instructions", instructions.min, instructions.max);

@@ -117,8 +117,8 @@ mod tests {
     fn calls_that_ended_otherwise_or_not_yet_are_told() {
         let mut mark = Mark { unwound: 3, cancelled: 1, polls: 20, interrupted: 1, in_flight: 2, ..mark("m", 10) };
         mark.values.push(values("cycles", 5, 5));
-        let all = "20 polls; 3 calls ended by a panic, in no figure; 1 call dropped before the end, in no figure; 1 call met while perfmark was at work, in no figure; \
-                   2 calls still running";
+        let all = "20 polls; 3 calls ended by a panic, in no distribution; 1 call dropped before the end, in no distribution; \
+                   1 call met while perfmark was at work, counted only; 2 calls still running";
         assert_eq!(told(&mark).as_deref(), Some(all));
     }
 }

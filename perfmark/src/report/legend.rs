@@ -81,8 +81,7 @@ pub(super) fn spread(out: &mut String, has_spread: bool, columns: usize) {
 /// What the sign before a total means, if there is one.
 pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
     if has_estimates {
-        let what = "with the calls that were not measured, as if they were like the others";
-        wrap(out, &format!("{ESTIMATE}: {what}."), 0, columns);
+        wrap(out, &format!("{ESTIMATE}: estimated from the calls that were measured."), 0, columns);
     }
 }
 

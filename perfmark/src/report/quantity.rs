@@ -314,7 +314,8 @@ mod tests {
             (1e300, "18.4 E"),
             (f64::INFINITY, "18.4 E"),
             (f64::NAN, "–"),
-            (-1.0, "-1.00"),
+            (-1.0, "-1"),
+            (-0.25, "-0.25"),
         ] {
             assert_eq!(real(value, Unit::Count).to_string(), text, "{value}");
         }

@@ -135,7 +135,12 @@ pub(super) fn flagged() -> Snapshot {
     find.every = 64;
     find.skipped = 51_286;
     // As if the calls that were skipped were like the others.
-    let estimated = |values: Values, total: i64, own: i64| Values { extrapolated: true, total, ..nested(values, own) };
+    let estimated = |values: Values, total: i64, own: i64| Values {
+        extrapolated: true,
+        weight: 64 * values.measured,
+        total,
+        ..nested(values, own)
+    };
     find.values = vec![
         estimated(values("cycles", 814, 151_600_000), 9_700_000_000, 4_100_000_000),
         estimated(values("branches", 814, 22_700_000), 1_450_000_000, 610_000_000),

@@ -303,7 +303,7 @@ lexer::next                     1.00 insn/cycle               1,204 calls
   instructions    500 M     1.2 %    421 k     378 k     841 k    16.8 M
   time            122 ms    2.7 %    101 µs   91.3 µs    203 µs   4.06 ms
     cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; 2 calls ended
-      by a panic, in no figure
+      by a panic, in no distribution
 
 share: of all that was measured in marks, a mark's marked callees included.
   Sorted by share of time. Counts are of user mode only.
