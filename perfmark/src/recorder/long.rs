@@ -95,7 +95,7 @@ pub(super) unsafe fn begin_again(recorder: *mut Recorder, plan: *const Plan) -> 
             stack.serial -= 1;
             sums.take_back(&plan_.set().costs.whole);
             // SAFETY: the caller's word.
-            return unsafe { (plan_.set().plain.get().begin)(recorder, plan) };
+            return unsafe { (plan_.unfenced.get().begin)(recorder, plan) };
         }
         // SAFETY: the caller's word.
         unsafe { read(frame) };
@@ -207,12 +207,14 @@ pub(super) struct Part {
 
 impl Part {
     /// Adds it to a node, as that many.
+    #[inline]
     pub(super) fn add_to_node(self, node: &Node, n: usize, weight: u32) {
         let weighted = |cost: u64| cost.wrapping_mul(weight.into());
         node.add_cost(n, weighted(self.net), weighted(self.inside));
     }
 
     /// Adds it to the cells as a call that a panic ended, which is in no distribution.
+    #[cold]
     pub(super) fn add_unwound(self, cells: &EventCells, is_nested: bool) {
         cells.unwound.add(self.net, self.net.wrapping_sub(self.inside), is_nested);
     }
@@ -317,10 +319,12 @@ pub(super) unsafe fn close(
     let stack = &mut recorder.stack;
     if keeps_costs {
         if !probes.is_none() {
-            crate::histogram::add(&plan.cells.estimated, u64::from(header.callers != stack.callers));
+            if header.callers != stack.callers {
+                crate::histogram::add(&plan.cells.estimated, 1);
+            }
             recorder.sums.pay::<SLOTS>(&plan.set().costs.extra);
         }
-        stack.callers = header.callers + (plan.weight() - 1);
+        stack.callers = header.callers + u64::from(plan.weight() > 1);
     } else if !probes.is_none() {
         stack.callers += 1;
     }

@@ -19,7 +19,7 @@ pub(super) const FENCED: Ends = Ends { begin: begin_fenced, end_leaf: end_leaf_f
 unsafe fn begin_fenced(recorder: *mut Recorder, plan: *const Plan) -> Call {
     fence();
     // SAFETY: the caller's word.
-    let call = unsafe { ((*plan).set().plain.get().begin)(recorder, plan) };
+    let call = unsafe { ((*plan).unfenced.get().begin)(recorder, plan) };
     fence();
     call
 }
@@ -30,7 +30,7 @@ unsafe fn begin_fenced(recorder: *mut Recorder, plan: *const Plan) -> Call {
 unsafe fn end_leaf_fenced(recorder: *mut Recorder, header: *mut Header) {
     fence();
     // SAFETY: the caller's word.
-    unsafe { ((*(*header).plan).set().plain.get().end_leaf)(recorder, header) }
+    unsafe { ((*(*header).plan).unfenced.get().end_leaf)(recorder, header) }
 }
 
 /// # Safety
@@ -39,7 +39,7 @@ unsafe fn end_leaf_fenced(recorder: *mut Recorder, header: *mut Header) {
 unsafe fn end_fenced(recorder: *mut Recorder, header: *mut Header) {
     fence();
     // SAFETY: the caller's word.
-    unsafe { ((*(*header).plan).set().plain.get().end)(recorder, header) }
+    unsafe { ((*(*header).plan).unfenced.get().end)(recorder, header) }
 }
 
 /// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.
@@ -72,7 +72,7 @@ unsafe fn begin_drawn(recorder: *mut Recorder, plan: *const Plan) -> Call {
     unsafe {
         (*plan).draw(&(*recorder).random);
         pay_draw(&(*recorder).sums, &*plan);
-        ((*plan).set().measured.get().begin)(recorder, plan)
+        ((*plan).measured().begin)(recorder, plan)
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) const SHORT: usize = 4;
 #[repr(C)]
 pub(super) struct Plan {
     pub(super) ends: Cell<Ends>,
+    /// What the ends of its measured calls do but for fences.
+    pub(super) unfenced: Cell<Ends>,
     set: *const Set,
     /// Of its first events, once it is where it stays: while it is moved nothing may point into it.
     event_cells: [Cell<*const EventCells>; SHORT],
@@ -75,7 +77,8 @@ impl Plan {
     /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
     pub(super) fn new(cells: MarkCells, set: &Set, variant: Option<&'static Variant>, draws: Draws) -> Self {
         let event_cells = [const { Cell::new(ptr::null()) }; SHORT];
-        Self { ends: Cell::new(set.measured.get()), set, event_cells, cells, variant, draws }
+        let ends = Cell::new(set.plain.get());
+        Self { unfenced: ends.clone(), ends, set, event_cells, cells, variant, draws }
     }
 
     /// Where its mark's calls find it; 0 where that is nowhere.
@@ -88,13 +91,20 @@ impl Plan {
         for (at, cells) in self.event_cells.iter().zip(&self.cells.events) {
             at.set(cells);
         }
-        let measured = self.set().measured.get();
+        let (set, is_weighted) = (self.set(), self.cells.weight > 1);
+        self.unfenced.set(if is_weighted { set.weighted.get() } else { set.plain.get() });
+        let measured = self.measured();
         // Of polls only the first of a call asks.
-        self.ends.set(if self.cells.weight > 1 && !self.set().manner.is_polled {
+        self.ends.set(if is_weighted && !set.manner.is_polled {
             Ends { begin: options::begin_every, ..measured }
         } else {
             measured
         });
+    }
+
+    /// What the ends of its measured calls do.
+    pub(super) fn measured(&self) -> Ends {
+        if self.set().manner.is_fenced { options::FENCED } else { self.unfenced.get() }
     }
 
     /// Whether the call that begins is measured: the one drawn of each `every` calls in a row. `before` are the calls that were not, so far.
@@ -110,6 +120,9 @@ impl Plan {
 
     /// Whether the call that begins with its first poll is measured.
     pub(super) fn is_poll_drawn(&self, random: &Cell<u64>) -> bool {
+        if self.cells.weight == 1 {
+            return true;
+        }
         let before = self.draws.skipped.get();
         let is_drawn = self.is_drawn(before);
         if is_drawn { self.draw(random) } else { self.draws.skipped.set(before + 1) }
@@ -217,8 +230,8 @@ pub(super) struct Set {
     pub(super) manner: Manner,
     /// What the ends of its marks do but for fences.
     pub(super) plain: Cell<Ends>,
-    /// The same with fences, if it has them.
-    pub(super) measured: Cell<Ends>,
+    /// The same of marks whose calls count as several.
+    pub(super) weighted: Cell<Ends>,
     /// All that is known of what its probes cost, and on what it depends; none before it is measured.
     pub(super) cost: RefCell<Option<Cost>>,
     pub(super) key: RefCell<Option<Key>>,
@@ -249,7 +262,7 @@ impl Set {
             costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes(), draw: zeroes(), suspend: zeroes() },
             manner,
             plain: Cell::new(long::ENDS),
-            measured: Cell::new(long::ENDS),
+            weighted: Cell::new(long::ENDS),
             cost: RefCell::default(),
             key: RefCell::default(),
         };
@@ -271,8 +284,9 @@ impl Set {
     /// Binds what the ends of its marks do, on a thread of so many slots.
     pub(super) fn bind(&self, slots: usize, keeps_costs: bool) {
         let has_graph = config().has_call_graph;
-        self.plain.set(if has_graph { graph::ENDS } else { probe::ends(self, slots, keeps_costs) });
-        self.measured.set(if self.manner.is_fenced { options::FENCED } else { self.plain.get() });
+        let ends = |is_weighted| if has_graph { graph::ENDS } else { probe::ends(self, slots, keeps_costs, is_weighted) };
+        self.plain.set(ends(false));
+        self.weighted.set(ends(true));
     }
 
     /// Takes note of what its probes cost.
@@ -353,6 +367,7 @@ impl<'a> Planned<'a> {
     }
 
     /// What the event saw of the probes of a call that had these inside.
+    #[inline]
     pub(super) fn overhead(self, sums: &Sums, span: &Span, inside: Inside, keeps_costs: bool) -> u64 {
         if inside.is_none() {
             self.set.own[self.n].get()

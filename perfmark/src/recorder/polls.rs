@@ -181,7 +181,7 @@ unsafe fn end(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, outcome:
             fence();
         }
         let mut parts = [None; FEW];
-        let ends = set.plain.get();
+        let ends = (*header.plan).unfenced.get();
         let is_leaf = (*recorder).stack.serial == header.serial & SERIAL;
         let close = if is_leaf { ends.close_leaf } else { ends.close };
         if close(recorder, frame.header, &mut parts) {

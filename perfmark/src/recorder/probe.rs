@@ -20,16 +20,19 @@ use crate::histogram::add;
 /// Where a thread keeps costs, the short way is for so many slots at most.
 pub(super) const PAID: usize = 8;
 
-/// The two ends for marks of a set, in which `time` is the first event if it is among them, on a thread of so many slots.
-pub(super) fn ends(set: &Set, slots: usize, keeps_costs: bool) -> Ends {
+/// The two ends for marks of a set, in which `time` is the first event if it is among them, on a thread of so many slots. Of marks whose calls count as
+/// several, costs are always kept.
+pub(super) fn ends(set: &Set, slots: usize, keeps_costs: bool, is_weighted: bool) -> Ends {
     macro_rules! ends {
         ($($count:literal)*) => {
-            match (set.len(), set.events().any(|event| event.slot().counter().is_none()), keeps_costs) {
+            match (set.len(), set.events().any(|event| event.slot().counter().is_none()), keeps_costs, is_weighted) {
                 $(
-                    ($count, false, false) => ends_of::<$count, false, false>(),
-                    ($count, true, false) => ends_of::<$count, true, false>(),
-                    ($count, false, true) => ends_of::<$count, false, true>(),
-                    ($count, true, true) => ends_of::<$count, true, true>(),
+                    ($count, false, false, _) => ends_of::<$count, false, false, false>(),
+                    ($count, true, false, _) => ends_of::<$count, true, false, false>(),
+                    ($count, false, true, false) => ends_of::<$count, false, true, false>(),
+                    ($count, true, true, false) => ends_of::<$count, true, true, false>(),
+                    ($count, false, true, true) => ends_of::<$count, false, true, true>(),
+                    ($count, true, true, true) => ends_of::<$count, true, true, true>(),
                 )*
                 _ => long::ENDS,
             }
@@ -41,13 +44,13 @@ pub(super) fn ends(set: &Set, slots: usize, keeps_costs: bool) -> Ends {
     if is_long { long::ENDS } else { ends!(1 2 3 4) }
 }
 
-fn ends_of<const N: usize, const TIMED: bool, const COSTS: bool>() -> Ends {
+fn ends_of<const N: usize, const TIMED: bool, const COSTS: bool, const WEIGHTED: bool>() -> Ends {
     Ends {
         begin: begin_if_calm::<N, TIMED, COSTS>,
-        end_leaf: end::<N, TIMED, COSTS, true>,
-        end: end::<N, TIMED, COSTS, false>,
-        close_leaf: close::<N, TIMED, COSTS, true>,
-        close: close::<N, TIMED, COSTS, false>,
+        end_leaf: end::<N, TIMED, COSTS, WEIGHTED, true>,
+        end: end::<N, TIMED, COSTS, WEIGHTED, false>,
+        close_leaf: close::<N, TIMED, COSTS, WEIGHTED, true>,
+        close: close::<N, TIMED, COSTS, WEIGHTED, false>,
     }
 }
 
@@ -217,7 +220,7 @@ unsafe fn count<const N: usize, const TIMED: bool, const COSTS: bool, const IS_L
 /// Adds what a call cost that ends, `net` of probes, to what the call around it has inside; and gives what the calls inside it cost.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "as `count`")]
-fn leave<const N: usize, const COSTS: bool, const IS_LEAF: bool>(
+fn leave<const N: usize, const COSTS: bool, const WEIGHTED: bool, const IS_LEAF: bool>(
     sums: &Sums,
     plan: &Plan,
     spans: &[Span; N],
@@ -231,10 +234,13 @@ fn leave<const N: usize, const COSTS: bool, const IS_LEAF: bool>(
         inside[n] = if IS_LEAF { 0 } else { so_far[n].wrapping_sub(spans[n].inside) };
     }
     for n in 0..N {
-        // As `Sums::leave`; only where costs are kept do calls count as several.
-        let own = net[n].wrapping_sub(inside[n]);
-        let own = if COSTS { own.wrapping_mul(plan.weight()) } else { own };
-        sums.inside[place::<COSTS>(set, n)].set(so_far[n].wrapping_add(own));
+        // As `Sums::leave`.
+        let now = if WEIGHTED {
+            so_far[n].wrapping_add(plan.weight().wrapping_mul(net[n].wrapping_sub(inside[n])))
+        } else {
+            (if IS_LEAF { so_far[n] } else { spans[n].inside }).wrapping_add(net[n])
+        };
+        sums.inside[place::<COSTS>(set, n)].set(now);
     }
     inside
 }
@@ -242,17 +248,24 @@ fn leave<const N: usize, const COSTS: bool, const IS_LEAF: bool>(
 /// Takes a frame off.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "as `count`")]
-fn pop<const COSTS: bool, const IS_LEAF: bool>(stack: &mut Stack, sums: &Sums, plan: &Plan, header: Header, spans: *mut Span) {
+fn pop<const COSTS: bool, const WEIGHTED: bool, const IS_LEAF: bool>(
+    stack: &mut Stack,
+    sums: &Sums,
+    plan: &Plan,
+    header: &Header,
+    spans: *mut Span,
+) {
     stack.end = spans;
-    if COSTS {
-        if !IS_LEAF {
-            if header.callers != stack.callers {
-                add(&plan.cells.estimated, 1);
-            }
-            sums.pay::<PAID>(&plan.set().costs.extra);
+    if COSTS && !IS_LEAF {
+        if header.callers != stack.callers {
+            add(&plan.cells.estimated, 1);
+            stack.callers = header.callers;
         }
-        stack.callers = header.callers + (plan.weight() - 1);
+        sums.pay::<PAID>(&plan.set().costs.extra);
     } else if !IS_LEAF {
+        stack.callers += 1;
+    }
+    if WEIGHTED {
         stack.callers += 1;
     }
 }
@@ -262,14 +275,14 @@ fn pop<const COSTS: bool, const IS_LEAF: bool>(stack: &mut Stack, sums: &Sums, p
 /// # Safety
 ///
 /// As [`End`](super::plan::End) has it; the call has `N` events, and is a leaf if it says so: no marked call is inside it.
-unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
+unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const WEIGHTED: bool, const IS_LEAF: bool>(
     recorder: *mut Recorder,
     header: *mut Header,
 ) {
     let frame = Frame { spans: header.cast::<Span>().wrapping_sub(N), header };
     // SAFETY: the caller's word.
-    let (spans, header_) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), *header) };
-    let Header { plan, before, .. } = header_;
+    let (spans, header_) = unsafe { (&mut *frame.spans.cast::<[Span; N]>(), &*header) };
+    let &Header { plan, before, .. } = header_;
     // SAFETY: the caller's word.
     let (cells, plan_) = unsafe { ((*plan).event_cells::<N>(), &*plan) };
     // SAFETY: the caller's word.
@@ -292,7 +305,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     plan_.cells.open.store(before, Relaxed);
     // SAFETY: the caller's word.
     let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
-    let inside = leave::<N, COSTS, IS_LEAF>(sums, plan_, spans, &net);
+    let inside = leave::<N, COSTS, WEIGHTED, IS_LEAF>(sums, plan_, spans, &net);
     if before != 0 {
         for n in 0..N {
             add(&cells[n].nested, net[n]);
@@ -308,7 +321,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
         let bucket = unsafe { cells[n].values.bucket(shown(net[n])) };
         if n > 0 { bucket.add() } else { bucket.publish() }
     }
-    pop::<COSTS, IS_LEAF>(stack, sums, plan_, header_, frame.spans);
+    pop::<COSTS, WEIGHTED, IS_LEAF>(stack, sums, plan_, header_, frame.spans);
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, NO_FRAME) };
 }
@@ -319,14 +332,14 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
 /// # Safety
 ///
 /// As [`end`], but that the recorder is not put back.
-unsafe fn close<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEAF: bool>(
+unsafe fn close<const N: usize, const TIMED: bool, const COSTS: bool, const WEIGHTED: bool, const IS_LEAF: bool>(
     recorder: *mut Recorder,
     header: *mut Header,
     parts: &mut Parts,
 ) -> bool {
     let spans = header.cast::<Span>().wrapping_sub(N);
     // SAFETY: the caller's word.
-    let (spans_, header_, plan) = unsafe { (&*spans.cast::<[Span; N]>(), *header, &*(*header).plan) };
+    let (spans_, header_, plan) = unsafe { (&*spans.cast::<[Span; N]>(), &*header, &*(*header).plan) };
     // SAFETY: the caller's word.
     let Some(Counted { counted, overhead }) = (unsafe { count::<N, TIMED, COSTS, IS_LEAF>(recorder, header, spans_) })
     else {
@@ -336,11 +349,11 @@ unsafe fn close<const N: usize, const TIMED: bool, const COSTS: bool, const IS_L
     plan.cells.open.store(header_.before, Relaxed);
     // SAFETY: the caller's word.
     let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
-    let inside = leave::<N, COSTS, IS_LEAF>(sums, plan, spans_, &net);
+    let inside = leave::<N, COSTS, WEIGHTED, IS_LEAF>(sums, plan, spans_, &net);
     for n in 0..N {
         parts[n] = Some(Part { net: net[n], inside: inside[n], is_scaled: false });
     }
-    pop::<COSTS, IS_LEAF>(stack, sums, plan, header_, spans);
+    pop::<COSTS, WEIGHTED, IS_LEAF>(stack, sums, plan, header_, spans);
     true
 }
 

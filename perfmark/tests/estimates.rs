@@ -1,0 +1,328 @@
+//! Sums of marks of which some calls only are measured: unbiased, and equal to the sum of their parts.
+//!
+//! What is counted are page faults, whose true number the test knows. Estimates are random: each check allows five standard errors, which one run in a million
+//! exceeds.
+#![cfg(all(feature = "record", target_os = "linux"))]
+
+#[path = "../../perfmark-rdpmc/tests/place/mod.rs"]
+#[allow(dead_code, reason = "it is other tests', too")]
+mod place;
+mod alone;
+
+use std::collections::BTreeMap;
+use std::panic::catch_unwind;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
+use place::Memory;
+
+/// Faults in so many pages, on which nobody else faults.
+fn faults(pages: usize) {
+    if pages > 0 {
+        Memory::new(pages).touch();
+    }
+}
+
+fn set(filter: &str) {
+    set_filter(&filter.parse().expect("a filter"));
+}
+
+fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
+    let mark = snapshot.marks.iter().find(|mark| mark.name == name)?;
+    let values = mark.values.iter().find(|values| values.event == "page-faults" && values.measured > 0);
+    if values.is_none() {
+        println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events);
+    }
+    Some((mark.clone(), values?.clone()))
+}
+
+/// The estimate is within five standard errors of the truth, of which the variance is no more than this.
+#[track_caller]
+fn assert_near(what: &str, estimate: i64, truth: i64, variance: f64) {
+    // Now and then a fault is nobody's of those counted here: of a stack that grows, of code met first.
+    let allowed = 5.0 * variance.sqrt() + 20.0 + truth as f64 / 1_000.0;
+    assert!((estimate - truth).abs() as f64 <= allowed, "{what}: {estimate}, truth {truth}, allowed {allowed}");
+}
+
+#[perfmark(page_faults, name = "phases")]
+fn phases(pages: usize) {
+    faults(pages);
+}
+
+#[test]
+fn a_change_of_the_measured_share_leaves_totals_true() {
+    let _alone = alone::alone();
+    set("estimates::phases=every:100");
+    (0..5_000).for_each(|n| phases(10 + n % 21));
+    let before = snapshot();
+    set_filter(&Filter::default());
+    (0..20_000).for_each(|_| phases(1));
+    let after = snapshot();
+    let (Some((_, first)), Some((_, all)), Some((mark, second))) =
+        (find(&before, "phases"), find(&after, "phases"), find(&after.since(&before), "phases"))
+    else {
+        return;
+    };
+    // 20 pages a call, more or less, whose squares are 437.
+    let variance = 99.0 * 5_000.0 * 437.0;
+    assert_near("the first phase", first.total, 100_000, variance);
+    assert_near("both", all.total, 120_000, variance);
+    assert_eq!((mark.calls, second.measured, second.weight, second.extrapolated), (20_000, 20_000, 20_000, false));
+    assert_near("the second, which was measured completely", second.total, 20_000, 0.0);
+    assert_eq!(second.self_sum, Some(second.total));
+    assert_eq!((first.total + second.total, first.weight + second.weight), (all.total, all.weight));
+}
+
+#[perfmark(page_faults, name = "caller of one")]
+fn caller_of_one() {
+    faults(1);
+    skipped_callee();
+}
+
+#[perfmark(page_faults, every = 61, name = "skipped callee")]
+fn skipped_callee() {
+    faults(30);
+    inside_skipped();
+}
+
+#[perfmark(page_faults, name = "inside skipped")]
+fn inside_skipped() {
+    faults(2);
+}
+
+#[test]
+fn a_skipped_callee_is_no_part_of_its_callers_self() {
+    let _alone = alone::alone();
+    const CALLS: i64 = 6_100;
+    (0..CALLS).for_each(|_| caller_of_one());
+    let snapshot = snapshot();
+    let values = ["caller of one", "skipped callee", "inside skipped"].map(|name| find(&snapshot, name));
+    let [Some((_, caller)), Some((_, callee)), Some((_, inside))] = values else { return };
+    let own = |values: &Values| values.self_sum.expect("known");
+    let variance = 60.0 * CALLS as f64 * 30.0 * 30.0;
+    assert_near("the caller's self", own(&caller), CALLS, variance);
+    assert_near("the callee's self", own(&callee), 30 * CALLS, variance);
+    assert_near("the callee's total", callee.total, 32 * CALLS, variance);
+    assert_near("the self of what is inside", own(&inside), 2 * CALLS, 0.0);
+    assert_eq!(own(&caller) + own(&callee) + own(&inside), caller.total, "the sum of self is the outermost total");
+    assert!(!caller.extrapolated && caller.estimated > 0, "the total is exact, self is not: {caller:?}");
+    assert!(callee.extrapolated && callee.estimated == 0 && inside.estimated == 0, "{callee:?} {inside:?}");
+}
+
+#[perfmark(page_faults, every = 61, name = "slow first")]
+fn slow_first(pages: usize) {
+    faults(pages);
+}
+
+#[test]
+fn a_threads_first_call_is_as_likely_to_be_measured_as_any_other() {
+    let _alone = alone::alone();
+    const THREADS: i64 = 200;
+    for _ in 0..THREADS {
+        let calls = || (0..61).for_each(|n| slow_first(if n == 0 { 40 } else { 1 }));
+        thread::spawn(calls).join().expect("no panic");
+    }
+    let Some((mark, values)) = find(&snapshot(), "slow first") else { return };
+    assert_eq!((mark.calls, values.measured, values.weight), (61 * 200, 200, 61 * 200), "one of each 61");
+    let variance = 60.0 * (THREADS * (40 * 40 + 60)) as f64;
+    assert_near("the total", values.total, THREADS * (40 + 60), variance);
+}
+
+#[perfmark(page_faults, every = 20, name = "periodic")]
+fn periodic(pages: usize) {
+    faults(pages);
+}
+
+#[test]
+fn a_period_of_the_program_is_not_met_again_and_again() {
+    let _alone = alone::alone();
+    (0..20_000).for_each(|n| periodic(if n % 20 == 7 { 40 } else { 1 }));
+    let Some((_, values)) = find(&snapshot(), "periodic") else { return };
+    assert_near("the total", values.total, 1_000 * (40 + 19), 19.0 * 1_000.0 * (40.0 * 40.0 + 19.0));
+}
+
+#[perfmark(page_faults, name = "catches")]
+fn catches() {
+    faults(1);
+    assert!(catch_unwind(panics).is_err());
+}
+
+#[perfmark(page_faults, name = "panics")]
+fn panics() {
+    faults(50);
+    std::panic::resume_unwind(Box::new(()));
+}
+
+#[test]
+fn what_a_call_cost_that_a_panic_ended_is_told_by_itself() {
+    let _alone = alone::alone();
+    (0..100).for_each(|_| catches());
+    let snapshot = snapshot();
+    let Some((_, caller)) = find(&snapshot, "catches") else { return };
+    let mark = snapshot.marks.iter().find(|mark| mark.name == "panics").expect("it is known");
+    let callee = &mark.values[0];
+    assert_eq!((mark.unwound, callee.measured, callee.total), (100, 0, 0));
+    // Unwinding faults a little, too, at first.
+    assert!((5_000..5_100).contains(&callee.unwound_total), "{callee:?}");
+    assert_eq!(callee.unwound_self, callee.unwound_total);
+    assert_eq!(caller.self_sum.map(|own| own + callee.unwound_self), Some(caller.total), "nothing is missing");
+}
+
+#[perfmark(page_faults, name = "goes on")]
+fn goes_on() -> Snapshot {
+    faults(30);
+    goes_on_inside()
+}
+
+#[perfmark(page_faults, name = "goes on inside")]
+fn goes_on_inside() -> Snapshot {
+    faults(7);
+    snapshot()
+}
+
+#[test]
+fn what_open_calls_of_this_thread_cost_so_far_is_told_by_itself() {
+    let _alone = alone::alone();
+    let values = |snapshot: &Snapshot, name: &str| {
+        let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known").clone();
+        mark.values.iter().find(|values| values.event == "page-faults").cloned()
+    };
+    let during = goes_on();
+    let (Some(outer), Some(inner)) = (values(&during, "goes on"), values(&during, "goes on inside")) else { return };
+    assert_eq!((outer.measured, outer.total, inner.total), (0, 0, 0));
+    assert!((30..50).contains(&outer.in_flight_self) && (7..100).contains(&inner.in_flight_self), "{outer:?} {inner:?}");
+    assert_eq!(outer.in_flight_total, outer.in_flight_self + inner.in_flight_total);
+    let after = values(&snapshot(), "goes on").expect("as before");
+    assert_eq!((after.in_flight_total, after.measured), (0, 1));
+    let here = perfmark::threads();
+    assert!(here.iter().flat_map(|thread| &thread.marks).all(|mark| mark.in_flight == 0));
+}
+
+/// The largest `every` that is set.
+const MOST: u32 = 21;
+
+/// What each mark truly cost, and the variance of its estimate.
+static TRUTH: Mutex<BTreeMap<&str, (i64, f64)>> = Mutex::new(BTreeMap::new());
+/// One call in so many of the marks below is measured.
+static EVERY: Mutex<BTreeMap<&str, u32>> = Mutex::new(BTreeMap::new());
+
+fn own(name: &'static str, pages: usize) {
+    faults(pages);
+    let every = EVERY.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(1);
+    let mut truth = TRUTH.lock().unwrap_or_else(PoisonError::into_inner);
+    let (sum, variance) = truth.entry(name).or_default();
+    *sum += i64::try_from(pages).expect("few");
+    // The error of a callee's estimate is in its caller's self as often as that counts.
+    *variance += f64::from(MOST * (every - 1)) * (pages * pages) as f64;
+}
+
+#[perfmark(page_faults, name = "outermost")]
+fn outermost(random: &mut Random) {
+    own("outermost", 1);
+    for _ in 0..random.below(4) {
+        middle(random);
+    }
+    innermost(random);
+}
+
+#[perfmark(page_faults, name = "middle")]
+fn middle(random: &mut Random) {
+    own("middle", 1 + random.below(3));
+    for _ in 0..random.below(5) {
+        innermost(random);
+    }
+}
+
+#[perfmark(page_faults, name = "innermost")]
+fn innermost(random: &mut Random) {
+    own("innermost", 1 + random.below(6));
+}
+
+const NAMES: [&str; 3] = ["outermost", "middle", "innermost"];
+
+/// An LCG's high bits.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("31 bits") % limit
+    }
+}
+
+/// Counts and sums of each of the marks, which are additive.
+#[allow(single_use_lifetimes, reason = "`impl Trait` cannot be without")]
+fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64; 8]> {
+    let mut sums: BTreeMap<String, [i64; 8]> = BTreeMap::new();
+    for mark in marks.into_iter().filter(|mark| NAMES.contains(&&*mark.name)) {
+        for values in mark.values.iter().filter(|values| values.event == "page-faults") {
+            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+            assert_eq!(buckets, values.weight);
+            let counts = [mark.calls, mark.skipped, values.measured, values.weight, values.estimated];
+            let counts = counts.map(u64::cast_signed).into_iter();
+            let known = sums.entry(mark.name.clone()).or_default();
+            let own = values.self_sum.expect("known");
+            for (known, one) in known.iter_mut().zip(counts.chain([values.sum, values.total, own])) {
+                *known += one;
+            }
+        }
+    }
+    sums
+}
+
+#[test]
+fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
+    let _alone = alone::alone();
+    for seed in 0..4 {
+        let mut random = Random(seed);
+        reset();
+        TRUTH.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let start = snapshot();
+        let mut before = start.clone();
+        let mut parts: Vec<Snapshot> = Vec::new();
+        for _ in 0..60 {
+            match random.below(5) {
+                0 => {
+                    let mut filter = Filter::default();
+                    let mut every = EVERY.lock().unwrap_or_else(PoisonError::into_inner);
+                    every.clear();
+                    for name in NAMES {
+                        if random.below(2) == 0 {
+                            let one_in = 2 + u32::try_from(random.below(20)).expect("few");
+                            assert!(one_in <= MOST);
+                            filter = filter.every(&format!("estimates::{name}"), one_in);
+                            every.insert(name, one_in);
+                        }
+                    }
+                    drop(every);
+                    set_filter(&filter);
+                }
+                1 => {
+                    let mut random = Random(random.0);
+                    let calls = move || (0..30).for_each(|_| outermost(&mut random));
+                    thread::spawn(calls).join().expect("no panic");
+                }
+                _ => (0..50).for_each(|_| outermost(&mut random)),
+            }
+            let now = snapshot();
+            parts.push(now.since(&before));
+            before = now;
+        }
+        set_filter(&Filter::default());
+        EVERY.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let whole = snapshot();
+        let mut merged = parts.pop().expect("some");
+        parts.iter().for_each(|part| merged.merge(part));
+        assert_eq!(sums(&merged.marks), sums(&whole.marks), "seed {seed}: parts of time");
+        let threads = perfmark::threads();
+        assert_eq!(sums(threads.iter().flat_map(|thread| &thread.marks)), sums(&whole.marks), "seed {seed}: threads");
+        assert_eq!(sums(&whole.since(&start).marks), sums(&whole.marks), "seed {seed}: since the reset");
+        let truth = TRUTH.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let variance: f64 = truth.values().map(|(_, variance)| variance).sum();
+        for name in NAMES {
+            let Some((_, values)) = find(&whole, name) else { return };
+            assert_near(name, values.self_sum.expect("known"), truth[name].0, variance);
+        }
+    }
+}
