@@ -192,7 +192,7 @@ impl Graph {
         if self.count.get() >= NODES {
             return None;
         }
-        let events = mark.events.len().min(MANY);
+        let events = mark.events.min(MANY);
         let memory = if events <= FEW {
             arena.take::<{ WORDS_OF_NODE + FEW * WORDS_OF_SUMS }>()?
         } else {
@@ -211,8 +211,8 @@ impl Graph {
         // SAFETY: memory that nobody else knows yet, large enough for the node and its sums, which zeroes are.
         unsafe {
             node.write(made);
-            for (sums, &event) in (*node).sums().iter().zip(mark.events) {
-                sums.event.store(event.number(), Relaxed);
+            for (n, sums) in (*node).sums().iter().enumerate() {
+                sums.event.store((mark.event)(n).number(), Relaxed);
             }
         }
         self.count.set(self.count.get() + 1);
@@ -273,12 +273,13 @@ fn place_of(caller: *const Node, key: *const ()) -> usize {
     (both.wrapping_mul(ODD) >> (u64::BITS - PLACES.ilog2())) as usize
 }
 
-/// A mark as a thread knows it, by that key; with the events that it records there.
+/// A mark as a thread knows it, by that key; with the number of events that it records there, and what tells each: asked for a new node only.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: *const (),
     pub(crate) mark: &'static Mark,
-    pub(crate) events: &'a [EventId],
+    pub(crate) events: usize,
+    pub(crate) event: &'a dyn Fn(usize) -> EventId,
 }
 
 /// Several threads' nodes.

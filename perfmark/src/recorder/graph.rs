@@ -4,9 +4,7 @@
 use super::frames::SERIAL;
 use super::long;
 use super::plan::{Ends, Plan};
-use super::sources::SLOTS;
 use super::thread::{Call, Recorder};
-use crate::events::EventId;
 use crate::graph::Known;
 
 pub(super) const ENDS: Ends = Ends { begin, ..long::ENDS };
@@ -27,11 +25,8 @@ unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
         if is_full {
             graph.lose();
         } else {
-            let mut ids = [EventId::default(); SLOTS];
-            for (id, cells) in ids.iter_mut().zip(events) {
-                *id = cells.event;
-            }
-            let mark = Known { key: plan.cast(), mark: plan_.cells.mark, events: &ids[..events.len().min(SLOTS)] };
+            let event = |n: usize| events[n].event;
+            let mark = Known { key: plan.cast(), mark: plan_.cells.mark, events: events.len(), event: &event };
             graph.enter(recorder_.stack.serial + 1, around, mark, recorder_.arena());
         }
     }

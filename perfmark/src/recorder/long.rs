@@ -208,9 +208,8 @@ pub(super) struct Part {
 impl Part {
     /// Adds it to a node, as that many.
     #[inline]
-    pub(super) fn add_to_node(self, node: &Node, n: usize, weight: u32) {
-        let weighted = |cost: u64| cost.wrapping_mul(weight.into());
-        node.add_cost(n, weighted(self.net), weighted(self.inside));
+    pub(super) fn add_to_node(self, node: &Node, n: usize, weight: u64) {
+        node.add_cost(n, self.net.wrapping_mul(weight), self.inside.wrapping_mul(weight));
     }
 
     /// Adds it to the cells as a call that a panic ended, which is in no distribution.
@@ -256,6 +255,7 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, cells) = unsafe { (*frame.header, &(*(*frame.header).plan).cells) };
     let (is_unwound, is_nested) = (panicking && header.serial & PANICKING == 0, header.before != 0);
+    let weight = u64::from(cells.weight);
     let node = recorder.node_of(&header);
     if let Some(node) = node {
         node.add_call();
@@ -269,12 +269,12 @@ unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
                 Some(part) => {
                     part.add_call(events, is_nested, recorder.arena());
                     if let Some(node) = node {
-                        part.add_to_node(node, planned.n, cells.weight);
+                        part.add_to_node(node, planned.n, weight);
                     }
                 }
                 None if is_unwound => {}
                 None => {
-                    recorder.sums.stand_in(planned.at, events.stand_in(is_nested), cells.weight.into());
+                    recorder.sums.stand_in(planned.at, events.stand_in(is_nested), weight);
                     events.add_unmeasured(1, is_nested);
                 }
             }
@@ -298,7 +298,7 @@ pub(super) unsafe fn close(
 ) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, plan) = unsafe { (&*frame.header, &*(*frame.header).plan) };
-    let (probes, keeps_costs) = (Inside::of(&recorder.stack, header), recorder.keeps_costs());
+    let (probes, keeps_costs, weight) = (Inside::of(&recorder.stack, header), recorder.keeps_costs(), plan.weight());
     let sums = &recorder.sums;
     plan.cells.open.store(header.before, Relaxed);
     // SAFETY: the caller's word.
@@ -313,7 +313,7 @@ pub(super) unsafe fn close(
         };
         let overhead = planned.overhead(sums, span, probes, keeps_costs);
         let net = counted.wrapping_sub(overhead);
-        let inside = sums.leave(planned.at, net, span.inside, plan.weight());
+        let inside = sums.leave(planned.at, net, span.inside, weight);
         add(recorder, planned, Some(Part { net, inside, is_scaled }));
     }
     let stack = &mut recorder.stack;
@@ -324,7 +324,7 @@ pub(super) unsafe fn close(
             }
             recorder.sums.pay::<SLOTS>(&plan.set().costs.extra);
         }
-        stack.callers = header.callers + u64::from(plan.weight() > 1);
+        stack.callers = header.callers + u64::from(weight > 1);
     } else if !probes.is_none() {
         stack.callers += 1;
     }

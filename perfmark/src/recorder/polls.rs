@@ -214,7 +214,7 @@ unsafe fn end_long(recorder: *mut Recorder, frame: Frame, polls: &mut Polls, out
             if outcome != Outcome::Unwound {
                 for (n, part) in parts.iter().enumerate() {
                     if let Some(part) = part {
-                        part.add_to_node(node, n, (*header.plan).cells.weight);
+                        part.add_to_node(node, n, (*header.plan).weight());
                     }
                 }
             }

@@ -28,7 +28,7 @@ pub(super) struct Shares<'a> {
 impl<'a> Shares<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut measured: BTreeMap<&str, Vec<&Values>> = BTreeMap::new();
-        for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0) {
+        for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| has_cost(values)) {
             measured.entry(&values.event).or_default().push(values);
         }
         let wholes = measured.into_iter().map(|(event, values)| (event, whole(&values))).collect();
@@ -66,8 +66,8 @@ impl<'a> Shares<'a> {
         let weight = |&index: &usize| {
             let mark = &self.snapshot.marks[index];
             let values =
-                mark.values.iter().find(|values| values.measured > 0 && Some(values.event.as_str()) == leading);
-            (values.map(|values| values.total), mark.calls)
+                mark.values.iter().find(|values| has_cost(values) && Some(values.event.as_str()) == leading);
+            (values.map(|values| i128::from(values.total) + unfinished(values).0), mark.calls)
         };
         let marks = self.snapshot.marks.iter();
         let mut order: Vec<usize> =
@@ -82,11 +82,21 @@ pub(super) fn is_called(mark: &Mark) -> bool {
     mark.calls > 0 || mark.in_flight > 0
 }
 
+/// Whether anything is known of what its calls cost.
+fn has_cost(values: &Values) -> bool {
+    values.measured > 0 || unfinished(values) != (0, 0)
+}
+
+/// Total and self of calls that a panic ended, or that go on.
+fn unfinished(values: &Values) -> (i128, i128) {
+    let sum = |one: i64, other: i64| i128::from(one) + i128::from(other);
+    (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
+}
+
 fn whole(values: &[&Values]) -> Whole {
-    let rest = |values: &&&Values| i128::from(values.unwound_self) + i128::from(values.in_flight_self);
-    let own = values.iter().map(|values| values.self_sum.map(i128::from)).sum::<Option<i128>>();
-    let own = own.map(|own| own + values.iter().map(|values| rest(&values)).sum::<i128>());
-    let totals = values.iter().map(|values| i128::from(values.total));
+    let own = |values: &&Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
+    let own = values.iter().map(own).sum::<Option<i128>>();
+    let totals = values.iter().map(|values| i128::from(values.total) + unfinished(values).0);
     let sum = match own {
         Some(own) => own.max(totals.max().unwrap_or(0)),
         None => totals.sum(),
