@@ -159,6 +159,7 @@ fn sandbox() {
         "ioctl(PERF_EVENT_IOC_ID)",
         "read of an event",
         "SYS_fcntl",
+        "fcntl(F_GETFL)",
         "SYS_mmap",
         "SYS_madvise",
         "SYS_openat",
