@@ -364,6 +364,8 @@ mod report;
 #[cfg(feature = "record")]
 mod sync;
 #[cfg(feature = "record")]
+mod errno;
+#[cfg(feature = "record")]
 mod arena;
 #[cfg(feature = "record")]
 mod histogram;
