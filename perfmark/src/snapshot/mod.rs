@@ -166,9 +166,9 @@ pub struct Values {
     /// The sum without what marked calls inside these calls cost.
     #[cfg_attr(feature = "serde", serde(rename = "self"))]
     pub self_sum: Option<u64>,
-    /// The smallest call.
+    /// The smallest call. An estimate if that call was `scaled`, as for all statistics of scaled calls.
     pub min: Option<u64>,
-    /// The largest call.
+    /// The largest call; an estimate likewise.
     pub max: Option<u64>,
     /// `sum / measured`.
     pub mean: Option<f64>,
