@@ -44,6 +44,7 @@ fn main() {
             ("a_forked_childs_hardware_counters_are_gone", || forks::fork(&Attr::new(Hardware::Instructions))),
             ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
             ("a_forked_child_keeps_what_lies_where_a_page_was", || passes("page's address used again")),
+            ("numbers_that_other_files_have_are_not_used_off_the_pmu", || passes("numbers taken, events in turns")),
             ("without_locked_memory_it_reads_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],
@@ -82,6 +83,7 @@ fn run_scenario(scenario: &str) {
         "allocator" => allocator::opens_counters(),
         "page's address used again" => forks::address_used_again(),
         "numbers taken" => taken::numbers(),
+        "numbers taken, events in turns" => taken::in_turns(),
         "descriptors" => descriptors(),
         "leaks" => leaks(),
         "eperm" => filtered(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::{Attr, Counter, Delta, Error, Group, Region, Software, known_loop};
+use perfmark_rdpmc::{Attr, Counter, Delta, Error, Group, Hardware, Region, Software, known_loop};
 
 use super::{most_telling, open};
 
@@ -70,6 +70,47 @@ pub(super) fn numbers() {
         // SAFETY: this function's.
         own.fds.iter().for_each(|&fd| _ = unsafe { libc::close(fd) });
     }
+}
+
+/// More events than the PMU has counters: those that are off it just now would be read by `read(2)`.
+pub(super) fn in_turns() {
+    const EVENTS: usize = 12;
+    const TURNS: u64 = 10_000;
+    let attr = Attr::new(Hardware::Instructions);
+    let losses = Arc::new(AtomicU64::new(0));
+    let counters: Vec<Counter> = std::iter::repeat_with(|| open(&attr).expect("there is a PMU"))
+        .take(EVENTS)
+        .map(|mut counter| {
+            counter.count_loss_in(losses.clone());
+            counter
+        })
+        .collect();
+    // SAFETY: nothing that the standard library uses later is open beyond 2.
+    (3..4_096).for_each(|fd| _ = unsafe { libc::close(fd) });
+    let own = sockets();
+    let mut regions = vec![Region::default(); EVENTS];
+    let (mut measured, mut unmeasured) = (0, 0);
+    for _ in 0..10_000 {
+        counters.iter().zip(&mut regions).for_each(|(counter, region)| counter.begin(region));
+        let length = known_loop(TURNS);
+        for (counter, region) in counters.iter().zip(&regions) {
+            match counter.end(region) {
+                Delta::Exact(value) => {
+                    assert!((length..2 * length).contains(&value), "{value} of {length}");
+                    measured += 1;
+                }
+                Delta::Scaled { .. } => {}
+                Delta::Unmeasured => unmeasured += 1,
+            }
+        }
+        if losses.load(Relaxed) == EVENTS as u64 {
+            break;
+        }
+    }
+    println!("{measured} regions exact, {unmeasured} unmeasured; {} counters noticed", losses.load(Relaxed));
+    assert!(measured > 0 && unmeasured > 0 && losses.load(Relaxed) > 0);
+    drop(counters);
+    own.fds.iter().zip(&own.files).for_each(|(&fd, file)| assert_eq!(&file_of(fd), file));
 }
 
 fn is_told(error: &Error, of: usize) {
