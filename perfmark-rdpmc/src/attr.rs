@@ -7,8 +7,8 @@ use crate::event::{CountedBy, Encoding, Event, Modifier, Modifiers};
 use crate::machine::Machine;
 use crate::sys::{
     FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE,
-    FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER, FLAG_EXCLUSIVE, FLAG_INHERIT, FLAG_PINNED, FORMAT_TOTAL_TIME_ENABLED,
-    FORMAT_TOTAL_TIME_RUNNING, PRECISE_IP_SHIFT, PerfEventAttr,
+    FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER, FLAG_EXCLUSIVE, FLAG_INHERIT, FLAG_PINNED, FORMAT_ID,
+    FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, PRECISE_IP_SHIFT, PerfEventAttr,
 };
 
 mod refusal;
@@ -291,7 +291,7 @@ impl Attr {
             bp_type: encoding.bp_type,
             sample_period: given(Field::SamplePeriod, 0),
             sample_type: given(Field::SampleType, 0),
-            read_format: FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING,
+            read_format: FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID,
             flags: self.flags | given(Field::Flags, 0),
             wakeup_events: u32::try_from(given(Field::WakeupEvents, 0)).unwrap_or(u32::MAX),
             branch_sample_type: given(Field::BranchSampleType, 0),

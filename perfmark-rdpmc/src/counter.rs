@@ -1,7 +1,9 @@
 //! One event opened on one thread.
 
-use std::sync::atomic::AtomicU8;
+use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::attr::Attr;
 use crate::error::Error;
@@ -25,7 +27,9 @@ use crate::sys;
 /// ```
 ///
 /// It holds a descriptor and a mapped page, which counts against the locked memory that `kernel.perf_event_mlock_kb` and
-/// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`.
+/// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`. If the program closes the
+/// descriptor, and its number is another file's by then, the counter notices that before it uses it, and never uses it
+/// again: readings by `read(2)` are errors, those in user space go on.
 ///
 /// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE) an event that is not aimed at one kind is opened
 /// on the PMU of each, and the counts are added: the counter goes on when its thread moves between them. Its regions are whole readings at
@@ -39,6 +43,14 @@ pub struct Counter {
     others: Option<Box<Others>>,
     /// How it is counted.
     attr: Attr,
+    /// Who is to know that its descriptor was given up.
+    losses: Option<Losses>,
+}
+
+#[derive(Debug)]
+struct Losses {
+    of_all: Arc<AtomicU64>,
+    is_counted: Cell<bool>,
 }
 
 impl Counter {
@@ -59,11 +71,11 @@ impl Counter {
             return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
         };
         let others = Others::new(&part, cpus, parts.collect());
-        Ok(Self { part, others, attr: attr.clone() })
+        Ok(Self { part, others, attr: attr.clone(), losses: None })
     }
 
     pub(crate) fn from_part(part: Part, attr: Attr) -> Self {
-        Self { part, others: None, attr }
+        Self { part, others: None, attr, losses: None }
     }
 
     /// Where it is one event on one PMU.
@@ -88,6 +100,13 @@ impl Counter {
         if let Some(others) = &mut self.others {
             others.give_up_pages("user-space reads were given up");
         }
+    }
+
+    /// Adds one to `losses` when the counter gives up its descriptor, which then may be another file's (see [the
+    /// limits](crate#known-limits)). For those who count regions, whose ends give no reason for what they did not
+    /// measure.
+    pub fn count_loss_in(&mut self, losses: Arc<AtomicU64>) {
+        self.losses = Some(Losses { of_all: losses, is_counted: Cell::new(false) });
     }
 
     /// What is counted.
@@ -276,7 +295,7 @@ impl Counter {
     #[inline(never)]
     fn end_after_a_change(&self, region: Region) -> Delta {
         let is_kernels = self.part.page().is_err() && self.others.is_none();
-        let end = if is_kernels { self.part.kernel_read() } else { self.reading() };
+        let end = if is_kernels { self.noted(self.part.kernel_read()) } else { self.reading() };
         match (end, self.part.beginning(&region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
@@ -293,10 +312,21 @@ impl Counter {
     }
 
     fn kernel_reading(&self) -> Result<Reading, Refusal> {
-        match &self.others {
+        self.noted(match &self.others {
             None => self.part.kernel_read(),
             Some(others) => others.kernel_read(&self.part),
+        })
+    }
+
+    /// Takes note of a loss.
+    #[inline]
+    fn noted(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
+        if let (Err(Refusal::Closed), Some(losses)) = (&read, &self.losses)
+            && !losses.is_counted.replace(true)
+        {
+            losses.of_all.fetch_add(1, Relaxed);
         }
+        read
     }
 
     pub(crate) fn explain(&self, refusal: Refusal) -> Error {

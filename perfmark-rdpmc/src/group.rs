@@ -9,8 +9,7 @@ use crate::part::{GROUP, GROUP_NUMBERS, Part, Refusal};
 use crate::read::UserRead;
 use crate::reading::{Clock, Delta, Reading};
 use crate::sys::{
-    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, FORMAT_ID, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP,
-    IOC_RESET,
+    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP, IOC_RESET,
 };
 
 /// Events of the calling thread that are counted as a unit: all at the same times.
@@ -224,7 +223,7 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
     let opened = open::open_member(attr, &Machine::here(), pmu.as_deref(), &mut |raw| {
         let mut raw = raw.clone();
         if leader.is_none() {
-            raw.read_format |= FORMAT_GROUP | FORMAT_ID;
+            raw.read_format |= FORMAT_GROUP;
             // Stopped until all are there. arm64 checks that a group fits only if it could be started by exec (`validate_event` in
             // drivers/perf/arm_pmu.c, linux 6.1).
             raw.flags |= FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;

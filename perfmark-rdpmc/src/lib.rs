@@ -115,6 +115,23 @@
 //! `/sys/bus/event_source/devices/cpu/rdpmc`), the next read may be an instruction that the processor refuses, and the program dies of SIGILL
 //! or SIGSEGV: the page does not tell until its next update. No check prevents this, in any reader.
 //!
+//! *A program may close a counter's descriptor* (`close_range(3, ~0)`, as daemons do) and get its number for a socket.
+//! Before each `read(2)`, request and `close`, the counter therefore checks by `fcntl(F_GETFL)` that the number is
+//! still its own; each `read(2)` returns the event's id as well. At the first doubt the counter gives its descriptor up
+//! for good: it neither reads nor closes it, [`Counter::read_syscall`] is an error, and regions that need it are
+//! [`Delta::Unmeasured`]. User-space reads go on, as they need no descriptor while the event is on the PMU. Two things
+//! remain:
+//!
+//! - If *another* thread closes the descriptor and opens a file in the instructions between the check and what follows
+//!   it, one `read(2)` takes at most 32 bytes of that file (1,048 of a group's leader) or blocks in it, or one `close`
+//!   closes it. The bytes are never taken for a value.
+//! - A file that the program itself made read-write, appending and non-blocking, and did not open by a path, such as a
+//!   socket with `O_APPEND`, passes the check before a `read(2)`. It does not pass the one before a request or a
+//!   `close`.
+//!
+//! The check costs a system call for each `read(2)`, about a third of it. Where a filter forbids `fcntl`, counters are
+//! read in user space only.
+//!
 //! A child made by `fork` has no counters: its parent's are closed there at once, and say so when they are read. A child made by a bare
 //! `clone(2)` or `vfork` must not touch its parent's counters. Nor may a fork handler begin or end regions or call [`Counter::read_user`] in the
 //! child, if a library that was loaded before this crate registered it (`pthread_atfork(3)`): it runs before this crate's own.

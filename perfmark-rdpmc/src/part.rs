@@ -9,7 +9,7 @@ use crate::error::{Error, errno_text};
 use crate::read::{self, AskKernel, UserRead};
 use crate::reading::{Clock, Reading};
 use crate::region::{Memory, Region};
-use crate::sys::{self, Descriptor, Mapping};
+use crate::sys::{self, Descriptor, Mapping, ReadFormat};
 
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
@@ -18,8 +18,10 @@ pub(crate) struct Part {
     memory: Memory<Native>,
     page: Result<Mapping, String>,
     fd: Descriptor,
-    /// Whether something else closed the descriptor.
-    is_closed: Cell<bool>,
+    /// Whether the descriptor was given up, as its number may be another file's. It stays so.
+    is_given_up: Cell<bool>,
+    /// The enabled and running time that read(2) gave last. Neither falls.
+    times: Cell<(u64, u64)>,
     /// Whether it leads a group, whose values read(2) gives all at once.
     is_leader: bool,
     /// The process that opened it.
@@ -38,8 +40,10 @@ pub(crate) enum Refusal {
     Os(i32),
     /// The end of the file: a pinned event that does not fit.
     Nothing,
-    /// The descriptor was closed by someone else.
+    /// The descriptor was closed by someone else, and its number may be another file's.
     Closed,
+    /// The descriptor could not be marked as ours, and so is not read; an errno.
+    Unmarked(i32),
     /// This process was forked from the one that opened it.
     Forked,
 }
@@ -52,7 +56,17 @@ impl Refusal {
             Self::Nothing => {
                 Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
             }
-            Self::Closed => Error::refused(event, "its descriptor was closed by something else in this process"),
+            Self::Closed => Error::refused(
+                event,
+                "its descriptor was closed by something else in this process, and its number may be another file's; \
+                 open it anew",
+            ),
+            Self::Unmarked(errno) => Error::os(
+                errno,
+                "fcntl(F_SETFL)",
+                event,
+                "its descriptor, which cannot be told from another file's, is not read; allow fcntl there",
+            ),
             Self::Forked => Error::refused(
                 event,
                 "the counter is gone: this process was forked from the one that opened it, whose counter goes on; open it anew",
@@ -77,7 +91,8 @@ impl Part {
             page,
             fd,
             memory,
-            is_closed: Cell::new(false),
+            is_given_up: Cell::new(false),
+            times: Cell::new((0, 0)),
             is_leader: false,
             generation: sys::generation(),
             this_thread: PhantomData,
@@ -104,16 +119,32 @@ impl Part {
         self.generation == sys::generation()
     }
 
-    /// The descriptor, while it is this process's.
-    #[inline]
+    /// The descriptor, for a request that follows at once: its number is the event's just now.
     pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
+        let fd = self.kept()?;
+        if fd.is_ours() { Ok(fd) } else { Err(self.give_up()) }
+    }
+
+    /// The descriptor, while it is this process's and not given up. Its number may be another file's all the same.
+    #[inline]
+    fn kept(&self) -> Result<&Descriptor, Refusal> {
         if !self.is_here() {
             Err(Refusal::Forked)
-        } else if self.is_closed.get() {
+        } else if self.is_given_up.get() {
             Err(Refusal::Closed)
         } else {
             Ok(&self.fd)
         }
+    }
+
+    /// Never uses the descriptor again.
+    #[cold]
+    fn give_up(&self) -> Refusal {
+        if let Some(errno) = self.fd.why_unmarked() {
+            return Refusal::Unmarked(errno);
+        }
+        self.is_given_up.set(true);
+        Refusal::Closed
     }
 
     #[inline]
@@ -135,12 +166,16 @@ impl Part {
     /// `read(2)` in the middle of a program: allocates nothing.
     #[inline]
     pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
-        let fd = self.fd()?;
+        let fd = self.kept()?;
         if self.is_leader {
             return self.leader_read(&mut [0; GROUP_NUMBERS]);
         }
+        let before = self.times.get();
         match sys::read(fd) {
-            Ok(Some(read)) => Ok(self.reading(read.value, read.enabled, read.running)),
+            Ok(Some(ReadFormat { value, enabled, running, id })) if self.is_own(id, before, (enabled, running)) => {
+                Ok(self.reading(value, enabled, running))
+            }
+            Ok(Some(_)) => Err(self.give_up()),
             Ok(None) => Err(Refusal::Nothing),
             Err(errno) => Err(self.refused(errno)),
         }
@@ -149,21 +184,34 @@ impl Part {
     /// `read(2)` of a group's leader: number, enabled, running, and a value and an id for each (`perf_event_open(2)`, "Reading results").
     #[inline(never)]
     pub(crate) fn leader_read(&self, numbers: &mut [u64; GROUP_NUMBERS]) -> Result<Reading, Refusal> {
-        match sys::read_numbers(self.fd()?, numbers) {
+        let before = self.times.get();
+        match sys::read_numbers(self.kept()?, numbers) {
             Ok(0) => Err(Refusal::Nothing),
-            Ok(_) => Ok(self.reading(numbers[3], numbers[1], numbers[2])),
+            Ok(5..) if self.is_own(numbers[4], before, (numbers[1], numbers[2])) => {
+                Ok(self.reading(numbers[3], numbers[1], numbers[2]))
+            }
+            Ok(_) => Err(self.give_up()),
             Err(errno) => Err(self.refused(errno)),
         }
     }
 
+    /// Whether what read(2) gave is this event's: by its id, and because an event runs while it is enabled, and its
+    /// times do not fall. That no event is enabled for longer than it exists is not asked: a look at the clock costs
+    /// more than all of this, and the id leaves no doubt. `before` are the times as they were before the read, which a
+    /// signal handler that reads, too, may have interrupted.
+    #[inline]
+    fn is_own(&self, id: u64, before: (u64, u64), (enabled, running): (u64, u64)) -> bool {
+        self.times.set((enabled, running));
+        self.fd.has_id(id) && running <= enabled && before.0 <= enabled && before.1 <= running
+    }
+
     #[cold]
     fn refused(&self, errno: i32) -> Refusal {
-        if errno == libc::EBADF {
-            // The number may be another file's the next time.
-            self.is_closed.set(true);
-            return Refusal::Closed;
+        match errno {
+            // No space: an event with a longer format than ours.
+            libc::EBADF | libc::ENOSPC => self.give_up(),
+            errno => Refusal::Os(errno),
         }
-        Refusal::Os(errno)
     }
 
     /// Makes it the leader of a group: its descriptor gives the numbers of all.

@@ -47,8 +47,8 @@ pub enum Delta {
         /// What was really counted.
         counted: u64,
     },
-    /// The counter was off the PMU, or was reset, or went off the PMU for the first time where the kernel's page does not tell when it began:
-    /// nothing is known, which is not zero.
+    /// The counter was off the PMU, or was reset, or the program closed its descriptor; or it went off the PMU for the
+    /// first time where the kernel's page does not tell when the region began. Nothing is known, which is not zero.
     Unmeasured,
 }
 

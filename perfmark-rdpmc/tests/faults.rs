@@ -6,6 +6,7 @@
 mod allocator;
 mod forks;
 mod support;
+mod taken;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -32,6 +33,7 @@ fn main() {
             trial("forks_meet_threads_that_open_and_close_counters", || passes("fork beside openings")),
             trial("fork_handlers_that_run_before_ours_may_use_counters", || passes("earlier handlers")),
             trial("a_programs_fork_handlers_find_the_parents_counters_gone", || passes("a program's handlers")),
+            trial("numbers_that_other_files_have_are_not_used", || passes("numbers taken")),
             trial("an_allocator_may_open_counters", || passes("allocator")),
             trial("without_descriptors_it_is_told", || passes("descriptors")),
             trial("nothing_leaks_of_what_was_closed_or_half_opened", || passes("leaks")),
@@ -42,6 +44,7 @@ fn main() {
             ("a_forked_childs_hardware_counters_are_gone", || forks::fork(&Attr::new(Hardware::Instructions))),
             ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
             ("a_forked_child_keeps_what_lies_where_a_page_was", || passes("page's address used again")),
+            ("numbers_that_other_files_have_are_not_used_off_the_pmu", || passes("numbers taken, events in turns")),
             ("without_locked_memory_it_reads_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],
@@ -79,6 +82,8 @@ fn run_scenario(scenario: &str) {
         "a program's handlers" => forks::handlers::of_a_program(),
         "allocator" => allocator::opens_counters(),
         "page's address used again" => forks::address_used_again(),
+        "numbers taken" => taken::numbers(),
+        "numbers taken, events in turns" => taken::in_turns(),
         "descriptors" => descriptors(),
         "leaks" => leaks(),
         "eperm" => filtered(

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
+use crate::errno::KeepErrno;
 use crate::per_process;
 use crate::sync::AtomicU64;
 
@@ -34,6 +35,8 @@ impl Arena {
         const { assert!(size_of::<[AtomicU64; N]>() <= CHUNK - LINK && align_of::<AtomicU64>() <= LINK) };
         let size = size_of::<[AtomicU64; N]>().next_multiple_of(LINK);
         if self.used.get() + size > CHUNK {
+            // In the middle of the program, at a marked call's end.
+            let _errno = KeepErrno::new();
             let chunk = per_process::map(CHUNK).ok()?;
             // SAFETY: the chunk's first word, aligned as a page is.
             unsafe { chunk.cast::<Option<NonNull<u8>>>().write(self.newest.get()) };

@@ -1,7 +1,9 @@
 //! The events that marks asked for, and what became of each in this process.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::support::Truth;
 use perfmark_rdpmc::{Error, Event, Hardware, Machine, Modifier};
@@ -67,6 +69,8 @@ pub(crate) struct Entry {
     pub(crate) user: u64,
     pub(crate) syscall: u64,
     pub(crate) refused: u64,
+    /// Threads whose descriptor of it was given up, as the program closed it.
+    pub(crate) lost: Arc<AtomicU64>,
     /// The first reason told for reading it by read(2).
     pub(crate) why_syscall: Option<String>,
     /// The first reason told for not reading it.
@@ -78,6 +82,22 @@ pub(crate) struct Entry {
     /// Whether a user read is cheaper than read(2) here, once tried.
     pub(crate) user_is_cheaper: Option<bool>,
 }
+
+impl Entry {
+    /// With the threads that lost it among those that do not read it. The first reason stands for all.
+    fn with_lost(mut self) -> Self {
+        let lost = self.lost.load(Relaxed);
+        if lost > 0 {
+            self.refused += lost;
+            self.why_refused.get_or_insert_with(|| LOST.into());
+        }
+        self
+    }
+}
+
+/// Why a thread does not read an event any more.
+const LOST: &str = "the program closed perfmark's descriptor, whose number may be another file's; calls that need it \
+     are unmeasured; close descriptors before the first marked call, or only those that the program opened";
 
 /// Whether it can be told if a counter of the event lies: by a loop of so many instructions in user mode.
 pub(crate) fn is_known_of_a_loop(event: &Event) -> bool {
@@ -119,6 +139,7 @@ impl Events {
                 user: 0,
                 syscall: 0,
                 refused: 0,
+                lost: Arc::default(),
                 why_syscall: None,
                 why_refused: None,
                 stands_in: false,
@@ -136,6 +157,7 @@ impl Events {
 
     /// All of them, in the order of their places.
     pub(crate) fn all(&self) -> Vec<(EventId, Entry)> {
-        self.lock().iter().cloned().enumerate().map(|(id, entry)| (EventId(id), entry)).collect()
+        let entries = self.lock().clone();
+        entries.into_iter().enumerate().map(|(id, entry)| (EventId(id), entry.with_lost())).collect()
     }
 }

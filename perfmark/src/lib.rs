@@ -154,7 +154,7 @@ pub use perfmark_macros::defaults;
 /// Events have perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as `r01c2`), and `time`; or they stand in quotes, in
 /// perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. Their grammar is checked when
 /// the program is compiled; which of them a machine has, the report tells. A call of a mark costs some 110 instructions with `time` alone, and some 45 for each event that hardware counts;
-/// events that only the kernel counts (`page_faults`) cost a `read(2)` at either end.
+/// events that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at either end.
 ///
 /// # Options
 ///
@@ -363,6 +363,8 @@ mod output;
 mod report;
 #[cfg(feature = "record")]
 mod sync;
+#[cfg(feature = "record")]
+mod errno;
 #[cfg(feature = "record")]
 mod arena;
 #[cfg(feature = "record")]

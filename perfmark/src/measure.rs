@@ -27,7 +27,8 @@ pub struct Count {
     pub event: String,
     /// What it is counted in.
     pub unit: Unit,
-    /// How many, without what measuring costs; none where other events held the counters all the while.
+    /// How many, without what measuring costs; none where other events held the counters all the while, or the work
+    /// closed the counter's descriptor.
     pub count: Option<u64>,
     /// Whether other events held the counter for a part of the time: then the count is an estimate.
     pub is_scaled: bool,

@@ -159,11 +159,12 @@ pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
 pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
-/// What read(2) gives for an event with both times in its read format.
+/// What read(2) gives for an event with both times and its id in its read format.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct ReadFormat {
     pub(crate) value: u64,
     pub(crate) enabled: u64,
     pub(crate) running: u64,
+    pub(crate) id: u64,
 }

@@ -5,8 +5,8 @@
 //! child, first of all, closes the descriptors and puts an empty page where each page was. Its counters then say that they are gone.
 //!
 //! A descriptor is opened and noted, or struck out and closed, with the list's lock held, which a fork waits for: none is missed. And a number
-//! is closed only if it still is the event's, by the id that the kernel gives each event once: someone else may have closed it, and the number
-//! be another file's by now.
+//! is closed only if it still is the [event's](super::identity): someone else may have closed it, and the number be
+//! another file's by now.
 //!
 //! The handlers are registered before `main`, so that those of a program run before them in the parent, and after them in the child. Handlers
 //! registered even earlier, by libraries loaded before this code, run in between, while the forking thread holds the lock with all signals
@@ -27,12 +27,14 @@ use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-use super::{IOC_ID, MmapPage};
+use super::MmapPage;
+use super::identity::Identity;
 
 /// An event's descriptor, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: RawFd,
+    identity: Identity,
     _noted: Noted,
 }
 
@@ -43,14 +45,11 @@ pub(crate) struct Mapping {
     _noted: Noted,
 }
 
-/// The kernel's own name for an event, never used again. Linux before 3.12 does not tell it.
-type EventId = u64;
-
 /// What a child must not keep.
 #[derive(Clone, Copy, Debug)]
 enum Held {
     Nothing,
-    Descriptor(RawFd, Option<EventId>),
+    Descriptor(RawFd, Identity),
     /// Its address and length.
     Page(*mut libc::c_void, usize),
 }
@@ -255,7 +254,7 @@ impl Held {
         unsafe {
             match self {
                 // What still is that event's.
-                Self::Descriptor(fd, is) if event(fd) == is => _ = libc::close(fd),
+                Self::Descriptor(fd, identity) if identity.is_of(fd) => _ = libc::close(fd),
                 Self::Page(start, length) => _ = libc::munmap(start, length),
                 Self::Descriptor(..) | Self::Nothing => {}
             }
@@ -312,29 +311,48 @@ impl Drop for Noted {
     }
 }
 
-/// The event behind a descriptor, if it is one. The only request that a child may make: it changes nothing.
-fn event(fd: RawFd) -> Option<EventId> {
-    let mut event = 0;
-    // SAFETY: writes a number, which is live.
-    (unsafe { libc::ioctl(fd, IOC_ID as libc::Ioctl, &raw mut event) } == 0).then_some(event)
-}
-
 impl Descriptor {
     /// Takes note of what `open` opens, which calls the kernel and nothing else.
-    pub(super) fn open(open: impl FnOnce() -> Result<RawFd, i32>) -> Result<Self, i32> {
+    pub(super) fn open(open: impl FnOnce() -> Result<(RawFd, Identity), i32>) -> Result<Self, i32> {
         // Where nothing runs before `main`.
         register();
-        let mut fd = -1;
+        let mut opened = None;
         let noted = Noted::new(|| {
-            fd = open()?;
-            Ok(Held::Descriptor(fd, event(fd)))
+            let (fd, identity) = open()?;
+            opened = Some((fd, identity));
+            Ok(Held::Descriptor(fd, identity))
         })?;
-        Ok(Self { fd, _noted: noted })
+        // It was opened.
+        let (fd, identity) = opened.ok_or(libc::EIO)?;
+        Ok(Self { fd, identity, _noted: noted })
     }
 
+    /// For a read or a request that follows at once.
     #[inline]
     pub(super) fn number(&self) -> RawFd {
         self.fd
+    }
+
+    /// Whether the number may be read just now: one system call.
+    #[inline]
+    pub(super) fn may_be_read(&self) -> bool {
+        self.identity.may_read(self.fd)
+    }
+
+    /// Whether the number is this event's just now: two system calls.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.identity.is_of(self.fd)
+    }
+
+    /// Whether a read that gave this id was one of this event.
+    #[inline]
+    pub(crate) fn has_id(&self, id: u64) -> bool {
+        self.identity.is(id)
+    }
+
+    /// Why the descriptor could not be marked as ours, an errno: then it is never read.
+    pub(crate) fn why_unmarked(&self) -> Option<i32> {
+        self.identity.why_unmarked()
     }
 }
 
@@ -343,7 +361,8 @@ impl From<std::fs::File> for Descriptor {
     /// Stands in for an event's.
     fn from(file: std::fs::File) -> Self {
         use std::os::fd::IntoRawFd as _;
-        Self::open(|| Ok(file.into_raw_fd())).expect("it is open")
+        let fd = file.into_raw_fd();
+        Self::open(|| Ok((fd, Identity::of_new(fd)))).expect("it is open")
     }
 }
 
@@ -353,6 +372,9 @@ impl Mapping {
         let length = usize::try_from(super::page_size()).unwrap_or(4096);
         let mut page = NonNull::dangling();
         let noted = Noted::new(|| {
+            if !fd.is_ours() {
+                return Err(libc::EBADF);
+            }
             // SAFETY: a new mapping at an address of the kernel's choice.
             let start =
                 unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };

@@ -7,6 +7,7 @@ use std::ptr;
 
 use super::abi::{PerfEventAttr, ReadFormat};
 pub(crate) use super::fork::{Descriptor, Mapping, generation};
+use super::identity::Identity;
 use crate::arch::system_call;
 
 pub(crate) const SUPPORTED: bool = true;
@@ -31,14 +32,17 @@ pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
         let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC) };
         match RawFd::try_from(fd) {
-            Ok(fd @ 0..) => Ok(out_of_the_way(fd)),
+            Ok(fd @ 0..) => {
+                let identity = Identity::of_new(fd);
+                Ok((out_of_the_way(fd, &identity), identity))
+            }
             _ => Err(errno()),
         }
     })
 }
 
 /// Moves a descriptor up, out of the low numbers that programs close in a loop and then get anew for files of their own.
-fn out_of_the_way(fd: RawFd) -> RawFd {
+fn out_of_the_way(fd: RawFd, identity: &Identity) -> RawFd {
     /// A descriptor table of this size is small, and few programs ever have as many open.
     const HIGH: u64 = 512;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -48,8 +52,10 @@ fn out_of_the_way(fd: RawFd) -> RawFd {
     // SAFETY: our descriptor.
     match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, RawFd::try_from(lowest).unwrap_or(0)) } {
         high @ 0.. => {
-            // SAFETY: ours, of which there is a copy.
-            unsafe { libc::close(fd) };
+            if identity.is_of(fd) {
+                // SAFETY: ours, of which there is a copy.
+                unsafe { libc::close(fd) };
+            }
             high
         }
         // There was none left up there: the low one does.
@@ -96,9 +102,13 @@ pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
     }
 }
 
-/// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error state.
+/// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error
+/// state. EBADF where the number may be another file's.
 pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize, i32> {
     loop {
+        if !fd.may_be_read() {
+            return Err(libc::EBADF);
+        }
         // SAFETY: `numbers` is live and as large as stated.
         let n = unsafe { libc::read(fd.number(), numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
         match usize::try_from(n) {
@@ -112,14 +122,18 @@ pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize
 }
 
 /// `read(2)`, in few instructions, and without a change of `errno` in the middle of a program. `Ok(None)` is the end of file that a pinned
-/// event in error state gives.
+/// event in error state gives. EBADF where the number may be another file's.
 #[inline]
 pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
-    const WHOLE: libc::c_long = 24;
-    const _: () = assert!(size_of::<ReadFormat>() == 24);
+    const WHOLE: libc::c_long = 32;
+    const _: () = assert!(size_of::<ReadFormat>() == 32);
     const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
     let mut out = ReadFormat::default();
     loop {
+        // Each time: a signal handler that interrupts a read may close it.
+        if !fd.may_be_read() {
+            return Err(libc::EBADF);
+        }
         let (number, to) = (usize::try_from(fd.number()).unwrap_or(usize::MAX), (&raw mut out).expose_provenance());
         // SAFETY: `out` is live and as large as stated.
         match unsafe { system_call(libc::SYS_read, number, to, size_of::<ReadFormat>()) } {

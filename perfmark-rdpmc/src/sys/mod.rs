@@ -7,6 +7,13 @@ mod abi;
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(any(miri, perfmark_unsupported)),
 ))]
+mod identity;
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    not(any(miri, perfmark_unsupported)),
+))]
 mod fork;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub(crate) mod errno;

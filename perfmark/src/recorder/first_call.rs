@@ -10,7 +10,6 @@ use perfmark_rdpmc::{Region, clock};
 
 use super::calibrate::{self, CALLS, Calibrated, Cost, Key, Moment};
 use super::empty::Kinds;
-use super::errno::KeepErrno;
 use super::frames::{SERIAL, Space};
 use super::plan::{Costs, Draws, Plan, Planned, Set};
 use super::polls::{self, Poll};
@@ -19,6 +18,7 @@ use super::thread::{Call, Doing, Place, Recorder, Restore, Thread, end_of_thread
 use super::thread_end;
 use crate::cells::{EventCells, MarkCells, Owner, ThreadCells};
 use crate::config::{config, manner};
+use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, is_off};

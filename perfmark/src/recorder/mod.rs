@@ -1,6 +1,5 @@
 //! What a marked call executes at its ends, and what a thread keeps for it.
 
-mod errno;
 mod sources;
 mod frames;
 mod plan;

@@ -143,13 +143,17 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
     if !is_user {
         counter.read_by_kernel_only();
     }
-    events.with(id, |entry| match why_syscall {
-        None => entry.user += 1,
-        Some(why) => {
-            entry.syscall += 1;
-            entry.why_syscall.get_or_insert(why);
+    let lost = events.with(id, |entry| {
+        match why_syscall {
+            None => entry.user += 1,
+            Some(why) => {
+                entry.syscall += 1;
+                entry.why_syscall.get_or_insert(why);
+            }
         }
+        entry.lost.clone()
     });
+    counter.count_loss_in(lost);
     Some(Source::Counter { counter, is_user })
 }
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, compiler_fence};
 use std::thread::panicking;
 
 use super::calibrate;
-use super::errno::KeepErrno;
 use super::first_call::{Books, first_call};
 use super::frames::{Header, NO_FRAME, Stack, Token};
 use super::long;
@@ -22,6 +21,7 @@ use super::polls::{self, Poll};
 use super::thread_end;
 use crate::arena::Arena;
 use crate::cells::OpenCall;
+use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, PLACES};

@@ -182,9 +182,9 @@ pub struct Values {
     pub in_flight_total: i64,
     /// As `self_sum`, of calls that go on.
     pub in_flight_self: i64,
-    /// The smallest call.
+    /// The smallest call. An estimate if that call was `scaled`, as for all statistics of scaled calls.
     pub min: Option<u64>,
-    /// The largest call.
+    /// The largest call; an estimate likewise.
     pub max: Option<u64>,
     /// `sum / weight`.
     pub mean: Option<f64>,

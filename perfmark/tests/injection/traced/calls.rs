@@ -70,6 +70,7 @@ const MADV_DONTNEED: u32 = libc::MADV_DONTNEED.cast_unsigned();
 const SIG_BLOCK: u32 = libc::SIG_BLOCK.cast_unsigned();
 /// `PERF_EVENT_IOC_ID`, as the kernel's header has it.
 const EVENT_ID: u32 = 0x8008_2407;
+const F_GETFL: u32 = libc::F_GETFL.cast_unsigned();
 
 /// Of the rows that a call fits the first holds. A call that is in none is perfmark's, and refused.
 pub(crate) const CALLS: &[Call] = calls![
@@ -114,6 +115,8 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_write => [Fails(libc::ENOSPC), Fails(libc::EINTR), Half, Nothing],
     // Linux closes the descriptor whatever it says (`close(2)`).
     SYS_close => [FailsLate(libc::EIO), FailsLate(libc::EINTR)],
+    // Before each read of an event.
+    SYS_fcntl "fcntl(F_GETFL)" if Is(1, F_GETFL) => [Fails(libc::EPERM)],
     SYS_fcntl => [Fails(libc::EMFILE), Fails(libc::EINVAL)],
     SYS_openat => [Fails(libc::EMFILE), Fails(libc::EACCES), Fails(libc::EINTR)],
     SYS_statx => [Fails(libc::EACCES), Fails(libc::ENOSYS)],
@@ -156,8 +159,9 @@ pub(crate) fn told(of: u16) -> &'static Call {
 }
 
 impl Call {
+    /// Or what comes before each.
     pub(crate) fn is_read_of_event(&self) -> bool {
-        self.number == libc::SYS_read && matches!(self.only, AtLeast(..))
+        ["read of an event", "fcntl(F_GETFL)"].contains(&self.name)
     }
 
     /// What a filter says of such a call; other calls go on to the next row.

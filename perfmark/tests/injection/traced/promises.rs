@@ -192,7 +192,7 @@ impl Promises {
 /// Where unblocking is refused: all signals but the C library's own, which perfmark holds back for a moment; what writing raises; all, around the making of a
 /// thread; all but those that faults raise, during cold work.
 const STAY_BLOCKED: [&str; 4] = ["fffffffe7ffbfeff", "0000000001001000", "fffffffffffbfeff", "fffffffe3ffbfa27"];
-const LEAVES: [&str; 2] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)"];
+const LEAVES: [&str; 3] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)", "fcntl(F_GETFL)"];
 
 /// All of them, on stdout, on stderr among what perfmark says in lines, and in files; there is nothing else, and nothing half written.
 fn reports(run: &Run, on_stdout: &str, directory: &Path, told: &dyn Fn() -> String) -> Vec<Value> {

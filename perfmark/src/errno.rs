@@ -2,10 +2,10 @@
 #![allow(unsafe_code, reason = "errno is a thread's own variable behind a pointer")]
 
 /// Puts `errno` back when dropped.
-pub(super) struct KeepErrno(#[cfg(target_os = "linux")] libc::c_int);
+pub(crate) struct KeepErrno(#[cfg(target_os = "linux")] libc::c_int);
 
 impl KeepErrno {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(
             #[cfg(target_os = "linux")]
             // SAFETY: the address of this thread's errno.

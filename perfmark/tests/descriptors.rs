@@ -1,0 +1,321 @@
+//! A program that closes perfmark's descriptors and gets their numbers for its own sockets, files and events keeps all
+//! of these: perfmark does not read, change or close them, does not block in them, and reports no value of theirs.
+//!
+//! Each scenario is this same program, started anew.
+#![cfg(target_os = "linux")]
+
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+#[path = "program/mod.rs"]
+mod program;
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+use perfmark::perfmark;
+use perfmark_rdpmc::known_loop;
+use program::{SCENARIO, json, mark};
+use serde_json::Value;
+use support::trial;
+
+const SYSCALL: &[(&str, &str)] = &[("PERFMARK_READ", "syscall")];
+
+fn main() {
+    if let Ok(scenario) = env::var(SCENARIO) {
+        return run_scenario(&scenario);
+    }
+    support::run(
+        vec![
+            trial("sockets_lose_no_byte", || keeps_its_own("sockets", &[], Lost::Faults)),
+            trial("silent_sockets_do_not_block_a_call", || keeps_its_own("silent sockets", &[], Lost::Faults)),
+            trial("files_keep_their_positions", || keeps_its_own("files", &[], Lost::Faults)),
+            trial("events_of_the_programs_own_give_no_value", || keeps_its_own("events", &[], Lost::Faults)),
+            trial("events_that_look_like_perfmarks_give_no_value", || keeps_its_own("like ours", &[], Lost::Faults)),
+            trial("numbers_that_stay_free_are_counted_as_unmeasured", || keeps_its_own("nothing", &[], Lost::Faults)),
+        ],
+        &[
+            ("sockets_lose_no_byte_to_read_of_hardware_events", || keeps_its_own("sockets", SYSCALL, Lost::All)),
+            ("silent_sockets_do_not_block_read_of_hardware_events", || {
+                keeps_its_own("silent sockets", SYSCALL, Lost::All);
+            }),
+            ("events_of_the_programs_own_give_no_value_for_hardware_events", || {
+                keeps_its_own("events", SYSCALL, Lost::All);
+            }),
+            ("user_reads_go_on_without_their_descriptors", || keeps_its_own("sockets", &[], Lost::Faults)),
+        ],
+    );
+}
+
+/// What is lost with the descriptors.
+#[derive(Clone, Copy, PartialEq)]
+enum Lost {
+    /// The software event only: user space reads the others.
+    Faults,
+    All,
+}
+
+/// Calls on each of two threads, before the descriptors are closed and after.
+const CALLS: u64 = 500;
+/// Page faults in a call of `faults`.
+const PAGES: usize = 3;
+const TURNS: u64 = 5_000;
+
+/// Runs the scenario, which looks after its own descriptors, and then looks at its report.
+fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
+    let report = json(scenario, variables, 0);
+    let (measured, unmeasured) = calls(&report, "faults", "page-faults");
+    assert_eq!((measured, unmeasured), (2 * CALLS, 2 * CALLS), "{report}");
+    let values = &mark(&report, "faults")["values"]["page-faults"];
+    assert_eq!((&values["min"], &values["max"]), (&PAGES.into(), &PAGES.into()), "{values}");
+    has_reason(&report, "page-faults");
+    let hardware = &mark(&report, "looped")["values"]["instructions"];
+    if hardware.is_null() {
+        return;
+    }
+    let (measured, unmeasured) = calls(&report, "looped", "instructions");
+    let expected = if lost == Lost::All { (2 * CALLS, 2 * CALLS) } else { (4 * CALLS, 0) };
+    assert_eq!((measured, unmeasured), expected, "{hardware}");
+    // A call in which the kernel touched the counters shows some hundred instructions more.
+    let length = 2 * TURNS;
+    let is_right = |key: &str| (length..length + 1_000).contains(&hardware[key].as_u64().expect("a number"));
+    assert!(is_right("min") && is_right("max"), "{hardware}");
+    if lost == Lost::All {
+        has_reason(&report, "instructions");
+    }
+}
+
+/// All calls are counted; those measured and those not.
+fn calls(report: &Value, name: &str, event: &str) -> (u64, u64) {
+    let mark = mark(report, name);
+    assert_eq!(mark["calls"], 4 * CALLS, "{mark}");
+    let number = |key: &str| mark["values"][event][key].as_u64().unwrap_or_else(|| panic!("{event} in {mark}"));
+    (number("measured"), number("unmeasured"))
+}
+
+fn has_reason(report: &Value, event: &str) {
+    let notes = report["notes"].as_array().expect("a list");
+    let of_event = notes.iter().filter_map(Value::as_str).filter(|note| note.starts_with(&format!("{event}: ")));
+    let is_reason = |note: &str| note.contains("2 threads") && note.contains("closed perfmark's descriptor");
+    assert_eq!(of_event.filter(|note| is_reason(note)).count(), 1, "{notes:?}");
+}
+
+/// Memory whose pages fault at the first touch.
+struct Fresh(*mut u8);
+
+impl Fresh {
+    const LENGTH: usize = PAGES * 4_096;
+
+    fn new() -> Self {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), Self::LENGTH, access, kind, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let this = Self(start.cast());
+        this.again();
+        this
+    }
+
+    fn again(&self) {
+        // SAFETY: this value's own mapping.
+        unsafe {
+            libc::madvise(self.0.cast(), Self::LENGTH, libc::MADV_NOHUGEPAGE);
+            assert_eq!(libc::madvise(self.0.cast(), Self::LENGTH, libc::MADV_DONTNEED), 0);
+        }
+    }
+}
+
+#[perfmark(page_faults)]
+#[inline(never)]
+fn faults(pages: &Fresh) {
+    for page in 0..PAGES {
+        // SAFETY: within the mapping.
+        unsafe { pages.0.add(page * 4_096).write_volatile(1) };
+    }
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn looped() {
+    let _ = known_loop(TURNS);
+}
+
+fn calls_of_a_thread() {
+    let pages = Fresh::new();
+    for _ in 0..CALLS {
+        faults(&pages);
+        pages.again();
+        looped();
+    }
+}
+
+fn run_scenario(scenario: &str) {
+    // SAFETY: ends a program that blocks, and with it the test.
+    unsafe { libc::alarm(60) };
+    let (go, wait) = mpsc::channel();
+    let (done, is_done) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        for () in wait {
+            calls_of_a_thread();
+            done.send(()).expect("main listens");
+        }
+    });
+    calls_of_a_thread();
+    go.send(()).expect("it listens");
+    is_done.recv().expect("it makes calls");
+    let folder = env::temp_dir().join(format!("perfmark-descriptors-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a directory");
+    close_all();
+    let own = Own::open(scenario, &folder.join("file"));
+    calls_of_a_thread();
+    go.send(()).expect("it listens");
+    is_done.recv().expect("it makes calls");
+    own.are_as_they_were();
+    // Its counters are dropped.
+    drop(go);
+    thread.join().expect("does not panic");
+    own.are_as_they_were();
+    _ = fs::remove_dir_all(folder);
+}
+
+/// As daemons do.
+fn close_all() {
+    // SAFETY: nothing that the standard library uses later is open beyond 2.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } != 0 {
+        println!("no close_range(2) here, which linux 5.9 has: {}", io::Error::last_os_error());
+        // SAFETY: as above.
+        (3..4_096).for_each(|fd| _ = unsafe { libc::close(fd) });
+    }
+}
+
+/// Descriptors of the program's own, among them perfmark's old numbers: 512 and the next.
+struct Own {
+    fds: Vec<RawFd>,
+    kind: Kind,
+    /// Which files these are.
+    files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// With so many bytes to read.
+    Sockets(usize),
+    File,
+    Events {
+        like_ours: bool,
+    },
+    Nothing,
+}
+
+const PAIRS: usize = 300;
+
+impl Own {
+    fn open(scenario: &str, file: &std::path::Path) -> Self {
+        let kind = match scenario {
+            "sockets" => Kind::Sockets(96),
+            "silent sockets" => Kind::Sockets(0),
+            "files" => Kind::File,
+            "events" => Kind::Events { like_ours: false },
+            "like ours" => Kind::Events { like_ours: true },
+            "nothing" => Kind::Nothing,
+            _ => panic!("no scenario {scenario}"),
+        };
+        if kind == Kind::File {
+            fs::write(file, [7; 4_096]).expect("written");
+        }
+        let path = std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("a path");
+        let fds: Vec<RawFd> = (0..PAIRS)
+            .flat_map(|_| match kind {
+                Kind::Sockets(bytes) => sockets(bytes),
+                // SAFETY: a live path.
+                Kind::File => unsafe {
+                    [libc::open(path.as_ptr(), libc::O_RDWR), libc::open(path.as_ptr(), libc::O_RDWR)]
+                },
+                Kind::Events { like_ours } => [own_event(like_ours), own_event(like_ours)],
+                Kind::Nothing => [-1; 2],
+            })
+            .filter(|_| kind != Kind::Nothing)
+            .collect();
+        assert!(fds.iter().all(|fd| *fd >= 3), "{}: ulimit -n?", io::Error::last_os_error());
+        assert!(kind == Kind::Nothing || (512..520).all(|number| fds.contains(&number)));
+        let files = fds.iter().map(|&fd| file_of(fd)).collect();
+        Self { fds, kind, files }
+    }
+
+    fn are_as_they_were(&self) {
+        for (&fd, file) in self.fds.iter().zip(&self.files) {
+            assert_eq!(&file_of(fd), file, "closed, and perhaps opened anew");
+            match self.kind {
+                Kind::Sockets(bytes) => assert_eq!(readable(fd), bytes, "{fd}"),
+                // SAFETY: takes no pointer.
+                Kind::File => assert_eq!(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }, 0, "{fd}"),
+                Kind::Events { .. } => assert!(value(fd) >= LEAST, "{fd}: {}", value(fd)),
+                Kind::Nothing => {}
+            }
+        }
+    }
+}
+
+fn file_of(fd: RawFd) -> PathBuf {
+    fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_else(|error| panic!("{fd} is closed: {error}"))
+}
+
+/// A pair, each of which has so many bytes to read.
+fn sockets(bytes: usize) -> [RawFd; 2] {
+    let mut pair = [-1; 2];
+    let data = vec![42_u8; bytes];
+    // SAFETY: live memory for two descriptors, and live bytes.
+    unsafe {
+        assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()), 0);
+        for end in pair {
+            assert_eq!(libc::write(end, data.as_ptr().cast(), bytes), bytes.cast_signed());
+        }
+    }
+    pair
+}
+
+fn readable(fd: RawFd) -> usize {
+    let mut bytes: libc::c_int = -1;
+    // SAFETY: a live number.
+    assert_eq!(unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut bytes) }, 0);
+    usize::try_from(bytes).expect("a number of bytes")
+}
+
+/// The events of the program's own count nanoseconds of its threads' time: at least so many, as they are asked after
+/// some work.
+const LEAST: u64 = 1_000;
+
+/// An event of this thread's time, opened without perfmark. One that is `like_ours` has the read format and the flags
+/// that perfmark's have.
+fn own_event(like_ours: bool) -> RawFd {
+    const TYPE_SOFTWARE: u64 = 1;
+    const SIZE: u64 = 64;
+    const TASK_CLOCK: u64 = 1;
+    const TIMES_AND_ID: u64 = 7;
+    const TIMES: u64 = 3;
+    const EXCLUDE_KERNEL_AND_HV: u64 = 0b11 << 5;
+    // `struct perf_event_attr`, its first version: type and size, config, period, sample type, read format, flags.
+    let format = if like_ours { TIMES_AND_ID } else { TIMES };
+    let attr = [TYPE_SOFTWARE | SIZE << 32, TASK_CLOCK, 0, 0, format, EXCLUDE_KERNEL_AND_HV, 0, 0];
+    // SAFETY: a live structure of that size; the descriptor is this program's.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, 0);
+        let fd = RawFd::try_from(fd).expect("small");
+        if like_ours {
+            assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND | libc::O_NONBLOCK), 0);
+        }
+        fd
+    }
+}
+
+fn value(fd: RawFd) -> u64 {
+    let mut numbers = [0_u64; 4];
+    // SAFETY: live memory of that size.
+    let n = unsafe { libc::read(fd, numbers.as_mut_ptr().cast(), size_of_val(&numbers)) };
+    assert!(n >= 24, "{fd}: {n}");
+    numbers[0]
+}
