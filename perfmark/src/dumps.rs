@@ -65,7 +65,7 @@ enum Wish {
 }
 
 impl Dumps {
-    /// To that file, in whose name `%p` is the process's number, as tables.
+    /// To that file, as tables. In its name, `%p` is the process's number and `%u` a token that no other process has.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),

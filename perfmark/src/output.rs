@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::terminal;
+use crate::token::token;
 
 /// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced (a device, a pipe) is written to.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -65,11 +66,15 @@ pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
     }
 }
 
-/// The file's name in this process: its number in the place of each `%p`; where there is none, a forked child's own has it at its end, so that it does not
-/// replace its parent's.
+/// The file's name in this process: each `%p` becomes its number, each `%u` its token, which no other process has. A forked child
+/// whose file has neither appends its number, so that it does not replace its parent's.
 pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
-    if let Some(text) = path.to_str().filter(|text| text.contains("%p")) {
-        return text.replace("%p", &process::id().to_string()).into();
+    if let Some(text) = path.to_str().filter(|text| text.contains("%p") || text.contains("%u")) {
+        let mut name = text.replace("%p", &process::id().to_string());
+        if name.contains("%u") {
+            name = name.replace("%u", &token());
+        }
+        return name.into();
     }
     if !is_child {
         return path.to_owned();
@@ -163,6 +168,7 @@ mod tests {
         let name = |path: &str, is_child| in_this_process(Path::new(path), is_child).display().to_string();
         assert_eq!(name("/a/%p/b-%p.json", false), format!("/a/{pid}/b-{pid}.json"));
         assert_eq!(name("/a/%p", true), format!("/a/{pid}"));
+        assert_eq!(name("/a/%p-%u", true), format!("/a/{pid}-{}", token()));
         assert_eq!((name("/a", false), name("/a", true)), ("/a".to_owned(), format!("/a.{pid}")));
         assert_eq!(
             [0, 1, 2].map(|before| of_copy("/a".into(), before)),

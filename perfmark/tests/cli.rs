@@ -44,6 +44,8 @@ fn main() -> ExitCode {
         ("a_gate_of_coverage_names_each_mark_below_it", a_gate_of_coverage_names_each_mark_below_it),
         ("a_comparison_is_written_for_pull_requests_and_programs", a_comparison_is_written_for_pull_requests),
         ("the_processes_of_a_program_are_gathered", the_processes_of_a_program_are_gathered),
+        ("processes_of_equal_number_replace_no_report_of_each_other", processes_of_equal_number_replace_no_report),
+        ("processes_of_several_pid_namespaces_are_gathered", processes_of_several_pid_namespaces_are_gathered),
         ("a_program_ends_as_it_would_alone", a_program_ends_as_it_would_alone),
         ("what_was_recorded_is_kept_where_it_cannot_be_shown", what_was_recorded_is_kept),
         ("a_signal_reaches_the_program_and_the_report_comes", a_signal_reaches_the_program),
@@ -96,6 +98,22 @@ fn run_scenario(scenario: &str) -> ExitCode {
             }
             println!("what the program says");
             return ExitCode::from(7);
+        }
+        // The same process number twice, as when the kernel gives a number again.
+        "leaves a report and becomes another program" => {
+            use std::os::unix::process::CommandExt as _;
+            work(1);
+            let file = env::var("PERFMARK_OUTPUT").expect("set");
+            Report::new(&perfmark::snapshot()).format(Format::Json).write_to(file).expect("written");
+            panic!("{}", child("calls").exec());
+        }
+        "children in namespaces" => {
+            work(1);
+            for _ in 0..3 {
+                let program = this_program();
+                let status = unshare().arg(program).env(SCENARIO, "calls").status().expect("started");
+                assert!(status.success());
+            }
         }
         "killed" => {
             work(1);
@@ -835,6 +853,45 @@ fn the_processes_of_a_program_are_gathered() {
     let output = running(&folder, &["-o", file.to_str().expect("UTF-8")], "calls").output().expect("started");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     assert!(fs::read_to_string(file).expect("written").contains("work"));
+}
+
+/// Calls of `work` in all processes, and how many reports there were, as `perfmark run` shows them.
+fn gathered(folder: &Folder, scenario: &str) -> (u64, usize) {
+    let output = running(folder, &["--format", "json"], scenario).output().expect("started");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let (head, report) = told.split_at(told.find('{').expect("JSON"));
+    let merged: Snapshot = serde_json::from_str(report).expect("a report");
+    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: ")?.split_once(" reports together"));
+    let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
+    (work.calls, reports.map_or(1, |(count, _)| count.parse().expect("a number")))
+}
+
+fn processes_of_equal_number_replace_no_report() {
+    let folder = Folder::new("cli-equal");
+    assert_eq!(gathered(&folder, "leaves a report and becomes another program"), (2, 2));
+    assert!(is_empty(&folder.0), "nothing is left behind");
+}
+
+/// Runs a program as process 1 of a new namespace.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork"]);
+    // SAFETY: it always succeeds.
+    if unsafe { libc::geteuid() } != 0 {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+}
+
+fn processes_of_several_pid_namespaces_are_gathered() {
+    match unshare().arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return eprintln!("not run: there are no new namespaces here: {}", text(&output.stderr).trim()),
+        Err(why) => return eprintln!("not run: unshare: {why}"),
+    }
+    let folder = Folder::new("cli-namespaces");
+    assert_eq!(gathered(&folder, "children in namespaces"), (4, 4));
 }
 
 fn a_program_ends_as_it_would_alone() {
