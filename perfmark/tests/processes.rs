@@ -9,12 +9,14 @@ mod program;
 use std::env;
 use std::fs;
 use std::hint::black_box;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::process::{Command, ExitCode, Stdio};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::ptr;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         ("events_of_the_environment_are_for_bare_marks_only", events_of_the_environment_are_for_bare_marks_only),
         ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
         ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
+        ("a_reader_who_does_not_read_does_not_keep_the_program", a_reader_who_does_not_read_does_not_keep_the_program),
         ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
@@ -302,6 +305,99 @@ fn a_link_to_a_descriptor_is_written_to_and_stays() {
     assert!(fs::read_to_string(&log).expect("written").contains("work"));
     fs::remove_file(&link).expect("there");
     fs::remove_file(&log).expect("there");
+}
+
+/// Waits for the child's end; one that hangs is killed, and the test fails.
+fn ends(mut child: Child) -> Output {
+    let (ended, has_ended) = mpsc::channel::<()>();
+    let id = child.id().cast_signed();
+    let guard = thread::spawn(move || {
+        if has_ended.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: the child is reaped only when this thread has ended.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    });
+    // SAFETY: live memory; the child is not reaped yet.
+    unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOWAIT;
+        assert_eq!(libc::waitid(libc::P_PID, child.id(), &raw mut about, options), 0);
+    }
+    drop(ended);
+    guard.join().expect("ends");
+    let mut output = Output { status: child.wait().expect("ended"), stdout: Vec::new(), stderr: Vec::new() };
+    _ = child.stdout.take().map(|mut pipe| pipe.read_to_end(&mut output.stdout));
+    _ = child.stderr.take().map(|mut pipe| pipe.read_to_end(&mut output.stderr));
+    output
+}
+
+fn a_reader_who_does_not_read_does_not_keep_the_program() {
+    use std::os::fd::AsRawFd as _;
+    let program = env::current_exe().expect("known");
+    // A note for each pattern: more than a page, whatever else is in the report.
+    let filter = (0..500).fold("on".to_owned(), |filter, number| format!("{filter},none{number}=off"));
+    let start = |output: &str, stdout: Stdio, stderr: Stdio| {
+        let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", output), ("PERFMARK_FILTER", &filter)];
+        command(&program, "nothing", &variables).stdout(stdout).stderr(stderr).spawn().expect("started")
+    };
+    thread::scope(|scope| {
+        // A pipe that is full, and one that takes a page: a part of the report.
+        for room in [0, 4096] {
+            let start = &start;
+            scope.spawn(move || {
+                let (mut reader, writer) = io::pipe().expect("made");
+                // SAFETY: open; it sets the pipe's size, rounded up to pages.
+                let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+                let size = usize::try_from(size).expect("set");
+                (&writer).write_all(&vec![b' '; size - room]).expect("as much as fits");
+                let output = ends(start("-", writer.into(), Stdio::piped()));
+                assert_eq!(output.status.code(), Some(0), "it was killed: {}", output.status);
+                let told = text(&output.stderr);
+                let counts = told
+                    .strip_prefix("perfmark: ")
+                    .and_then(|told| told.split_once(" bytes of the report were not written: "));
+                let counts = counts.and_then(|(counts, _)| counts.split_once(" of "));
+                let (lost, all) = counts.unwrap_or_else(|| panic!("{told}"));
+                let number = |text: &str| text.parse::<usize>().expect("a number");
+                assert!(told.lines().count() == 1 && number(all) > 8192, "{told}");
+                assert_eq!(number(all) - number(lost), room, "{told}");
+                let mut got = Vec::new();
+                reader.read_to_end(&mut got).expect("read");
+                assert_eq!(got.len(), size);
+            });
+        }
+        // Both descriptors are one socket, as under systemd.
+        scope.spawn(|| {
+            let (ours, theirs) = UnixStream::pair().expect("made");
+            let size: libc::c_int = 1;
+            // SAFETY: a live option of that size; the kernel takes its least.
+            let set = unsafe {
+                let (option, length) = ((&raw const size).cast(), size_of_val(&size));
+                let length = length.try_into().expect("small");
+                libc::setsockopt(theirs.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, option, length)
+            };
+            assert_eq!(set, 0, "{}", io::Error::last_os_error());
+            let both = OwnedFd::from(theirs);
+            let child = start("", both.try_clone().expect("cloned").into(), both.into());
+            assert_eq!(ends(child).status.code(), Some(0));
+            drop(ours);
+        });
+        // A terminal that was stopped, as by Ctrl-S.
+        scope.spawn(|| {
+            let (mut main, mut other) = (-1, -1);
+            // SAFETY: live memory for two descriptors, which are nobody's then.
+            let (main, other) = unsafe {
+                use ptr::null_mut;
+                if libc::openpty(&raw mut main, &raw mut other, null_mut(), null_mut(), null_mut()) != 0 {
+                    return eprintln!("not run: there are no terminals here: {}", io::Error::last_os_error());
+                }
+                assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
+                (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
+            };
+            assert_eq!(ends(start("", Stdio::null(), other.into())).status.code(), Some(0));
+            drop(main);
+        });
+    });
 }
 
 fn a_pipe_without_a_reader_neither_kills_nor_hangs() {
