@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
         ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
         ("a_reader_who_does_not_read_does_not_keep_the_program", a_reader_who_does_not_read_does_not_keep_the_program),
+        ("a_process_killed_in_a_dump_leaves_no_draft_after_the_next", a_process_killed_in_a_dump_leaves_no_draft),
         ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
@@ -126,10 +127,69 @@ fn run_scenario(scenario: &str) -> ExitCode {
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             work(1);
         }
+        "killed in a dump" => {
+            // It ends where the dump is written, and not yet in its place.
+            #[cfg(target_arch = "x86_64")]
+            let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
+            #[cfg(not(target_arch = "x86_64"))]
+            let renames = [libc::SYS_renameat, libc::SYS_renameat2];
+            if let Err(why) = kill_at(&renames) {
+                eprintln!("not run: {why}");
+                return ExitCode::from(NOT_RUN);
+            }
+            let _dumping = dumps();
+            loop {
+                thread::park();
+            }
+        }
+        "dumps" => {
+            let file = env::var_os(FILE).expect("set");
+            _ = fs::remove_file(&file);
+            let _dumping = dumps();
+            while !fs::exists(&file).expect("known") {
+                thread::yield_now();
+            }
+        }
         _ if black_box(false) => never_called(),
         _ => {}
     }
     ExitCode::SUCCESS
+}
+
+/// Where a scenario dumps.
+const FILE: &str = "PERFMARK_TEST_FILE";
+const NOT_RUN: u8 = 77;
+
+fn dumps() -> perfmark::Dumping {
+    let dumps = perfmark::Dumps::new(env::var_os(FILE).expect("set"));
+    dumps.every(Duration::from_millis(1)).start().expect("a thread")
+}
+
+/// Kills this process as soon as it makes one of these system calls (`seccomp(2)`).
+fn kill_at(calls: &[libc::c_long]) -> io::Result<()> {
+    let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
+        code: u16::try_from(code).expect("small"),
+        jt: 0,
+        jf: skipped,
+        k,
+    };
+    let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for &call in calls {
+        let number = u32::try_from(call).expect("a number");
+        filter.push(statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 1));
+        filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS, 0));
+    }
+    filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
+    let length = u16::try_from(filter.len()).expect("small");
+    let program = libc::sock_fprog { len: length, filter: filter.as_mut_ptr() };
+    // SAFETY: a live program, which the kernel copies.
+    let set = unsafe {
+        // No core file.
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 // The tests.
@@ -398,6 +458,36 @@ fn a_reader_who_does_not_read_does_not_keep_the_program() {
             drop(main);
         });
     });
+}
+
+fn a_process_killed_in_a_dump_leaves_no_draft() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let folder = file("drafts");
+    fs::create_dir(&folder).expect("made");
+    let report = folder.join("report.txt");
+    let run = |scenario: &str| {
+        let mut command = command(&env::current_exe().expect("known"), scenario, &[("PERFMARK_OUTPUT", "-")]);
+        command.env(FILE, &report).output().expect("started")
+    };
+    let files =
+        || -> Vec<_> { fs::read_dir(&folder).expect("there").flatten().map(|entry| entry.file_name()).collect() };
+    let killed = run("killed in a dump");
+    if killed.status.code() == Some(NOT_RUN.into()) {
+        fs::remove_dir(&folder).expect("empty");
+        return eprintln!("not run: there are no seccomp filters here: {}", text(&killed.stderr));
+    }
+    assert_eq!(killed.status.signal(), Some(libc::SIGSYS), "{}", text(&killed.stderr));
+    let left = files();
+    assert!(left.len() == 1 && left[0] != "report.txt", "it was killed in the middle: {left:?}");
+    // The names of others, which are theirs to remove.
+    for name in ["own.draft", "report.txt.1.0.draft"] {
+        fs::write(folder.join(name), "").expect("written");
+    }
+    assert!(run("dumps").status.success());
+    let mut files = files();
+    files.sort_unstable();
+    assert_eq!(files, ["own.draft", "report.txt", "report.txt.1.0.draft"]);
+    fs::remove_dir_all(&folder).expect("there");
 }
 
 fn a_pipe_without_a_reader_neither_kills_nor_hangs() {
