@@ -3,12 +3,11 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::terminal;
-use crate::token::token;
+use crate::token::{number, number_or_unknown, token};
 
 /// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced (a device, a pipe) is written to.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -50,7 +49,7 @@ fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
     loop {
         let mut draft = path.to_owned().into_os_string();
-        draft.push(format!(".perfmark-{}-{}.draft", process::id(), DRAFTS.fetch_add(1, Relaxed)));
+        draft.push(format!(".perfmark-{}-{}.draft", number().unwrap_or(0), DRAFTS.fetch_add(1, Relaxed)));
         match options.open(&draft) {
             // Left by a process of the same number, which was killed.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
@@ -143,7 +142,7 @@ pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
 /// whose file has neither appends its number, so that it does not replace its parent's.
 pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
     if let Some(text) = path.to_str().filter(|text| text.contains("%p") || text.contains("%u")) {
-        let mut name = text.replace("%p", &process::id().to_string());
+        let mut name = text.replace("%p", &number_or_unknown());
         if name.contains("%u") {
             name = name.replace("%u", &token());
         }
@@ -153,7 +152,7 @@ pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
         return path.to_owned();
     }
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", process::id()));
+    name.push(format!(".{}", number_or_unknown()));
     name.into()
 }
 
@@ -233,6 +232,8 @@ fn refuse_strangers_link(_: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process;
+
     use super::*;
 
     #[cfg(unix)]

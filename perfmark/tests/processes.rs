@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
         ("a_reader_who_does_not_read_does_not_keep_the_program", a_reader_who_does_not_read_does_not_keep_the_program),
         ("a_process_killed_in_a_dump_leaves_no_draft_after_the_next", a_process_killed_in_a_dump_leaves_no_draft),
+        ("a_process_that_may_not_ask_its_number_has_the_one_it_had_or_none", a_process_that_may_not_ask_its_number),
         ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
@@ -127,13 +128,40 @@ fn run_scenario(scenario: &str) -> ExitCode {
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             work(1);
         }
+        // As a sandbox does it: before the program starts, and while it runs.
+        "without a number from the start" => {
+            use std::os::unix::process::CommandExt as _;
+            let error = match answer_to(&[libc::SYS_getpid], libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()) {
+                Ok(()) => Command::new(env::current_exe().expect("known")).env(SCENARIO, "calls").exec(),
+                Err(why) => why,
+            };
+            eprintln!("not run: {error}");
+            return ExitCode::from(NOT_RUN);
+        }
+        "without a number" => {
+            println!("{}", std::process::id());
+            work(1);
+            let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+            if let Err(why) = answer_to(&[libc::SYS_getpid, libc::SYS_gettid], refused) {
+                eprintln!("not run: {why}");
+                return ExitCode::from(NOT_RUN);
+            }
+            thread::spawn(|| {
+                work(1);
+                // Of this thread and the one that came before.
+                let ids: Vec<_> = perfmark::threads().into_iter().map(|thread| thread.id).collect();
+                assert!(ids.len() == 2 && ids.contains(&None) && ids.iter().flatten().count() == 1, "{ids:?}");
+            })
+            .join()
+            .expect("it does not panic");
+        }
         "killed in a dump" => {
             // It ends where the dump is written, and not yet in its place.
             #[cfg(target_arch = "x86_64")]
             let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
             #[cfg(not(target_arch = "x86_64"))]
             let renames = [libc::SYS_renameat, libc::SYS_renameat2];
-            if let Err(why) = kill_at(&renames) {
+            if let Err(why) = answer_to(&renames, libc::SECCOMP_RET_KILL_PROCESS) {
                 eprintln!("not run: {why}");
                 return ExitCode::from(NOT_RUN);
             }
@@ -165,8 +193,8 @@ fn dumps() -> perfmark::Dumping {
     dumps.every(Duration::from_millis(1)).start().expect("a thread")
 }
 
-/// Kills this process as soon as it makes one of these system calls (`seccomp(2)`).
-fn kill_at(calls: &[libc::c_long]) -> io::Result<()> {
+/// What the kernel does from now on when this process makes one of these system calls (`seccomp(2)`).
+fn answer_to(calls: &[libc::c_long], answer: u32) -> io::Result<()> {
     let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
         code: u16::try_from(code).expect("small"),
         jt: 0,
@@ -177,7 +205,7 @@ fn kill_at(calls: &[libc::c_long]) -> io::Result<()> {
     for &call in calls {
         let number = u32::try_from(call).expect("a number");
         filter.push(statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 1));
-        filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS, 0));
+        filter.push(statement(libc::BPF_RET | libc::BPF_K, answer, 0));
     }
     filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
     let length = u16::try_from(filter.len()).expect("small");
@@ -488,6 +516,32 @@ fn a_process_killed_in_a_dump_leaves_no_draft() {
     files.sort_unstable();
     assert_eq!(files, ["own.draft", "report.txt", "report.txt.1.0.draft"]);
     fs::remove_dir_all(&folder).expect("there");
+}
+
+fn a_process_that_may_not_ask_its_number() {
+    let folder = file("numbers");
+    fs::create_dir(&folder).expect("made");
+    let output = folder.join("report-%p.json");
+    let output = output.to_str().expect("UTF-8");
+    for scenario_name in ["without a number from the start", "without a number"] {
+        let table = scenario(scenario_name, &[]);
+        if table.status.code() == Some(NOT_RUN.into()) {
+            fs::remove_dir(&folder).expect("empty");
+            return eprintln!("not run: there are no seccomp filters here: {}", text(&table.stderr));
+        }
+        let is_known = scenario_name == "without a number";
+        let number = if is_known { text(&table.stdout).trim() } else { "unknown" };
+        assert!(text(&table.stderr).contains(&format!(" · pid {number} · ")), "{}", text(&table.stderr));
+        // It is no child of itself, and its report is where it was asked for.
+        let output = scenario(scenario_name, &[("PERFMARK_OUTPUT", output), ("PERFMARK_FORMAT", "json")]);
+        assert_eq!(text(&output.stderr), "");
+        let number = if is_known { text(&output.stdout).trim() } else { "unknown" };
+        let path = folder.join(format!("report-{number}.json"));
+        let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
+        assert_eq!(report["pid"], number.parse().unwrap_or(0));
+        fs::remove_file(path).expect("there");
+    }
+    fs::remove_dir(folder).expect("nothing else");
 }
 
 fn a_pipe_without_a_reader_neither_kills_nor_hangs() {

@@ -229,7 +229,10 @@ impl Directory {
         let (mut all, mut unreadable) = (Vec::new(), 0);
         for file in whole {
             match reports::read(&file) {
-                Ok(snapshot) => all.push((format!("{} · pid {}", snapshot.program, snapshot.pid), snapshot)),
+                Ok(snapshot) => {
+                    let pid = if snapshot.pid == 0 { "unknown".into() } else { snapshot.pid.to_string() };
+                    all.push((format!("{} · pid {pid}", snapshot.program), snapshot));
+                }
                 Err(why) => {
                     say(&why);
                     unreadable += 1;
