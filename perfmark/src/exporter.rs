@@ -449,7 +449,9 @@ mod tests {
     fn idle(address: SocketAddr, count: usize) -> Vec<TcpStream> {
         let connect = |number: usize| {
             let mut client = TcpStream::connect(address).expect("somebody listens");
-            client.write_all(if number % 2 == 0 { b"" } else { b"GET /metrics HTTP/1.1\r\nHost:" }).expect("taken");
+            client
+                .write_all(if number.is_multiple_of(2) { b"" } else { b"GET /metrics HTTP/1.1\r\nHost:" })
+                .expect("taken");
             client
         };
         (0..count).map(connect).collect()

@@ -73,7 +73,7 @@ fn run_scenario(scenario: &str) {
         let pattern = env::var("PERFMARK_OUTPUT").expect("set");
         let (folder, name) = pattern.rsplit_once('/').expect("absolute");
         let own = name.replace("%p", &std::process::id().to_string()).replace("%u", "");
-        let is_dump = |name: &str| name.starts_with(&own) && !name.ends_with(".draft");
+        let is_dump = |name: &str| name.starts_with(&own) && !name.contains(".perfmark-");
         while !fs::read_dir(folder).expect("there").flatten().any(|entry| is_dump(&entry.file_name().to_string_lossy()))
         {
             std::thread::yield_now();
