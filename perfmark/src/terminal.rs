@@ -30,9 +30,10 @@ pub(crate) fn say(what: &str) {
 /// Columns of a report that goes to no terminal.
 pub(crate) const DEFAULT_WIDTH: usize = 100;
 
-/// How long a process waits for whoever reads its stdout and stderr, in all; and so long for each file that it writes in place.
+/// How long a process waits for whoever reads its stdout and stderr, in all until something was written as a whole; and so long for each file
+/// that it writes in place.
 #[cfg(unix)]
-const PATIENCE_MS: u32 = 3_000;
+const PATIENCE_MS: u32 = 5_000;
 
 /// Milliseconds that this process has waited for readers of stdout and stderr.
 #[cfg(unix)]
@@ -195,6 +196,8 @@ fn write(fd: i32, mut way: Way, mut bytes: &[u8], waited_ms: &AtomicU32) -> Resu
             }
         }
     }
+    // Whoever reads goes on.
+    waited_ms.store(0, Relaxed);
     Ok(())
 }
 
