@@ -22,6 +22,7 @@ use crate::settings;
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
 use crate::start;
+use crate::token;
 use crate::tree;
 
 /// What was recorded when [`reset`] was called.
@@ -88,7 +89,7 @@ pub(crate) fn threads() -> Vec<Thread> {
         take_off(&mut now, &before.threads);
     }
     let told = |OfThread { owner, marks }: OfThread| {
-        let id = owner.map(|owner| owner.id);
+        let id = owner.and_then(|owner| token::known(owner.id));
         let mut marks: Vec<_> = marks.into_values().collect();
         marks.sort_by(snapshot::Mark::by_place);
         Thread { id, name: id.and_then(thread_name), marks }
@@ -164,7 +165,8 @@ fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
 
 /// Everything since the process's start.
 fn everything() -> Snapshot {
-    let mut snapshot = Snapshot { schema: 1, program: program(), pid: std::process::id(), ..Snapshot::default() };
+    let mut snapshot =
+        Snapshot { schema: 1, program: program(), pid: token::number().unwrap_or(0), ..Snapshot::default() };
     let everything = |registry: &Registry| {
         let (mut merged, graph) = registry.merged();
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);

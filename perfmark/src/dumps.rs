@@ -11,7 +11,7 @@ use crate::background;
 use crate::collect;
 use crate::config::{Asked, Config, Output, config};
 use crate::copies;
-use crate::output::{check_directory, in_this_process, of_copy};
+use crate::output::{check_directory, in_this_process, of_copy, remove_left_drafts};
 use crate::report::{Format, Report};
 #[cfg(feature = "signal")]
 use crate::signals::Listener;
@@ -21,7 +21,8 @@ use crate::terminal::say;
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
 ///
 /// The file is [replaced as a whole](Report::write_to), so that whoever reads it sees one report. What a program recorded that is killed or aborts is in its last
-/// dump. `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same from outside. It takes one thread, and one more for signals; they end with the [`Dumping`] that `start` gives. A forked child has none.
+/// dump. If it is killed in the middle of one, a file `….perfmark-….draft` is left, which the next process removes that dumps into the directory.
+/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same from outside. It takes one thread, and one more for signals; they end with the [`Dumping`] that `start` gives. A forked child has none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,7 +66,7 @@ enum Wish {
 }
 
 impl Dumps {
-    /// To that file, in whose name `%p` is the process's number, as tables.
+    /// To that file, as tables. In its name, `%p` is the process's number and `%u` a token that no other process has.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -134,6 +135,7 @@ impl Dumps {
 
     fn write(&self, heard: &Receiver<Wish>) {
         let mut told = None;
+        let mut is_first = true;
         loop {
             let wish = match self.interval {
                 Some(interval) => heard.recv_timeout(interval),
@@ -142,6 +144,9 @@ impl Dumps {
             match wish {
                 Ok(Wish::Dump) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Wish::End) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if std::mem::take(&mut is_first) {
+                remove_left_drafts(&in_this_process(&self.file, false));
             }
             let snapshot = collect::snapshot();
             let error = Report::new(&snapshot)

@@ -8,7 +8,7 @@ use crate::collect;
 use crate::config::{Output, config};
 use crate::output::{in_this_process, of_copy, write_file};
 use crate::report::{Format, Report};
-use crate::terminal::{STDERR, STDOUT, say, write_all};
+use crate::terminal::{STDERR, STDOUT, print_report, say};
 use crate::{copies, dumps, recorder, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
@@ -74,14 +74,14 @@ fn write_report() {
     }
     let report = Report::new(&snapshot).format(config().format);
     match &config().output {
-        Output::Stderr => write_all(STDERR, &after_the_program(&report.on(STDERR, config().may_color))),
-        Output::Stdout => write_all(STDOUT, &after_the_program(&report.on(STDOUT, config().may_color))),
+        Output::Stderr => print_report(STDERR, &after_the_program(&report.on(STDERR, config().may_color))),
+        Output::Stdout => print_report(STDOUT, &after_the_program(&report.on(STDOUT, config().may_color))),
         Output::File(path) => {
             let path = of_copy(in_this_process(path, is_child), copies::before());
             let text = report.to_string();
             if let Err(error) = write_file(&path, &text) {
                 say(&format!("PERFMARK_OUTPUT={}: {error}; the report follows", path.display()));
-                write_all(STDERR, &text);
+                print_report(STDERR, &text);
             }
         }
     }

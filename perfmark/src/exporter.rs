@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text::encode;
@@ -18,7 +18,8 @@ use crate::start::{Process, this_process};
 
 /// Serves [`Metrics`] at `http://127.0.0.1:PORT/metrics`, for programs that have no server of their own; those that have one register the metrics there.
 ///
-/// It answers `GET` and `HEAD`, one client after the other, with one thread that ends with the [`Exporting`] that `start` gives. A request has 8 KiB and 32 headers at
+/// It answers `GET` and `HEAD` with one thread, which ends with the [`Exporting`] that `start` gives. A client that is slow or says nothing delays no other:
+/// 64 may ask at a time and 8 be answered, and of more the oldest is dropped. A request has 8 KiB and 32 headers at
 /// most, and comes within a second; its answer is taken within five. It has no TLS and asks nobody who they are, so it listens on this machine alone unless [told otherwise](Self::address).
 ///
 /// ```
@@ -49,22 +50,8 @@ pub struct Exporting {
     /// Whose thread it is.
     process: Process,
     address: SocketAddr,
-    state: Arc<State>,
+    is_over: Arc<AtomicBool>,
     server: Option<JoinHandle<()>>,
-}
-
-/// What the server and who ends it share.
-#[derive(Debug, Default)]
-struct State {
-    is_over: AtomicBool,
-    /// Whom it serves now.
-    client: Mutex<Option<TcpStream>>,
-}
-
-impl State {
-    fn serves(&self, client: Option<TcpStream>) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
-    }
 }
 
 impl Exporter {
@@ -100,11 +87,12 @@ impl Exporter {
 fn begin(address: SocketAddr, registry: Registry, limits: Limits) -> io::Result<Exporting> {
     let refused = |why: io::Error| io::Error::new(why.kind(), format!("listening on {address}: {why}"));
     let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let state = Arc::<State>::default();
-    let shared = Arc::clone(&state);
-    let server = background::spawn("perfmark-export", move || serve(&listener, &registry, &shared, limits))?;
-    Ok(Exporting { process: this_process(), address, state, server: Some(server) })
+    let is_over = Arc::<AtomicBool>::default();
+    let mut server = Server { listener, registry, limits, is_over: Arc::clone(&is_over), clients: Vec::new() };
+    let server = background::spawn("perfmark-export", move || server.serve())?;
+    Ok(Exporting { process: this_process(), address, is_over, server: Some(server) })
 }
 
 impl Exporting {
@@ -122,10 +110,7 @@ impl Drop for Exporting {
         if !self.process.is_this() {
             return std::mem::forget(server);
         }
-        self.state.is_over.store(true, SeqCst);
-        if let Some(client) = &*self.state.client.lock().unwrap_or_else(PoisonError::into_inner) {
-            _ = client.shutdown(Shutdown::Both);
-        }
+        self.is_over.store(true, SeqCst);
         let mut address = self.address;
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
@@ -137,84 +122,190 @@ impl Drop for Exporting {
     }
 }
 
-/// What time a client has.
+/// What a client has of time, and the server of clients.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// For its request.
     request: Duration,
     /// For taking the answer.
     answer: Duration,
+    /// Clients at a time that are not being answered. Of more, the one that has been there longest is dropped: a client that
+    /// says nothing does not keep another out.
+    asking: usize,
+    /// The same of clients whose answer is in memory.
+    answered: usize,
 }
 
-const LIMITS: Limits = Limits { request: Duration::from_secs(1), answer: Duration::from_secs(5) };
+const LIMITS: Limits =
+    Limits { request: Duration::from_secs(1), answer: Duration::from_secs(5), asking: 64, answered: 8 };
 
-fn serve(listener: &TcpListener, registry: &Registry, state: &State, limits: Limits) {
-    for client in listener.incoming() {
-        state.serves(client.as_ref().ok().and_then(|client| client.try_clone().ok()));
-        if state.is_over.load(SeqCst) {
-            return;
-        }
-        match client {
-            Ok(client) => _ = exchange(client, registry, limits),
-            // Without descriptors it would fail again at once.
-            Err(_) => thread::sleep(Duration::from_millis(100)),
-        }
-        state.serves(None);
-    }
+/// Bytes of a request.
+const LARGEST: usize = 8192;
+
+/// One thread, which waits for all clients together.
+struct Server {
+    listener: TcpListener,
+    registry: Registry,
+    limits: Limits,
+    is_over: Arc<AtomicBool>,
+    /// Those that came first are first.
+    clients: Vec<Client>,
 }
 
-/// One request and its answer.
-fn exchange(client: TcpStream, registry: &Registry, limits: Limits) -> io::Result<()> {
-    let mut client = Hurried { client, until: Instant::now() + limits.request };
-    let mut bytes = [0; 8192];
-    let answer = match read_request(&mut client, &mut bytes) {
-        Ok((method, path)) => answer(&method, &path, registry),
-        Err(Refused::By(status)) => Answer::told(status, "the request was not understood\n"),
-        Err(Refused::Io(why)) => return Err(why),
-    };
-    client.until = Instant::now() + limits.answer;
-    client.write_all(answer.head().as_bytes())?;
-    if !answer.is_head {
-        client.write_all(answer.body.as_bytes())?;
-    }
-    client.client.shutdown(Shutdown::Write)?;
-    if answer.status != OK {
-        // What is not read would take the answer back.
-        client.until = Instant::now() + limits.request;
-        while client.read(&mut bytes)? > 0 {}
-    }
-    Ok(())
-}
-
-/// A client with a time limit for everything together.
-struct Hurried {
-    client: TcpStream,
+struct Client {
+    stream: TcpStream,
+    phase: Phase,
+    /// It is dropped then.
     until: Instant,
 }
 
-impl Hurried {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
+enum Phase {
+    /// What it has sent so far.
+    Asking(Vec<u8>),
+    Answered {
+        bytes: Vec<u8>,
+        sent: usize,
+        /// Whether it may still send something, which would take the answer back if it were not read.
+        drains: bool,
+    },
+    Draining,
 }
 
-impl Read for Hurried {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.client.set_read_timeout(self.left()?)?;
-        self.client.read(bytes)
+impl Server {
+    fn serve(&mut self) {
+        /// Without descriptors accept(2) would fail again at once.
+        const PAUSE: Duration = Duration::from_millis(100);
+        let mut accepts_from = Instant::now();
+        loop {
+            let now = Instant::now();
+            let is_accepting = accepts_from <= now;
+            let pause = (!is_accepting).then_some(accepts_from);
+            let next = self.clients.iter().map(|client| client.until).chain(pause).min();
+            wait(&self.listener, is_accepting, &self.clients, next.map(|next| next.saturating_duration_since(now)));
+            if self.is_over.load(SeqCst) {
+                return;
+            }
+            if is_accepting && self.accept().is_err() {
+                accepts_from = Instant::now() + PAUSE;
+            }
+            let Self { registry, limits, clients, .. } = self;
+            let now = Instant::now();
+            clients.retain_mut(|client| client.until > now && client.go_on(registry, *limits).is_ok());
+            self.drop_oldest();
+        }
     }
-}
 
-impl Write for Hurried {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.client.set_write_timeout(self.left()?)?;
-        self.client.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
+    /// Takes those that wait, some at a time, so that others have their turn.
+    fn accept(&mut self) -> io::Result<()> {
+        for _ in 0..self.limits.asking {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(true)?;
+                    let until = Instant::now() + self.limits.request;
+                    self.clients.push(Client { stream, phase: Phase::Asking(Vec::new()), until });
+                    self.drop_oldest();
+                }
+                Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // Gone before it was taken.
+                Err(why) if [ErrorKind::Interrupted, ErrorKind::ConnectionAborted].contains(&why.kind()) => {}
+                Err(why) => return Err(why),
+            }
+        }
         Ok(())
     }
+
+    /// Drops those above the limits.
+    fn drop_oldest(&mut self) {
+        for (limit, is_answered) in [(self.limits.asking, false), (self.limits.answered, true)] {
+            let mut above = self.clients.iter().filter(|client| client.is_answered() == is_answered).count();
+            above = above.saturating_sub(limit);
+            self.clients.retain(|client| {
+                let is_dropped = above > 0 && client.is_answered() == is_answered;
+                above -= usize::from(is_dropped);
+                !is_dropped
+            });
+        }
+    }
+}
+
+impl Client {
+    fn is_answered(&self) -> bool {
+        matches!(self.phase, Phase::Answered { .. })
+    }
+
+    /// Does what can be done without waiting.
+    ///
+    /// # Errors
+    ///
+    /// It is done, or cannot be served.
+    fn go_on(&mut self, registry: &Registry, limits: Limits) -> io::Result<()> {
+        let result = self.try_to_go_on(registry, limits);
+        match result {
+            Err(why) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&why.kind()) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn try_to_go_on(&mut self, registry: &Registry, limits: Limits) -> io::Result<()> {
+        if let Phase::Asking(bytes) = &mut self.phase {
+            let answer = match read_request(&mut self.stream, bytes) {
+                Ok((method, path)) => answer(&method, &path, registry),
+                Err(Refused::By(status)) => Answer::told(status, "the request was not understood\n"),
+                Err(Refused::Io(why)) => return Err(why),
+            };
+            let mut bytes = answer.head().into_bytes();
+            if !answer.is_head {
+                bytes.extend_from_slice(answer.body.as_bytes());
+            }
+            self.phase = Phase::Answered { bytes, sent: 0, drains: answer.status != OK };
+            self.until = Instant::now() + limits.answer;
+        }
+        if let Phase::Answered { bytes, sent, drains } = &mut self.phase {
+            while *sent < bytes.len() {
+                match self.stream.write(&bytes[*sent..])? {
+                    0 => return Err(ErrorKind::WriteZero.into()),
+                    more => *sent += more,
+                }
+            }
+            self.stream.shutdown(Shutdown::Write)?;
+            if !*drains {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.phase = Phase::Draining;
+            self.until = Instant::now() + limits.request;
+        }
+        // As much at a time as a request has, so that others have their turn.
+        match self.stream.read(&mut [0; LARGEST])? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits until a client can go on, or there is a new one, but no longer than that.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "poll(2)")]
+fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most: Option<Duration>) {
+    use std::os::fd::AsRawFd as _;
+    let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
+    let listener = is_accepting.then(|| of(listener.as_raw_fd(), libc::POLLIN));
+    let clients = clients
+        .iter()
+        .map(|client| of(client.stream.as_raw_fd(), if client.is_answered() { libc::POLLOUT } else { libc::POLLIN }));
+    let mut all: Vec<_> = listener.into_iter().chain(clients).collect();
+    // Rounded up, so that the time is over then; -1 waits for ever.
+    let milliseconds = at_most.map_or(-1, |time| i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX));
+    // SAFETY: as many live pollfds as it is told. Whatever it answers, each descriptor is tried then, and none blocks.
+    unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
+}
+
+/// Elsewhere: for a moment.
+#[cfg(not(unix))]
+fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most: Option<Duration>) {
+    const MOMENT: Duration = Duration::from_millis(10);
+    let moment = if clients.is_empty() { 10 * MOMENT } else { MOMENT };
+    _ = (listener, is_accepting);
+    std::thread::sleep(at_most.map_or(moment, |time| time.min(moment)));
 }
 
 /// Why there is no request.
@@ -223,20 +314,23 @@ enum Refused {
     Io(io::Error),
 }
 
-/// Method and path.
-fn read_request(client: &mut impl Read, bytes: &mut [u8]) -> Result<(String, String), Refused> {
-    let mut length = 0;
+/// Method and path, of what came before and what is there now; `WouldBlock` if that is not all.
+fn read_request(client: &mut impl Read, bytes: &mut Vec<u8>) -> Result<(String, String), Refused> {
     loop {
-        match client.read(&mut bytes[length..]) {
-            Ok(0) if length == bytes.len() => return Err(Refused::By(TOO_LARGE)),
+        let length = bytes.len();
+        if length == LARGEST {
+            return Err(Refused::By(TOO_LARGE));
+        }
+        let mut part = [0; LARGEST];
+        match client.read(&mut part[length..]) {
             Ok(0) => return Err(Refused::Io(ErrorKind::UnexpectedEof.into())),
-            Ok(more) => length += more,
+            Ok(more) => bytes.extend_from_slice(&part[length..length + more]),
             Err(why) if why.kind() == ErrorKind::Interrupted => {}
             Err(why) => return Err(Refused::Io(why)),
         }
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);
-        match request.parse(&bytes[..length]) {
+        match request.parse(bytes) {
             Ok(httparse::Status::Complete(_)) => {
                 let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
                 return Ok((of(request.method), of(request.path)));
@@ -335,27 +429,88 @@ mod tests {
     fn a_client_that_takes_no_answer_is_dropped_and_the_next_served() {
         let mut registry = Registry::default();
         registry.register_collector(Box::<BigAtFirst>::default());
-        let limits = Limits { answer: Duration::from_secs(1), ..LIMITS };
+        // It must be taken at once.
+        let limits = Limits { answer: Duration::ZERO, ..LIMITS };
         let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), registry, limits).expect("a port");
         let mut first = client(exporting.address());
+        let mut part = vec![0];
+        first.read_exact(&mut part).expect("the answer begins");
         let mut answer = String::new();
         client(exporting.address()).read_to_string(&mut answer).expect("an answer");
         assert!(answer.contains("\r\n\r\n") && answer.ends_with("big_total 7\n# EOF\n"), "{answer}");
         // What it was sent before it was dropped.
-        let mut part = Vec::new();
         first.read_to_end(&mut part).expect("an end");
         assert!(part.starts_with(b"HTTP/1.1 200 OK\r\n") && part.len() < BIG, "{} bytes", part.len());
     }
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Some that say nothing, and some that send half a request.
+    fn idle(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+        let connect = |number: usize| {
+            let mut client = TcpStream::connect(address).expect("somebody listens");
+            client
+                .write_all(if number.is_multiple_of(2) { b"" } else { b"GET /metrics HTTP/1.1\r\nHost:" })
+                .expect("taken");
+            client
+        };
+        (0..count).map(connect).collect()
+    }
+
+    fn is_open(mut client: &TcpStream) -> bool {
+        client.set_nonblocking(true).expect("set");
+        client.read(&mut [0]).is_err_and(|why| why.kind() == ErrorKind::WouldBlock)
+    }
+
+    fn scrape(address: SocketAddr) {
+        let mut answer = String::new();
+        client(address).read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("# EOF\n"), "{answer}");
+    }
+
+    #[test]
+    fn clients_that_say_nothing_delay_no_scrape() {
+        let limits = Limits { request: HOUR, ..LIMITS };
+        let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), Registry::default(), limits).expect("a port");
+        let idle = idle(exporting.address(), 60);
+        scrape(exporting.address());
+        assert!(idle.iter().all(is_open), "none had to end for it");
+    }
+
+    #[test]
+    fn of_more_clients_than_are_served_at_a_time_the_oldest_is_dropped() {
+        let limits = Limits { request: HOUR, answer: HOUR, ..LIMITS };
+        let mut registry = Registry::default();
+        registry.register_collector(Box::<BigAtFirst>::default());
+        let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), registry, limits).expect("a port");
+        // It takes no answer.
+        let first = client(exporting.address());
+        let mut idle = idle(exporting.address(), 300);
+        scrape(exporting.address());
+        assert!(is_open(idle.last().expect("one")) && is_open(&idle[240]), "the newest stay");
+        assert!(!is_open(&idle[0]) && !is_open(&idle[200]), "the oldest do not");
+        for _ in 0..LIMITS.answered {
+            idle.push(client(exporting.address()));
+        }
+        drop((first, idle));
+        scrape(exporting.address());
+    }
+
     #[test]
     fn a_byte_now_and_then_gives_a_client_no_more_time() {
+        // The listener's queue has the client; no server takes part.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let _sends = client(listener.local_addr().expect("known"));
-        let (client, _) = listener.accept().expect("there");
-        let mut client = Hurried { client, until: Instant::now() + HANGS };
-        assert_eq!(client.read(&mut [0]).expect("in time"), 1);
-        client.until = Instant::now();
-        assert_eq!(client.read(&mut [0]).expect_err("too late").kind(), ErrorKind::TimedOut);
-        assert_eq!(client.write(&[0]).expect_err("too late").kind(), ErrorKind::TimedOut);
+        let mut sends = TcpStream::connect(listener.local_addr().expect("known")).expect("somebody listens");
+        let (stream, _) = listener.accept().expect("there");
+        let until = Instant::now() + HANGS;
+        let mut client = Client { stream, phase: Phase::Asking(Vec::new()), until };
+        // It blocks, so that the byte is read once it came; the request goes on.
+        client.stream.set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
+        sends.write_all(b"G").expect("taken");
+        let has = |client: &Client| matches!(&client.phase, Phase::Asking(bytes) if bytes == b"G");
+        while !has(&client) {
+            client.go_on(&Registry::default(), LIMITS).expect("it waits for more");
+        }
+        assert_eq!(client.until, until);
     }
 }

@@ -32,7 +32,7 @@
 //! | `PERFMARK` | `on`, `off`: records nothing, for a load and a branch a call | `on` |
 //! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma | `time,cycles,instructions` |
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
-//! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
+//! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole; `%p` in its name is the process's number, `%u` a token that no other process has; `-` for stdout | stderr |
 //! | `PERFMARK_FORMAT` | `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg`, `openmetrics` ([`Format`]) | `table` |
 //! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs, but not in a forked child, such as a daemon ([`Dumps`]) | none |
 //! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
@@ -357,6 +357,8 @@ pub use snapshot::*;
 
 #[cfg(feature = "record")]
 mod terminal;
+#[cfg(feature = "record")]
+mod token;
 #[cfg(feature = "record")]
 mod output;
 #[cfg(feature = "record")]

@@ -3,11 +3,11 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::terminal;
+use crate::token::{number, number_or_unknown, token};
 
 /// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced (a device, a pipe) is written to.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -38,6 +38,9 @@ fn permissions_before(path: &Path) -> Option<fs::Permissions> {
 }
 
 /// A new file beside that one, never one that stands there or that a link leads to; which others may read, as far as the umask lets them.
+///
+/// The process holds a lock on it (`flock(2)`) as long as it lives, so that [`remove_left_drafts`] knows what was left, whatever the number
+/// and the namespace of the process.
 fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     static DRAFTS: AtomicU32 = AtomicU32::new(0);
     let mut options = File::options();
@@ -46,13 +49,83 @@ fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
     loop {
         let mut draft = path.to_owned().into_os_string();
-        draft.push(format!(".{}.{}.draft", process::id(), DRAFTS.fetch_add(1, Relaxed)));
+        draft.push(format!(".perfmark-{}-{}.draft", number().unwrap_or(0), DRAFTS.fetch_add(1, Relaxed)));
         match options.open(&draft) {
             // Left by a process of the same number, which was killed.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
-            opened => return Ok((opened?, draft.into())),
+            opened => {
+                let file = opened?;
+                if !is_taken(&file) {
+                    return Ok((file, draft.into()));
+                }
+            }
         }
     }
+}
+
+/// Whether somebody who removes drafts came between the making of this one and its lock. Where there are no locks nobody removes any.
+#[cfg(unix)]
+fn is_taken(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match lock(file) {
+        Ok(true) => file.metadata().is_ok_and(|about| about.nlink() == 0),
+        Ok(false) => true,
+        Err(_) => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_taken(_: &File) -> bool {
+    false
+}
+
+/// Whether the file's lock is ours now: until it is closed, here and in children that were forked meanwhile.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "flock(2), which std has as of Rust 1.89")]
+fn lock(file: &File) -> io::Result<bool> {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: an open descriptor; no memory is touched.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let why = io::Error::last_os_error();
+    if why.kind() == ErrorKind::WouldBlock { Ok(false) } else { Err(why) }
+}
+
+/// Removes the drafts beside that file that processes left which were killed while they wrote: those of this process's user whose lock
+/// nobody holds.
+#[cfg(unix)]
+pub(crate) fn remove_left_drafts(path: &Path) {
+    let Ok(Target::Replaced(path)) = std::path::absolute(path).and_then(target) else { return };
+    let Some(entries) = path.parent().and_then(|directory| fs::read_dir(directory).ok()) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_draft)) {
+        _ = remove_left(&entry.path());
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn remove_left_drafts(_: &Path) {}
+
+/// `NAME.perfmark-NUMBER-NUMBER.draft`.
+#[cfg(unix)]
+fn is_draft(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = name.strip_suffix(".draft").and_then(|name| name.rsplit_once(".perfmark-"));
+    let numbers = numbers.and_then(|(file, numbers)| numbers.split_once('-').filter(|_| !file.is_empty()));
+    numbers.is_some_and(|(process, draft)| is_number(process) && is_number(draft))
+}
+
+#[cfg(unix)]
+fn remove_left(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+    let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let opened = file.metadata()?;
+    if !opened.is_file() || opened.uid() != user() || !lock(&file)? {
+        return Ok(());
+    }
+    // With its lock, nobody else removes it; but it may have been removed before, and its name be another file's.
+    let there = fs::symlink_metadata(path)?;
+    if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) { fs::remove_file(path) } else { Ok(()) }
 }
 
 /// Why there can be no file of that name: its directory is none, or cannot be looked at.
@@ -65,17 +138,21 @@ pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
     }
 }
 
-/// The file's name in this process: its number in the place of each `%p`; where there is none, a forked child's own has it at its end, so that it does not
-/// replace its parent's.
+/// The file's name in this process: each `%p` becomes its number, each `%u` its token, which no other process has. A forked child
+/// whose file has neither appends its number, so that it does not replace its parent's.
 pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
-    if let Some(text) = path.to_str().filter(|text| text.contains("%p")) {
-        return text.replace("%p", &process::id().to_string()).into();
+    if let Some(text) = path.to_str().filter(|text| text.contains("%p") || text.contains("%u")) {
+        let mut name = text.replace("%p", &number_or_unknown());
+        if name.contains("%u") {
+            name = name.replace("%u", &token());
+        }
+        return name.into();
     }
     if !is_child {
         return path.to_owned();
     }
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", process::id()));
+    name.push(format!(".{}", number_or_unknown()));
     name.into()
 }
 
@@ -155,7 +232,37 @@ fn refuse_strangers_link(_: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process;
+
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn only_drafts_that_nobody_writes_are_removed() {
+        let folder = std::env::temp_dir().join(format!("perfmark-output-{}", process::id()));
+        fs::create_dir(&folder).expect("made");
+        let report = folder.join("report");
+        let (file, held) = draft(&report).expect("made");
+        let others =
+            ["report.perfmark-1.draft", "report.perfmark-1-x.draft", ".perfmark-1-2.draft", "report.1.2.draft"];
+        for name in others {
+            fs::write(folder.join(name), "").expect("written");
+        }
+        std::os::unix::fs::symlink(&held, folder.join("link.perfmark-1-2.draft")).expect("linked");
+        fs::create_dir(folder.join("folder.perfmark-1-2.draft")).expect("made");
+        let left = ["report.perfmark-1-2.draft", "another.json.perfmark-4294967296-0.draft"];
+        for name in left {
+            fs::write(folder.join(name), "half").expect("written");
+        }
+        let count = || fs::read_dir(&folder).expect("there").count();
+        remove_left_drafts(&report);
+        assert_eq!(count(), 1 + others.len() + 2, "those that are left, and no other");
+        assert!(left.iter().all(|name| !folder.join(name).exists()));
+        drop(file);
+        remove_left_drafts(&report);
+        assert!(!held.exists() && count() == others.len() + 2);
+        fs::remove_dir_all(&folder).expect("there");
+    }
 
     #[test]
     fn a_file_is_named_after_its_process() {
@@ -163,6 +270,7 @@ mod tests {
         let name = |path: &str, is_child| in_this_process(Path::new(path), is_child).display().to_string();
         assert_eq!(name("/a/%p/b-%p.json", false), format!("/a/{pid}/b-{pid}.json"));
         assert_eq!(name("/a/%p", true), format!("/a/{pid}"));
+        assert_eq!(name("/a/%p-%u", true), format!("/a/{pid}-{}", token()));
         assert_eq!((name("/a", false), name("/a", true)), ("/a".to_owned(), format!("/a.{pid}")));
         assert_eq!(
             [0, 1, 2].map(|before| of_copy("/a".into(), before)),

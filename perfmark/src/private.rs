@@ -20,7 +20,7 @@ pub fn leave_no_report() {
     crate::exit::leave_none();
 }
 
-/// For the command line: replaces a file as a whole, as reports do, `%p` in its name being the process's number.
+/// For the command line: replaces a file as a whole, as reports do; `%p` in its name is the process's number, `%u` its token.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@ use crate::config::config;
 use crate::filter::Filter;
 use crate::report::{Format, Report};
 use crate::snapshot::Snapshot;
-use crate::terminal::{STDERR, say, write_all};
+use crate::terminal::{STDERR, print_report, say};
 use crate::{recorder, settings, start};
 
 /// Puts a filter in force, unless a signal handler asks for it that interrupted perfmark's own work.
@@ -108,11 +108,11 @@ impl Drop for Session {
         let Some(snapshot) = snapshot else { return };
         let report = Report::new(&snapshot).format(self.format);
         let Some(file) = &self.output else {
-            return write_all(STDERR, &format!("\n{}", report.on(STDERR, config().may_color)));
+            return print_report(STDERR, &format!("\n{}", report.on(STDERR, config().may_color)));
         };
         if let Err(error) = report.write_in(file, start::is_forked_child()) {
             say(&format!("{}: {error}; the report follows", file.display()));
-            write_all(STDERR, &report.to_string());
+            print_report(STDERR, &report.to_string());
         }
     }
 }

@@ -3,14 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Once, OnceLock};
-use std::{process, ptr};
 
 use perfmark_rdpmc::clock::Clock;
 
 use crate::config::{self, config};
-use crate::per_process::PerProcess;
 use crate::settings;
 use crate::terminal::say;
+use crate::token;
 
 /// When the program started, and in which process: what [`this_process`] gave.
 static STARTED: OnceLock<(Clock, Process)> = OnceLock::new();
@@ -21,6 +20,7 @@ pub(crate) struct Process {
     /// Of something that a forked child has elsewhere, as its number may be its parent's in another namespace (`pid_namespaces(7)`); none where the kernel
     /// gave no memory that a fork wipes.
     address: Option<usize>,
+    /// 0 where it is not known.
     number: u32,
 }
 
@@ -40,9 +40,7 @@ fn started() -> &'static (Clock, Process) {
 
 /// This one.
 pub(crate) fn this_process() -> Process {
-    /// Not of size 0, so that each has an address of its own.
-    static PROCESS: PerProcess<AtomicBool> = PerProcess::new();
-    Process { address: PROCESS.get().ok().map(|process| ptr::from_ref(process).addr()), number: process::id() }
+    Process { address: token::address(), number: token::number().unwrap_or(0) }
 }
 
 /// The clock that runs since the program's start.

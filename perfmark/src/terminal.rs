@@ -1,12 +1,23 @@
 //! The process's own descriptors: what perfmark says and reports goes there.
 //!
-//! They are written past the locks of the standard library's handles, which a thread that still runs may hold while the process ends.
+//! They are written past the locks of the standard library's handles, which a thread that still runs may hold while the process ends. And
+//! nobody has to read them: what is no file is waited for with a limit.
 #![allow(unsafe_code, reason = "writing to descriptors that are not ours, and signal masks")]
 
+#[cfg(unix)]
+use std::fs::File;
 use std::io;
 #[cfg(not(unix))]
 use std::io::Write as _;
+#[cfg(unix)]
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
+#[cfg(unix)]
+use std::sync::atomic::AtomicU32;
+#[cfg(unix)]
+use std::sync::atomic::Ordering::Relaxed;
+#[cfg(unix)]
+use std::time::Instant;
 
 pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
@@ -19,19 +30,46 @@ pub(crate) fn say(what: &str) {
 /// Columns of a report that goes to no terminal.
 pub(crate) const DEFAULT_WIDTH: usize = 100;
 
+/// How long a process waits for whoever reads its stdout and stderr, in all until something was written as a whole; and so long for each file
+/// that it writes in place.
+#[cfg(unix)]
+const PATIENCE_MS: u32 = 5_000;
+
+/// Milliseconds that this process has waited for readers of stdout and stderr.
+#[cfg(unix)]
+static WAITED_MS: AtomicU32 = AtomicU32::new(0);
+
 /// Writes to a descriptor. A closed or broken one is nothing that the program should hear of.
 pub(crate) fn write_all(fd: i32, text: &str) {
-    _ = write(fd, text.as_bytes());
+    _ = write_own(fd, text);
+}
+
+/// The same for a report, of which it says how much was not written because nobody read it.
+pub(crate) fn print_report(fd: i32, text: &str) {
+    let Err(stopped) = write_own(fd, text) else { return };
+    if stopped.why.kind() == io::ErrorKind::WouldBlock {
+        // Its last line may be cut.
+        let start = if fd == STDERR && stopped.left < text.len() { "\n" } else { "" };
+        let (left, all) = (stopped.left, text.len());
+        let why = "whoever reads it did not take more in time; set PERFMARK_OUTPUT to a file";
+        write_all(STDERR, &format!("{start}perfmark: {left} of {all} bytes of the report were not written: {why}\n"));
+    }
+}
+
+/// What was not written, and why.
+struct Stopped {
+    left: usize,
+    why: io::Error,
 }
 
 /// Writes to what is there: a device, a pipe, a link to a descriptor. A pipe that nobody reads is refused, not waited for.
 #[cfg(unix)]
 pub(crate) fn write_in_place(path: &Path, is_link: bool, text: &str) -> io::Result<()> {
-    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let follow = if is_link { 0 } else { libc::O_NOFOLLOW };
     let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | follow).open(path)?;
-    write(file.as_raw_fd(), text.as_bytes())
+    let fd = file.as_raw_fd();
+    write(fd, Way::to(fd, None), text.as_bytes(), &AtomicU32::new(0)).map_err(|stopped| stopped.why)
 }
 
 #[cfg(not(unix))]
@@ -40,36 +78,127 @@ pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()>
 }
 
 #[cfg(unix)]
-fn write(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
-    /// For a reader of a pipe that must not block us.
-    const PATIENCE_MS: libc::c_int = 2_000;
-    let _quiet = Quiet::new();
-    while !bytes.is_empty() {
-        // SAFETY: live bytes; a closed descriptor is an error.
-        let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-        if let Ok(written) = usize::try_from(written) {
-            bytes = &bytes[written.min(bytes.len())..];
-            continue;
-        }
-        let error = io::Error::last_os_error();
-        match error.kind() {
-            io::ErrorKind::Interrupted => {}
-            io::ErrorKind::WouldBlock => {
-                let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-                // SAFETY: one live pollfd.
-                if unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) } <= 0 {
-                    return Err(error);
-                }
-            }
-            _ => return Err(error),
-        }
-    }
-    Ok(())
+fn write_own(fd: i32, text: &str) -> Result<(), Stopped> {
+    write(fd, Way::to(fd, reopened(fd)), text.as_bytes(), &WAITED_MS)
 }
 
 #[cfg(not(unix))]
-fn write(fd: i32, bytes: &[u8]) -> io::Result<()> {
-    if fd == STDOUT { io::stdout().write_all(bytes) } else { io::stderr().write_all(bytes) }
+fn write_own(fd: i32, text: &str) -> Result<(), Stopped> {
+    let text = text.as_bytes();
+    let written = if fd == STDOUT { io::stdout().write_all(text) } else { io::stderr().write_all(text) };
+    written.map_err(|why| Stopped { left: text.len(), why })
+}
+
+/// How to write to a descriptor so that it does not wait.
+#[cfg(unix)]
+enum Way {
+    /// A file, of which writing takes no reader.
+    File,
+    Socket,
+    /// A pipe or a terminal, and a descriptor of it that does not block, if there is one.
+    Pipe(Option<File>),
+}
+
+/// A pipe or a terminal, opened again: a descriptor that we may make non-blocking, as others hold the one that we were given. None where
+/// that cannot be had; a pipe may then still block if somebody else fills it at the same time.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn reopened(fd: i32) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let stat = stat(fd)?;
+    if stat.st_mode & libc::S_IFMT != libc::S_IFIFO && !is_terminal(fd) {
+        return None;
+    }
+    let mut options = File::options();
+    options.append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.open(format!("/proc/self/fd/{fd}")).ok()?;
+    // What is mounted at /proc may be something else.
+    let opened = self::stat(file.as_raw_fd())?;
+    ((opened.st_dev, opened.st_ino) == (stat.st_dev, stat.st_ino)).then_some(file)
+}
+
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn reopened(_: i32) -> Option<File> {
+    None
+}
+
+#[cfg(unix)]
+fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: a zeroed stat is a valid one, and fstat writes one; a closed descriptor is an error.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &raw mut stat) == 0).then_some(stat)
+    }
+}
+
+#[cfg(unix)]
+impl Way {
+    fn to(fd: i32, reopened: Option<File>) -> Self {
+        match stat(fd).map(|stat| stat.st_mode & libc::S_IFMT) {
+            Some(libc::S_IFSOCK) => Self::Socket,
+            Some(libc::S_IFIFO) => Self::Pipe(reopened),
+            Some(libc::S_IFCHR) if is_terminal(fd) => Self::Pipe(reopened),
+            _ => Self::File,
+        }
+    }
+
+    /// Writes what can be written now, a byte at least; else it is `WouldBlock`.
+    fn write(&self, fd: i32, bytes: &[u8]) -> io::Result<usize> {
+        /// What a pipe takes as a whole once poll(2) has said that it takes something (`pipe(7)`): more may block in the middle.
+        const AT_ONCE: usize = 4096;
+        let part = &bytes[..bytes.len().min(AT_ONCE)];
+        // SAFETY: live bytes; a closed descriptor is an error.
+        let written = unsafe {
+            match self {
+                Self::File => libc::write(fd, bytes.as_ptr().cast(), bytes.len()),
+                Self::Socket => libc::send(fd, part.as_ptr().cast(), part.len(), libc::MSG_DONTWAIT),
+                Self::Pipe(Some(own)) => libc::write(own.as_raw_fd(), part.as_ptr().cast(), part.len()),
+                Self::Pipe(None) if is_writable(fd, 0) => libc::write(fd, part.as_ptr().cast(), part.len()),
+                Self::Pipe(None) => return Err(io::ErrorKind::WouldBlock.into()),
+            }
+        };
+        usize::try_from(written).map(|written| written.min(bytes.len())).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+/// Whether poll(2) says within so many milliseconds that writing would not wait, be it that it would fail.
+#[cfg(unix)]
+fn is_writable(fd: i32, milliseconds: u32) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one live pollfd.
+    unsafe { libc::poll(&raw mut poll, 1, milliseconds.cast_signed()) > 0 }
+}
+
+#[cfg(unix)]
+fn write(fd: i32, mut way: Way, mut bytes: &[u8], waited_ms: &AtomicU32) -> Result<(), Stopped> {
+    let _quiet = Quiet::new();
+    while !bytes.is_empty() {
+        let written = match way.write(fd, bytes) {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            written => written,
+        };
+        match written {
+            Ok(written) => bytes = &bytes[written..],
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => match way {
+                Way::Pipe(Some(_)) => way = Way::Pipe(None),
+                _ => return Err(Stopped { left: bytes.len(), why }),
+            },
+            Err(why) => {
+                let patience = PATIENCE_MS.saturating_sub(waited_ms.load(Relaxed));
+                if patience == 0 {
+                    return Err(Stopped { left: bytes.len(), why });
+                }
+                let start = Instant::now();
+                is_writable(fd, patience);
+                // Something each time, so that what is writable and takes nothing ends as well.
+                let waited = u32::try_from(start.elapsed().as_millis()).unwrap_or(PATIENCE_MS);
+                waited_ms.fetch_add(waited.clamp(1, PATIENCE_MS), Relaxed);
+            }
+        }
+    }
+    // Whoever reads goes on.
+    waited_ms.store(0, Relaxed);
+    Ok(())
 }
 
 /// Holds back on this thread what writing may raise, and takes off what it raised: a report without a reader, or one that is larger than files may be

@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
-use perfmark::{Event, Format, Mark, Probe, Read, Report, Snapshot, Unit, Values, perfmark};
+use perfmark::{Event, Format, Mark, Read, Report, Snapshot, Unit, Values, perfmark};
 use program::{SCENARIO, text};
 
 fn main() -> ExitCode {
@@ -39,8 +39,13 @@ fn main() -> ExitCode {
         ("times_are_told_apart_by_their_distributions", times_are_told_apart_by_their_distributions),
         ("what_cannot_be_compared_is_told", what_cannot_be_compared_is_told),
         ("a_gate_that_judges_nothing_fails", a_gate_that_judges_nothing_fails),
+        ("a_slower_run_in_the_head_excuses_no_rise", a_slower_run_in_the_head_excuses_no_rise),
+        ("a_side_that_measured_next_to_nothing_passes_no_gate", a_side_that_measured_next_to_nothing_passes_no_gate),
+        ("a_gate_of_coverage_names_each_mark_below_it", a_gate_of_coverage_names_each_mark_below_it),
         ("a_comparison_is_written_for_pull_requests_and_programs", a_comparison_is_written_for_pull_requests),
         ("the_processes_of_a_program_are_gathered", the_processes_of_a_program_are_gathered),
+        ("processes_of_equal_number_replace_no_report_of_each_other", processes_of_equal_number_replace_no_report),
+        ("processes_of_several_pid_namespaces_are_gathered", processes_of_several_pid_namespaces_are_gathered),
         ("a_program_ends_as_it_would_alone", a_program_ends_as_it_would_alone),
         ("what_was_recorded_is_kept_where_it_cannot_be_shown", what_was_recorded_is_kept),
         ("a_signal_reaches_the_program_and_the_report_comes", a_signal_reaches_the_program),
@@ -93,6 +98,22 @@ fn run_scenario(scenario: &str) -> ExitCode {
             }
             println!("what the program says");
             return ExitCode::from(7);
+        }
+        // The same process number twice, as when the kernel gives a number again.
+        "leaves a report and becomes another program" => {
+            use std::os::unix::process::CommandExt as _;
+            work(1);
+            let file = env::var("PERFMARK_OUTPUT").expect("set");
+            Report::new(&perfmark::snapshot()).format(Format::Json).write_to(file).expect("written");
+            panic!("{}", child("calls").exec());
+        }
+        "children in namespaces" => {
+            work(1);
+            for _ in 0..3 {
+                let program = this_program();
+                let status = unshare().arg(program).env(SCENARIO, "calls").status().expect("started");
+                assert!(status.success());
+            }
         }
         "killed" => {
             work(1);
@@ -657,6 +678,114 @@ fn a_gate_that_judges_nothing_fails() {
     tells(&told, &["✗ gate instructions:1%: nothing to judge: no PMU here"]);
 }
 
+/// Compares runs whose `parse` takes so many nanoseconds, in which `time` may rise by 5 %.
+fn times_of_runs(folder: &Folder, base: &[u64], head: &[u64], status: i32) -> String {
+    let file = |side: &str, number: usize, each: u64| {
+        let run = snapshot(vec![mark("parse", vec![values("time", &[each; 100])])]);
+        folder.report(&format!("{side}-{number}"), &run)
+    };
+    let files = |side: &str, all: &[u64]| -> Vec<String> {
+        all.iter().enumerate().map(|(number, &each)| file(side, number, each)).collect()
+    };
+    let (base, head) = (files("base", base), files("head", head));
+    let mut arguments = vec!["diff", "--fail-on", "time:5%", "--base"];
+    arguments.extend(base.iter().map(String::as_str));
+    arguments.push("--head");
+    arguments.extend(head.iter().map(String::as_str));
+    stdout(&arguments, status)
+}
+
+fn a_slower_run_in_the_head_excuses_no_rise() {
+    let folder = Folder::new("cli-slower");
+    let base = [1000; 3];
+    // The slowest run may be as slow as it likes, and the fastest of the base as fast.
+    for head in [[1500, 1500, 1500], [1500, 1500, 2600], [1500, 9000, 2600]] {
+        tells(&times_of_runs(&folder, &base, &head, 1), &["parse: time a call rose by"]);
+    }
+    times_of_runs(&folder, &[100, 1000, 1000], &[1500; 3], 1);
+    times_of_runs(&folder, &[1000; 5], &[1500, 1500, 1500, 9000, 1000], 1);
+    // What lies between the medians excuses: a run of the head as fast as the base, one of the base as slow as the head.
+    times_of_runs(&folder, &base, &[1000, 1500, 1500], 0);
+    times_of_runs(&folder, &[1000, 1000, 1500], &[1500; 3], 0);
+    // The same of a fall, which is shown as one only where no run of either side lies between.
+    tells(&times_of_runs(&folder, &[1500, 1500, 9000], &base, 0), &["1 of 1 mark changed"]);
+    tells(&times_of_runs(&folder, &[1000, 1500, 1500], &base, 0), &["0 of 1 mark changed"]);
+}
+
+fn a_side_that_measured_next_to_nothing_passes_no_gate() {
+    let folder = Folder::new("cli-little");
+    let full = folder.report("full", &report(&[("parse", 1000)]));
+    let with = |measured: usize, unmeasured: u64, skipped: u64| {
+        let figures = Values { unmeasured, ..values("instructions", &vec![1000; measured]) };
+        let calls = measured as u64 + unmeasured + skipped;
+        let file = folder.0.join(format!("{measured}-{unmeasured}-{skipped}"));
+        let parse = Mark { calls, skipped, ..mark("parse", vec![figures]) };
+        folder.report(file.file_name().expect("named").to_str().expect("UTF-8"), &snapshot(vec![parse]))
+    };
+    for (few, told) in [
+        (with(1, 1_000_000, 0), "1 of 1,000,001 calls"),
+        (with(1, 0, 1_000_000), "1 of 1,000,001 calls"),
+        (with(50, 451, 0), "50 of 501 calls"),
+    ] {
+        let of_head = stdout(&["diff", &full, &few, "--fail-on", "instructions:1%"], 1);
+        tells(&of_head, &["✗ parse: instructions cannot be judged (gate instructions:1%): head measured", told]);
+        let of_base = stdout(&["diff", &few, &full, "--fail-on", "instructions:1%"], 1);
+        tells(&of_base, &["✗ parse: instructions cannot be judged (gate instructions:1%): base measured", told]);
+    }
+    // A sample that says something, and a mark that had no more calls.
+    for enough in [with(100, 0, 9_900), with(100, 100, 0), with(3, 0, 0)] {
+        stdout(&["diff", &full, &enough, "--fail-on", "instructions:1%"], 0);
+    }
+}
+
+fn a_gate_of_coverage_names_each_mark_below_it() {
+    let folder = Folder::new("cli-coverage");
+    let with = |name: &str, unmeasured: u64| mark(name, vec![Values { unmeasured, ..values("time", &[1000; 100]) }]);
+    let base = folder.report("base", &snapshot(vec![with("parse", 900), with("print", 900)]));
+    let new = with("new", 300);
+    let sampled = Mark { calls: 6400, skipped: 6300, ..with("sampled", 0) };
+    let head = snapshot(vec![with("parse", 11), with("print", 12), new, sampled, mark("silent", Vec::new())]);
+    let head = folder.report("head", &head);
+    let told = stdout(&["diff", &base, &head, "--fail-on", "coverage:90%"], 1);
+    tells(
+        &told,
+        &[
+            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time of 100 of 112 (src/main.rs:3)",
+            "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time of 100 of 400 (src/main.rs:3)",
+            "gate coverage:90%: 4 marks judged",
+        ],
+    );
+    assert_eq!(
+        told.matches('✗').count(),
+        2,
+        "the base's coverage, and calls that `every` left out, do not matter: {told}"
+    );
+    stdout(&["diff", &base, &head, "--fail-on", "coverage:25%"], 0);
+    stdout(&["diff", &base, &head, "--fail-on", "coverage:90%", "--marks", "app::parse"], 0);
+    // An event that the base could count, and the head could not.
+    let lost = {
+        let mut lost = snapshot(vec![mark("parse", vec![values("time", &[1000; 100])])]);
+        (lost.events[0].read, lost.events[0].reason) = (Read::None, Some("no PMU here".into()));
+        folder.report("lost", &lost)
+    };
+    let both = [values("instructions", &[7; 100]), values("time", &[1000; 100])];
+    let full = folder.report("full", &snapshot(vec![mark("parse", both.to_vec())]));
+    let told = stdout(&["diff", &full, &lost, "--fail-on", "coverage:1%"], 1);
+    tells(
+        &told,
+        &[
+            "✗ parse: 0.0 % of its calls were measured in head (gate coverage:1%): instructions of 0 of 100",
+            "no PMU here",
+        ],
+    );
+    stdout(&["diff", &lost, &lost, "--fail-on", "coverage:100%"], 0);
+    let empty = folder.report("empty", &snapshot(vec![mark("parse", Vec::new())]));
+    tells(&stdout(&["diff", &full, &empty, "--fail-on", "coverage:1%"], 1), &["nothing to judge"]);
+    for wrong in ["coverage:101%", "coverage:-1%"] {
+        tells(&stderr(&["diff", &full, &full, "--fail-on", wrong], 2), &["EVENT:PERCENT%"]);
+    }
+}
+
 fn a_comparison_is_written_for_pull_requests() {
     let folder = Folder::new("cli-forms");
     let base = folder.report("base", &report(&[("parse", 100_000), ("a|b<c>", 50_000)]));
@@ -721,6 +850,45 @@ fn the_processes_of_a_program_are_gathered() {
     let output = running(&folder, &["-o", file.to_str().expect("UTF-8")], "calls").output().expect("started");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     assert!(fs::read_to_string(file).expect("written").contains("work"));
+}
+
+/// Calls of `work` in all processes, and how many reports there were, as `perfmark run` shows them.
+fn gathered(folder: &Folder, scenario: &str) -> (u64, usize) {
+    let output = running(folder, &["--format", "json"], scenario).output().expect("started");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let (head, report) = told.split_at(told.find('{').expect("JSON"));
+    let merged: Snapshot = serde_json::from_str(report).expect("a report");
+    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: ")?.split_once(" reports together"));
+    let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
+    (work.calls, reports.map_or(1, |(count, _)| count.parse().expect("a number")))
+}
+
+fn processes_of_equal_number_replace_no_report() {
+    let folder = Folder::new("cli-equal");
+    assert_eq!(gathered(&folder, "leaves a report and becomes another program"), (2, 2));
+    assert!(is_empty(&folder.0), "nothing is left behind");
+}
+
+/// Runs a program as process 1 of a new namespace.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork"]);
+    // SAFETY: it always succeeds.
+    if unsafe { libc::geteuid() } != 0 {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+}
+
+fn processes_of_several_pid_namespaces_are_gathered() {
+    match unshare().arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return eprintln!("not run: there are no new namespaces here: {}", text(&output.stderr).trim()),
+        Err(why) => return eprintln!("not run: unshare: {why}"),
+    }
+    let folder = Folder::new("cli-namespaces");
+    assert_eq!(gathered(&folder, "children in namespaces"), (4, 4));
 }
 
 fn a_program_ends_as_it_would_alone() {

@@ -101,7 +101,7 @@ fn a_report_is_written_where_it_is_told() {
     let report = Report::new(&snapshot).format(Format::Json);
     report.write_to(&path).expect("written");
     // By several threads, beside what a killed process of this number left.
-    fs::write(format!("{}.{}.0.draft", path.display(), process::id()), "half").expect("written");
+    fs::write(format!("{}.perfmark-{}-0.draft", path.display(), process::id()), "half").expect("written");
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| (0..100).for_each(|_| report.write_to(&path).expect("written")));
@@ -116,7 +116,7 @@ fn a_report_is_written_where_it_is_told() {
         fs::remove_file(shared).expect("there");
     }
     assert_eq!(fs::read_to_string(&path).expect("there"), report.to_string());
-    _ = fs::remove_file(format!("{}.{}.0.draft", path.display(), process::id()));
+    _ = fs::remove_file(format!("{}.perfmark-{}-0.draft", path.display(), process::id()));
     fs::remove_file(&path).expect("there");
     assert!(report.write_to(path.join("no such folder")).is_err());
 }

@@ -68,6 +68,17 @@ fn run_scenario(scenario: &str) {
     if let Some(signal) = scenario.strip_prefix("dumped by ") {
         dumped(signal.parse().unwrap_or(0));
     }
+    // The report at exit replaces a dump of the same process.
+    if scenario == "dumped at exit" {
+        let pattern = env::var("PERFMARK_OUTPUT").expect("set");
+        let (folder, name) = pattern.rsplit_once('/').expect("absolute");
+        let own = name.replace("%p", &std::process::id().to_string()).replace("%u", "");
+        let is_dump = |name: &str| name.starts_with(&own) && !name.contains(".perfmark-");
+        while !fs::read_dir(folder).expect("there").flatten().any(|entry| is_dump(&entry.file_name().to_string_lossy()))
+        {
+            std::thread::yield_now();
+        }
+    }
     if scenario == "forks" {
         // SAFETY: the child calls marks, which may be done there, and ends.
         unsafe {
@@ -154,6 +165,20 @@ fn the_last_dump_stands() {
     }
     let told = scenario("calls", &[("PERFMARK_DUMP_INTERVAL", "60")]);
     assert!(text(&told.stderr).contains("PERFMARK_OUTPUT names none; nothing is dumped"), "{}", text(&told.stderr));
+    // A unique name stays the same for one process.
+    let unique = [("PERFMARK_OUTPUT", format!("{}-%p-%u", path.display()))];
+    let unique = [(unique[0].0, &*unique[0].1), output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")];
+    for count in 1..=3 {
+        assert!(scenario("dumped at exit", &unique).status.success());
+        let whole = fs::read_dir(&folder).expect("there").flatten().map(|entry| entry.path());
+        let whole: Vec<_> =
+            whole.filter(|path| path.extension().is_none_or(|extension| extension != "draft")).collect();
+        assert_eq!(whole.len(), count, "{whole:?}");
+        assert!(whole.iter().all(|path| mark(&read(path), "two")["calls"] == 10));
+    }
+    for entry in fs::read_dir(&folder).expect("there").flatten() {
+        fs::remove_file(entry.path()).expect("there");
+    }
     // The report at exit is the last, whatever the interval.
     for _ in 0..20 {
         assert!(scenario("calls", &[output[0], output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")]).status.success());
@@ -167,7 +192,7 @@ fn the_last_dump_stands() {
 fn each_process_has_a_report_of_its_own() {
     let folder = file("reports");
     fs::create_dir(&folder).expect("a folder");
-    for (name, count) in [("%p.json", 2), ("report.json", 2)] {
+    for (name, count) in [("%p.json", 2), ("report.json", 2), ("r-%p-%u.json", 2), ("%u.json", 2)] {
         let output = folder.join(name);
         let variables = [("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
         assert!(scenario("forks", &variables).status.success());
@@ -179,7 +204,14 @@ fn each_process_has_a_report_of_its_own() {
             let report = read(path);
             let number = |value: &Value| value.as_u64().expect("a number");
             calls.push((number(&mark(&report, "one")["calls"]), number(&mark(&report, "two")["calls"])));
-            assert!(name == "report.json" || path.ends_with(format!("{}.json", report["pid"])), "{}", path.display());
+            let pid = report["pid"].to_string();
+            let expected = match name {
+                "%p.json" => format!("{pid}.json"),
+                "r-%p-%u.json" => format!("r-{pid}-"),
+                _ => String::new(),
+            };
+            let file = path.file_name().and_then(|file| file.to_str()).expect("UTF-8");
+            assert!(file.starts_with(&expected) && !file.contains('%'), "{file}");
             fs::remove_file(path).expect("removed");
         }
         calls.sort_unstable();

@@ -9,12 +9,14 @@ mod program;
 use std::env;
 use std::fs;
 use std::hint::black_box;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::process::{Command, ExitCode, Stdio};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::ptr;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
@@ -38,6 +40,9 @@ fn main() -> ExitCode {
         ("events_of_the_environment_are_for_bare_marks_only", events_of_the_environment_are_for_bare_marks_only),
         ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
         ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
+        ("a_reader_who_does_not_read_does_not_keep_the_program", a_reader_who_does_not_read_does_not_keep_the_program),
+        ("a_process_killed_in_a_dump_leaves_no_draft_after_the_next", a_process_killed_in_a_dump_leaves_no_draft),
+        ("a_process_that_may_not_ask_its_number_has_the_one_it_had_or_none", a_process_that_may_not_ask_its_number),
         ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
@@ -123,10 +128,96 @@ fn run_scenario(scenario: &str) -> ExitCode {
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             work(1);
         }
+        // As a sandbox does it: before the program starts, and while it runs.
+        "without a number from the start" => {
+            use std::os::unix::process::CommandExt as _;
+            let error = match answer_to(&[libc::SYS_getpid], libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()) {
+                Ok(()) => Command::new(env::current_exe().expect("known")).env(SCENARIO, "calls").exec(),
+                Err(why) => why,
+            };
+            eprintln!("not run: {error}");
+            return ExitCode::from(NOT_RUN);
+        }
+        "without a number" => {
+            println!("{}", std::process::id());
+            work(1);
+            let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+            if let Err(why) = answer_to(&[libc::SYS_getpid, libc::SYS_gettid], refused) {
+                eprintln!("not run: {why}");
+                return ExitCode::from(NOT_RUN);
+            }
+            thread::spawn(|| {
+                work(1);
+                // Of this thread and the one that came before.
+                let ids: Vec<_> = perfmark::threads().into_iter().map(|thread| thread.id).collect();
+                assert!(ids.len() == 2 && ids.contains(&None) && ids.iter().flatten().count() == 1, "{ids:?}");
+            })
+            .join()
+            .expect("it does not panic");
+        }
+        "killed in a dump" => {
+            // It ends where the dump is written, and not yet in its place.
+            #[cfg(target_arch = "x86_64")]
+            let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
+            #[cfg(not(target_arch = "x86_64"))]
+            let renames = [libc::SYS_renameat, libc::SYS_renameat2];
+            if let Err(why) = answer_to(&renames, libc::SECCOMP_RET_KILL_PROCESS) {
+                eprintln!("not run: {why}");
+                return ExitCode::from(NOT_RUN);
+            }
+            let _dumping = dumps();
+            loop {
+                thread::park();
+            }
+        }
+        "dumps" => {
+            let file = env::var_os(FILE).expect("set");
+            _ = fs::remove_file(&file);
+            let _dumping = dumps();
+            while !fs::exists(&file).expect("known") {
+                thread::yield_now();
+            }
+        }
         _ if black_box(false) => never_called(),
         _ => {}
     }
     ExitCode::SUCCESS
+}
+
+/// Where a scenario dumps.
+const FILE: &str = "PERFMARK_TEST_FILE";
+const NOT_RUN: u8 = 77;
+
+fn dumps() -> perfmark::Dumping {
+    let dumps = perfmark::Dumps::new(env::var_os(FILE).expect("set"));
+    dumps.every(Duration::from_millis(1)).start().expect("a thread")
+}
+
+/// What the kernel does from now on when this process makes one of these system calls (`seccomp(2)`).
+fn answer_to(calls: &[libc::c_long], answer: u32) -> io::Result<()> {
+    let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
+        code: u16::try_from(code).expect("small"),
+        jt: 0,
+        jf: skipped,
+        k,
+    };
+    let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for &call in calls {
+        let number = u32::try_from(call).expect("a number");
+        filter.push(statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 1));
+        filter.push(statement(libc::BPF_RET | libc::BPF_K, answer, 0));
+    }
+    filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
+    let length = u16::try_from(filter.len()).expect("small");
+    let program = libc::sock_fprog { len: length, filter: filter.as_mut_ptr() };
+    // SAFETY: a live program, which the kernel copies.
+    let set = unsafe {
+        // No core file.
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 // The tests.
@@ -302,6 +393,155 @@ fn a_link_to_a_descriptor_is_written_to_and_stays() {
     assert!(fs::read_to_string(&log).expect("written").contains("work"));
     fs::remove_file(&link).expect("there");
     fs::remove_file(&log).expect("there");
+}
+
+/// Waits for the child's end; one that hangs is killed, and the test fails.
+fn ends(mut child: Child) -> Output {
+    let (ended, has_ended) = mpsc::channel::<()>();
+    let id = child.id().cast_signed();
+    let guard = thread::spawn(move || {
+        if has_ended.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: the child is reaped only when this thread has ended.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+    });
+    // SAFETY: live memory; the child is not reaped yet.
+    unsafe {
+        let mut about: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOWAIT;
+        assert_eq!(libc::waitid(libc::P_PID, child.id(), &raw mut about, options), 0);
+    }
+    drop(ended);
+    guard.join().expect("ends");
+    let mut output = Output { status: child.wait().expect("ended"), stdout: Vec::new(), stderr: Vec::new() };
+    _ = child.stdout.take().map(|mut pipe| pipe.read_to_end(&mut output.stdout));
+    _ = child.stderr.take().map(|mut pipe| pipe.read_to_end(&mut output.stderr));
+    output
+}
+
+fn a_reader_who_does_not_read_does_not_keep_the_program() {
+    use std::os::fd::AsRawFd as _;
+    let program = env::current_exe().expect("known");
+    // A note for each pattern: more than a page, whatever else is in the report.
+    let filter = (0..500).fold("on".to_owned(), |filter, number| format!("{filter},none{number}=off"));
+    let start = |output: &str, stdout: Stdio, stderr: Stdio| {
+        let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", output), ("PERFMARK_FILTER", &filter)];
+        command(&program, "nothing", &variables).stdout(stdout).stderr(stderr).spawn().expect("started")
+    };
+    thread::scope(|scope| {
+        // A pipe that is full, and one that takes a page: a part of the report.
+        for room in [0, 4096] {
+            let start = &start;
+            scope.spawn(move || {
+                let (mut reader, writer) = io::pipe().expect("made");
+                // SAFETY: open; it sets the pipe's size, rounded up to pages.
+                let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+                let size = usize::try_from(size).expect("set");
+                (&writer).write_all(&vec![b' '; size - room]).expect("as much as fits");
+                let output = ends(start("-", writer.into(), Stdio::piped()));
+                assert_eq!(output.status.code(), Some(0), "it was killed: {}", output.status);
+                let told = text(&output.stderr);
+                let counts = told
+                    .strip_prefix("perfmark: ")
+                    .and_then(|told| told.split_once(" bytes of the report were not written: "));
+                let counts = counts.and_then(|(counts, _)| counts.split_once(" of "));
+                let (lost, all) = counts.unwrap_or_else(|| panic!("{told}"));
+                let number = |text: &str| text.parse::<usize>().expect("a number");
+                assert!(told.lines().count() == 1 && number(all) > 8192, "{told}");
+                assert_eq!(number(all) - number(lost), room, "{told}");
+                let mut got = Vec::new();
+                reader.read_to_end(&mut got).expect("read");
+                assert_eq!(got.len(), size);
+            });
+        }
+        // Both descriptors are one socket, as under systemd.
+        scope.spawn(|| {
+            let (ours, theirs) = UnixStream::pair().expect("made");
+            let size: libc::c_int = 1;
+            // SAFETY: a live option of that size; the kernel takes its least.
+            let set = unsafe {
+                let (option, length) = ((&raw const size).cast(), size_of_val(&size));
+                let length = length.try_into().expect("small");
+                libc::setsockopt(theirs.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, option, length)
+            };
+            assert_eq!(set, 0, "{}", io::Error::last_os_error());
+            let both = OwnedFd::from(theirs);
+            let child = start("", both.try_clone().expect("cloned").into(), both.into());
+            assert_eq!(ends(child).status.code(), Some(0));
+            drop(ours);
+        });
+        // A terminal that was stopped, as by Ctrl-S.
+        scope.spawn(|| {
+            let (mut main, mut other) = (-1, -1);
+            // SAFETY: live memory for two descriptors, which are nobody's then.
+            let (main, other) = unsafe {
+                use ptr::null_mut;
+                if libc::openpty(&raw mut main, &raw mut other, null_mut(), null_mut(), null_mut()) != 0 {
+                    return eprintln!("not run: there are no terminals here: {}", io::Error::last_os_error());
+                }
+                assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
+                (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
+            };
+            assert_eq!(ends(start("", Stdio::null(), other.into())).status.code(), Some(0));
+            drop(main);
+        });
+    });
+}
+
+fn a_process_killed_in_a_dump_leaves_no_draft() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let folder = file("drafts");
+    fs::create_dir(&folder).expect("made");
+    let report = folder.join("report.txt");
+    let run = |scenario: &str| {
+        let mut command = command(&env::current_exe().expect("known"), scenario, &[("PERFMARK_OUTPUT", "-")]);
+        command.env(FILE, &report).output().expect("started")
+    };
+    let files =
+        || -> Vec<_> { fs::read_dir(&folder).expect("there").flatten().map(|entry| entry.file_name()).collect() };
+    let killed = run("killed in a dump");
+    if killed.status.code() == Some(NOT_RUN.into()) {
+        fs::remove_dir(&folder).expect("empty");
+        return eprintln!("not run: there are no seccomp filters here: {}", text(&killed.stderr));
+    }
+    assert_eq!(killed.status.signal(), Some(libc::SIGSYS), "{}", text(&killed.stderr));
+    let left = files();
+    assert!(left.len() == 1 && left[0] != "report.txt", "it was killed in the middle: {left:?}");
+    // The names of others, which are theirs to remove.
+    for name in ["own.draft", "report.txt.1.0.draft"] {
+        fs::write(folder.join(name), "").expect("written");
+    }
+    assert!(run("dumps").status.success());
+    let mut files = files();
+    files.sort_unstable();
+    assert_eq!(files, ["own.draft", "report.txt", "report.txt.1.0.draft"]);
+    fs::remove_dir_all(&folder).expect("there");
+}
+
+fn a_process_that_may_not_ask_its_number() {
+    let folder = file("numbers");
+    fs::create_dir(&folder).expect("made");
+    let output = folder.join("report-%p.json");
+    let output = output.to_str().expect("UTF-8");
+    for scenario_name in ["without a number from the start", "without a number"] {
+        let table = scenario(scenario_name, &[]);
+        if table.status.code() == Some(NOT_RUN.into()) {
+            fs::remove_dir(&folder).expect("empty");
+            return eprintln!("not run: there are no seccomp filters here: {}", text(&table.stderr));
+        }
+        let is_known = scenario_name == "without a number";
+        let number = if is_known { text(&table.stdout).trim() } else { "unknown" };
+        assert!(text(&table.stderr).contains(&format!(" · pid {number} · ")), "{}", text(&table.stderr));
+        // It is no child of itself, and its report is where it was asked for.
+        let output = scenario(scenario_name, &[("PERFMARK_OUTPUT", output), ("PERFMARK_FORMAT", "json")]);
+        assert_eq!(text(&output.stderr), "");
+        let number = if is_known { text(&output.stdout).trim() } else { "unknown" };
+        let path = folder.join(format!("report-{number}.json"));
+        let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
+        assert_eq!(report["pid"], number.parse().unwrap_or(0));
+        fs::remove_file(path).expect("there");
+    }
+    fs::remove_dir(folder).expect("nothing else");
 }
 
 fn a_pipe_without_a_reader_neither_kills_nor_hangs() {

@@ -24,12 +24,22 @@ impl Row<'_> {
     }
 }
 
+/// A cell of text that no spreadsheet takes for a formula: one that begins as a formula has an apostrophe before it, and so has one that begins
+/// with an apostrophe (OWASP, "CSV Injection"; tabs and line ends are replaced). Numbers have none, be they negative.
+fn text(text: &str) -> String {
+    let mut cell = clean(text);
+    if cell.starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\'']) {
+        cell.insert(0, '\'');
+    }
+    cell
+}
+
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
 const COLUMNS: [Column; 39] = [
-    ("name", |row| clean(&row.mark.name)),
-    ("path", |row| clean(&row.mark.path)),
-    ("file", |row| clean(&row.mark.file)),
+    ("name", |row| text(&row.mark.name)),
+    ("path", |row| text(&row.mark.path)),
+    ("file", |row| text(&row.mark.file)),
     ("line", |row| row.mark.line.to_string()),
     ("on", |row| row.mark.on.to_string()),
     ("calls", |row| row.mark.calls.to_string()),
@@ -40,7 +50,7 @@ const COLUMNS: [Column; 39] = [
     ("interrupted", |row| row.mark.interrupted.to_string()),
     ("every", |row| row.mark.every.to_string()),
     ("skipped", |row| row.mark.skipped.to_string()),
-    ("event", |row| row.figure(|values| clean(&values.event))),
+    ("event", |row| row.figure(|values| text(&values.event))),
     ("unit", |row| row.figure(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
     ("measured", |row| row.figure(|values| values.measured)),
     ("weight", |row| row.figure(|values| values.weight)),
@@ -106,12 +116,43 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,scaled,unmeasured,sum,total,\
-missing_outermost,extrapolated,self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
-\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,1,2,2500,2500,3,true,,0,0,0.25,0,0,0,0,4,5,6\r
-never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,\r
+name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,scaled,unmeasured,sum,total,\
+missing_outermost,extrapolated,estimated,self,unwound_total,unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,1,2,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6\r
+never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,\r
 ";
         assert_eq!(render(&snapshot(&events, &[one, never])), expected);
+    }
+
+    #[test]
+    fn no_cell_is_a_formula_and_numbers_stay_numbers() {
+        for (name, cell) in [
+            ("=1+1", "'=1+1"),
+            ("+f", "'+f"),
+            ("-f", "'-f"),
+            ("@f", "'@f"),
+            ("\tf", "\u{fffd}f"),
+            ("\r=f", "\u{fffd}=f"),
+            ("＝f", "'＝f"),
+            ("=HYPERLINK(\"x\",\"y\")", "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\""),
+            // One that begins with an apostrophe has another one, so that a reader may always remove one.
+            ("'a", "''a"),
+            ("a=b", "a=b"),
+            ("<T as U>::f", "<T as U>::f"),
+        ] {
+            let mut one = Mark { path: name.into(), file: name.into(), ..mark(name, 1) };
+            let below_zero = Values { mean: Some(-2.5), ..values(name, 1, 7) };
+            one.values = vec![below_zero];
+            let text = render(&snapshot(&[], &[one]));
+            let row = text.lines().nth(1).expect("a row");
+            assert!(row.starts_with(&format!("{cell},{cell},{cell},7,")), "{row}");
+            assert!(row.contains(&format!(",{cell},count,1,")) && row.contains(",-2.5,"), "{row}");
+        }
+    }
+
+    /// As the guide has it: the text of a cell.
+    fn read_back(cell: &str) -> &str {
+        cell.strip_prefix('\'').unwrap_or(cell)
     }
 
     #[test]
@@ -122,7 +163,7 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,\r
             let rows: Vec<csv::StringRecord> =
                 csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
             assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
-            let names = rows.iter().map(|row| (&row[0], &row[13]));
+            let names = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[13])));
             let of = |mark: &Mark| -> Vec<_> {
                 let events = mark.values.iter().map(|values| clean(&values.event));
                 let events = events.chain(mark.values.is_empty().then(String::new));

@@ -9,12 +9,14 @@ use super::share::{Shares, is_called};
 use super::signs::clean;
 use super::text::{shorten, width, wrap};
 use crate::snapshot::{Event, Read, Snapshot, Unit};
+use crate::token::known;
 
 /// One line about the run.
 pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
     let ran = whole(snapshot.wall_ns, Unit::Ns);
     let threads = counted(snapshot.threads, "thread");
-    let run = format!(" · pid {} · ran {ran} · {threads}", snapshot.pid);
+    let pid = known(snapshot.pid).map_or_else(|| "unknown".into(), |pid| pid.to_string());
+    let run = format!(" · pid {pid} · ran {ran} · {threads}");
     let lead = "perfmark · ";
     let room = columns.saturating_sub(width(lead) + width(&run));
     out.push_str(lead);

@@ -207,6 +207,7 @@ impl<'a> Report<'a> {
     }
 
     /// Writes it to a file, which is replaced as a whole: whoever reads it sees the one report or the other. In the file's name, `%p` is the process's number.
+    /// Numbers are given again, and containers share them; `%u` is a token that no other process has, and stays the same as long as the process runs.
     ///
     /// # Errors
     ///

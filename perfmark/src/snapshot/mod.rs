@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub schema: u32,
     /// The program's name, without its folder.
     pub program: String,
-    /// The process.
+    /// The process's number; 0 if it is not known.
     pub pid: u32,
     /// How many threads made at least one call.
     pub threads: u64,
@@ -46,7 +46,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Thread {
-    /// The kernel's number of the thread (gettid(2)), elsewhere a number that no other has; none for those that ended.
+    /// The kernel's number of the thread (gettid(2)), elsewhere a number that no other has; none for those that ended, and where it is not known.
     pub id: Option<u32>,
     /// The name that it has in the kernel, of 15 bytes at most.
     pub name: Option<String>,

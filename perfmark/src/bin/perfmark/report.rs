@@ -46,7 +46,8 @@ pub(crate) struct Form {
     /// Each by itself, instead of all together: as table, markdown or json
     #[arg(long)]
     each: bool,
-    /// To this file, which is replaced as a whole; `-` is stdout. `%p` in its name is perfmark's own process number
+    /// To this file, which is replaced as a whole; `-` is stdout. `%p` in its name is perfmark's own process number, `%u` a token
+    /// that no other process has
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -46,7 +46,7 @@ function setUpHead() {
   const { program, pid, wall_ns: ran, threads } = snapshot;
   document.title = `${program || "program"} · perfmark`;
   byId("program").textContent = program || "(no name)";
-  byId("run").textContent = `pid ${pid} · ran ${shown(whole(ran, "ns"))} · ${counted(threads, "thread")}`;
+  byId("run").textContent = `pid ${pid || "unknown"} · ran ${shown(whole(ran, "ns"))} · ${counted(threads, "thread")}`;
   const missing = snapshot.events.filter(({ read }) => read === "none").length;
   const notes = snapshot.notes.length;
   const hints = [

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use perfmark::{Event, Mark, Snapshot, Unit, Values};
+use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
 
 use super::Side;
-use super::judge::{Judgement, One, Statistic, Verdict, judge};
+use super::figure::grouped;
+use super::judge::{FEWEST, Judgement, One, Statistic, Verdict, judge};
 use crate::output::{clean, counted};
 
 /// Both sides' marks.
@@ -28,6 +29,18 @@ pub(crate) struct Pair {
     /// Calls in a run: the fewest and the most, of each side.
     pub(crate) calls: [[u64; 2]; 2],
     pub(crate) events: Vec<Compared>,
+    /// Of each event: how many calls were measured in the head.
+    pub(crate) coverage: Vec<Coverage>,
+}
+
+/// How many calls of a mark were measured in one event.
+pub(crate) struct Coverage {
+    pub(crate) event: String,
+    pub(crate) measured: u64,
+    /// Calls that should have been measured: not those that `every` left out, and those that a panic or a drop ended.
+    pub(crate) expected: u64,
+    /// Why the event was not counted at all, if it was not.
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +65,8 @@ pub(crate) struct Compared {
     pub(crate) own: Option<[f64; 2]>,
     /// Why it was not measured, or what is to be known of the figures.
     pub(crate) notes: Vec<String>,
+    /// Why no gate can rely on the values: a side measured next to nothing.
+    pub(crate) lack: Option<String>,
 }
 
 impl Compared {
@@ -189,9 +204,42 @@ impl Pair {
                 events.push(Compared::of(event, at, of, known));
             }
         }
-        Self { label, path: clean(path), place, presence, calls, events }
+        let coverage = Coverage::of_head(of, known);
+        Self { label, path: clean(path), place, presence, calls, events, coverage }
     }
 }
+
+impl Coverage {
+    /// Of the head's events, all its runs together; and of those that the base measured and the head's machine could not.
+    fn of_head([base, head]: &[Vec<&Mark>; 2], [_, known]: &[BTreeMap<&str, &Event>; 2]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for values in head.iter().filter(|mark| mark.calls > 0).flat_map(|mark| &mark.values) {
+            let place = *places.entry(&values.event).or_insert(all.len());
+            if place == all.len() {
+                let event = clean(&values.event);
+                all.push(Self { event, measured: 0, expected: 0, reason: None });
+            }
+            let one = &mut all[place];
+            one.measured = one.measured.saturating_add(values.measured);
+            one.expected = one.expected.saturating_add(values.measured).saturating_add(values.unmeasured);
+        }
+        let calls = head.iter().map(|mark| mark.calls.saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
+        let in_base = base.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
+        let in_base: BTreeSet<&str> = in_base.map(|values| &*values.event).collect();
+        for event in in_base.into_iter().filter(|event| !places.contains_key(event)) {
+            if let Some(lost) = known.get(event).filter(|event| event.read == Read::None) {
+                let reason = lost.reason.as_deref().map(clean);
+                all.push(Self { event: clean(event), measured: 0, expected: calls, reason });
+            }
+        }
+        all.retain(|one| one.expected > 0);
+        all
+    }
+}
+
+/// Measured calls speak for the others if they are at least 1 in so many.
+const LEAST_SHARE: u64 = 10;
 
 const SIDES: [&str; 2] = ["base", "head"];
 
@@ -241,8 +289,28 @@ impl Compared {
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
-        Self { event: clean(event), unit, statistic, judgement, own, notes }
+        let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
+        Self { event: clean(event), unit, statistic, judgement, own, notes, lack }
     }
+}
+
+/// Says so if a side measured next to nothing of what there was: fewer than [`FEWEST`] of more calls than that, or less
+/// than 1 in [`LEAST_SHARE`] of the calls that should have been measured.
+fn lack(side: &str, values: &[(&Mark, Option<&Values>)]) -> Option<String> {
+    let of = |each: &dyn Fn(&Mark, &Values) -> u64| {
+        values.iter().filter_map(|(mark, values)| Some(u128::from(each(mark, (*values)?)))).sum::<u128>()
+    };
+    let measured = of(&|_, values| values.measured);
+    let expected = measured + of(&|_, values| values.unmeasured);
+    let all = expected + of(&|mark, _| mark.skipped);
+    let fewest = u128::from(FEWEST);
+    if measured == 0 {
+        // Not measured at all, which has its own reason.
+        return None;
+    }
+    let is_little = measured < fewest && all >= fewest || measured * u128::from(LEAST_SHARE) < expected;
+    let number = |calls: u128| grouped(calls as f64);
+    is_little.then(|| format!("{side} measured only {} of {} calls", number(measured), number(all)))
 }
 
 /// What of a side's calls is not in its figures.

@@ -1,13 +1,13 @@
-//! Gates: how much dearer a mark may become.
+//! Gates: how much dearer a mark may become, and how many of its calls must be measured.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-use super::compare::{Compared, Comparison, Pair};
-use super::figure::{change, figure, percent};
+use super::compare::{Compared, Comparison, Coverage, Pair};
+use super::figure::{change, figure, grouped, percent};
 use super::judge::Verdict;
 
-/// `instructions:1%`.
+/// `instructions:1%`, or `coverage:90%`.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     pub(crate) event: String,
@@ -29,11 +29,17 @@ pub(crate) struct Failure {
     pub(crate) text: String,
 }
 
+/// What stands for the share of calls that were measured, in the place of an event.
+const COVERAGE: &str = "coverage";
+
 impl FromStr for Gate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "a gate is EVENT:PERCENT%, such as instructions:1% or time:10%".to_owned();
+        let wrong = || {
+            "a gate is EVENT:PERCENT%, such as instructions:1% or time:10%, or coverage:PERCENT%, such as coverage:90%"
+                .to_owned()
+        };
         let (event, limit) = text.rsplit_once(':').ok_or_else(wrong)?;
         let limit = limit.trim().trim_end_matches('%').trim_end().parse::<f64>().map_err(|_| wrong())?;
         if event.trim().is_empty() || !limit.is_finite() || limit < 0.0 {
@@ -41,13 +47,21 @@ impl FromStr for Gate {
         }
         // As attributes may write it.
         let event = if event.contains(['/', ':']) { event.trim().into() } else { event.trim().replace('_', "-") };
-        Ok(Self { event, percent: limit })
+        let gate = Self { event, percent: limit };
+        if gate.is_of_coverage() && limit > 100.0 { Err(wrong()) } else { Ok(gate) }
     }
 }
 
 impl Gate {
+    fn is_of_coverage(&self) -> bool {
+        self.event == COVERAGE
+    }
+
     /// Judges every mark that has the event. An event that no report names is a mistake.
     pub(crate) fn judge(&self, comparison: &Comparison) -> Result<Judged, String> {
+        if self.is_of_coverage() {
+            return Ok(self.judge_coverage(comparison));
+        }
         if !comparison.events.contains_key(&self.event) {
             let known: Vec<_> = comparison.events.keys().map(|event| crate::output::clean(event)).collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
@@ -69,10 +83,42 @@ impl Gate {
         Ok(judged)
     }
 
+    /// Judges every mark that the head called: in each event, enough calls must have been measured.
+    fn judge_coverage(&self, comparison: &Comparison) -> Judged {
+        let mut judged = Judged { gate: self.clone(), compared: 0, failures: Vec::new(), passed_over: Vec::new() };
+        for pair in comparison.marks.iter().filter(|pair| !pair.coverage.is_empty()) {
+            judged.compared += 1;
+            for Coverage { event, measured, expected, reason } in &pair.coverage {
+                let share = 100.0 * *measured as f64 / *expected as f64;
+                if share >= self.percent {
+                    continue;
+                }
+                let mut text = format!(
+                    "{}: {share:.1} % of its calls were measured in head (gate {}): {event} of {} of {}",
+                    pair.label,
+                    self.text(),
+                    grouped(*measured as f64),
+                    grouped(*expected as f64),
+                );
+                if let Some(reason) = reason {
+                    _ = write!(text, ": {reason}");
+                }
+                _ = write!(text, " ({})", pair.place);
+                judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
+            }
+        }
+        if judged.compared == 0 {
+            let text = format!("gate {}: nothing to judge: the head measures no call of any mark", self.text());
+            judged.failures.push(Failure { mark: None, text });
+        }
+        judged
+    }
+
     fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut Judged) {
         let mut fail = |text: String| judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
-        let Some(judgement) = event.judgement else {
-            let why = event.notes.join("; ");
+        let measured = if event.lack.is_some() { None } else { event.judgement };
+        let Some(judgement) = measured else {
+            let why = event.lack.clone().unwrap_or_else(|| event.notes.join("; "));
             return fail(format!("{}: {} cannot be judged (gate {}): {why}", pair.label, self.event, self.text()));
         };
         if let Verdict::TooFew(calls) = judgement.verdict {

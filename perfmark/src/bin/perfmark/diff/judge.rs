@@ -83,7 +83,7 @@ const WORTH_TELLING: f64 = 0.001;
 /// Of the larger value: what buckets cannot tell apart, as each median is within 1/64.
 const RESOLUTION: f64 = 1.0 / 32.0;
 /// A median of fewer calls says little of the next run.
-const FEWEST: u64 = 10;
+pub(crate) const FEWEST: u64 = 10;
 
 /// Runs on each side that show how far their medians are apart by chance.
 const SEVERAL: usize = 3;
@@ -93,14 +93,16 @@ pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgeme
     let difference = (after - before).abs();
     let larger = before.max(after);
     let is_several = base.len().min(head.len()) >= SEVERAL;
-    let among_runs = spread(base).max(spread(head));
+    let rises = after > before;
+    // Beyond both together, no run of one side lies among the other's.
+    let among_runs = spread(base, rises) + spread(head, !rises);
     let fewest = base.iter().chain(head).map(|one| one.measured).min().unwrap_or(0);
     let noise = base.iter().chain(head).map(|one| one.noise).fold(0.0, f64::max);
     let (margin, worth_telling) = match statistic {
         Statistic::Mean => (noise.max(among_runs), WORTH_TELLING * larger),
         Statistic::Median => {
             // Upwards, from the base's upper half and to the head's lower one.
-            let upper = usize::from(after > before);
+            let upper = usize::from(rises);
             let half = |one: &One, upper: usize| (one.quarters[upper] - one.value).abs();
             let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
             let halves = if is_several { 0.0 } else { halves.fold(0.0, f64::max) };
@@ -108,13 +110,13 @@ pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgeme
         }
     };
     let is_beyond = difference > margin;
-    let verdict = match (is_beyond && difference >= worth_telling, after > before) {
+    let verdict = match (is_beyond && difference >= worth_telling, rises) {
         _ if statistic == Statistic::Median && !is_several && fewest < FEWEST => Verdict::TooFew(fewest),
         (false, _) => Verdict::Same,
         (true, true) => Verdict::More,
         (true, false) => Verdict::Less,
     };
-    let rose = is_beyond && after > before && !matches!(verdict, Verdict::TooFew(_));
+    let rose = is_beyond && rises && !matches!(verdict, Verdict::TooFew(_));
     Judgement { base: before, head: after, verdict, rose, margin }
 }
 
@@ -131,14 +133,15 @@ fn middle(runs: &[One]) -> f64 {
 /// One run in so many may be far off the others without a say.
 const OUTLIERS: usize = 5;
 
-/// How far the runs are apart, but for the outliers.
-fn spread(runs: &[One]) -> f64 {
+/// How far runs are above their median, or below it, outliers excepted. Only runs on the side towards the other
+/// median make a difference doubtful: a run of the head that is slower still does not excuse a slower head.
+fn spread(runs: &[One], above: bool) -> f64 {
     let middle = middle(runs);
-    let mut values: Vec<f64> = runs.iter().map(|one| one.value).collect();
-    values.sort_by(|one, other| (one - middle).abs().total_cmp(&(other - middle).abs()));
-    values.truncate(runs.len() - runs.len() / OUTLIERS);
-    let range = |least: f64, most: f64| if most > least { most - least } else { 0.0 };
-    range(values.iter().copied().fold(f64::MAX, f64::min), values.iter().copied().fold(f64::MIN, f64::max))
+    let distance = |one: &One| if above { one.value - middle } else { middle - one.value };
+    let mut distances: Vec<f64> = runs.iter().map(distance).collect();
+    distances.sort_by(f64::total_cmp);
+    distances.truncate(runs.len() - runs.len() / OUTLIERS);
+    distances.last().map_or(0.0, |farthest| farthest.max(0.0))
 }
 
 #[cfg(test)]
@@ -183,6 +186,25 @@ mod tests {
         assert_eq!(verdict(Statistic::Mean, &quiet, &[1200.0, 1000.0, 1000.0, 1200.0, 1200.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Median, &[100.0, 140.0, 101.0], &[130.0, 131.0, 135.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Median, &[100.0, 102.0, 101.0], &[130.0, 131.0, 135.0]), Verdict::More);
+    }
+
+    #[test]
+    fn spread_away_from_the_other_side_excuses_nothing() {
+        for statistic in [Statistic::Mean, Statistic::Median] {
+            for (base, head, expected) in [
+                ([1000.0, 1000.0, 1000.0], [1500.0, 1500.0, 2600.0], Verdict::More),
+                ([100.0, 1000.0, 1000.0], [1500.0, 1500.0, 1500.0], Verdict::More),
+                ([1000.0, 1000.0, 1000.0], [1000.0, 1500.0, 1500.0], Verdict::Same),
+                ([1000.0, 1000.0, 1500.0], [1500.0, 1500.0, 1500.0], Verdict::Same),
+                ([1000.0, 1000.0, 1300.0], [1200.0, 1500.0, 1500.0], Verdict::Same),
+                ([1000.0, 1000.0, 1200.0], [1300.0, 1500.0, 1500.0], Verdict::More),
+            ] {
+                assert_eq!(verdict(statistic, &base, &head), expected, "{base:?} {head:?}");
+                let fall = if expected == Verdict::More { Verdict::Less } else { Verdict::Same };
+                assert_eq!(verdict(statistic, &head.map(|v| 3000.0 - v), &base.map(|v| 3000.0 - v)), expected);
+                assert_eq!(verdict(statistic, &head, &base), fall, "{head:?} {base:?}");
+            }
+        }
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) struct Arguments {
     /// More runs after it
     #[arg(long, value_name = "FILE", num_args = 1..)]
     head: Vec<PathBuf>,
-    /// Fail, with status 1, if a mark takes more of the event by so much, as `instructions:1%`; may be repeated
+    /// Fail, with status 1, if a mark takes more of the event by so much, as `instructions:1%`, or if fewer of its calls were measured,
+    /// as `coverage:90%`; may be repeated
     #[arg(long, value_name = "EVENT:PERCENT%")]
     fail_on: Vec<Gate>,
     /// Those marks only, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
@@ -64,18 +65,25 @@ What is compared:
 
 When a figure has changed:
   counts        the mean a call: by at least 0.1 %, and by more than what an empty call varies
-                by; of several runs on a side, the median of the runs, by more than these differ
-                among themselves, but for the one in five that is farthest off
+                by; of several runs on a side, the median of the runs, where no run of one side
+                lies among those of the other, except for the farthest one in five of each side
   time, cycles  the median a call: by more than the histograms' buckets tell (1 in 32), with each
                 median outside of the middle half of the other side's calls (of 10 at least);
-                of three runs or more on each side (five are better), instead of the middle halves,
-                by more than their medians differ among themselves
+                with three runs or more on each side (five are better) the runs' medians are
+                compared as the means of counts are, instead of the middle halves
 
 Gates:
-  --fail-on EVENT:PERCENT% fails where a figure rose by more than that, and by more than it
-  varies, so that instructions:0% fails on any rise. It fails, too, where a mark that was called
-  on both sides was not measured on one, and where no mark at all could be judged. Marks that one
-  side lacks or never called, or whose calls are too few to judge a time by, are told, and pass.
+  --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies, so
+  that instructions:0% fails on any rise. A run of the head that is slower still, or one of the
+  base that is faster still, excuses nothing. The gate also fails if a mark that both sides called
+  was not measured on one side, or next to nothing of it was: fewer than 10 calls of a mark that
+  had more, or less than 10 % of the calls that should have been measured. It fails if no mark
+  could be judged. Marks that one side lacks or never called, and marks with fewer than 10 calls
+  if the event is a time, are listed, and pass.
+
+  --fail-on coverage:PERCENT% fails for each mark of the head, new ones included, if less than that
+  share of its calls was measured in any of its events. Calls that `every` left out, or that a
+  panic or a drop ended, are not counted in; nor are events that neither side could count.
 
 Exit status:
   0  no gate failed

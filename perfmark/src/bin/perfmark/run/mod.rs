@@ -1,6 +1,7 @@
 //! `perfmark run`: a program, with the reports of all of its processes gathered.
 //!
-//! Each process that has perfmark in it leaves its report in a directory that was made for this run.
+//! Each process that has perfmark in it leaves its report in a directory that was made for this run, in a file whose name no other
+//! process has: numbers are given again, and namespaces have numbers of their own.
 
 #[cfg(unix)]
 mod signals;
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     };
     let (program, given) = arguments.command.split_first().ok_or("no program")?;
     let mut command = Command::new(program);
-    command.args(given).env("PERFMARK_OUTPUT", directory.0.join("%p.json")).env("PERFMARK_FORMAT", "json");
+    command.args(given).env("PERFMARK_OUTPUT", directory.0.join("%p-%u.json")).env("PERFMARK_FORMAT", "json");
     for (variable, value) in [("PERFMARK_EVENTS", &arguments.events), ("PERFMARK_FILTER", &arguments.filter)] {
         if let Some(value) = value {
             command.env(variable, value);
@@ -194,8 +195,8 @@ impl Directory {
     fn make() -> Result<Self, String> {
         let parent = env::temp_dir();
         let parent = std::path::absolute(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
-        // What stands for a process's number in a file's name.
-        if parent.to_str().is_none_or(|path| path.contains("%p")) {
+        // What a process replaces in a file's name.
+        if parent.to_str().is_none_or(|path| path.contains("%p") || path.contains("%u")) {
             return Err(format!("TMPDIR={}: reports cannot be named there; take another directory", parent.display()));
         }
         #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no modes"))]
@@ -228,7 +229,10 @@ impl Directory {
         let (mut all, mut unreadable) = (Vec::new(), 0);
         for file in whole {
             match reports::read(&file) {
-                Ok(snapshot) => all.push((format!("{} · pid {}", snapshot.program, snapshot.pid), snapshot)),
+                Ok(snapshot) => {
+                    let pid = if snapshot.pid == 0 { "unknown".into() } else { snapshot.pid.to_string() };
+                    all.push((format!("{} · pid {pid}", snapshot.program), snapshot));
+                }
                 Err(why) => {
                     say(&why);
                     unreadable += 1;
