@@ -30,7 +30,7 @@
 //! | variable | values | default |
 //! |---|---|---|
 //! | `PERFMARK` | `on`, `off`: records nothing, for a load and a branch a call | `on` |
-//! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma | `time,cycles,instructions` |
+//! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma; `time` alone: all marks record time only, and no counter is opened, whatever they name ([`open_no_counters`]) | `time,cycles,instructions` |
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
 //! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole, `%p` in its name being the process's number; `-` for stdout | stderr |
 //! | `PERFMARK_FORMAT` | `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg`, `openmetrics` ([`Format`]) | `table` |
@@ -378,6 +378,8 @@ mod signals;
 #[cfg(feature = "record")]
 mod config;
 #[cfg(feature = "record")]
+mod opening;
+#[cfg(feature = "record")]
 mod settings;
 #[cfg(feature = "record")]
 mod start;
@@ -483,6 +485,66 @@ pub fn threads() -> Vec<Thread> {
 pub fn reset() {
     #[cfg(feature = "record")]
     collect::reset();
+}
+
+/// Writes the report now, where and as the environment asks, and ends recording for good: for programs that close a sandbox behind themselves.
+///
+/// The report is the one that would be written at exit, and there is no other. Afterwards a call of a mark costs a load and a branch, as with
+/// `PERFMARK=off`, and perfmark makes no system call: not at a mark, at the end of a thread, or at exit. [`snapshot()`] still gives what was
+/// recorded. The `permissions` chapter of the guide lists what perfmark asks of the kernel, and when.
+///
+/// Counters of the calling thread are closed. Other threads keep their counters and up to 0.5 MiB of memory until the process ends. Calls in flight
+/// end unmeasured, and the report shows them as in flight. A call that another thread begins or ends at this very moment may still make a system call of its own:
+/// before a sandbox that kills, let the other threads make no marked calls. [`Dumps`](crate::Dumps), `Exporter` and [`Session`](crate::Session)
+/// values of the program work on until they are dropped. Forked children of a program that has finished record nothing.
+///
+/// A second call does nothing; nor does any with `PERFMARK=off`, without the feature `record`, or in a signal handler that interrupted
+/// perfmark's own work. It takes as long as writing the report.
+///
+/// ```standalone_crate
+/// use perfmark::perfmark;
+///
+/// #[perfmark(time)]
+/// fn load() {}
+///
+/// # fn main() {
+/// load();
+/// perfmark::finish();
+/// // … close the sandbox …
+/// load();
+/// assert!(perfmark::snapshot().marks.iter().all(|mark| mark.calls <= 1));
+/// # }
+/// ```
+pub fn finish() {
+    #[cfg(feature = "record")]
+    exit::finish();
+}
+
+/// From now on perfmark opens no performance counter, on any thread: marks record time. For sandboxes that kill a program at `perf_event_open(2)`.
+///
+/// It is what `PERFMARK_EVENTS=time` does from outside, cannot be undone, and holds for forked children. Marks, filters and
+/// [`measure()`](crate::measure()) that name other events open none either; the report gives the reason. Call it before the first mark is called:
+/// counters that are open stay open, and are read, until their threads end.
+///
+/// Returns whether no counter was opened before, and none is being opened by another thread. Without the feature `record` there is none.
+///
+/// ```standalone_crate
+/// use perfmark::perfmark;
+///
+/// #[perfmark(cycles)]
+/// fn parse() {}
+///
+/// # fn main() {
+/// assert!(perfmark::open_no_counters());
+/// parse(); // records time
+/// # }
+/// ```
+#[allow(clippy::must_use_candidate, reason = "who calls it first knows the answer")]
+pub fn open_no_counters() -> bool {
+    #[cfg(feature = "record")]
+    return opening::forbid();
+    #[cfg(not(feature = "record"))]
+    true
 }
 
 /// Tells marks what to record, and one call in how many, from now on: the whole [`Filter`], in the place of the one that was in force, which is at first

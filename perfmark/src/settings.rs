@@ -79,10 +79,14 @@ pub(crate) fn set(filter: &Filter) {
 /// may be before the mark is listed, where who sets a filter does not find it.
 pub(crate) fn apply(mark: &'static Mark) {
     loop {
+        // Recording that has ended stays so: whoever ends it switches the mark off after this, or this sees it.
+        if config::is_off() {
+            return mark.switch_off();
+        }
         let known = filter();
         mark.set_place(place(mark, known));
         // Else whoever set another one may have been here before.
-        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) {
+        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) && !config::is_off() {
             return;
         }
     }
@@ -135,7 +139,7 @@ fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
 
 /// What the mark at this place records, if that is not what it says itself.
 pub(crate) fn of_place(place: u32) -> Option<&'static Variant> {
-    VARIANTS.get(place as usize).and_then(variant_at)
+    VARIANTS.get(mark::last_place(place) as usize).and_then(variant_at)
 }
 
 impl Variant {

@@ -7,7 +7,8 @@ use std::{process, ptr};
 
 use perfmark_rdpmc::clock::Clock;
 
-use crate::config::{self, config};
+pub(crate) use crate::config::is_off;
+use crate::config::{self, config, turn_off};
 use crate::per_process::PerProcess;
 use crate::settings;
 use crate::terminal::say;
@@ -31,8 +32,6 @@ impl Process {
         self.number == this.number && self.address.zip(this.address).is_none_or(|(one, other)| one == other)
     }
 }
-
-static OFF: AtomicBool = AtomicBool::new(false);
 
 fn started() -> &'static (Clock, Process) {
     STARTED.get_or_init(|| (Clock::start(), this_process()))
@@ -76,12 +75,6 @@ pub(crate) fn is_forked_child() -> bool {
     !started().1.is_this()
 }
 
-/// Whether `PERFMARK=off`, or built so; known from the start on.
-#[inline]
-pub(crate) fn is_off() -> bool {
-    OFF.load(Relaxed)
-}
-
 /// Starts the clock, reads the settings, and tells what is wrong with them: once, before `main`, or at the first call of a mark where
 /// another static initialiser makes it before ours runs.
 pub(crate) fn start() {
@@ -94,6 +87,8 @@ pub(crate) fn start() {
         if !config().filter.is_empty() {
             settings::set(&config().filter);
         }
-        OFF.store(!config().on || cfg!(perfmark_off), Relaxed);
+        if !config().on || cfg!(perfmark_off) {
+            turn_off();
+        }
     });
 }
