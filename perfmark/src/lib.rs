@@ -98,7 +98,7 @@ pub use self::criterion::Measure;
 pub use dumps::{Dumping, Dumps};
 #[cfg(feature = "exporter")]
 pub use exporter::{Exporter, Exporting};
-pub use filter::{Filter, FilterError};
+pub use filter::{Filter, FilterError, SetFilterError};
 #[cfg(feature = "record")]
 pub use measure::{Count, MeasureError, Measured, measure};
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
@@ -550,12 +550,15 @@ pub fn open_no_counters() -> bool {
 /// Tells marks what to record, and one call in how many, from now on: the whole [`Filter`], in the place of the one that was in force, which is at first
 /// that of `PERFMARK_FILTER`.
 ///
-/// Calls that go on meanwhile end as they began. Calls of a mark that is off are not counted; one that is off costs what it does with `PERFMARK=off`. A thread's
-/// first call of a mark that was told something new costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
-/// takes no memory. A mark that is told other events, or to measure other calls, takes one of 8,192 places that all marks share, for each kind of settings; where
-/// none is left it goes on as before, and a note says so.
+/// Calls in flight finish under their old settings. Calls of a mark that is off are not counted, and cost what they do with `PERFMARK=off`. A thread's
+/// first call of a mark that has new settings costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
+/// takes no memory.
 ///
-/// In a signal handler that interrupted perfmark's own work it does nothing.
+/// # Errors
+///
+/// Marks that could not be given their settings, and record as before; all others follow the filter. A mark with other events or another `every` takes one of
+/// 8,192 slots that all marks share, for each kind of settings, and no slot is left. Or nothing was set: in a signal handler that interrupted
+/// perfmark's own work, and where the kernel gives no memory that a fork wipes.
 ///
 /// ```standalone_crate
 /// use perfmark::{Filter, perfmark, set_filter, snapshot};
@@ -563,19 +566,25 @@ pub fn open_no_counters() -> bool {
 /// #[perfmark(time)]
 /// fn poll() {}
 ///
-/// set_filter(&Filter::default().off("*::poll"));
+/// # fn main() -> Result<(), perfmark::SetFilterError> {
+/// set_filter(&Filter::default().off("*::poll"))?;
 /// poll();
-/// set_filter(&Filter::default());
+/// set_filter(&Filter::default())?;
 /// poll();
 /// # if cfg!(feature = "record") {
 /// assert_eq!(snapshot().marks.iter().find(|mark| mark.name == "poll").map(|mark| mark.calls), Some(1));
 /// # }
+/// # Ok(())
+/// # }
 /// ```
-pub fn set_filter(filter: &Filter) {
+pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
     #[cfg(feature = "record")]
-    session::set_filter(filter);
+    return session::set_filter(filter);
     #[cfg(not(feature = "record"))]
-    let _ = filter;
+    {
+        let _ = filter;
+        Ok(())
+    }
 }
 
 /// The filter in force.

@@ -85,7 +85,8 @@ pub(crate) fn start() {
             say(&wrong);
         }
         if !config().filter.is_empty() {
-            settings::set(&config().filter);
+            // No mark was called yet.
+            _ = settings::set(&config().filter);
         }
         if !config().on || cfg!(perfmark_off) {
             turn_off();

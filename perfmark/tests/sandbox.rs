@@ -138,9 +138,10 @@ mod linux {
         call_all();
         thread::spawn(call_all).join().expect("does not panic");
         assert!(perfmark::measure(&["page-faults"], || ()).is_err());
-        perfmark::set_filter(&Filter::default().events("*::bare", &["task-clock"]).expect("an event"));
+        perfmark::set_filter(&Filter::default().events("*::bare", &["task-clock"]).expect("an event"))
+            .expect("slots for settings");
         bare();
-        perfmark::set_filter(&Filter::default());
+        perfmark::set_filter(&Filter::default()).expect("slots for settings");
         call_all();
     }
 
@@ -227,9 +228,9 @@ mod linux {
         // Nothing that comes then is recorded, nor can it be turned on again.
         call_all();
         thread::spawn(call_all).join().expect("does not panic");
-        perfmark::set_filter(&Filter::default().every("*", 3));
+        perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
         call_all();
-        perfmark::set_filter(&Filter::default());
+        perfmark::set_filter(&Filter::default()).expect("slots for settings");
         call_all();
         for (mark, before) in perfmark::snapshot().marks.iter().zip(&before) {
             assert_eq!((&mark.name, mark.calls), (&before.name, before.calls));

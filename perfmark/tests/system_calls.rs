@@ -134,8 +134,8 @@ mod linux {
         end_thread(first, 2);
         phase(LOOKS);
         black_box((perfmark::snapshot(), perfmark::threads()));
-        perfmark::set_filter(&Filter::default().every("*", 3));
-        perfmark::set_filter(&Filter::default());
+        perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
+        perfmark::set_filter(&Filter::default()).expect("slots for settings");
         phase(FORK);
         // SAFETY: the child calls marks, and ends.
         let child = unsafe { libc::fork() };

@@ -57,7 +57,8 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
             return Call::NONE;
         };
         mark.register();
-        settings::apply(mark);
+        // A refusal is counted, and noted in the report.
+        _ = settings::apply(mark);
         let place = mark.place();
         if is_off(place) {
             return Call::NONE;
