@@ -13,14 +13,14 @@ use crate::per_process::PerProcess;
 use crate::settings;
 use crate::terminal::say;
 
-/// When the program started, and in which process: what [`this_process`] gave.
-static STARTED: OnceLock<(Clock, Process)> = OnceLock::new();
+/// In which process the program started: what [`this_process`] gave.
+static STARTED: OnceLock<Process> = OnceLock::new();
 
 /// A process, as it knows itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     /// Of something that a forked child has elsewhere, as its number may be its parent's in another namespace (`pid_namespaces(7)`); none where the kernel
-    /// gave no memory that a fork wipes.
+    /// gave no memory that a fork wipes, and where nothing is recorded from the start on.
     address: Option<usize>,
     number: u32,
 }
@@ -33,20 +33,24 @@ impl Process {
     }
 }
 
-fn started() -> &'static (Clock, Process) {
-    STARTED.get_or_init(|| (Clock::start(), this_process()))
+fn started() -> &'static Process {
+    STARTED.get_or_init(this_process)
 }
 
 /// This one.
 pub(crate) fn this_process() -> Process {
     /// Not of size 0, so that each has an address of its own.
     static PROCESS: PerProcess<AtomicBool> = PerProcess::new();
-    Process { address: PROCESS.get().ok().map(|process| ptr::from_ref(process).addr()), number: process::id() }
+    // Nothing is mapped where nothing is recorded: a library would leave it behind when it is closed.
+    let has_address = STARTED.get().map_or_else(|| !is_off(), |started| started.address.is_some());
+    let address = has_address.then(|| PROCESS.get().ok().map(|process| ptr::from_ref(process).addr())).flatten();
+    Process { address, number: process::id() }
 }
 
 /// The clock that runs since the program's start.
 pub(crate) fn clock() -> &'static Clock {
-    &started().0
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(Clock::start)
 }
 
 /// Nanoseconds a tick: as the first who asks finds it, so that what was told in one snapshot is told alike in the next.
@@ -72,7 +76,7 @@ pub(crate) fn in_units(value: u64, scale: Option<f64>) -> u64 {
 
 /// Whether this process was forked from the one that started.
 pub(crate) fn is_forked_child() -> bool {
-    !started().1.is_this()
+    !started().is_this()
 }
 
 /// Starts the clock, reads the settings, and tells what is wrong with them: once, before `main`, or at the first call of a mark where
@@ -80,16 +84,18 @@ pub(crate) fn is_forked_child() -> bool {
 pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        started();
-        for wrong in config::read_environment() {
-            say(&wrong);
-        }
-        if !config().filter.is_empty() {
-            // No mark was called yet.
-            _ = settings::set(&config().filter);
-        }
+        clock();
+        let wrong = config::read_environment();
         if !config().on || cfg!(perfmark_off) {
             turn_off();
+        }
+        started();
+        for wrong in wrong {
+            say(&wrong);
+        }
+        if !is_off() && !config().filter.is_empty() {
+            // No mark was called yet.
+            _ = settings::set(&config().filter);
         }
     });
 }
