@@ -495,7 +495,7 @@ pub fn reset() {
 ///
 /// Counters of the calling thread are closed. Other threads keep their counters and up to 0.5 MiB of memory until the process ends. Calls in flight
 /// end unmeasured, and the report shows them as in flight. A call that another thread begins or ends at this very moment may still make a system call of its own:
-/// before a sandbox that kills, let the other threads make no marked calls. [`Dumps`](crate::Dumps), `Exporter` and [`Session`](crate::Session)
+/// before a sandbox that kills, let the other threads make no marked calls. [`Dumps`], `Exporter` and [`Session`]
 /// values of the program work on until they are dropped. Forked children of a program that has finished record nothing.
 ///
 /// A second call does nothing; nor does any with `PERFMARK=off`, without the feature `record`, or in a signal handler that interrupted
@@ -523,7 +523,7 @@ pub fn finish() {
 /// From now on perfmark opens no performance counter, on any thread: marks record time. For sandboxes that kill a program at `perf_event_open(2)`.
 ///
 /// It is what `PERFMARK_EVENTS=time` does from outside, cannot be undone, and holds for forked children. Marks, filters and
-/// [`measure()`](crate::measure()) that name other events open none either; the report gives the reason. Call it before the first mark is called:
+/// [`measure()`] that name other events open none either; the report gives the reason. Call it before the first mark is called:
 /// counters that are open stay open, and are read, until their threads end.
 ///
 /// Returns whether no counter was opened before, and none is being opened by another thread. Without the feature `record` there is none.

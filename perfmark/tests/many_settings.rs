@@ -73,7 +73,7 @@ fn each_of_many_settings_costs_what_the_first_did_and_a_mark_without_a_slot_reco
     set_filter(&Filter::default().off("*::told")).expect("takes no slot");
     set(SETTINGS).expect_err("no slot is left");
     told();
-    assert_eq!(figures().calls, SETTINGS.into());
+    assert_eq!(figures().calls, u64::from(SETTINGS));
     let before = refused(&snapshot());
 
     // Known ones are still to be had, in a forked child, too.

@@ -245,8 +245,8 @@ mod linux {
         let (_, table) = chapter.split_once("| when | system calls | why |\n").expect("the table");
         let rows = table.lines().skip(1).map_while(|row| row.strip_prefix("| "));
         rows.map(|row| {
-            let mut cells = row.split(" | ");
-            let (when, calls) = (cells.next().expect("when"), cells.next().expect("calls"));
+            let mut columns = row.split(" | ");
+            let (when, calls) = (columns.next().expect("when"), columns.next().expect("calls"));
             (when, calls.split('`').skip(1).step_by(2).collect())
         })
         .collect()
@@ -295,14 +295,13 @@ mod linux {
 
     fn with_time_alone_there_is_no_counter() {
         let Some(made) = of_perfmark("lives", &[("PERFMARK_EVENTS", "time")]) else { return };
-        let of_counters =
-            &listed()["first use of an event on a thread"] - &listed()["first call of a mark on a thread"];
-        let of_counters: BTreeSet<_> = &of_counters - &listed()["memory"];
-        assert!(of_counters.contains("perf_event_open"), "{of_counters:?}");
+        let of_events = &listed()["first use of an event on a thread"] - &listed()["first call of a mark on a thread"];
+        let of_events: BTreeSet<_> = &of_events - &listed()["memory"];
+        assert!(of_events.contains("perf_event_open"), "{of_events:?}");
         for (phase, made) in
             made.iter().filter(|(phase, _)| [START, FIRST_CALLS, CALLS, THREADS_END].contains(&phase.as_str()))
         {
-            let opened: Vec<_> = made.iter().filter(|&name| of_counters.contains(name.as_str())).collect();
+            let opened: Vec<_> = made.iter().filter(|&name| of_events.contains(name.as_str())).collect();
             assert!(opened.is_empty(), "{phase}: {opened:?}");
         }
     }
