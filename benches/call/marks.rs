@@ -77,14 +77,14 @@ fn telling(filter: &str, batch: &mut dyn FnMut()) {
     thread::scope(|scope| {
         scope.spawn(|| {
             for filter in filters.iter().cycle().take_while(|_| !is_over.load(Relaxed)) {
-                set_filter(filter);
+                set_filter(filter).expect("slots for settings");
                 thread::sleep(Duration::from_millis(1));
             }
         });
         batch();
         is_over.store(true, Relaxed);
     });
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
 }
 
 function! { #[perfmark(time)] fn among_others => identity }

@@ -28,7 +28,7 @@ pub(crate) fn fork() -> Option<i32> {
 fn live() -> i32 {
     let before = made();
     let recorded = calls(&counts(&snapshot()));
-    set_filter(&"*::told=every:7".parse().expect("a filter"));
+    set_filter(&"*::told=every:7".parse().expect("a filter")).expect("slots for settings");
     Batch { sixty_fours: 2, each: 50, rare: 0 }.run();
     let (own, seen) = (made(), counts(&snapshot()));
     let is_exact = (0..COUNTS.len()).all(|n| own[n] - before[n] == seen[n]);

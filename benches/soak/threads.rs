@@ -95,7 +95,7 @@ pub(crate) fn tend(gate: &Gate, done: &Done, wrong: &Wrong) {
     gate.while_open(|| {
         let turn = one_more(&done.toggles);
         let of_all = filters.len() as u64;
-        set_filter(&filters[usize::try_from(turn % of_all).unwrap_or(0)]);
+        set_filter(&filters[usize::try_from(turn % of_all).unwrap_or(0)]).expect("slots for settings");
         if turn.is_multiple_of(16) {
             let earlier = made();
             let now = snapshot();

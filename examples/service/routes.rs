@@ -124,7 +124,7 @@ async fn filter() -> String {
 async fn set_filter(text: String) -> Result<String, (StatusCode, String)> {
     match text.parse::<Filter>() {
         Ok(wanted) => {
-            perfmark::set_filter(&wanted);
+            perfmark::set_filter(&wanted).map_err(|why| (StatusCode::INSUFFICIENT_STORAGE, format!("{why}\n")))?;
             Ok(filter().await)
         }
         Err(why) => Err((StatusCode::BAD_REQUEST, format!("{why}\n"))),

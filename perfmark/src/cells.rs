@@ -170,8 +170,7 @@ impl EventCells {
         let [net, own] = &self.means;
         if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
             let (calls, sum) = self.values.so_far();
-            let mean =
-                |sum: u64| sum.cast_signed().checked_div(calls.cast_signed()).map_or(0, i64::cast_unsigned);
+            let mean = |sum: u64| sum.cast_signed().checked_div(calls.cast_signed()).map_or(0, i64::cast_unsigned);
             net.store(mean(sum), Relaxed);
             own.store(mean(sum.wrapping_sub(self.inside.load(Relaxed))), Relaxed);
         }

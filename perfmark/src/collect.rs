@@ -380,8 +380,7 @@ fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) 
     let quantile = |of| frozen.quantile(of).map(unit);
     let unmeasured = (figures.calls + uncounted).saturating_sub(figures.measured + figures.left_out);
     // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
-    let missing_outermost =
-        if figures.is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
+    let missing_outermost = if figures.is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
     Values {
         event,
         measured: figures.measured,

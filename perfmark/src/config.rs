@@ -4,6 +4,8 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::defaults;
@@ -18,7 +20,7 @@ use crate::signals;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) on: bool,
-    /// The set of a bare `#[perfmark]`, if it is given.
+    /// The set of a bare `#[perfmark]`, if it is given. [`time` alone](Self::is_time_only) is for all marks.
     pub(crate) events: Option<Vec<What>>,
     /// What marks are told to do at the start.
     pub(crate) filter: Filter,
@@ -79,9 +81,24 @@ impl Default for Config {
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
-/// The settings in force: as the environment was at the start.
+/// The settings in force: as the environment was at the start, and the default ones before it was read.
 pub(crate) fn config() -> &'static Config {
-    CONFIG.get_or_init(Config::default)
+    static BEFORE_THE_START: OnceLock<Config> = OnceLock::new();
+    CONFIG.get().unwrap_or_else(|| BEFORE_THE_START.get_or_init(Config::default))
+}
+
+/// Whether nothing is recorded.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing is recorded: `PERFMARK=off`, or built so, which is known from the start on; or because recording has ended.
+#[inline]
+pub(crate) fn is_off() -> bool {
+    OFF.load(SeqCst)
+}
+
+/// From now on nothing is recorded.
+pub(crate) fn turn_off() {
+    OFF.store(true, SeqCst);
 }
 
 /// What a mark is to record: the events that it names, in that order; else those of the environment, of its crate, or the default set.
@@ -119,7 +136,7 @@ pub(crate) fn read_environment() -> Vec<String> {
         return Vec::new();
     }
     let (config, wrong) = Config::parse(&|name| env::var_os(name));
-    // Set already only if the settings were asked for before the start, which nobody does.
+    // Once, as the process starts once.
     _ = CONFIG.set(config);
     wrong
 }
@@ -137,6 +154,11 @@ fn has_rights_of_its_own() -> bool {
 }
 
 impl Config {
+    /// Whether the environment asks for `time` and nothing else: then no counter is opened, whatever marks name.
+    pub(crate) fn is_time_only(&self) -> bool {
+        self.events.as_deref() == Some(&[What::Time])
+    }
+
     fn parse<V: AsRef<OsStr>>(variable: &dyn Fn(&str) -> Option<V>) -> (Self, Vec<String>) {
         let (mut config, mut wrong) = (Self::default(), Vec::new());
         let mut setting = |name: &str, set: &mut dyn FnMut(&OsStr) -> Result<(), String>| {

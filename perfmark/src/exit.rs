@@ -1,15 +1,20 @@
-//! Before `main`: asks to be called at exit. At exit: writes the report.
+//! Before `main`: asks to be called at exit. At exit, or before when the program asks for it: writes the report.
 #![allow(unsafe_code, reason = "a static initialiser, and atexit")]
 
+use std::cell::Cell;
+use std::panic::UnwindSafe;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Mutex, PoisonError};
 
 use crate::collect;
-use crate::config::{Output, config};
+use crate::config::{self, Output, config};
+use crate::mark::{self, Mark};
 use crate::output::{in_this_process, of_copy, write_file};
+use crate::per_process::PerProcess;
 use crate::report::{Format, Report};
 use crate::terminal::{STDERR, STDOUT, print_report, say};
-use crate::{copies, dumps, recorder, start};
+use crate::{copies, dumps, linked, recorder, registry, start};
 
 /// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
 #[used]
@@ -41,10 +46,50 @@ static BEFORE_MAIN: extern "C" fn() = {
 };
 
 extern "C" fn at_exit() {
-    // A panic here would abort a program that has done its work.
-    if std::panic::catch_unwind(write_report).is_err() {
-        say("the report panicked; please report this");
+    end(write_report);
+}
+
+/// Ends recording before the program does, and writes the report now.
+pub(crate) fn finish() {
+    // Not in a signal handler that interrupted perfmark's own work, whose locks may be taken.
+    if IS_OVER.load(SeqCst) || recorder::own_work(start::start).is_none() || start::is_off() {
+        return;
     }
+    end(|| {
+        recorder::own_work(turn_off);
+        write_report();
+        recorder::close_thread();
+    });
+}
+
+/// From now on calls are not recorded, and nothing that is set up for one takes a system call any more.
+fn turn_off() {
+    config::turn_off();
+    linked::collected().chain(mark::called()).for_each(Mark::switch_off);
+    registry::wait_for_setups();
+}
+
+/// Whether the report was written, or is to be none: recording has ended.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// Who writes it has it locked: who comes meanwhile, as the end of the process, waits.
+static ENDING: PerProcess<Mutex<()>> = PerProcess::new();
+
+/// Ends the process's recording in that way, if it has not ended.
+fn end(how: impl FnOnce() + UnwindSafe) {
+    thread_local!(static IS_ENDING: Cell<bool> = const { Cell::new(false) });
+    // A signal handler that ends the process while this thread writes must not wait for itself.
+    if IS_OVER.load(SeqCst) || IS_ENDING.replace(true) {
+        return;
+    }
+    let _locked = ENDING.get().ok().map(|ending| ending.lock().unwrap_or_else(PoisonError::into_inner));
+    if !IS_OVER.load(SeqCst) {
+        // A panic here would abort a program that has done its work.
+        if std::panic::catch_unwind(how).is_err() {
+            say("the report panicked; please report this");
+        }
+        IS_OVER.store(true, SeqCst);
+    }
+    IS_ENDING.set(false);
 }
 
 /// Set where the program is perfmark's own.

@@ -30,7 +30,7 @@
 //! | variable | values | default |
 //! |---|---|---|
 //! | `PERFMARK` | `on`, `off`: records nothing, for a load and a branch a call | `on` |
-//! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma | `time,cycles,instructions` |
+//! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma; `time` alone: all marks record time only, and no counter is opened, whatever they name ([`open_no_counters`]) | `time,cycles,instructions` |
 //! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
 //! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole; `%p` in its name is the process's number, `%u` a token that no other process has; `-` for stdout | stderr |
 //! | `PERFMARK_FORMAT` | `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg`, `openmetrics` ([`Format`]) | `table` |
@@ -98,7 +98,7 @@ pub use self::criterion::Measure;
 pub use dumps::{Dumping, Dumps};
 #[cfg(feature = "exporter")]
 pub use exporter::{Exporter, Exporting};
-pub use filter::{Filter, FilterError};
+pub use filter::{Filter, FilterError, SetFilterError};
 #[cfg(feature = "record")]
 pub use measure::{Count, MeasureError, Measured, measure};
 /// What a crate's marks record where they do not say; once in a crate, in any of its modules.
@@ -382,6 +382,8 @@ mod signals;
 #[cfg(feature = "record")]
 mod config;
 #[cfg(feature = "record")]
+mod opening;
+#[cfg(feature = "record")]
 mod settings;
 #[cfg(feature = "record")]
 mod start;
@@ -489,15 +491,78 @@ pub fn reset() {
     collect::reset();
 }
 
+/// Writes the report now, where and as the environment asks, and ends recording for good: for programs that close a sandbox behind themselves.
+///
+/// The report is the one that would be written at exit, and there is no other. Afterwards a call of a mark costs a load and a branch, as with
+/// `PERFMARK=off`, and perfmark makes no system call: not at a mark, at the end of a thread, or at exit. [`snapshot()`] still gives what was
+/// recorded. The `permissions` chapter of the guide lists what perfmark asks of the kernel, and when.
+///
+/// Counters of the calling thread are closed. Other threads keep their counters and up to 0.5 MiB of memory until the process ends. Calls in flight
+/// end unmeasured, and the report shows them as in flight. A call that another thread begins or ends at this very moment may still make a system call of its own:
+/// before a sandbox that kills, let the other threads make no marked calls. [`Dumps`], `Exporter` and [`Session`]
+/// values of the program work on until they are dropped. Forked children of a program that has finished record nothing.
+///
+/// A second call does nothing; nor does any with `PERFMARK=off`, without the feature `record`, or in a signal handler that interrupted
+/// perfmark's own work. It takes as long as writing the report.
+///
+/// ```standalone_crate
+/// use perfmark::perfmark;
+///
+/// #[perfmark(time)]
+/// fn load() {}
+///
+/// # fn main() {
+/// load();
+/// perfmark::finish();
+/// // … close the sandbox …
+/// load();
+/// assert!(perfmark::snapshot().marks.iter().all(|mark| mark.calls <= 1));
+/// # }
+/// ```
+pub fn finish() {
+    #[cfg(feature = "record")]
+    exit::finish();
+}
+
+/// From now on perfmark opens no performance counter, on any thread: marks record time. For sandboxes that kill a program at `perf_event_open(2)`.
+///
+/// It is what `PERFMARK_EVENTS=time` does from outside, cannot be undone, and holds for forked children. Marks, filters and
+/// [`measure()`] that name other events open none either; the report gives the reason. Call it before the first mark is called:
+/// counters that are open stay open, and are read, until their threads end.
+///
+/// Returns whether no counter was opened before, and none is being opened by another thread. Without the feature `record` there is none.
+///
+/// ```standalone_crate
+/// use perfmark::perfmark;
+///
+/// #[perfmark(cycles)]
+/// fn parse() {}
+///
+/// # fn main() {
+/// assert!(perfmark::open_no_counters());
+/// parse(); // records time
+/// # }
+/// ```
+#[allow(clippy::must_use_candidate, reason = "who calls it first knows the answer")]
+pub fn open_no_counters() -> bool {
+    #[cfg(feature = "record")]
+    return opening::forbid();
+    #[cfg(not(feature = "record"))]
+    true
+}
+
 /// Tells marks what to record, and one call in how many, from now on: the whole [`Filter`], in the place of the one that was in force, which is at first
 /// that of `PERFMARK_FILTER`.
 ///
-/// Calls that go on meanwhile end as they began. Calls of a mark that is off are not counted; one that is off costs what it does with `PERFMARK=off`. A thread's
-/// first call of a mark that was told something new costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
-/// takes no memory. A mark that is told other events, or to measure other calls, takes one of 8,192 places that all marks share, for each kind of settings; where
-/// none is left it goes on as before, and a note says so.
+/// Calls in flight finish under their old settings. Calls of a mark that is off are not counted, and cost what they do with `PERFMARK=off`. A thread's
+/// first call of a mark that has new settings costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
+/// takes no memory.
 ///
-/// In a signal handler that interrupted perfmark's own work it does nothing.
+/// # Errors
+///
+/// Marks that could not be given their settings, and record as before; all others follow the filter. A mark with other events or another `every` takes one of
+/// 8,192 slots that all marks share, for each kind of settings, and no slot is left. Or nothing was set: in a signal handler that interrupted
+/// perfmark's own work, and where the kernel gives no memory that a fork wipes.
 ///
 /// ```standalone_crate
 /// use perfmark::{Filter, perfmark, set_filter, snapshot};
@@ -505,19 +570,25 @@ pub fn reset() {
 /// #[perfmark(time)]
 /// fn poll() {}
 ///
-/// set_filter(&Filter::default().off("*::poll"));
+/// # fn main() -> Result<(), perfmark::SetFilterError> {
+/// set_filter(&Filter::default().off("*::poll"))?;
 /// poll();
-/// set_filter(&Filter::default());
+/// set_filter(&Filter::default())?;
 /// poll();
 /// # if cfg!(feature = "record") {
 /// assert_eq!(snapshot().marks.iter().find(|mark| mark.name == "poll").map(|mark| mark.calls), Some(1));
 /// # }
+/// # Ok(())
+/// # }
 /// ```
-pub fn set_filter(filter: &Filter) {
+pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
     #[cfg(feature = "record")]
-    session::set_filter(filter);
+    return session::set_filter(filter);
     #[cfg(not(feature = "record"))]
-    let _ = filter;
+    {
+        let _ = filter;
+        Ok(())
+    }
 }
 
 /// The filter in force.

@@ -70,9 +70,14 @@ mod section {
     inventory::submit! { Batch { first: (&raw const FIRST).cast(), end: (&raw const END).cast(), _gap: Some(&GAP) } }
 }
 
+/// Those that inventory collected, also those whose types have marks of their own.
+pub(crate) fn collected() -> impl Iterator<Item = &'static Mark> {
+    inventory::iter::<Batch>.into_iter().flat_map(Batch::marks)
+}
+
 /// Every mark known: those that inventory collected, and those that were called without being collected.
 pub(crate) fn all() -> Vec<&'static Mark> {
-    let mut all: Vec<_> = inventory::iter::<Batch>.into_iter().flat_map(Batch::marks).collect();
+    let mut all: Vec<_> = collected().collect();
     let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
     // Those of a generic function stand for it.
     all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));

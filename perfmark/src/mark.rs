@@ -93,8 +93,13 @@ pub(crate) struct Manner {
 /// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at the cost of some thousand instructions each.
 pub(crate) const PLACES: usize = 1 << 14;
 
-/// In the place's place: calls of the mark do nothing. The only value with the highest bit set, which is quick to tell.
+/// In the place's place, or together with it: calls of the mark do nothing. The highest bit, which is quick to test.
 const OFF: u32 = 1 << 31;
+
+/// The place that a mark has, or had before it was switched off; 0 for none.
+pub(crate) fn last_place(place: u32) -> u32 {
+    place & !OFF
+}
 
 /// Whether the place means that calls do nothing.
 #[inline]
@@ -195,6 +200,11 @@ impl Mark {
     /// Where its calls find their plans from now on. With none they do nothing.
     pub(crate) fn set_place(&self, place: Option<u32>) {
         self.place.store(place.unwrap_or(OFF), SeqCst);
+    }
+
+    /// From now on its calls do nothing. What it recorded last is still known by its place.
+    pub(crate) fn switch_off(&self) {
+        self.place.fetch_or(OFF, SeqCst);
     }
 
     /// Gives the mark its index and lists it as called, once.

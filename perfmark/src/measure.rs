@@ -8,6 +8,7 @@ use perfmark_rdpmc::support::Truth;
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
 
 use crate::events::{is_known_of_a_loop, unreliable};
+use crate::opening;
 use crate::snapshot::Unit;
 use crate::start;
 
@@ -134,6 +135,7 @@ impl Meter {
         }
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
+        opening::ask().map_err(|why| MeasureError(format!("{event}: {why}")))?;
         let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
         if is_known_of_a_loop(counter.event()) {
             // Once: a counter that lies goes on to.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::process;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use crate::cells::{OpenCall, Owner, ThreadCells, Totals};
 use crate::graph;
@@ -51,6 +52,8 @@ fn add_graph(graph: &mut graph::Merged, cells: &ThreadCells) {
 #[derive(Debug)]
 pub(crate) struct Registry {
     threads: Mutex<Threads>,
+    /// Threads that are being set up or taken down.
+    setups: AtomicUsize,
     /// Told apart from those of the processes that this one was forked from.
     pub(crate) generation: u8,
 }
@@ -85,7 +88,44 @@ impl Default for Registry {
     fn default() -> Self {
         static GENERATIONS: AtomicU8 = AtomicU8::new(0);
         forget_parents_calls();
-        Self { threads: Mutex::default(), generation: GENERATIONS.fetch_add(1, Relaxed) }
+        let generation = GENERATIONS.fetch_add(1, Relaxed);
+        Self { threads: Mutex::default(), setups: AtomicUsize::new(0), generation }
+    }
+}
+
+/// As long as it lives a thread is being set up or taken down, by system calls that whoever ends recording waits for.
+pub(crate) struct Setup(Option<&'static Registry>);
+
+impl Setup {
+    /// None where nothing is recorded, or nothing any more.
+    pub(crate) fn begin() -> Option<Self> {
+        if start::is_off() {
+            return None;
+        }
+        // Without a registry nothing can be set up.
+        let setup = Self(registry().ok());
+        if let Some(registry) = setup.0 {
+            registry.setups.fetch_add(1, SeqCst);
+        }
+        // In one order with `wait_for_setups`, after recording was turned off: either that sees this one, or this sees that.
+        (!start::is_off()).then_some(setup)
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        if let Some(registry) = self.0 {
+            registry.setups.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// Waits for the threads that are being set up or taken down, for a second at most: one may have been killed in the middle.
+pub(crate) fn wait_for_setups() {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let (Ok(registry), begun) = (registry(), Instant::now()) else { return };
+    while registry.setups.load(SeqCst) > 0 && begun.elapsed() < PATIENCE {
+        thread::yield_now();
     }
 }
 

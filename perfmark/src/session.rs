@@ -4,18 +4,21 @@ use std::path::PathBuf;
 
 use crate::collect;
 use crate::config::config;
-use crate::filter::Filter;
+use crate::filter::{Filter, SetFilterError};
 use crate::report::{Format, Report};
 use crate::snapshot::Snapshot;
 use crate::terminal::{STDERR, print_report, say};
 use crate::{recorder, settings, start};
 
 /// Puts a filter in force, unless a signal handler asks for it that interrupted perfmark's own work.
-pub(crate) fn set_filter(filter: &Filter) {
-    recorder::own_work(|| {
+pub(crate) fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
+    let set = || {
         start::start();
-        settings::set(filter);
-    });
+        settings::set(filter)
+    };
+    let in_handler =
+        || Err(SetFilterError::of_all("a signal handler asked for it that interrupted perfmark's own work"));
+    recorder::own_work(set).unwrap_or_else(in_handler)
 }
 
 /// What is recorded from here to the end of a scope, told there: on stderr, or in a [file](Self::output).
@@ -67,7 +70,8 @@ impl Session {
     /// The same, with that filter in force until its end, and then the one before again.
     pub fn filter(mut self, filter: &Filter) -> Self {
         self.filter.get_or_insert_with(|| settings::filter().cloned().unwrap_or_default());
-        set_filter(filter);
+        // A note of the report tells of marks that could not be given its settings.
+        _ = set_filter(filter);
         self
     }
 
@@ -103,7 +107,8 @@ impl Drop for Session {
         let is_told = self.is_told && config().on && self.process.is_this();
         let snapshot = is_told.then(|| self.snapshot());
         if let Some(filter) = &self.filter {
-            set_filter(filter);
+            // Settings that marks had before take no slot.
+            _ = set_filter(filter);
         }
         let Some(snapshot) = snapshot else { return };
         let report = Report::new(&snapshot).format(self.format);

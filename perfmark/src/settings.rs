@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::config;
 use crate::events::What;
-use crate::filter::{Filter, Settings};
+use crate::filter::{Filter, SetFilterError, Settings};
 use crate::linked;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
@@ -37,7 +37,7 @@ const MOST: usize = mark::PLACES / 2;
 static VARIANTS: [AtomicPtr<Variant>; mark::PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; mark::PLACES];
 /// Where they are.
 static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
-/// Marks that were to record something else, and no place was left.
+/// How often a mark was to be given settings, and no slot was left.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 /// The places of variants, by their marks' addresses and what they record.
@@ -62,9 +62,13 @@ pub(crate) fn filter() -> Option<&'static Filter> {
 }
 
 /// Puts a filter in force, also for marks that were called before.
-pub(crate) fn set(filter: &Filter) {
+///
+/// # Errors
+///
+/// Marks that could not be given its settings, and record as before.
+pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     // Without memory that a fork wipes nothing is recorded.
-    let Ok(filters) = FILTERS.get() else { return };
+    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     let mut one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
     let known = one_at_a_time.get(filter).copied().unwrap_or_else(|| {
         let known: &Filter = Box::leak(Box::new(filter.clone()));
@@ -72,36 +76,79 @@ pub(crate) fn set(filter: &Filter) {
         known
     });
     FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);
-    mark::called().for_each(apply);
+    match mark::called().filter(|&mark| apply(mark) == Applied::Refused).count() {
+        0 => Ok(()),
+        marks => Err(SetFilterError::new(marks, format!("all {MOST} slots for settings are taken; {USE_FEWER}"))),
+    }
+}
+
+const NO_MEMORY: &str = "the kernel gives no memory that a fork wipes (linux 4.14 has it)";
+const USE_FEWER: &str = "settings that marks had before need none: use these";
+
+impl SetFilterError {
+    /// No mark was given its settings.
+    pub(crate) fn of_all(why: &str) -> Self {
+        Self::new(mark::called().count(), why.into())
+    }
+}
+
+/// What became of a filter's settings for a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Done,
+    /// No slot is left: the mark records as before.
+    Refused,
 }
 
 /// Lets the mark do what the filter says: at its first call on each thread, and when another filter is set. Not at the first of all threads alone: that one
 /// may be before the mark is listed, where who sets a filter does not find it.
-pub(crate) fn apply(mark: &'static Mark) {
+pub(crate) fn apply(mark: &'static Mark) -> Applied {
     loop {
+        // Recording that has ended stays so: whoever ends it switches the mark off after this, or this sees it.
+        if config::is_off() {
+            mark.switch_off();
+            return Applied::Done;
+        }
         let known = filter();
-        mark.set_place(place(mark, known));
+        let place = place(mark, known);
+        match place {
+            Place::Off => mark.set_place(None),
+            Place::At(place) => mark.set_place(Some(place)),
+            // At its first call it has none, and records what it says itself.
+            Place::Refused if mark.place() == 0 => mark.set_place(Some(mark.own_place())),
+            Place::Refused => {}
+        }
+        let applied = if place == Place::Refused { Applied::Refused } else { Applied::Done };
         // Else whoever set another one may have been here before.
-        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) {
-            return;
+        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) && !config::is_off() {
+            return applied;
         }
     }
 }
 
-/// Where the mark's calls find their plans. None if they are to do nothing.
-fn place(mark: &'static Mark, filter: Option<&Filter>) -> Option<u32> {
+/// Where the mark's calls are to find their plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// They do nothing.
+    Off,
+    At(u32),
+    /// No slot is left: where they find them now.
+    Refused,
+}
+
+fn place(mark: &'static Mark, filter: Option<&Filter>) -> Place {
     let settings = by(filter, mark);
     if settings.is_on == Some(false) {
-        return None;
+        return Place::Off;
     }
     if settings.every.is_none() && settings.events.is_none() {
-        return Some(mark.own_place());
+        return Place::At(mark.own_place());
     }
     let place = variant(mark, settings);
     if place.is_none() {
         REFUSED.fetch_add(1, Relaxed);
     }
-    Some(place.unwrap_or_else(|| mark.own_place()))
+    place.map_or(Place::Refused, Place::At)
 }
 
 /// What the filter says of the mark.
@@ -135,7 +182,7 @@ fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
 
 /// What the mark at this place records, if that is not what it says itself.
 pub(crate) fn of_place(place: u32) -> Option<&'static Variant> {
-    VARIANTS.get(place as usize).and_then(variant_at)
+    VARIANTS.get(mark::last_place(place) as usize).and_then(variant_at)
 }
 
 impl Variant {
@@ -165,7 +212,7 @@ pub(crate) fn notes() -> Vec<String> {
     let unmatched = unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark"));
     let refused = REFUSED.load(Relaxed);
     let why = format!(
-        "{refused} times a mark was to record something else, and went on as before: there can be {MOST} such settings"
+        "{refused} times a mark kept its former settings, as all {MOST} slots for settings are taken; {USE_FEWER}"
     );
     unmatched.chain((refused > 0).then_some(why)).collect()
 }

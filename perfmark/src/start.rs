@@ -1,24 +1,26 @@
 //! The process's start: its clock, and its settings.
 
+use std::process;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Once, OnceLock};
 
 use perfmark_rdpmc::clock::Clock;
 
-use crate::config::{self, config};
+pub(crate) use crate::config::is_off;
+use crate::config::{self, config, turn_off};
 use crate::settings;
 use crate::terminal::say;
 use crate::token;
 
-/// When the program started, and in which process: what [`this_process`] gave.
-static STARTED: OnceLock<(Clock, Process)> = OnceLock::new();
+/// In which process the program started: what [`this_process`] gave.
+static STARTED: OnceLock<Process> = OnceLock::new();
 
 /// A process, as it knows itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     /// Of something that a forked child has elsewhere, as its number may be its parent's in another namespace (`pid_namespaces(7)`); none where the kernel
-    /// gave no memory that a fork wipes.
+    /// gave no memory that a fork wipes, and where nothing is recorded from the start on.
     address: Option<usize>,
     /// 0 where it is not known.
     number: u32,
@@ -32,20 +34,24 @@ impl Process {
     }
 }
 
-static OFF: AtomicBool = AtomicBool::new(false);
-
-fn started() -> &'static (Clock, Process) {
-    STARTED.get_or_init(|| (Clock::start(), this_process()))
+fn started() -> &'static Process {
+    STARTED.get_or_init(this_process)
 }
 
 /// This one.
 pub(crate) fn this_process() -> Process {
+    // Nothing is mapped where nothing is recorded: a library would leave it behind when it is closed.
+    let has_address = STARTED.get().map_or_else(|| !is_off(), |started| started.address.is_some());
+    if !has_address {
+        return Process { address: None, number: process::id() };
+    }
     Process { address: token::address(), number: token::number().unwrap_or(0) }
 }
 
 /// The clock that runs since the program's start.
 pub(crate) fn clock() -> &'static Clock {
-    &started().0
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(Clock::start)
 }
 
 /// Nanoseconds a tick: as the first who asks finds it, so that what was told in one snapshot is told alike in the next.
@@ -78,13 +84,7 @@ pub(crate) fn sum_in_units(sum: i128, scale: Option<f64>) -> i64 {
 
 /// Whether this process was forked from the one that started.
 pub(crate) fn is_forked_child() -> bool {
-    !started().1.is_this()
-}
-
-/// Whether `PERFMARK=off`, or built so; known from the start on.
-#[inline]
-pub(crate) fn is_off() -> bool {
-    OFF.load(Relaxed)
+    !started().is_this()
 }
 
 /// Starts the clock, reads the settings, and tells what is wrong with them: once, before `main`, or at the first call of a mark where
@@ -92,13 +92,18 @@ pub(crate) fn is_off() -> bool {
 pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        clock();
+        let wrong = config::read_environment();
+        if !config().on || cfg!(perfmark_off) {
+            turn_off();
+        }
         started();
-        for wrong in config::read_environment() {
+        for wrong in wrong {
             say(&wrong);
         }
-        if !config().filter.is_empty() {
-            settings::set(&config().filter);
+        if !is_off() && !config().filter.is_empty() {
+            // No mark was called yet.
+            _ = settings::set(&config().filter);
         }
-        OFF.store(!config().on || cfg!(perfmark_off), Relaxed);
     });
 }

@@ -25,7 +25,7 @@ fn faults(pages: usize) {
 }
 
 fn set(filter: &str) {
-    set_filter(&filter.parse().expect("a filter"));
+    set_filter(&filter.parse().expect("a filter")).expect("there are slots");
 }
 
 fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
@@ -56,7 +56,7 @@ fn a_change_of_the_measured_share_leaves_totals_true() {
     set("estimates::phases=every:100");
     (0..5_000).for_each(|n| phases(10 + n % 21));
     let before = snapshot();
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("it takes no slot");
     (0..20_000).for_each(|_| phases(1));
     let after = snapshot();
     let (Some((_, first)), Some((_, all)), Some((mark, second))) =
@@ -191,7 +191,10 @@ fn what_open_calls_of_this_thread_cost_so_far_is_told_by_itself() {
     let during = goes_on();
     let (Some(outer), Some(inner)) = (values(&during, "goes on"), values(&during, "goes on inside")) else { return };
     assert_eq!((outer.measured, outer.total, inner.total), (0, 0, 0));
-    assert!((30..50).contains(&outer.in_flight_self) && (7..100).contains(&inner.in_flight_self), "{outer:?} {inner:?}");
+    assert!(
+        (30..50).contains(&outer.in_flight_self) && (7..100).contains(&inner.in_flight_self),
+        "{outer:?} {inner:?}"
+    );
     assert_eq!(outer.in_flight_total, outer.in_flight_self + inner.in_flight_total);
     let after = values(&snapshot(), "goes on").expect("as before");
     assert_eq!((after.in_flight_total, after.measured), (0, 1));
@@ -296,7 +299,7 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
                         }
                     }
                     drop(every);
-                    set_filter(&filter);
+                    set_filter(&filter).expect("there are slots");
                 }
                 1 => {
                     let mut random = Random(random.0);
@@ -309,7 +312,7 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
             parts.push(now.since(&before));
             before = now;
         }
-        set_filter(&Filter::default());
+        set_filter(&Filter::default()).expect("it takes no slot");
         EVERY.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let whole = snapshot();
         let mut merged = parts.pop().expect("some");

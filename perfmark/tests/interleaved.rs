@@ -84,7 +84,7 @@ fn assert_whole(mark: &Mark) {
 #[test]
 fn a_snapshot_has_every_call_that_ended_and_none_that_did_not_begin_while_threads_come_and_go() {
     let _alone = alone();
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     round();
     let told = || {
         let ended = ENDED.load(Acquire);
@@ -143,11 +143,11 @@ fn no_call_is_lost_when_filters_are_set_in_between() {
             });
         }
         for filter in &filters {
-            set_filter(filter);
+            set_filter(filter).expect("slots for settings");
             _ = snapshot();
         }
     });
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     let told = figures("told_to_skip");
     assert_eq!((told.calls, told.in_flight), (THREADS * ROUNDS, 0), "{told:?}");
     let stopped = figures("told_to_stop");

@@ -21,7 +21,7 @@ fn a_session_is_of_its_scope_and_leaves_the_filter_as_it_was() {
     inside();
     left_out();
     let before = "on,*::nothing=off".parse().expect("a filter");
-    perfmark::set_filter(&before);
+    perfmark::set_filter(&before).expect("slots for settings");
     {
         let session = Session::new().filter(&Filter::default().off("*::left_out")).output(&file).format(Format::Table);
         inside();

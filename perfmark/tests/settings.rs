@@ -16,12 +16,12 @@ use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
 /// One test at a time, with no filter in force.
 fn alone() -> MutexGuard<'static, ()> {
     let alone = alone::alone();
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     alone
 }
 
 fn told(filter: &str) {
-    set_filter(&filter.parse().expect("a filter"));
+    set_filter(&filter.parse().expect("a filter")).expect("slots for settings");
     assert_eq!(perfmark::filter().to_string(), filter);
 }
 
@@ -50,7 +50,7 @@ fn a_mark_that_is_off_counts_nothing_and_goes_on_when_it_is_on() {
     told("off");
     turned_off();
     assert_eq!(figures("turned_off").calls, 1);
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     turned_off();
     assert_eq!((figures("turned_off").calls, figures("turned_off").on), (2, true));
     assert_eq!(measured("turned_off", "time"), Some((2, 0)));
@@ -71,7 +71,7 @@ fn who_names_a_mark_hears_of_no_other() {
     assert_eq!((figures("selected").calls, figures("not_selected").calls), (1, 0));
     let told = snapshot().notes;
     assert!(!told.iter().any(|note| note.contains("matches no mark")), "{told:?}");
-    set_filter(&"selectd=on".parse().expect("a filter"));
+    set_filter(&"selectd=on".parse().expect("a filter")).expect("slots for settings");
     assert!(snapshot().notes.iter().any(|note| note.contains("the filter's `selectd` matches no mark")));
 }
 
@@ -106,7 +106,7 @@ fn one_call_in_so_many_is_measured_as_the_filter_has_it() {
     assert_eq!(figures("told_how_often").every, 5);
     told("*::told_how_often=every:1");
     call(10);
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     call(10);
     let mark = figures("told_how_often");
     assert_eq!((mark.calls, mark.skipped, mark.every), (40, 5 + 8 + 5, 2));
@@ -127,7 +127,7 @@ fn events_are_as_the_filter_has_them_and_what_was_recorded_before_stays() {
     told_what();
     told("*::told_what=page-faults+time");
     told_what();
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     told_what();
     let mark = figures("told_what");
     assert_eq!(mark.calls, 5);
@@ -164,7 +164,7 @@ fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for filter in filters.iter().cycle().take_while(|_| !done.load(Relaxed)) {
-                set_filter(filter);
+                set_filter(filter).expect("slots for settings");
                 _ = snapshot();
             }
         });
@@ -206,7 +206,7 @@ async fn told_while_it_waits() {
 fn an_async_call_is_told_between_its_polls() {
     let _alone = alone();
     for filters in [["off", ""], ["*=every:2", "*=page-faults"], ["", "off"], ["off", "off"]] {
-        set_filter(&Filter::default());
+        set_filter(&Filter::default()).expect("slots for settings");
         let before = figures("told_while_it_waits").calls;
         let mut call = pin!(told_while_it_waits());
         let mut context = Context::from_waker(Waker::noop());
@@ -234,7 +234,7 @@ fn the_types_of_a_generic_function_are_told_apart() {
     told("*::by_type<u8>=on");
     (0..3).for_each(|_| _ = (generic::<u8>(), generic::<u16>()));
     assert_eq!(figures("by_type<u8>").calls, 3);
-    set_filter(&Filter::default());
+    set_filter(&Filter::default()).expect("slots for settings");
     (0..3).for_each(|_| _ = (generic::<u8>(), generic::<u16>()));
     assert_eq!((figures("by_type<u8>").calls, figures("by_type<u16>").calls), (6, 3));
 }

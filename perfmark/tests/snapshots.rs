@@ -40,7 +40,8 @@ fn mark<'a>(snapshot: &'a Snapshot, name: &str) -> &'a Mark {
 
 /// Everything that only grows.
 fn counts(mark: &Mark) -> Vec<u64> {
-    let values = mark.values.iter().flat_map(|values| [values.measured, values.weight, values.unmeasured, values.scaled]);
+    let values =
+        mark.values.iter().flat_map(|values| [values.measured, values.weight, values.unmeasured, values.scaled]);
     let buckets =
         mark.values.iter().flat_map(|values| values.buckets.iter().flat_map(|&(low, high, count)| [low, high, count]));
     [mark.calls, mark.unwound, mark.skipped, mark.polls, mark.interrupted]

@@ -74,6 +74,8 @@ struct List {
     first: *mut Node,
     /// The process whose list it is.
     generation: u32,
+    /// Whether memory was asked for that a fork wipes.
+    has_asked: bool,
     /// Of the thread that forks.
     mask: Option<libc::sigset_t>,
 }
@@ -90,7 +92,7 @@ unsafe impl Sync for Locked {}
 
 static LIST: Locked = Locked {
     mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
-    list: UnsafeCell::new(List { first: ptr::null_mut(), generation: FIRST, mask: None }),
+    list: UnsafeCell::new(List { first: ptr::null_mut(), generation: FIRST, has_asked: false, mask: None }),
 };
 
 thread_local! {
@@ -104,7 +106,7 @@ const FIRST: u32 = 1;
 /// Counts forks on the way from the first process to this one, in memory that a fork wipes: 0 until the child has left its parent's counters.
 static GENERATION: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
 
-/// Stands in for that memory where there is none (linux before 4.14): then only our own handler tells a child that it is one.
+/// Stands in for that memory before the first counter, and where there is none (linux before 4.14): then only our own handler tells a child that it is one.
 static UNWIPED: AtomicU32 = AtomicU32::new(FIRST);
 
 fn generation_at() -> &'static AtomicU32 {
@@ -133,10 +135,6 @@ static BEFORE_MAIN: extern "C" fn() = {
 fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        if let Some(wiped) = map_wiped() {
-            wiped.store(FIRST, Relaxed);
-            GENERATION.store(ptr::from_ref(wiped).cast_mut(), Release);
-        }
         // SAFETY: functions without arguments. Where there is no memory for them, forks go unnoticed.
         unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
     });
@@ -198,6 +196,17 @@ fn with<R>(change: impl FnOnce(&mut List) -> R) -> R {
 }
 
 impl List {
+    /// Keeps the generation where a fork wipes it, from the first counter on: a library that opens none leaves nothing behind when it is closed.
+    fn wipe_at_forks(&mut self) {
+        if std::mem::replace(&mut self.has_asked, true) {
+            return;
+        }
+        if let Some(wiped) = map_wiped() {
+            wiped.store(self.generation, Relaxed);
+            GENERATION.store(ptr::from_ref(wiped).cast_mut(), Release);
+        }
+    }
+
     /// # Safety
     ///
     /// The node lives and is not in the list.
@@ -280,6 +289,7 @@ impl Noted {
         let empty = Node { held: Held::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
         let node = NonNull::from(Box::leak(Box::new(empty)));
         let noted = with(|list| {
+            list.wipe_at_forks();
             let held = make()?;
             // SAFETY: made above.
             unsafe {

@@ -34,10 +34,10 @@ use crate::path::outside_brackets;
 /// use perfmark::Filter;
 ///
 /// let filter: Filter = "app::parser,app::parser::token=every:64".parse()?;
-/// perfmark::set_filter(&filter);
-/// # perfmark::set_filter(&Filter::default());
+/// perfmark::set_filter(&filter)?;
+/// # perfmark::set_filter(&Filter::default())?;
 /// assert!("app::parser=every:0".parse::<Filter>().is_err());
-/// # Ok::<(), perfmark::FilterError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// The default one leaves all marks as they are written.
@@ -74,6 +74,37 @@ impl Display for FilterError {
 }
 
 impl std::error::Error for FilterError {}
+
+/// Why [`set_filter`](crate::set_filter) left marks as they were: how many, and what to do.
+///
+/// All marks together have 8,192 slots for settings of events and `every`. Turning marks on and off takes none, and neither do settings that a mark had before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetFilterError {
+    marks: usize,
+    why: String,
+}
+
+impl SetFilterError {
+    #[cfg(feature = "record")]
+    pub(crate) fn new(marks: usize, why: String) -> Self {
+        Self { marks, why }
+    }
+
+    /// How many of the marks that were called so far record as before. All others follow the filter.
+    #[must_use]
+    pub fn marks(&self) -> usize {
+        self.marks
+    }
+}
+
+impl Display for SetFilterError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let verb = if self.marks == 1 { "mark keeps its" } else { "marks keep their" };
+        write!(f, "{} {verb} former settings: {}", self.marks, self.why)
+    }
+}
+
+impl std::error::Error for SetFilterError {}
 
 impl FromStr for Filter {
     type Err = FilterError;

@@ -9,7 +9,7 @@
 //! | [`benchmarks`] | one piece of work by itself; criterion and divan |
 //! | [`gate`] | how a change is compared with what was before, and refused in CI |
 //! | [`production`] | how a service measures itself for months: metrics, dumps, filters, faults |
-//! | [`permissions`] | what the kernel and containers forbid, and how to allow it |
+//! | [`permissions`] | what the kernel, containers and sandboxes forbid, and how to allow it; every system call |
 //! | [`accuracy`] | what is exact, what is estimated, and where the limits are |
 //! | [`inside`] | how it works |
 

@@ -14,6 +14,7 @@ use super::plan::Set;
 use super::sources::{Slot, Slots};
 use crate::events::EventId;
 use crate::mark::{Manner, Mark};
+use crate::opening;
 use crate::per_process::PerProcess;
 
 /// What the probe of one set of events costs on threads that are alike.
@@ -76,7 +77,11 @@ pub(super) trait Calibrated {
 /// Makes what the process needs once.
 pub(super) fn prepare() {
     // Where it cannot be had, costs are measured by each thread.
-    _ = (KNOWN.get(), Counter::may_be_next());
+    _ = KNOWN.get();
+    // It reads the machine's files, which nobody needs to who opens no counter.
+    if opening::why_not().is_none() {
+        _ = Counter::may_be_next();
+    }
 }
 
 fn lock(known: &'static Known) -> MutexGuard<'static, Vec<(Key, Cost)>> {

@@ -22,7 +22,7 @@ use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, is_off};
-use crate::registry::{forget_parents_calls, registry};
+use crate::registry::{Setup, forget_parents_calls, registry};
 use crate::settings::{self, Variant, every, wanted};
 use crate::signals::HeldBack;
 use crate::sync::Arc;
@@ -52,12 +52,13 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
         let began = moments(thread);
         start::start();
-        if start::is_off() {
-            mark.set_place(None);
+        let Some(_setup) = Setup::begin() else {
+            mark.switch_off();
             return Call::NONE;
-        }
+        };
         mark.register();
-        settings::apply(mark);
+        // A refusal is counted, and noted in the report.
+        _ = settings::apply(mark);
         let place = mark.place();
         if is_off(place) {
             return Call::NONE;
@@ -148,6 +149,10 @@ fn prepare(
 }
 
 impl Books {
+    pub(super) fn close_counters(&mut self) {
+        self.slots.close();
+    }
+
     fn plans(&self) -> impl Iterator<Item = &Plan> {
         // SAFETY: they live as long as the cells.
         self.plans.iter().map(|&plan| unsafe { &*plan })

@@ -117,6 +117,11 @@ impl Stack {
         self.end = self.first;
     }
 
+    /// Forgets all frames.
+    pub(super) fn clear(&mut self) {
+        self.end = self.first;
+    }
+
     /// Whether a frame of that many spans has no room.
     #[inline]
     pub(super) fn is_full(&self, spans: usize) -> bool {

@@ -15,6 +15,7 @@ use crate::arena::Arena;
 use crate::cells::EventCells;
 use crate::graph::Node;
 use crate::histogram::add;
+use crate::start;
 
 /// The two ends where everything takes the long way.
 pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end, close_leaf: |_, _, _| false, close: |_, _, _| false };
@@ -183,6 +184,12 @@ pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_r
 ///
 /// The frame is on this thread's stack.
 pub(super) unsafe fn read_ends(frame: Frame, is_read: bool) {
+    // When recording has ended neither a reading nor a histogram that grows may take a system call.
+    if start::is_off() {
+        // SAFETY: the caller's word.
+        unsafe { frame.events() }.for_each(|(_, span)| span.delta = Some(Delta::Unmeasured));
+        return;
+    }
     // The ones that are read the short way first, so that the others' reading is not in them.
     // SAFETY: the caller's word.
     for (planned, span) in unsafe { frame.events() } {

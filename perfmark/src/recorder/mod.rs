@@ -20,4 +20,4 @@ mod model;
 
 pub(crate) use plan::shown;
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
-pub(crate) use thread::{Call, enter, enter_unusual, in_flight, leave, own_work, prepare_process};
+pub(crate) use thread::{Call, close_thread, enter, enter_unusual, in_flight, leave, own_work, prepare_process};

@@ -125,7 +125,11 @@ impl Plan {
         }
         let before = self.draws.skipped.get();
         let is_drawn = self.is_drawn(before);
-        if is_drawn { self.draw(random) } else { self.draws.skipped.set(before + 1) }
+        if is_drawn {
+            self.draw(random)
+        } else {
+            self.draws.skipped.set(before + 1)
+        }
         is_drawn
     }
 
@@ -284,7 +288,8 @@ impl Set {
     /// Binds what the ends of its marks do, on a thread of so many slots.
     pub(super) fn bind(&self, slots: usize, keeps_costs: bool) {
         let has_graph = config().has_call_graph;
-        let ends = |is_weighted| if has_graph { graph::ENDS } else { probe::ends(self, slots, keeps_costs, is_weighted) };
+        let ends =
+            |is_weighted| if has_graph { graph::ENDS } else { probe::ends(self, slots, keeps_costs, is_weighted) };
         self.plain.set(ends(false));
         self.weighted.set(ends(true));
     }

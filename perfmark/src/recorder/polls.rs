@@ -18,6 +18,7 @@ use crate::cells::MarkCells;
 use crate::histogram::add;
 use crate::mark::{self, Mark};
 use crate::registry::registry;
+use crate::start;
 
 /// What a future keeps of its call between polls, in 64 bytes of no alignment: a future that is marked grows by no more than these.
 #[derive(Debug, Default)]
@@ -374,7 +375,8 @@ unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, ou
 #[cold]
 #[inline(never)]
 fn end_unrecorded(mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
-    let Some(begun) = polls.begun() else { return *polls = Polls::Over };
+    let begun = polls.begun().filter(|_| !start::is_off());
+    let Some(begun) = begun else { return *polls = Polls::Over };
     match (outcome, &polls) {
         (Outcome::Pending, Polls::Skipped(_)) => return,
         (Outcome::Pending, _) => return polls.set(Polls::Few(begun, [Account::NOTHING; FEW])),
@@ -398,7 +400,7 @@ pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, polls: &mut Polls) {
 #[cold]
 #[inline(never)]
 fn cancel_begun(mark: &'static Mark, begun: Begun) {
-    if is_here(begun) {
+    if !start::is_off() && is_here(begun) {
         mark.cancelled.fetch_add(1, Relaxed);
         mark.gone.fetch_add(1, Relaxed);
     }

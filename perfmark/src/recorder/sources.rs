@@ -7,6 +7,7 @@ use perfmark_rdpmc::{Attr, Counter, Event};
 
 use crate::config::{ReadMode, config};
 use crate::events::{EventId, Events, What, is_known_of_a_loop};
+use crate::opening;
 
 /// An event of this thread.
 #[derive(Debug)]
@@ -81,6 +82,13 @@ impl Slots {
         set
     }
 
+    /// Closes the counters. The slots stay, as pointers to them do.
+    pub(super) fn close(&mut self) {
+        for slot in &mut self.slots {
+            slot.source = Source::Ticks;
+        }
+    }
+
     /// Those of `wanted` that cannot be had on this thread.
     pub(super) fn refused_of(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
         let mut refused: Vec<EventId> = wanted.iter().map(|what| events.id(what)).collect();
@@ -127,6 +135,9 @@ fn open(what: &What, id: EventId, events: &Events) -> Option<Source> {
         What::Unknown(name) => name.parse::<Event>().map(Attr::new),
         What::Counter(event) => Ok(Attr::new(event.clone())),
     };
+    if let Err(why) = opening::ask() {
+        return refuse(id, events, || why.to_owned());
+    }
     let opened = opened.and_then(|attr| Counter::open(&attr)).and_then(|counter| counter.read().map(|_| counter));
     let mut counter = match opened {
         Ok(counter) => counter,

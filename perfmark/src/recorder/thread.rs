@@ -25,8 +25,9 @@ use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, PLACES};
-use crate::registry::registry;
+use crate::registry::{Setup, registry};
 use crate::signals::HeldBack;
+use crate::start;
 
 /// What the thread is doing, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,6 +273,11 @@ pub(crate) fn enter_unusual(mark: &'static Mark) -> Call {
 
 /// The same for a call or a poll.
 pub(super) fn begin_unusual(mark: &'static Mark, poll: Option<Poll>) -> Call {
+    // Before anything that takes a system call.
+    if start::is_off() {
+        mark.switch_off();
+        return Call::NONE;
+    }
     THREAD.with(|thread| {
         let is_busy = || {
             // SAFETY: this thread's recorder, whose books nobody changes.
@@ -396,9 +402,30 @@ pub(crate) fn prepare_process() {
     });
 }
 
+/// Ends recording on this thread for good, when it has ended everywhere: closes its counters. Calls that are open here end as calls of nobody.
+pub(crate) fn close_thread() {
+    THREAD.with(|thread| {
+        let Some(recorder) = thread.home().filter(|_| thread.doing.get() == Doing::Program) else { return };
+        let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
+        // SAFETY: this thread's recorder. Nobody else uses its books: nobody has taken it, and nobody takes it any more.
+        unsafe {
+            // A signal handler that interrupted one end of a call leaves everything as it is.
+            if take(recorder.as_ptr())
+                && let Some(books) = (*recorder.as_ptr()).books.as_mut()
+            {
+                books.close_counters();
+                (*recorder.as_ptr()).stack.clear();
+            }
+        }
+        thread.doing.set(Doing::Ended);
+    });
+}
+
 /// Folds the thread's cells, closes its counters, and gives its memory back.
 pub(super) unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let Some(memory) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+    // When recording has ended nothing is done that takes a system call: what the thread holds ends with the process.
+    let Some(_setup) = Setup::begin() else { return };
     let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
     THREAD.with(|thread| {
         thread.doing.set(Doing::Own);

@@ -16,7 +16,11 @@ struct Ratio {
 /// The last ones give way first.
 const RATIOS: [Ratio; 4] = [
     Ratio { of: "instructions", to: "cycles", tell: |of, to| format!("{} insn/cycle", hundredths(of, to)) },
-    Ratio { of: "branch-misses", to: "branches", tell: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())) },
+    Ratio {
+        of: "branch-misses",
+        to: "branches",
+        tell: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())),
+    },
     Ratio {
         of: "cache-misses",
         to: "cache-references",

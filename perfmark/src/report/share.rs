@@ -65,8 +65,7 @@ impl<'a> Shares<'a> {
         let leading = self.leading();
         let weight = |&index: &usize| {
             let mark = &self.snapshot.marks[index];
-            let values =
-                mark.values.iter().find(|values| has_cost(values) && Some(values.event.as_str()) == leading);
+            let values = mark.values.iter().find(|values| has_cost(values) && Some(values.event.as_str()) == leading);
             (values.map(|values| i128::from(values.total) + unfinished(values).0), mark.calls)
         };
         let marks = self.snapshot.marks.iter();

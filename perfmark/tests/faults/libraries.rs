@@ -4,11 +4,12 @@ use std::env;
 use std::ffi::{CStr, CString, OsString, c_char};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::{OnceLock, mpsc};
 use std::{mem, thread};
 
 use crate::ledger::{folder, read};
+use crate::program::{SCENARIO, text};
 use crate::{CALLS, project, work};
 
 /// The library, where it could be built.
@@ -66,6 +67,48 @@ pub(crate) fn come_and_go() {
     }
     linked.calls(CALLS);
     fs::write(folder().join("calls.copy-2"), (2 * CALLS).to_string()).expect("written");
+}
+
+/// The scenario of [`switched_off`].
+pub(crate) const SWITCHED_OFF: &str = "libraries_that_are_switched_off";
+
+/// With `PERFMARK=off` a library comes and goes; gives on stdout how many bytes of memory are mapped more, that are no file's and no allocator's.
+pub(crate) fn switched_off() -> ExitCode {
+    let plugin = env::var_os(PLUGIN).expect("given");
+    let pass = || {
+        let plugin = Plugin::open(plugin.as_ref());
+        plugin.calls(CALLS);
+        plugin.close();
+    };
+    // What the loader itself keeps, it keeps from the first times on.
+    (0..4).for_each(|_| pass());
+    let before = anonymous();
+    (0..32).for_each(|_| pass());
+    println!("{}", anonymous().saturating_sub(before));
+    ExitCode::SUCCESS
+}
+
+fn anonymous() -> u64 {
+    let maps = fs::read_to_string("/proc/self/maps").expect("readable");
+    // Range, rights, offset, device, inode; and a name, if it has one.
+    let nameless = maps.lines().filter(|line| line.split_whitespace().count() == 5);
+    let length = |line: &str| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(u64::from_str_radix(end, 16).ok()? - u64::from_str_radix(start, 16).ok()?)
+    };
+    nameless.map(|line| length(line).expect("a range")).sum()
+}
+
+/// Starts [`switched_off`].
+pub(crate) fn try_switched_off() -> Result<(), String> {
+    let Some(Built { plugin, .. }) = built_once() else { return Ok(()) };
+    let mut command = Command::new(env::current_exe().expect("known"));
+    let output = command.env(SCENARIO, SWITCHED_OFF).env(PLUGIN, plugin).env("PERFMARK", "off").output();
+    let output = output.map_err(|why| why.to_string())?;
+    match text(&output.stdout).trim() {
+        "0" if output.status.success() => Ok(()),
+        more => Err(format!("{}: {more} bytes more after 32 times; {}", output.status, text(&output.stderr))),
+    }
 }
 
 /// Whether each copy left a report of what was called in it, if they leave any.

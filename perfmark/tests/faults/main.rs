@@ -92,6 +92,7 @@ const fn beside(name: &'static str, run: fn()) -> Fault {
 fn main() -> ExitCode {
     match env::var(SCENARIO) {
         Ok(scenario) if scenario == processes::INHERITS => processes::inherits(),
+        Ok(scenario) if scenario == libraries::SWITCHED_OFF => libraries::switched_off(),
         Ok(scenario) => run_scenario(&scenario),
         Err(_) => trials::run(),
     }

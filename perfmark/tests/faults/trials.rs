@@ -40,8 +40,9 @@ pub(crate) fn run() -> ExitCode {
     let versions = versions::ENDINGS
         .iter()
         .map(|&(ending, status)| trial(format!("two_versions::{ending}"), move || versions::try_out(ending, status)));
+    let switched_off = trial("libraries_that_are_switched_off_leave_nothing".into(), libraries::try_switched_off);
     support::run(
-        anywhere.chain(changes).chain(crowds).chain(versions).collect(),
+        anywhere.chain(changes).chain(crowds).chain(versions).chain([switched_off]).collect(),
         &[("a_thousand_threads_with_four_counters_of_the_pmu", a_thousand_threads_with_counters)],
     )
 }

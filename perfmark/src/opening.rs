@@ -1,0 +1,40 @@
+//! Whether counters may be opened: not where the environment or the program forbids it, as in a sandbox that kills.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::config::config;
+
+/// Set by the program, for good.
+static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
+/// Whether a counter was opened, or is being opened.
+static HAS_OPENED: AtomicBool = AtomicBool::new(false);
+
+/// Forbids it from now on. Whether no counter was opened before, and none is being opened.
+pub(crate) fn forbid() -> bool {
+    IS_FORBIDDEN.store(true, SeqCst);
+    !HAS_OPENED.load(SeqCst)
+}
+
+/// To be asked before a counter is opened.
+///
+/// # Errors
+///
+/// Why none may be opened.
+pub(crate) fn ask() -> Result<(), &'static str> {
+    why_not().map_or(Ok(()), Err)?;
+    // In one order with `forbid`: either that sees the counter, or this sees that it is forbidden.
+    HAS_OPENED.store(true, SeqCst);
+    why_not().map_or(Ok(()), Err)
+}
+
+/// Why no counter may be opened.
+pub(crate) fn why_not() -> Option<&'static str> {
+    if config().is_time_only() {
+        Some("PERFMARK_EVENTS=time: no counter is opened")
+    } else if IS_FORBIDDEN.load(SeqCst) {
+        Some("perfmark::open_no_counters() was called: no counter is opened")
+    } else {
+        None
+    }
+}

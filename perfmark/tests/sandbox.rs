@@ -1,0 +1,453 @@
+//! Sandboxes that kill: a program that opens no counters, or has finished recording, survives a filter that ends it at the first system call out of place.
+//!
+//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod program;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn main() {
+    println!("skipped: seccomp filters are linux's, and written here for x86-64 and arm64");
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn main() {
+    linux::main();
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod linux {
+    use std::ffi::c_void;
+    use std::future::poll_fn;
+    use std::hint::{black_box, spin_loop};
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    use std::pin::pin;
+    use std::process::Output;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::task::{Context, Poll, Waker};
+    use std::{env, fs, io, ptr, thread};
+
+    use perfmark::{Filter, perfmark};
+    use perfmark_rdpmc::{Attr, Counter, Software};
+    use serde_json::Value;
+
+    use crate::program::{SCENARIO, command, file, mark, scenario, text};
+    use crate::support;
+
+    pub(super) fn main() {
+        if let Ok(scenario) = env::var(SCENARIO) {
+            return run_scenario(&scenario);
+        }
+        let tests: &[(&str, fn())] = &[
+            ("the_filter_of_these_tests_ends_a_program_that_opens_a_counter", the_filter_ends_a_program),
+            ("perfmark_events_time_opens_no_counter", perfmark_events_time_opens_no_counter),
+            ("open_no_counters_opens_none", open_no_counters_opens_none),
+            ("open_no_counters_comes_late_and_says_so", open_no_counters_comes_late),
+            ("after_finish_marks_and_the_end_make_no_system_call", after_finish_there_is_no_system_call),
+            ("after_finish_a_threads_calls_and_its_end_make_no_system_call", after_finish_of_threads),
+            ("finish_reports_once_what_was_recorded_until_then", finish_reports_once),
+            ("finish_waits_for_other_threads_first_calls_and_loses_no_report", finish_beside_first_calls),
+            ("finish_does_nothing_where_perfmark_is_off", finish_does_nothing_where_off),
+        ];
+        support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+    }
+
+    // The marked functions.
+
+    #[perfmark]
+    fn bare() {
+        black_box(());
+    }
+
+    #[perfmark(cycles, instructions)]
+    fn hardware() {
+        black_box(());
+    }
+
+    #[perfmark(page_faults)]
+    fn software() {
+        black_box(());
+    }
+
+    /// Waits for something in the middle of a call.
+    #[perfmark(time, page_faults)]
+    fn around(inside: impl FnOnce()) {
+        inside();
+    }
+
+    #[perfmark(time)]
+    fn first_called_after_the_end() {
+        black_box(());
+    }
+
+    #[perfmark(page_faults, generic)]
+    fn generic<T: Default>() -> T {
+        T::default()
+    }
+
+    #[perfmark(time, page_faults)]
+    async fn polled() {
+        let mut polls = 2;
+        poll_fn(move |_| {
+            polls -= 1;
+            if polls == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn call_all() {
+        bare();
+        hardware();
+        software();
+        around(|| ());
+        generic::<u8>();
+        perfmark::region!("region", context_switches, { black_box(()) });
+    }
+
+    /// How often each mark is called by [`call_all`].
+    const CALLED: &[&str] = &["bare", "hardware", "software", "around", "generic<u8>", "region"];
+
+    // The scenarios.
+
+    fn run_scenario(scenario: &str) {
+        match scenario {
+            "calls" => call_everywhere(),
+            "told in code" => {
+                println!("{}", perfmark::open_no_counters());
+                call_everywhere();
+            }
+            "told late" => {
+                software();
+                println!("{}", perfmark::open_no_counters());
+                kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+                call_everywhere();
+            }
+            "finishes" => finishes(),
+            "finishes beside a thread" => finishes_beside_a_thread(),
+            "finishes twice" => finishes_twice(),
+            "finishes beside first calls" => finishes_beside_first_calls(),
+            _ => panic!("no scenario {scenario}"),
+        }
+    }
+
+    fn call_everywhere() {
+        call_all();
+        thread::spawn(call_all).join().expect("does not panic");
+        assert!(perfmark::measure(&["page-faults"], || ()).is_err());
+        perfmark::set_filter(&Filter::default().events("*::bare", &["task-clock"]).expect("an event"))
+            .expect("slots for settings");
+        bare();
+        perfmark::set_filter(&Filter::default()).expect("slots for settings");
+        call_all();
+    }
+
+    /// What of this program's own, between [`perfmark::finish`] and its end, takes a system call.
+    const ALLOWED: &[Call] = &[only(libc::SYS_exit_group)];
+
+    fn finishes() {
+        call_all();
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut dropped, mut ended) = (pin!(Some(polled())), pin!(polled()));
+        assert!(dropped.as_mut().as_pin_mut().expect("there").poll(&mut context).is_pending());
+        assert!(ended.as_mut().poll(&mut context).is_pending());
+        around(|| {
+            perfmark::finish();
+            allow(ALLOWED).expect("a filter");
+        });
+        for _ in 0..1_000 {
+            call_all();
+            first_called_after_the_end();
+            generic::<u16>();
+        }
+        assert!(ended.as_mut().poll(&mut context).is_ready());
+        assert!(pin!(polled()).poll(&mut context).is_pending());
+        dropped.set(None);
+        perfmark::finish();
+        // By way of the exit handlers.
+        // SAFETY: of no other thread.
+        unsafe { libc::exit(0) }
+    }
+
+    /// The steps of the thread, and of the main one.
+    static STEP: AtomicU32 = AtomicU32::new(0);
+
+    fn reach(step: u32) {
+        STEP.store(step, SeqCst);
+    }
+
+    /// Without a system call.
+    fn wait_for(step: u32) {
+        while STEP.load(SeqCst) < step {
+            spin_loop();
+        }
+    }
+
+    extern "C" fn thread(_: *mut c_void) -> *mut c_void {
+        call_all();
+        around(|| {
+            reach(1);
+            wait_for(2);
+        });
+        call_all();
+        first_called_after_the_end();
+        ptr::null_mut()
+    }
+
+    fn finishes_beside_a_thread() {
+        // The C library's own: at the end of one of the standard library's there are that library's system calls.
+        let mut id = 0;
+        // SAFETY: a function of that type.
+        assert_eq!(unsafe { libc::pthread_create(&raw mut id, ptr::null(), thread, ptr::null_mut()) }, 0);
+        wait_for(1);
+        perfmark::finish();
+        let of_a_threads_end = [
+            only(libc::SYS_exit),
+            only(libc::SYS_futex),
+            Call { argument: Some((2, libc::MADV_DONTNEED.cast_unsigned())), ..only(libc::SYS_madvise) },
+            Call { argument: Some((0, libc::SIG_BLOCK.cast_unsigned())), ..only(libc::SYS_rt_sigprocmask) },
+        ];
+        allow(&[ALLOWED, &of_a_threads_end].concat()).expect("a filter");
+        reach(2);
+        // SAFETY: a thread of ours; then there is no other.
+        unsafe {
+            assert_eq!(libc::pthread_join(id, ptr::null_mut()), 0);
+            libc::exit(0)
+        }
+    }
+
+    fn finishes_twice() {
+        call_all();
+        thread::spawn(call_all).join().expect("does not panic");
+        let before = perfmark::snapshot().marks;
+        around(perfmark::finish);
+        perfmark::finish();
+        // Nothing that comes then is recorded, nor can it be turned on again.
+        call_all();
+        thread::spawn(call_all).join().expect("does not panic");
+        perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
+        call_all();
+        perfmark::set_filter(&Filter::default()).expect("slots for settings");
+        call_all();
+        for (mark, before) in perfmark::snapshot().marks.iter().zip(&before) {
+            assert_eq!((&mark.name, mark.calls), (&before.name, before.calls));
+        }
+        // SAFETY: the child calls a mark, which may be done there, and ends.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                call_all();
+                libc::exit(0);
+            }
+            let mut status = 0;
+            assert_eq!((libc::waitpid(child, &raw mut status, 0), status), (child, 0));
+        }
+    }
+
+    /// Threads come all the time while the program finishes, and whoever of them still sets itself up must be done.
+    fn finishes_beside_first_calls() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                thread::spawn(|| {
+                    while STEP.load(SeqCst) == 0 {
+                        // What a first call makes, but for no other: none of these ends or begins by a call in flight.
+                        thread::spawn(bare).join().expect("does not panic");
+                    }
+                })
+            })
+            .collect();
+        thread::spawn(bare).join().expect("does not panic");
+        perfmark::finish();
+        kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+        reach(1);
+        for thread in threads {
+            thread.join().expect("does not panic");
+        }
+    }
+
+    // The filters.
+
+    /// A system call.
+    #[derive(Clone, Copy)]
+    struct Call {
+        number: libc::c_long,
+        /// Only with an argument's lower half of that value.
+        argument: Option<(u32, u32)>,
+    }
+
+    const fn only(number: libc::c_long) -> Call {
+        Call { number, argument: None }
+    }
+
+    /// From now on these end the process, on all its threads.
+    fn kill_at(calls: &[libc::c_long]) -> io::Result<()> {
+        let calls: Vec<_> = calls.iter().map(|&number| only(number)).collect();
+        install(&program(&calls, libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW))
+    }
+
+    /// From now on all others do.
+    fn allow(calls: &[Call]) -> io::Result<()> {
+        install(&program(calls, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS))
+    }
+
+    /// What says `listed` of these calls, and `others` of all others.
+    fn program(calls: &[Call], listed: u32, others: u32) -> Vec<libc::sock_filter> {
+        /// Of `struct seccomp_data`.
+        const NUMBER: u32 = 0;
+        const ARGUMENTS: u32 = 16;
+        let statement =
+            |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
+        let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
+        let is = |value, skipped_if_not| libc::sock_filter {
+            jf: skipped_if_not,
+            ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value)
+        };
+        let mut program = Vec::new();
+        for call in calls {
+            let number = u32::try_from(call.number).expect("a number");
+            program.extend([load(NUMBER), is(number, if call.argument.is_some() { 3 } else { 1 })]);
+            if let Some((argument, value)) = call.argument {
+                // Little-endian: the lower half is first.
+                program.extend([load(ARGUMENTS + 8 * argument), is(value, 1)]);
+            }
+            program.push(statement(libc::BPF_RET | libc::BPF_K, listed));
+        }
+        program.push(statement(libc::BPF_RET | libc::BPF_K, others));
+        program
+    }
+
+    /// For all threads of the process. It calls the kernel and nothing else, as is done behind a fork.
+    fn install(program: &[libc::sock_filter]) -> io::Result<()> {
+        let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+        // SAFETY: a live program of that length, which is only read.
+        let result = unsafe {
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+            libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Runs a scenario under a filter that ends it at `perf_event_open(2)`, from its start to its end. None, and the reason told, where there is none.
+    fn sandboxed(scenario: &str, variables: &[(&str, &str)]) -> Option<Output> {
+        let program =
+            program(&[only(libc::SYS_perf_event_open)], libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW);
+        let mut command = command(&env::current_exe().expect("known"), scenario, variables);
+        command.env("PERFMARK_FORMAT", "json");
+        // SAFETY: it calls the kernel and nothing else.
+        unsafe { command.pre_exec(move || install(&program)) };
+        match command.output() {
+            Ok(output) => Some(output),
+            Err(why) => {
+                println!("skipped: no filter of system calls can be installed here: {why}");
+                None
+            }
+        }
+    }
+
+    // The tests.
+
+    fn the_filter_ends_a_program() {
+        if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
+            return println!("skipped: there is nothing to open here: {why}");
+        }
+        let Some(output) = sandboxed("calls", &[]) else { return };
+        assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{}", text(&output.stderr));
+    }
+
+    fn report(output: &Output) -> Value {
+        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+        serde_json::from_slice(&output.stderr).expect("a report")
+    }
+
+    /// Each mark has time and nothing else, with the reason.
+    fn records_time_only(report: &Value, why: &str) {
+        for name in CALLED {
+            let mark = mark(report, name);
+            let values = mark["values"].as_object().expect("a map");
+            assert_eq!(values.keys().collect::<Vec<_>>(), ["time"], "{name}");
+            assert_eq!((&values["time"]["measured"], &values["time"]["unmeasured"]), (&mark["calls"], &0.into()));
+        }
+        for event in report["events"].as_array().expect("a list").iter().filter(|event| event["name"] != "time") {
+            assert_eq!((&event["read"], event["reason"].as_str()), (&"none".into(), Some(why)), "{event}");
+        }
+        assert!(report["events"].as_array().expect("a list").iter().any(|event| event["name"] == "page-faults"));
+    }
+
+    fn perfmark_events_time_opens_no_counter() {
+        for events in ["time", " time,time"] {
+            let Some(output) = sandboxed("calls", &[("PERFMARK_EVENTS", events)]) else { return };
+            records_time_only(&report(&output), "PERFMARK_EVENTS=time: no counter is opened");
+        }
+    }
+
+    fn open_no_counters_opens_none() {
+        let Some(output) = sandboxed("told in code", &[]) else { return };
+        assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
+        records_time_only(&report(&output), "perfmark::open_no_counters() was called: no counter is opened");
+    }
+
+    fn open_no_counters_comes_late() {
+        let output = scenario("told late", &[("PERFMARK_FORMAT", "json")]);
+        let software = mark(&report(&output), "software").clone();
+        assert_eq!(software["calls"], 4);
+        match Counter::open(&Attr::new(Software::PageFaults)) {
+            Ok(_) => {
+                assert_eq!(text(&output.stdout), "false\n");
+                // The counter that was open goes on.
+                assert_eq!(software["values"]["page-faults"]["measured"], 3, "{software}");
+            }
+            // A target without counters, or no right to open one.
+            Err(why) => println!("skipped: there is none to be opened before: {why}"),
+        }
+    }
+
+    fn after_finish_there_is_no_system_call() {
+        let path = file("finished");
+        let variables = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
+        let output = scenario("finishes", &variables);
+        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+        let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
+        for name in CALLED {
+            assert_eq!(mark(&report, name)["calls"], 1, "{name}");
+        }
+        assert_eq!(mark(&report, "around")["in_flight"], 1);
+        assert_eq!(mark(&report, "polled")["in_flight"], 2);
+        fs::remove_file(path).expect("there");
+    }
+
+    fn after_finish_of_threads() {
+        let output = scenario("finishes beside a thread", &[("PERFMARK_FORMAT", "json")]);
+        let report = report(&output);
+        assert_eq!((&mark(&report, "bare")["calls"], &mark(&report, "around")["in_flight"]), (&1.into(), &1.into()));
+    }
+
+    fn finish_reports_once() {
+        let output = scenario("finishes twice", &[("PERFMARK_FORMAT", "json")]);
+        // One, or it would be no JSON.
+        let report = report(&output);
+        for name in CALLED {
+            assert_eq!(mark(&report, name)["calls"], 2, "{name}");
+        }
+        assert_eq!(mark(&report, "around")["in_flight"], 1);
+    }
+
+    fn finish_beside_first_calls() {
+        for _ in 0..5 {
+            let output = scenario("finishes beside first calls", &[("PERFMARK_FORMAT", "json")]);
+            assert!(mark(&report(&output), "bare")["calls"].as_u64() > Some(0));
+        }
+    }
+
+    fn finish_does_nothing_where_off() {
+        let output = scenario("finishes twice", &[("PERFMARK", "off")]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
+    }
+}

@@ -1,0 +1,314 @@
+//! What perfmark asks of the kernel, and when: what `strace` sees of a program with marks, and not of the same one with `PERFMARK=off`, is in the list of the
+//! guide's chapter on permissions.
+//!
+//! The program is this same one, started anew with `PERFMARK_TEST_SCENARIO`. It tells the tracer where it is in its life by writing to no descriptor.
+
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("skipped: strace is linux's");
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::ffi::c_void;
+    use std::hint::{black_box, spin_loop};
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::{env, fs, ptr};
+
+    use perfmark::{Filter, perfmark};
+
+    use crate::program::{SCENARIO, file, text};
+    use crate::support;
+
+    pub(super) fn main() {
+        if let Ok(scenario) = env::var(SCENARIO) {
+            return live(&scenario);
+        }
+        let tests: &[(&str, fn())] = &[
+            ("each_system_call_is_in_the_guides_list", each_system_call_is_in_the_list),
+            ("with_time_alone_no_counter_is_opened_or_read", with_time_alone_there_is_no_counter),
+            ("after_finish_there_is_none", after_finish_there_is_none),
+        ];
+        support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+    }
+
+    // The program.
+
+    #[perfmark(time)]
+    fn plain(n: u64) {
+        black_box((0..n).fold(0, u64::wrapping_add));
+    }
+
+    #[perfmark(page_faults, context_switches)]
+    fn software() {
+        black_box(());
+    }
+
+    #[perfmark(cycles, instructions)]
+    fn hardware() {
+        black_box(());
+    }
+
+    fn call_all(n: u64) {
+        plain(n);
+        software();
+        hardware();
+    }
+
+    /// The phases of a program's life. In the others it does what is the host's.
+    const START: &str = "start";
+    const FIRST_CALLS: &str = "first calls";
+    const CALLS: &str = "calls";
+    const THREADS_END: &str = "a thread's end";
+    const LOOKS: &str = "looks";
+    const FORK: &str = "fork";
+    const REPORT: &str = "report";
+    const FINISHED: &str = "finished";
+    const HOST: &str = "host";
+
+    /// What a marker begins with.
+    const MARKER: &str = "perfmark-test ";
+
+    /// From now on this thread is in that phase.
+    fn phase(name: &str) {
+        let marker = format!("{MARKER}{name}\n");
+        // SAFETY: live bytes, and no descriptor.
+        unsafe { libc::syscall(libc::SYS_write, -1, marker.as_ptr(), marker.len()) };
+    }
+
+    static STEP: AtomicU32 = AtomicU32::new(0);
+
+    fn wait_for(step: u32) {
+        while STEP.load(SeqCst) < step {
+            spin_loop();
+        }
+    }
+
+    extern "C" fn thread(_: *mut c_void) -> *mut c_void {
+        phase(FIRST_CALLS);
+        call_all(1);
+        phase(CALLS);
+        (0..100).for_each(call_all);
+        phase(HOST);
+        let after = STEP.fetch_add(1, SeqCst) + 2;
+        wait_for(after);
+        phase(if after == 2 { THREADS_END } else { FINISHED });
+        ptr::null_mut()
+    }
+
+    fn begin_thread() -> libc::pthread_t {
+        let mut id = 0;
+        // SAFETY: a function of that type.
+        assert_eq!(unsafe { libc::pthread_create(&raw mut id, ptr::null(), thread, ptr::null_mut()) }, 0);
+        id
+    }
+
+    fn end_thread(id: libc::pthread_t, step: u32) {
+        STEP.store(step, SeqCst);
+        // SAFETY: a thread of ours, which is not joined yet.
+        assert_eq!(unsafe { libc::pthread_join(id, ptr::null_mut()) }, 0);
+    }
+
+    fn live(scenario: &str) {
+        phase(FIRST_CALLS);
+        call_all(1);
+        phase(CALLS);
+        (0..1_000).for_each(call_all);
+        phase(HOST);
+        let first = begin_thread();
+        wait_for(1);
+        end_thread(first, 2);
+        phase(LOOKS);
+        black_box((perfmark::snapshot(), perfmark::threads()));
+        perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
+        perfmark::set_filter(&Filter::default()).expect("slots for settings");
+        phase(FORK);
+        // SAFETY: the child calls marks, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            phase(FIRST_CALLS);
+            call_all(1);
+            phase(REPORT);
+            // SAFETY: of no other thread.
+            unsafe { libc::exit(0) };
+        }
+        // SAFETY: a child of ours, of whose status nothing is asked.
+        assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
+        phase(HOST);
+        if scenario == "finishes" {
+            STEP.store(2, SeqCst);
+            let second = begin_thread();
+            wait_for(3);
+            phase(REPORT);
+            perfmark::finish();
+            phase(FINISHED);
+            call_all(1);
+            phase(HOST);
+            end_thread(second, 4);
+            phase(FINISHED);
+        } else {
+            phase(REPORT);
+        }
+        // SAFETY: of no other thread.
+        unsafe { libc::exit(0) }
+    }
+
+    // What it asks of the kernel.
+
+    /// How often each system call is made in each phase.
+    type Calls = BTreeMap<String, BTreeMap<String, i64>>;
+
+    /// What strace sees of a program's life. None, and the reason told, where there is no strace.
+    fn traced(scenario: &str, variables: &[(&str, &str)]) -> Option<Calls> {
+        static LOGS: AtomicU32 = AtomicU32::new(0);
+        let log = file(&format!("strace-{}", LOGS.fetch_add(1, SeqCst)));
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-s", "64", "-o"]).arg(&log).arg(env::current_exe().expect("known"));
+        for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
+            command.env_remove(variable);
+        }
+        command.env(SCENARIO, scenario).envs(variables.iter().copied()).stdin(Stdio::null());
+        let output = match command.output() {
+            Ok(output) => output,
+            Err(why) => {
+                println!("skipped: there is no strace here: {why}");
+                return None;
+            }
+        };
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        _ = fs::remove_file(&log);
+        if said.is_empty() && !output.status.success() {
+            println!("skipped: strace may not trace here: {}", text(&output.stderr));
+            return None;
+        }
+        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+        Some(calls(&said))
+    }
+
+    /// By phases, of which each thread is in its own: the first begins a program's life, a forked child its own, others the host's.
+    fn calls(said: &str) -> Calls {
+        let (mut calls, mut phases) = (Calls::new(), BTreeMap::<&str, String>::new());
+        for line in said.lines() {
+            let Some((thread, call)) = line.split_once(' ') else { continue };
+            let is_forked = || phases.values().any(|phase| phase == FORK);
+            let begins = if phases.is_empty() {
+                START
+            } else if is_forked() {
+                FORK
+            } else {
+                HOST
+            };
+            let phase = phases.entry(thread).or_insert_with(|| begins.into());
+            let call = call.trim_start();
+            if let Some((_, marker)) = call.split_once(MARKER).filter(|_| call.starts_with("write(-1")) {
+                *phase = marker.split('\\').next().unwrap_or_default().into();
+                continue;
+            }
+            // Not of signals, ends, or the second part of a call that another thread's interrupted here.
+            let name: String = call.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
+            if !name.is_empty() && call[name.len()..].starts_with('(') {
+                *calls.entry(phase.clone()).or_default().entry(name).or_default() += 1;
+            }
+        }
+        calls
+    }
+
+    /// What is made in each phase with perfmark, and not without.
+    fn of_perfmark(scenario: &str, variables: &[(&str, &str)]) -> Option<BTreeMap<String, BTreeSet<String>>> {
+        let on = traced(scenario, variables)?;
+        let off = traced(scenario, &[("PERFMARK", "off")])?;
+        let more = |(phase, calls): (&String, &BTreeMap<String, i64>)| {
+            let often = |name: &String| off.get(phase).and_then(|calls| calls.get(name)).copied().unwrap_or(0);
+            let more = calls.iter().filter(|&(name, &times)| times > often(name)).map(|(name, _)| name.clone());
+            (phase.clone(), more.collect())
+        };
+        Some(on.iter().map(more).collect())
+    }
+
+    /// The rows of the chapter's table: when, and which.
+    fn listed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+        let chapter = include_str!("../src/guide/permissions.md");
+        let (_, table) = chapter.split_once("| when | system calls | why |\n").expect("the table");
+        let rows = table.lines().skip(1).map_while(|row| row.strip_prefix("| "));
+        rows.map(|row| {
+            let mut columns = row.split(" | ");
+            let (when, calls) = (columns.next().expect("when"), columns.next().expect("calls"));
+            (when, calls.split('`').skip(1).step_by(2).collect())
+        })
+        .collect()
+    }
+
+    /// In which rows a phase's calls are.
+    fn rows(phase: &str) -> &'static [&'static str] {
+        match phase {
+            START => &["start of the program", "memory"],
+            FIRST_CALLS => &["first call of a mark on a thread", "first use of an event on a thread", "memory"],
+            CALLS => &["other calls"],
+            THREADS_END => &["end of a thread", "memory"],
+            LOOKS => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
+            FORK => &["fork"],
+            REPORT => &["report, at exit or by `finish()`", "end of a thread", "memory"],
+            _ => &[],
+        }
+    }
+
+    fn each_system_call_is_in_the_list() {
+        let (listed, path) = (listed(), file("report"));
+        let output = path.to_str().expect("UTF-8");
+        let asked: &[&[(&str, &str)]] = &[
+            &[],
+            &[("PERFMARK_OUTPUT", output), ("PERFMARK_CALL_GRAPH", "on")],
+            &[("PERFMARK_EVENTS", "page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")],
+        ];
+        for variables in asked {
+            for scenario in ["lives", "finishes"] {
+                let Some(made) = of_perfmark(scenario, variables) else { return };
+                for (phase, made) in made.iter().filter(|(phase, _)| *phase != HOST) {
+                    let rows = rows(phase).iter().map(|row| listed.get(row).unwrap_or_else(|| panic!("no row {row}")));
+                    let listed: BTreeSet<_> = rows.flatten().copied().collect();
+                    let missing: Vec<_> = made.iter().filter(|&name| !listed.contains(name.as_str())).collect();
+                    assert!(missing.is_empty(), "{variables:?}: {phase}: {missing:?} is in none of the list's rows");
+                    println!("{scenario} {variables:?}: {phase}: {made:?}");
+                }
+            }
+        }
+        for entry in fs::read_dir(env::temp_dir()).expect("a directory").flatten() {
+            if entry.path().to_string_lossy().starts_with(output) {
+                fs::remove_file(entry.path()).expect("there");
+            }
+        }
+    }
+
+    fn with_time_alone_there_is_no_counter() {
+        let Some(made) = of_perfmark("lives", &[("PERFMARK_EVENTS", "time")]) else { return };
+        let of_events = &listed()["first use of an event on a thread"] - &listed()["first call of a mark on a thread"];
+        let of_events: BTreeSet<_> = &of_events - &listed()["memory"];
+        assert!(of_events.contains("perf_event_open"), "{of_events:?}");
+        for (phase, made) in
+            made.iter().filter(|(phase, _)| [START, FIRST_CALLS, CALLS, THREADS_END].contains(&phase.as_str()))
+        {
+            let opened: Vec<_> = made.iter().filter(|&name| of_events.contains(name.as_str())).collect();
+            assert!(opened.is_empty(), "{phase}: {opened:?}");
+        }
+    }
+
+    fn after_finish_there_is_none() {
+        let Some(made) = of_perfmark("finishes", &[]) else { return };
+        assert_eq!(made[FINISHED], BTreeSet::new());
+        assert!(made[FIRST_CALLS].contains("rt_sigprocmask"), "the tracer sees perfmark's: {made:?}");
+    }
+}
