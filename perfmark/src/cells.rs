@@ -12,6 +12,7 @@ use crate::events::EventId;
 use crate::graph::Graph;
 use crate::histogram::{Cells, Frozen, add, whole};
 use crate::mark::Mark;
+use crate::switched::Switched;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64};
 
 /// One event's figures over one mark's calls on one thread.
@@ -116,6 +117,8 @@ pub(crate) struct MarkCells {
     pub(crate) events: Box<[EventCells]>,
     /// Calls begun and not ended; of calls that are made of polls, the polls.
     pub(crate) open: AtomicU64,
+    /// Of these, the ones that ended on other threads. Any thread may write it.
+    pub(crate) elsewhere: AtomicU64,
     /// Where a call is made of polls: all of them, calls that had their first poll on this thread, and those that had their last.
     pub(crate) polls: AtomicU64,
     pub(crate) begun: AtomicU64,
@@ -135,6 +138,7 @@ impl MarkCells {
         Self {
             events,
             open: zero(),
+            elsewhere: zero(),
             polls: zero(),
             begun: zero(),
             ended: zero(),
@@ -157,6 +161,12 @@ impl MarkCells {
         }
     }
 
+    /// Whether a call before which so many of the mark's were open has another one around it: not if all those ended on other threads.
+    #[inline]
+    pub(crate) fn is_nested(&self, before: u64) -> bool {
+        before > self.elsewhere.load(Relaxed)
+    }
+
     /// Notes calls that were open and never ended. Of polls, the call may go on elsewhere.
     pub(crate) fn abandon(&self, calls: u64, nested: bool) {
         if !self.mark.manner.is_polled {
@@ -175,7 +185,8 @@ impl MarkCells {
             let (ended, begun) = (self.ended.load(Acquire), self.begun.load(Relaxed));
             totals.in_flight = totals.in_flight.wrapping_add(begun.wrapping_sub(ended));
         } else {
-            totals.in_flight += self.open.load(Relaxed);
+            let elsewhere = self.elsewhere.load(Relaxed);
+            totals.in_flight += self.open.load(Relaxed).saturating_sub(elsewhere);
         }
         let mut calls = unwound + skipped;
         for (n, cells) in self.events.iter().enumerate() {
@@ -240,6 +251,8 @@ pub(crate) struct ThreadCells {
     pub(crate) owner: Owner,
     /// Who was called under whom, where that is asked for.
     pub(crate) graph: Option<Graph>,
+    /// Its calls that ended on other threads.
+    pub(crate) switched: Switched,
     /// Where the owning thread's histograms and nodes are. Dropped after what points into it.
     pub(crate) arena: Arena,
 }
@@ -258,8 +271,8 @@ unsafe impl Sync for ThreadCells {}
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
-    pub(crate) fn new(owner: Owner, graph: Option<Graph>) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, arena: Arena::new() }
+    pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.

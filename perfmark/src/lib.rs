@@ -388,6 +388,8 @@ mod measure;
 #[cfg(feature = "criterion")]
 mod criterion;
 #[cfg(feature = "record")]
+mod switched;
+#[cfg(feature = "record")]
 mod cells;
 #[cfg(feature = "record")]
 mod registry;

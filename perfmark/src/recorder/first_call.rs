@@ -5,6 +5,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::Region;
 
@@ -22,9 +23,11 @@ use crate::config::{config, manner};
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, is_off};
+use crate::per_process::PerProcess;
 use crate::registry::{forget_parents_calls, registry};
 use crate::settings::{self, Variant, every, wanted};
 use crate::signals::HeldBack;
+use crate::switched::{CALLS, Switched};
 use crate::sync::Arc;
 use crate::{per_process, start};
 
@@ -154,6 +157,25 @@ impl Books {
     }
 }
 
+/// What threads that ended had mapped. A forked child begins without.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Vec<GivenBack>>);
+
+/// Zeroes, and nobody's.
+#[derive(Debug)]
+struct GivenBack(NonNull<u8>);
+
+// SAFETY: nobody uses it but who takes it out of the list.
+unsafe impl Send for GivenBack {}
+
+static KEPT: PerProcess<Kept> = PerProcess::new();
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, Vec<GivenBack>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What is mapped for a thread. Frames are reached through the stack's pointers alone, also while the whole recorder is borrowed: so their room is
 /// beside it.
 #[repr(C)]
@@ -163,9 +185,13 @@ struct Home {
 }
 
 impl Recorder {
-    /// Maps one that is not set up.
+    /// Maps one that is not set up, or takes one that was given back.
     fn map() -> io::Result<NonNull<Self>> {
-        Ok(per_process::map(size_of::<Home>())?.cast())
+        let kept = KEPT.get().ok().and_then(|kept| kept.lock().pop());
+        match kept {
+            Some(home) => Ok(home.0.cast()),
+            None => Ok(per_process::map(size_of::<Home>())?.cast()),
+        }
     }
 
     /// The room for its frames.
@@ -178,14 +204,18 @@ impl Recorder {
         unsafe { &raw mut (*recorder.cast::<Home>().as_ptr()).space }
     }
 
-    /// Gives back what [`map`](Self::map) gave.
+    /// Gives back what [`map`](Self::map) gave, for another thread: zeroed, without memory, and mapped. There are as many as there were threads at once.
     ///
     /// # Safety
     ///
-    /// Nobody uses it any more.
-    pub(super) unsafe fn unmap(recorder: NonNull<Self>) {
+    /// Nobody uses it any more, but for looking at the owner.
+    pub(super) unsafe fn give_back(recorder: NonNull<Self>) {
         // SAFETY: the caller's word.
-        unsafe { per_process::unmap(recorder.cast(), size_of::<Home>()) };
+        unsafe { per_process::clear(recorder.cast(), size_of::<Home>()) };
+        // Without memory for the list it stays mapped, and unused.
+        if let Ok(kept) = KEPT.get() {
+            kept.lock().push(GivenBack(recorder.cast()));
+        }
     }
 
     /// The mark's plan, wherever it is.
@@ -210,10 +240,9 @@ impl Recorder {
 
 /// Makes the thread's recorder where there is none.
 fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
-    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's finds no call of its number.
-    static SET_UP: AtomicU64 = AtomicU64::new(0);
-    /// Calls of a thread have numbers below it.
-    const CALLS: u64 = 1 << 40;
+    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's, or of another thread's, finds no call of
+    /// its number. The numbers before the first are those of calibrations.
+    static SET_UP: AtomicU64 = AtomicU64::new(1);
     let registry = registry()?;
     let memory: NonNull<Recorder> = match thread.home() {
         Some(recorder) => recorder,
@@ -223,15 +252,17 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
         let graph = config().has_call_graph.then(Graph::new).transpose()?;
-        let cells = Arc::new(ThreadCells::new(Owner::new(), graph));
+        let first = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        let cells = Arc::new(ThreadCells::new(Owner::new(), graph, Switched::new(first)));
         registry.add(Arc::clone(&cells));
         let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };
         // SAFETY: mapped with it.
         recorder.stack.set_up(unsafe { Recorder::space(memory) });
-        recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        recorder.stack.serial = first;
         recorder.graph = books.cells.graph.as_ref().map_or(ptr::null(), ptr::from_ref);
         recorder.books = Box::into_raw(Box::new(books));
         recorder.generation = registry.generation;
+        recorder.own();
         thread.recorder.set(memory.as_ptr());
         thread.books.set(recorder.books);
         thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
@@ -333,11 +364,12 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
             plan.bind(books.slots.len());
             beside.place(plan);
         }
+        beside.own();
         beside.set_free();
     }
     let cost = calibrate::measure(key, &books.slots, &Here { thread, beside, marked: [&empty.cells, &caller.cells] });
     // SAFETY: the thread-local names the thread's own again.
-    unsafe { Recorder::unmap(beside) };
+    unsafe { Recorder::give_back(beside) };
     cost
 }
 

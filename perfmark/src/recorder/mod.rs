@@ -1,6 +1,7 @@
 //! What a marked call executes at its ends, and what a thread keeps for it.
 
 mod errno;
+mod identity;
 mod sources;
 mod frames;
 mod plan;
@@ -20,4 +21,4 @@ mod model;
 
 pub(crate) use plan::shown;
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
-pub(crate) use thread::{Call, enter, enter_unusual, leave, own_work, prepare_process};
+pub(crate) use thread::{Call, enter, enter_unusual, leave, leave_elsewhere, own_work, prepare_process};
