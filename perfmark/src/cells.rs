@@ -30,6 +30,8 @@ pub(crate) struct EventCells {
     pub(crate) unmeasured: AtomicU64,
     /// Of these, the ones with another call of the same mark around them.
     pub(crate) unmeasured_nested: AtomicU64,
+    /// Of the first event: the mark's open calls that ended on other threads. Any thread may write it.
+    pub(crate) elsewhere: AtomicU64,
     /// What the call measured last cost by itself, where it is kept: so much is a skipped one taken for.
     pub(crate) last: AtomicU64,
     pub(crate) event: EventId,
@@ -89,6 +91,7 @@ impl EventCells {
             scaled: zero(),
             unmeasured: zero(),
             unmeasured_nested: zero(),
+            elsewhere: zero(),
             last: zero(),
             event,
             probe: ProbeCells::default(),
@@ -117,8 +120,6 @@ pub(crate) struct MarkCells {
     pub(crate) events: Box<[EventCells]>,
     /// Calls begun and not ended; of calls that are made of polls, the polls.
     pub(crate) open: AtomicU64,
-    /// Of these, the ones that ended on other threads. Any thread may write it.
-    pub(crate) elsewhere: AtomicU64,
     /// Where a call is made of polls: all of them, calls that had their first poll on this thread, and those that had their last.
     pub(crate) polls: AtomicU64,
     pub(crate) begun: AtomicU64,
@@ -138,7 +139,6 @@ impl MarkCells {
         Self {
             events,
             open: zero(),
-            elsewhere: zero(),
             polls: zero(),
             begun: zero(),
             ended: zero(),
@@ -162,9 +162,13 @@ impl MarkCells {
     }
 
     /// Whether a call before which so many of the mark's were open has another one around it: not if all those ended on other threads.
-    #[inline]
     pub(crate) fn is_nested(&self, before: u64) -> bool {
-        before > self.elsewhere.load(Relaxed)
+        before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
+    }
+
+    /// Calls open here that ended on other threads. There is an event always.
+    pub(crate) fn elsewhere(&self) -> Option<&AtomicU64> {
+        self.events.first().map(|cells| &cells.elsewhere)
     }
 
     /// Notes calls that were open and never ended. Of polls, the call may go on elsewhere.
@@ -185,7 +189,7 @@ impl MarkCells {
             let (ended, begun) = (self.ended.load(Acquire), self.begun.load(Relaxed));
             totals.in_flight = totals.in_flight.wrapping_add(begun.wrapping_sub(ended));
         } else {
-            let elsewhere = self.elsewhere.load(Relaxed);
+            let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
             totals.in_flight += self.open.load(Relaxed).saturating_sub(elsewhere);
         }
         let mut calls = unwound + skipped;

@@ -97,7 +97,7 @@ impl Registry {
     pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
         let mut threads = self.lock();
         for mark in cells.iter() {
-            let elsewhere = mark.elsewhere.swap(0, Relaxed);
+            let elsewhere = mark.elsewhere().map_or(0, |elsewhere| elsewhere.swap(0, Relaxed));
             let open = mark.open.swap(0, Relaxed).saturating_sub(elsewhere);
             mark.abandon(open.min(1), false);
             mark.abandon(open.saturating_sub(1), true);
@@ -114,8 +114,9 @@ impl Registry {
         let Some(cells) = threads.alive.iter().find(|cells| cells.switched.is_its(number)) else { return };
         let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
         let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
+        let of_mark = of_mark.and_then(MarkCells::elsewhere);
         // What is made of polls is counted when the last one ends.
-        if of_mark.is_some_and(|of_mark| cells.switched.end(number, &of_mark.elsewhere)) && !mark.manner.is_polled {
+        if of_mark.is_some_and(|of_mark| cells.switched.end(number, of_mark)) && !mark.manner.is_polled {
             mark.unrecorded.fetch_add(1, Relaxed);
         }
     }

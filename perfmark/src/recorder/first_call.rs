@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use perfmark_rdpmc::Region;
 
 use super::calibrate::{self, Calibrated, Cost, Key, Moment};
+use super::cold_stack::on_cold_stack;
 use super::empty::Kinds;
 use super::errno::KeepErrno;
 use super::frames::{SERIAL, Space};
@@ -53,25 +54,9 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         // A mark that a handler calls meanwhile would be taken for one in an allocator.
         let _signals = HeldBack::new();
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
-        let began = moments(thread);
-        start::start();
-        if start::is_off() {
-            mark.set_place(None);
-            return Call::NONE;
-        }
-        mark.register();
-        settings::apply(mark);
-        let place = mark.place();
-        if is_off(place) {
-            return Call::NONE;
-        }
-        prepare(thread, mark, settings::of_place(place), &began)
+        on_cold_stack(|| prepare_call(thread, mark))
     };
-    let Ok((recorder, plan)) = prepared else {
-        forget_parents_calls();
-        mark.unrecorded.fetch_add(1, Relaxed);
-        return Call::NONE;
-    };
+    let Some((recorder, plan)) = prepared else { return Call::NONE };
     // SAFETY: a plan of this thread's, whose recorder it is, and which is taken for it.
     unsafe {
         recorder.as_ref().take_for_first_call();
@@ -81,6 +66,28 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
             Some(poll) => polls::begin(recorder.as_ptr(), plan, begin, poll),
         }
     }
+}
+
+/// Sets up what is missing for the mark's calls. None where they do nothing, and where nothing can be recorded: then the call is counted.
+fn prepare_call(thread: &Thread, mark: &'static Mark) -> Option<(NonNull<Recorder>, *const Plan)> {
+    let began = moments(thread);
+    start::start();
+    if start::is_off() {
+        mark.set_place(None);
+        return None;
+    }
+    mark.register();
+    settings::apply(mark);
+    let place = mark.place();
+    if is_off(place) {
+        return None;
+    }
+    let prepared = prepare(thread, mark, settings::of_place(place), &began).ok();
+    if prepared.is_none() {
+        forget_parents_calls();
+        mark.unrecorded.fetch_add(1, Relaxed);
+    }
+    prepared
 }
 
 /// What the thread's slots say now.

@@ -26,20 +26,12 @@ pub(super) const ENDS: Ends = Ends { begin, end_leaf: end, end, close_leaf: |_, 
 /// As [`Begin`](super::plan::Begin) has it.
 #[inline(never)]
 pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
-    // SAFETY: the caller's word; nothing refers to frames.
-    unsafe {
-        if (*recorder).stack.is_full((*plan).set().len()) {
-            forget_ended(recorder);
-        }
-    }
     // SAFETY: the caller's word.
     let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
     let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), &plan_.cells);
     if stack.is_full(events) {
-        // Deeper than the stack: counted, and unmeasured.
-        cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
         // SAFETY: the caller's word.
-        return unsafe { put_back(recorder, NO_FRAME) };
+        return unsafe { begin_full(recorder, plan) };
     }
     let frame = Frame::above(stack.end, events);
     stack.serial += 1;
@@ -78,6 +70,26 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     let token = if panicking == 0 { stack.serial } else { stack.serial | SLOW };
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, token) }
+}
+
+/// Begins a call where the stack is full. Deeper than that, it is counted and unmeasured.
+///
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it.
+#[cold]
+#[inline(never)]
+unsafe fn begin_full(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    // SAFETY: the caller's word; plans live as long as the recorder.
+    unsafe {
+        forget_ended(recorder);
+        if !(*recorder).stack.is_full((*plan).set().len()) {
+            return begin(recorder, plan);
+        }
+        let cells = &(*plan).cells;
+        cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
+        put_back(recorder, NO_FRAME)
+    }
 }
 
 /// Begins a call whose frame is open once more, as the kernel touched a counter since it was read last: looks at it anew, then goes the short way
@@ -371,13 +383,26 @@ pub(super) unsafe fn find(recorder: *mut Recorder, token: Token) -> Option<Frame
 /// # Safety
 ///
 /// As [`find`].
+#[inline]
 pub(super) unsafe fn forget_ended(recorder: *mut Recorder) {
-    // SAFETY: as there.
-    let (switched, stack) = unsafe { (&(*ptr::from_ref((*recorder).cells())).switched, &mut (*recorder).stack) };
-    if switched.has_ended() {
-        let mut state = switched.lock();
-        // SAFETY: the caller's word.
-        unsafe { stack.retain(|header| !state.take(header.serial & SERIAL)) };
-        switched.forget(&mut state);
+    // SAFETY: the caller's word.
+    unsafe {
+        if (*recorder).cells().switched.has_ended() {
+            forget_those(recorder);
+        }
     }
+}
+
+/// # Safety
+///
+/// As [`forget_ended`].
+#[cold]
+#[inline(never)]
+unsafe fn forget_those(recorder: *mut Recorder) {
+    // SAFETY: as in `find`.
+    let (switched, stack) = unsafe { (&(*ptr::from_ref((*recorder).cells())).switched, &mut (*recorder).stack) };
+    let mut state = switched.lock();
+    // SAFETY: the caller's word.
+    unsafe { stack.retain(|header| !state.take(header.serial & SERIAL)) };
+    switched.forget(&mut state);
 }

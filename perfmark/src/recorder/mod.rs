@@ -2,6 +2,7 @@
 
 mod errno;
 mod identity;
+mod cold_stack;
 mod sources;
 mod frames;
 mod plan;

@@ -290,7 +290,8 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const IS_LEA
     // SAFETY: the caller's word.
     let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
     let inside = leave::<N, COSTS, IS_LEAF>(sums, set, spans, &cells, &net);
-    if before != 0 && plan_.cells.is_nested(before) {
+    // As `MarkCells::is_nested`, by what is at hand.
+    if before != 0 && before > cells[0].elsewhere.load(Relaxed) {
         for n in 0..N {
             add(&cells[n].nested, net[n]);
         }
