@@ -22,7 +22,7 @@ fn yields(n: u64) {
     inner();
     coroutine::yield_now();
     inner();
-    if n % 3 == 0 {
+    if n.is_multiple_of(3) {
         coroutine::yield_now();
     }
     MOVED.fetch_add(u64::from(thread != thread::current().id()), Relaxed);
@@ -42,7 +42,6 @@ fn calls_of_200_000_coroutines_on_4_workers_are_exact() {
     for _ in 0..COROUTINES / TOGETHER {
         coroutine::scope(|scope| {
             for n in 0..TOGETHER {
-                // SAFETY is the macro's.
                 may::go!(scope, move || yields(n));
             }
         });
