@@ -12,6 +12,7 @@ use crate::events::EventId;
 use crate::graph::Graph;
 use crate::histogram::{Cells, Frozen, add, whole};
 use crate::mark::Mark;
+use crate::switched::Switched;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64};
 
 /// One event's figures over one mark's calls on one thread.
@@ -35,6 +36,8 @@ pub(crate) struct EventCells {
     pub(crate) unmeasured: AtomicU64,
     /// Of these, the ones with another call of the same mark around them.
     pub(crate) unmeasured_nested: AtomicU64,
+    /// Of the first event: the mark's open calls that ended on other threads. Any thread may write it.
+    pub(crate) elsewhere: AtomicU64,
     pub(crate) event: EventId,
     /// What the probe costs in this event, and how far that varies.
     pub(crate) probe: ProbeCells,
@@ -142,6 +145,7 @@ impl EventCells {
             stood_in: SideSums::default(),
             means: [zero(), zero()],
             unwound: SideSums::default(),
+            elsewhere: zero(),
             event,
             probe: ProbeCells::default(),
         }
@@ -245,6 +249,16 @@ impl MarkCells {
         }
     }
 
+    /// Whether a call before which so many of the mark's were open has another one around it: not if all those ended on other threads.
+    pub(crate) fn is_nested(&self, before: u64) -> bool {
+        before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
+    }
+
+    /// Calls open here that ended on other threads. There is an event always.
+    pub(crate) fn elsewhere(&self) -> Option<&AtomicU64> {
+        self.events.first().map(|cells| &cells.elsewhere)
+    }
+
     /// Notes calls that were open and never ended. Of polls, the call may go on elsewhere.
     pub(crate) fn abandon(&self, calls: u64, nested: bool) {
         if !self.mark.manner.is_polled {
@@ -263,7 +277,8 @@ impl MarkCells {
             let (ended, begun) = (self.ended.load(Acquire), self.begun.load(Relaxed));
             totals.in_flight = totals.in_flight.wrapping_add(begun.wrapping_sub(ended));
         } else {
-            totals.in_flight += self.open.load(Relaxed);
+            let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
+            totals.in_flight += self.open.load(Relaxed).saturating_sub(elsewhere);
         }
         let (mut calls, weight) = (unwound + skipped, self.weight);
         for (n, cells) in self.events.iter().enumerate() {
@@ -332,6 +347,8 @@ pub(crate) struct ThreadCells {
     pub(crate) owner: Owner,
     /// Who was called under whom, where that is asked for.
     pub(crate) graph: Option<Graph>,
+    /// Its calls that ended on other threads.
+    pub(crate) switched: Switched,
     /// Where the owning thread's histograms and nodes are. Dropped after what points into it.
     pub(crate) arena: Arena,
 }
@@ -350,8 +367,8 @@ unsafe impl Sync for ThreadCells {}
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
-    pub(crate) fn new(owner: Owner, graph: Option<Graph>) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, arena: Arena::new() }
+    pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.

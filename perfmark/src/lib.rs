@@ -162,7 +162,7 @@ pub use perfmark_macros::defaults;
 /// |---|---|---|
 /// | `name = "…"` | the report shows this name | nothing |
 /// | `kernel` | counts the kernel's part of each event, too, where the machine allows it | nothing |
-/// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call: 19 instructions, and some more for each of the types that it was called for first after these |
+/// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call, of some 20 instructions however many types there are |
 /// | `crate = path` | where this crate is, if it is renamed or exported again by another | nothing |
 /// | `every = N` | measures a thread's first call and then one in `N`; counts all | a call that is not measured some 75 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
 /// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
@@ -372,6 +372,8 @@ mod arena;
 #[cfg(feature = "record")]
 mod histogram;
 #[cfg(feature = "record")]
+mod by_address;
+#[cfg(feature = "record")]
 mod mark;
 #[cfg(feature = "record")]
 mod linked;
@@ -393,6 +395,8 @@ mod graph;
 mod measure;
 #[cfg(feature = "criterion")]
 mod criterion;
+#[cfg(feature = "record")]
+mod switched;
 #[cfg(feature = "record")]
 mod cells;
 #[cfg(feature = "record")]

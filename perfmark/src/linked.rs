@@ -80,7 +80,7 @@ pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = collected().collect();
     let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
     // Those of a generic function stand for it.
-    all.retain(|mark| !mark.by_types().any(|by| by.mark.index() != 0));
+    all.retain(|mark| !mark.by_types().iter().any(|(_, mark)| mark.index() != 0));
     all.extend(mark::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
 }

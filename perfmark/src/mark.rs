@@ -1,9 +1,10 @@
 //! A marked function: one static, known before `main`, or since its first call.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
 
+use crate::by_address::ByAddress;
 use crate::path;
 
 /// One marked function. The attribute makes a static of it.
@@ -29,7 +30,7 @@ pub struct Mark {
     /// The mark called before this one, in the list of those called.
     next: AtomicPtr<Self>,
     /// The marks of a generic function by its types, if it has them.
-    by_types: AtomicPtr<ByTypes>,
+    by_types: ByAddress<Self>,
     /// Calls met while perfmark was at work on their thread: counted only.
     pub(crate) interrupted: AtomicU64,
     /// Calls on threads that have no recorder, or none any more: counted only.
@@ -70,15 +71,6 @@ enum Path {
     Within(fn() -> &'static str),
     /// The function's own, with its types.
     Whole(&'static str),
-}
-
-/// One mark of a generic function, in the list of them.
-#[derive(Debug)]
-pub(crate) struct ByTypes {
-    /// Where `type_name` has it; one text may be in several places.
-    pub(crate) types: &'static str,
-    pub(crate) mark: &'static Mark,
-    next: *const Self,
 }
 
 /// How calls of a mark are made.
@@ -130,7 +122,7 @@ impl Mark {
         index: AtomicU32::new(0),
         place: AtomicU32::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
-        by_types: AtomicPtr::new(ptr::null_mut()),
+        by_types: ByAddress::new(),
         interrupted: AtomicU64::new(0),
         unrecorded: AtomicU64::new(0),
         cancelled: AtomicU64::new(0),
@@ -244,26 +236,14 @@ impl Mark {
     }
 
     /// The marks of a generic function by its types, so far.
-    #[allow(unsafe_code, reason = "the list's pointers come from leaked boxes")]
     #[inline]
-    pub(crate) fn by_types(&self) -> impl Iterator<Item = &'static ByTypes> {
-        // SAFETY: null, or leaked by `add_types`.
-        let deref = |by: *const ByTypes| unsafe { by.as_ref::<'static>() };
-        iter::successors(deref(self.by_types.load(Acquire)), move |by| deref(by.next))
+    pub(crate) fn by_types(&self) -> &ByAddress<Self> {
+        &self.by_types
     }
 
-    /// The mark for these types: a new one, if there is none, which then stands in the list. It allocates.
+    /// The mark for these types: a new one, if there is none. It allocates.
     pub(crate) fn add_types(&'static self, types: &'static str) -> &'static Self {
-        loop {
-            let head = self.by_types.load(Acquire);
-            let known = self.by_types().find(|by| by.types == types).map(|by| by.mark);
-            let mark = known.unwrap_or_else(|| Box::leak(Box::new(self.for_types(types))));
-            let by = Box::into_raw(Box::new(ByTypes { types, mark, next: head }));
-            // Unless another thread was first.
-            if self.by_types.compare_exchange(head, by, Release, Relaxed).is_ok() {
-                return mark;
-            }
-        }
+        self.by_types.find_or_add(types, || Box::leak(Box::new(self.for_types(types))))
     }
 
     fn for_types(&self, types: &'static str) -> Self {

@@ -42,6 +42,22 @@ pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     unsafe { libc::munmap(memory.as_ptr().cast(), length) };
 }
 
+/// Lets what [`map`] gave read as zeroes again, as far as it can without memory.
+///
+/// # Safety
+///
+/// Nobody uses the memory but by atomics.
+pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the caller's word: a private anonymous mapping reads as zeroes then (madvise(2)).
+    if unsafe { libc::madvise(memory.as_ptr().cast(), length, libc::MADV_DONTNEED) } == 0 {
+        return;
+    }
+    // Locked memory (mlock(2)) stays.
+    // SAFETY: the caller's word.
+    unsafe { memory.write_bytes(0, length) };
+}
+
 /// Elsewhere, and in Miri, which has no forks: memory that a child inherits as it is.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {

@@ -70,14 +70,19 @@ mod recording {
     pub use crate::mark::Mark;
     use crate::recorder::{self, Call};
 
-    /// One call of a mark, ended when dropped; it belongs to the thread that made it.
+    /// One call of a mark, ended when dropped; it belongs to the thread that made it. Where a program switches stacks it may be dropped on another
+    /// thread all the same.
     ///
     /// ```compile_fail
     /// fn sent<T: Send>() {}
     /// sent::<perfmark::private::Guard>();
     /// ```
     #[derive(Debug)]
-    pub struct Guard(Call);
+    pub struct Guard {
+        call: Call,
+        /// Only asked for on another thread: the optimizer keeps it nowhere.
+        mark: &'static Mark,
+    }
 
     /// The name of the value's type. `type_name_of_val` in the user's crate would be newer than the Rust it may ask for, which lints tell.
     #[inline]
@@ -96,18 +101,22 @@ mod recording {
     pub fn enter(mark: &'static Mark) -> Guard {
         let place = mark.place();
         if mark::is_off(place) {
-            return Guard(Call::NONE);
+            return Guard { call: Call::NONE, mark };
         }
         let call = recorder::enter(place);
-        Guard(if call.is_none() { recorder::enter_unusual(mark) } else { call })
+        Guard { call: if call.is_none() { recorder::enter_unusual(mark) } else { call }, mark }
     }
 
     impl Drop for Guard {
         #[cfg_attr(debug_assertions, inline(never))]
         #[cfg_attr(not(debug_assertions), inline)]
         fn drop(&mut self) {
-            if self.0.is_open() {
-                recorder::leave(&self.0);
+            if self.call.is_open() {
+                if self.call.is_own() {
+                    recorder::leave(&self.call);
+                } else {
+                    recorder::leave_elsewhere(self.mark, self.call.token());
+                }
             }
         }
     }

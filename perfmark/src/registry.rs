@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ptr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use std::time::{Duration, Instant};
 use std::{process, thread};
 
-use crate::cells::{OpenCall, Owner, ThreadCells, Totals};
+use crate::cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
 use crate::graph;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
@@ -143,13 +144,28 @@ impl Registry {
     pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
         let mut threads = self.lock();
         for mark in cells.iter() {
-            let open = mark.open.swap(0, Relaxed);
+            let elsewhere = mark.elsewhere().map_or(0, |elsewhere| elsewhere.swap(0, Relaxed));
+            let open = mark.open.swap(0, Relaxed).saturating_sub(elsewhere);
             mark.abandon(open.min(1), false);
             mark.abandon(open.saturating_sub(1), true);
         }
         threads.retired.add(cells);
         add_graph(&mut threads.retired_graph, cells);
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
+    }
+
+    /// A call of the mark ends on another thread than it began on: counted, and unmeasured, unless it was counted there.
+    pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64) {
+        let threads = self.lock();
+        // Where its thread ended, the call ended with it.
+        let Some(cells) = threads.alive.iter().find(|cells| cells.switched.is_its(number)) else { return };
+        let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
+        let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
+        let of_mark = of_mark.and_then(MarkCells::elsewhere);
+        // What is made of polls is counted when the last one ends.
+        if of_mark.is_some_and(|of_mark| cells.switched.end(number, of_mark)) && !mark.manner.is_polled {
+            mark.unrecorded.fetch_add(1, Relaxed);
+        }
     }
 
     /// Everything until now, and who was called under whom.

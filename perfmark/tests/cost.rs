@@ -52,6 +52,25 @@ functions! {
     #[perfmark(cycles, instructions, fence)] fenced;
 }
 
+#[perfmark(cycles, instructions, generic)]
+#[inline(never)]
+fn by_one_of_many<const TYPE: usize>(n: u64) -> u64 {
+    black_box(n)
+}
+
+/// Calls it for 200 types.
+fn all_types() {
+    macro_rules! call {
+        ($($tens:literal)*) => {
+            $(call!($tens: 0 1 2 3 4 5 6 7 8 9);)*
+        };
+        ($tens:literal: $($ones:literal)*) => {
+            $(by_one_of_many::<{ 10 * $tens + $ones }>(7);)*
+        };
+    }
+    call!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
+}
+
 #[perfmark(cycles, instructions)]
 #[inline(never)]
 fn parent(n: u64) -> u64 {
@@ -118,18 +137,28 @@ fn a_mark_costs_what_it_did() {
         };
         std::thread::spawn(both).join().expect("does not panic")
     };
+    let among_types = |work: fn(u64) -> u64| {
+        let all = move || {
+            all_types();
+            a_call(|| work(black_box(7)))
+        };
+        std::thread::spawn(all).join().expect("does not panic")
+    };
     let costs = [
-        ("time", alone(time) - bare, 110),
-        ("one event", alone(one) - bare, 136),
-        ("two events", alone(two) - bare, 179),
-        ("four events", alone(four) - bare, 276),
-        ("parent and child of two events", alone(parent) - bare_parent, 401),
-        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 209),
-        ("two events, every = 50", alone(every_50) - bare, 72),
-        ("two events, fence", alone(fenced) - bare, 193),
-        ("two events, generic", alone(by_types) - bare, 198),
-        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 415),
-        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 795),
+        ("time", alone(time) - bare, 114),
+        ("one event", alone(one) - bare, 140),
+        ("two events", alone(two) - bare, 183),
+        ("four events", alone(four) - bare, 280),
+        ("parent and child of two events", alone(parent) - bare_parent, 415),
+        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 213),
+        ("two events, every = 50", alone(every_50) - bare, 68),
+        ("two events, fence", alone(fenced) - bare, 197),
+        ("two events, generic", alone(by_types) - bare, 205),
+        // Some 20 more where another type has the first slot.
+        ("two events, generic, the first of 200 types", among_types(by_one_of_many::<0>) - bare, 225),
+        ("two events, generic, the last of 200 types", among_types(by_one_of_many::<199>) - bare, 225),
+        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 422),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 808),
         ("switched off", with("PERFMARK", "off", "off") - bare, 10),
     ];
     let mut told = String::new();

@@ -5,10 +5,12 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::{Region, clock};
 
-use super::calibrate::{self, CALLS, Calibrated, Cost, Key, Moment};
+use super::calibrate::{self, Calibrated, Cost, Key, Moment};
+use super::cold_stack::on_cold_stack;
 use super::empty::Kinds;
 use super::frames::{SERIAL, Space};
 use super::plan::{Costs, Draws, Plan, Planned, Set};
@@ -22,9 +24,11 @@ use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, is_off};
+use crate::per_process::PerProcess;
 use crate::registry::{Setup, forget_parents_calls, registry};
 use crate::settings::{self, Variant, every, wanted};
 use crate::signals::HeldBack;
+use crate::switched::{CALLS, Switched};
 use crate::sync::Arc;
 use crate::{per_process, start};
 
@@ -50,26 +54,14 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
         // A mark that a handler calls meanwhile would be taken for one in an allocator.
         let _signals = HeldBack::new();
         let _restore = Restore::doing(thread, Doing::Own, thread.home());
-        let began = moments(thread);
-        start::start();
-        let Some(_setup) = Setup::begin() else {
+        // When recording has ended no system call is made any more.
+        if start::is_off() {
             mark.switch_off();
             return Call::NONE;
-        };
-        mark.register();
-        // A refusal is counted, and noted in the report.
-        _ = settings::apply(mark);
-        let place = mark.place();
-        if is_off(place) {
-            return Call::NONE;
         }
-        prepare(thread, mark, settings::of_place(place), &began)
+        on_cold_stack(|| prepare_call(thread, mark))
     };
-    let Ok((recorder, plan)) = prepared else {
-        forget_parents_calls();
-        mark.unrecorded.fetch_add(1, Relaxed);
-        return Call::NONE;
-    };
+    let Some((recorder, plan)) = prepared else { return Call::NONE };
     // SAFETY: a plan of this thread's, whose recorder it is, and which is taken for it.
     unsafe {
         recorder.as_ref().take_for_first_call();
@@ -79,6 +71,29 @@ pub(super) fn first_call(thread: &Thread, mark: &'static Mark, poll: Option<Poll
             Some(poll) => polls::begin(recorder.as_ptr(), plan, begin, poll),
         }
     }
+}
+
+/// Sets up what is missing for the mark's calls. None where they do nothing, and where nothing can be recorded: then the call is counted.
+fn prepare_call(thread: &Thread, mark: &'static Mark) -> Option<(NonNull<Recorder>, *const Plan)> {
+    let began = moments(thread);
+    start::start();
+    let Some(_setup) = Setup::begin() else {
+        mark.switch_off();
+        return None;
+    };
+    mark.register();
+    // A refusal is counted, and noted in the report.
+    _ = settings::apply(mark);
+    let place = mark.place();
+    if is_off(place) {
+        return None;
+    }
+    let prepared = prepare(thread, mark, settings::of_place(place), &began).ok();
+    if prepared.is_none() {
+        forget_parents_calls();
+        mark.unrecorded.fetch_add(1, Relaxed);
+    }
+    prepared
 }
 
 /// What the thread's slots say now.
@@ -159,6 +174,25 @@ impl Books {
     }
 }
 
+/// What threads that ended had mapped. A forked child begins without.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Vec<GivenBack>>);
+
+/// Zeroes, and nobody's.
+#[derive(Debug)]
+struct GivenBack(NonNull<u8>);
+
+// SAFETY: nobody uses it but who takes it out of the list.
+unsafe impl Send for GivenBack {}
+
+static KEPT: PerProcess<Kept> = PerProcess::new();
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, Vec<GivenBack>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What is mapped for a thread. Frames are reached through the stack's pointers alone, also while the whole recorder is borrowed: so their room is
 /// beside it.
 #[repr(C)]
@@ -168,9 +202,13 @@ struct Home {
 }
 
 impl Recorder {
-    /// Maps one that is not set up.
+    /// Maps one that is not set up, or takes one that was given back.
     fn map() -> io::Result<NonNull<Self>> {
-        Ok(per_process::map(size_of::<Home>())?.cast())
+        let kept = KEPT.get().ok().and_then(|kept| kept.lock().pop());
+        match kept {
+            Some(home) => Ok(home.0.cast()),
+            None => Ok(per_process::map(size_of::<Home>())?.cast()),
+        }
     }
 
     /// The room for its frames.
@@ -183,14 +221,18 @@ impl Recorder {
         unsafe { &raw mut (*recorder.cast::<Home>().as_ptr()).space }
     }
 
-    /// Gives back what [`map`](Self::map) gave.
+    /// Gives back what [`map`](Self::map) gave, for another thread: zeroed, without memory, and mapped. There are as many as there were threads at once.
     ///
     /// # Safety
     ///
-    /// Nobody uses it any more.
-    pub(super) unsafe fn unmap(recorder: NonNull<Self>) {
+    /// Nobody uses it any more, but for looking at the owner.
+    pub(super) unsafe fn give_back(recorder: NonNull<Self>) {
         // SAFETY: the caller's word.
-        unsafe { per_process::unmap(recorder.cast(), size_of::<Home>()) };
+        unsafe { per_process::clear(recorder.cast(), size_of::<Home>()) };
+        // Without memory for the list it stays mapped, and unused.
+        if let Ok(kept) = KEPT.get() {
+            kept.lock().push(GivenBack(recorder.cast()));
+        }
     }
 
     /// The mark's plan, wherever it is.
@@ -215,10 +257,9 @@ impl Recorder {
 
 /// Makes the thread's recorder where there is none.
 fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
-    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's finds no call of its number.
-    static SET_UP: AtomicU64 = AtomicU64::new(0);
-    /// Calls of a thread have numbers below it.
-    const CALLS: u64 = 1 << 40;
+    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's, or of another thread's, finds no call of
+    /// its number. The numbers before the first are those of calibrations.
+    static SET_UP: AtomicU64 = AtomicU64::new(1);
     let registry = registry()?;
     let memory: NonNull<Recorder> = match thread.home() {
         Some(recorder) => recorder,
@@ -228,18 +269,20 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
         let graph = config().has_call_graph.then(Graph::new).transpose()?;
-        let cells = Arc::new(ThreadCells::new(Owner::new(), graph));
+        let first = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        let cells = Arc::new(ThreadCells::new(Owner::new(), graph, Switched::new(first)));
         registry.add(Arc::clone(&cells));
         let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };
         // SAFETY: mapped with it.
         recorder.stack.set_up(unsafe { Recorder::space(memory) });
-        recorder.stack.serial = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        recorder.stack.serial = first;
         // Another one for each thread, and in each run.
         let seed = books.cells.owner.number.wrapping_mul(SEED) ^ clock::ticks().wrapping_mul(SEED.rotate_left(32));
         recorder.random.set(seed | 1);
         recorder.graph = books.cells.graph.as_ref().map_or(ptr::null(), ptr::from_ref);
         recorder.books = Box::into_raw(Box::new(books));
         recorder.generation = registry.generation;
+        recorder.own();
         thread.recorder.set(memory.as_ptr());
         thread.books.set(recorder.books);
         thread_end::call_at_end(end_of_thread, memory.as_ptr().cast());
@@ -337,7 +380,7 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
     let kinds = Kinds::of(set.manner);
     let (empty, caller) = (plan(kinds.empty, 1, Draws::default()), plan(kinds.caller, 1, Draws::default()));
     // Of each loop of calls one is drawn.
-    let drawn = plan(kinds.drawn, CALLS, Draws::default());
+    let drawn = plan(kinds.drawn, calibrate::CALLS, Draws::default());
     let skipped = plan(kinds.skipped, u32::MAX, Draws::never());
     {
         // SAFETY: just mapped; zeroes are a recorder not set up.
@@ -350,11 +393,12 @@ fn calibrate(thread: &Thread, memory: NonNull<Recorder>, set: &Set, key: &Key) -
             plan.bind();
             beside.place(plan);
         }
+        beside.own();
         beside.set_free();
     }
     let cost = calibrate::measure(key, &books.slots, &Here { thread, beside, marked: [&empty.cells, &caller.cells] });
     // SAFETY: the thread-local names the thread's own again.
-    unsafe { Recorder::unmap(beside) };
+    unsafe { Recorder::give_back(beside) };
     cost
 }
 

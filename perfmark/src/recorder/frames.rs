@@ -7,11 +7,13 @@
 //! the stack's end.
 #![allow(unsafe_code, reason = "a stack of frames of different sizes")]
 
-use std::slice;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{ptr, slice};
 
 use perfmark_rdpmc::{Delta, Region};
 
 use super::plan::{Plan, Planned};
+use crate::switched::ROOM;
 
 /// What a guard holds: the serial number of its frame, perhaps with [`SLOW`]; 0 for a call that has none.
 pub(crate) type Token = u64;
@@ -83,6 +85,9 @@ impl Inside {
 const FRAMES: usize = 512;
 const SPANS: usize = 4 * FRAMES;
 
+/// Of the smallest frames, of one event each, there are no more than this.
+const _: () = assert!(size_of::<Space>() / (size_of::<Span>() + size_of::<Header>()) <= ROOM);
+
 /// Where frames are. Zeroes are not set up.
 #[repr(C)]
 pub(super) struct Stack {
@@ -146,6 +151,48 @@ impl Stack {
             // SAFETY: a frame begins where the one below it ends.
             (end != first).then(|| unsafe { Frame::ending_at(end) })
         })
+    }
+
+    /// Takes off the frames that are not kept, wherever they are. They are no calls around those above them any more.
+    ///
+    /// # Safety
+    ///
+    /// Nothing refers to the stack's frames.
+    pub(super) unsafe fn retain(&mut self, mut is_kept: impl FnMut(&Header) -> bool) {
+        let (first, top) = (self.first, self.end);
+        let length = |from: *mut Span, to: *mut Span| to.addr() - from.addr();
+        // Those that are kept are moved to the top, and all of them down at last: a frame's size is known from its end alone.
+        let (mut kept, mut end) = (top, top);
+        while end != first {
+            // SAFETY: a frame ends there; it has not been moved, and what was moved is above it.
+            unsafe {
+                let frame = Frame::ending_at(end);
+                end = frame.spans;
+                if is_kept(&*frame.header) {
+                    let length = length(frame.spans, frame.end());
+                    kept = kept.byte_sub(length);
+                    ptr::copy(frame.spans.cast::<u8>(), kept.cast(), length);
+                    continue;
+                }
+                let plan = (*frame.header).plan;
+                let open = &(*plan).cells.open;
+                open.store(open.load(Relaxed) - 1, Relaxed);
+                let mut above = top;
+                while above != kept {
+                    let frame = Frame::ending_at(above);
+                    above = frame.spans;
+                    if ptr::eq((*frame.header).plan, plan) {
+                        (*frame.header).before -= 1;
+                    }
+                }
+            }
+        }
+        let length = length(kept, top);
+        // SAFETY: from the first frame that is kept to the end of the last, within the stack's space.
+        unsafe {
+            ptr::copy(kept.cast::<u8>(), first.cast(), length);
+            self.end = first.byte_add(length);
+        }
     }
 }
 

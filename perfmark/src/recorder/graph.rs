@@ -16,7 +16,11 @@ pub(super) const ENDS: Ends = Ends { begin, ..long::ENDS };
 /// As [`Begin`](super::plan::Begin) has it.
 unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     // SAFETY: the caller's word.
-    let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
+    let (recorder_, plan_) = unsafe {
+        // They are around no call any more.
+        long::forget_ended(recorder);
+        (&mut *recorder, &*plan)
+    };
     let events = &plan_.cells.events;
     let is_full = recorder_.stack.is_full(events.len());
     // SAFETY: a frame on the stack.

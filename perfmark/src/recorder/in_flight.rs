@@ -36,7 +36,7 @@ impl Recorder {
                         mark: plan.cells.mark.index(),
                         event: planned.slot().event,
                         sums: InclusiveSelf {
-                            total: if header.before == 0 { weighted(net) } else { 0 },
+                            total: if plan.cells.is_nested(header.before) { 0 } else { weighted(net) },
                             own: weighted(own),
                         },
                     });

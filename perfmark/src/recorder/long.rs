@@ -31,10 +31,8 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     let (recorder_, plan_) = unsafe { (&mut *recorder, &*plan) };
     let (stack, events, cells) = (&mut recorder_.stack, plan_.set().len(), &plan_.cells);
     if stack.is_full(events) {
-        // Deeper than the stack: counted, and unmeasured.
-        cells.abandon(1, cells.open.load(Relaxed) > 0);
         // SAFETY: the caller's word.
-        return unsafe { put_back(recorder, NO_FRAME) };
+        return unsafe { begin_full(recorder, plan) };
     }
     let frame = Frame::above(stack.end, events);
     stack.serial += 1;
@@ -73,6 +71,26 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     let token = if panicking == 0 { stack.serial } else { stack.serial | SLOW };
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, token) }
+}
+
+/// Begins a call where the stack is full. Deeper than that, it is counted and unmeasured.
+///
+/// # Safety
+///
+/// As [`Begin`](super::plan::Begin) has it.
+#[cold]
+#[inline(never)]
+unsafe fn begin_full(recorder: *mut Recorder, plan: *const Plan) -> Call {
+    // SAFETY: the caller's word; plans live as long as the recorder.
+    unsafe {
+        forget_ended(recorder);
+        if !(*recorder).stack.is_full((*plan).set().len()) {
+            return begin(recorder, plan);
+        }
+        let cells = &(*plan).cells;
+        cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
+        put_back(recorder, NO_FRAME)
+    }
 }
 
 /// Begins a call whose frame is open once more, as the kernel touched a counter since it was read last: looks at it anew, then goes the short way
@@ -261,7 +279,7 @@ impl Recorder {
 unsafe fn close_call(recorder: &mut Recorder, frame: Frame, panicking: bool) {
     // SAFETY: the caller's word; plans live as long as the recorder.
     let (header, cells) = unsafe { (*frame.header, &(*(*frame.header).plan).cells) };
-    let (is_unwound, is_nested) = (panicking && header.serial & PANICKING == 0, header.before != 0);
+    let (is_unwound, is_nested) = (panicking && header.serial & PANICKING == 0, cells.is_nested(header.before));
     let weight = u64::from(cells.weight);
     let node = recorder.node_of(&header);
     if let Some(node) = node {
@@ -348,7 +366,7 @@ pub(super) unsafe fn close(
 pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
     // SAFETY: the caller's word.
     unsafe {
-        match find(&mut (*recorder).stack, token) {
+        match find(recorder, token) {
             Some(frame) => end(recorder, frame.header),
             None => _ = put_back(recorder, NO_FRAME),
         }
@@ -359,25 +377,61 @@ pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
 ///
 /// # Safety
 ///
-/// Nothing else refers to the stack's frames.
-pub(super) unsafe fn find(stack: &mut Stack, token: Token) -> Option<Frame> {
+/// The recorder is this thread's, taken, and nothing else refers to its frames.
+pub(super) unsafe fn find(recorder: *mut Recorder, token: Token) -> Option<Frame> {
+    // SAFETY: the caller's word; the thread's cells live as long as its recorder.
+    let (cells, stack) = unsafe { (&*ptr::from_ref((*recorder).cells()), &mut (*recorder).stack) };
     // SAFETY: frames on the stack.
-    let is_its = |frame: &Frame| unsafe { (*frame.header).serial } & SERIAL == token & SERIAL;
+    let number = |frame: &Frame| unsafe { (*frame.header).serial } & SERIAL;
+    let is_its = |frame: &Frame| number(frame) == token & SERIAL;
     if !stack.iter().any(|frame| is_its(&frame)) {
         return None;
     }
-    let mut is_innermost = true;
+    if let Some(frame) = stack.innermost().filter(is_its) {
+        return Some(frame);
+    }
+    let mut switched = cells.switched.lock();
     while let Some(frame) = stack.innermost().filter(|frame| !is_its(frame)) {
-        is_innermost = false;
+        let is_counted = switched.take(number(&frame));
         // SAFETY: frames and plans live as long as the recorder.
         let (cells, before) = unsafe { (&(*(*frame.header).plan).cells, (*frame.header).before) };
         cells.open.store(before, Relaxed);
-        cells.abandon(1, before > 0);
+        if !is_counted {
+            cells.abandon(1, cells.is_nested(before));
+        }
         stack.end = frame.spans;
     }
-    if !is_innermost {
-        // So that none of the tokens above it is the last one any more.
-        stack.serial += 1;
-    }
+    // So that none of the tokens above it is the last one any more.
+    stack.serial += 1;
+    switched.keep(stack.serial, stack.iter().map(|frame| number(&frame)), &cells.arena);
     stack.innermost()
+}
+
+/// Takes off the frames of calls that ended on other threads.
+///
+/// # Safety
+///
+/// As [`find`].
+#[inline]
+pub(super) unsafe fn forget_ended(recorder: *mut Recorder) {
+    // SAFETY: the caller's word.
+    unsafe {
+        if (*recorder).cells().switched.has_ended() {
+            forget_those(recorder);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`forget_ended`].
+#[cold]
+#[inline(never)]
+unsafe fn forget_those(recorder: *mut Recorder) {
+    // SAFETY: as in `find`.
+    let (switched, stack) = unsafe { (&(*ptr::from_ref((*recorder).cells())).switched, &mut (*recorder).stack) };
+    let mut state = switched.lock();
+    // SAFETY: the caller's word.
+    unsafe { stack.retain(|header| !state.take(header.serial & SERIAL)) };
+    switched.forget(&mut state);
 }

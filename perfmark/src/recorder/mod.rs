@@ -1,5 +1,7 @@
 //! What a marked call executes at its ends, and what a thread keeps for it.
 
+mod identity;
+mod cold_stack;
 mod sources;
 mod frames;
 mod plan;
@@ -20,4 +22,6 @@ mod model;
 
 pub(crate) use plan::shown;
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
-pub(crate) use thread::{Call, close_thread, enter, enter_unusual, in_flight, leave, own_work, prepare_process};
+pub(crate) use thread::{
+    Call, close_thread, enter, enter_unusual, in_flight, leave, leave_elsewhere, own_work, prepare_process,
+};

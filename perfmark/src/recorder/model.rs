@@ -13,6 +13,7 @@ use crate::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
 use crate::events::{Events, What};
 use crate::mark::{HIDDEN, Mark};
 use crate::registry::Registry;
+use crate::switched::Switched;
 use crate::sync::Arc;
 
 static MARK: Mark = Mark::hidden(HIDDEN);
@@ -35,7 +36,7 @@ impl Holds for Held {
 impl Recorded {
     /// A thread begins to record the mark, in so many events.
     fn begin(registry: &Registry, events: usize) -> Self {
-        let thread = Arc::new(ThreadCells::new(Owner::new(), None));
+        let thread = Arc::new(ThreadCells::new(Owner::new(), None, Switched::new(0)));
         registry.add(Arc::clone(&thread));
         let known = Events::default();
         let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&What::parse(name))));

@@ -13,7 +13,7 @@ use super::options;
 use super::plan::{Begin, Plan, SHORT};
 use super::probe::PAID;
 use super::sources::SLOTS;
-use super::thread::{Call, Recorder, begin_unusual, enter_poll, own_work, put_back, take};
+use super::thread::{Call, Recorder, begin_unusual, enter_poll, leave_elsewhere, own_work, put_back, take};
 use crate::cells::MarkCells;
 use crate::histogram::add;
 use crate::mark::{self, Mark};
@@ -131,10 +131,10 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan, begin: Be
 /// Ends a poll of a call of the mark.
 #[inline(never)]
 pub(crate) fn end_poll(mark: &'static Mark, polls: &mut Polls, call: &Call, outcome: Outcome) {
-    // SAFETY: of this thread: a poll does not leave it, and ends before it does.
-    let is_taken = !call.is_none() && unsafe { take(call.recorder()) };
+    // SAFETY: this thread's.
+    let is_taken = !call.is_none() && call.is_own() && unsafe { take(call.recorder()) };
     if !is_taken {
-        return end_unrecorded(mark, polls, outcome);
+        return end_untaken(mark, polls, call, outcome);
     }
     // SAFETY: taken.
     unsafe {
@@ -164,7 +164,7 @@ unsafe fn innermost(call: &Call) -> Option<Frame> {
         if !call.is_open() || call.token == SKIPPED {
             return None;
         }
-        long::find(stack, call.token)
+        long::find(call.recorder(), call.token)
     }
 }
 
@@ -242,7 +242,7 @@ fn add_poll<const PAID: usize>(
             add_accounts(parts, polls.accounts(), cells);
             begun
         }
-        None => Begun { generation: recorder.generation, is_nested: header.before != 0 },
+        None => Begun { generation: recorder.generation, is_nested: cells.is_nested(header.before) },
     };
     add(&cells.polls, 1);
     match outcome {
@@ -354,7 +354,7 @@ unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, ou
     // SAFETY: the caller's word.
     let (plan, generation) = unsafe { ((*call.recorder()).plan_of(mark), (*call.recorder()).generation) };
     let Some(Plan { cells, .. }) = plan else { return end_unrecorded(mark, polls, outcome) };
-    let is_nested = cells.open.load(Relaxed) > 0;
+    let is_nested = cells.is_nested(cells.open.load(Relaxed));
     let begun = polls.begun().unwrap_or(Begun { generation, is_nested });
     if begun.generation != generation {
         return polls.set(Polls::Over);
@@ -369,6 +369,31 @@ unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, ou
         Outcome::Unwound => add(&cells.unwound, 1),
     }
     polls.close(cells);
+}
+
+/// Ends a poll whose recorder cannot be taken, or is another thread's.
+#[cold]
+#[inline(never)]
+fn end_untaken(mark: &'static Mark, polls: &mut Polls, call: &Call, outcome: Outcome) {
+    if !call.is_none() && !call.is_own() {
+        end_elsewhere(mark, polls, call);
+    }
+    end_unrecorded(mark, polls, outcome);
+}
+
+/// A poll ends that began on another thread, which may have ended: nothing is known of what it cost, and its call goes on unmeasured.
+fn end_elsewhere(mark: &'static Mark, polls: &mut Polls, call: &Call) {
+    let is_skipped = call.token == SKIPPED;
+    if call.is_open() && !is_skipped {
+        leave_elsewhere(mark, call.token);
+    }
+    let generation = || Some(own_work(registry)?.ok()?.generation);
+    if polls.begun().is_none()
+        && let Some(generation) = generation()
+    {
+        let begun = Begun { generation, is_nested: false };
+        polls.set(if is_skipped { Polls::Skipped(begun) } else { Polls::Few(begun, [Account::NOTHING; FEW]) });
+    }
 }
 
 /// Ends a poll on a thread that has no recorder, or none any more: if its call ends, it is counted only.

@@ -306,7 +306,8 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const WEIGHT
     // SAFETY: the caller's word.
     let (stack, sums) = unsafe { (&mut (*recorder).stack, &(*recorder).sums) };
     let inside = leave::<N, COSTS, WEIGHTED, IS_LEAF>(sums, plan_, spans, &net);
-    if before != 0 {
+    // As `MarkCells::is_nested`, by what is at hand.
+    if before != 0 && before > cells[0].elsewhere.load(Relaxed) {
         for n in 0..N {
             add(&cells[n].nested, net[n]);
         }

@@ -14,13 +14,14 @@ use std::thread::panicking;
 
 use super::calibrate;
 use super::first_call::{Books, first_call};
-use super::frames::{Header, NO_FRAME, Stack, Token};
+use super::frames::{Header, NO_FRAME, SERIAL, Stack, Token};
+use super::identity;
 use super::long;
 use super::plan::{Begin, Plan, Sums};
 use super::polls::{self, Poll};
 use super::thread_end;
 use crate::arena::Arena;
-use crate::cells::OpenCall;
+use crate::cells::{OpenCall, ThreadCells};
 use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
@@ -61,11 +62,21 @@ thread_local! {
     };
 }
 
-/// A thread's state. Zeroes are one not set up.
+/// What a recorder begins with.
 #[repr(C)]
-pub(super) struct Recorder {
+struct Head {
     /// Not 0 while it can be taken. Only the thread itself looks at it, in signal handlers, too.
     free: AtomicUsize,
+    /// The [identity](identity::of_thread) of the thread that it is set up for. Other threads look at it, too.
+    owner: AtomicUsize,
+}
+
+/// A thread's state. Zeroes are one not set up.
+///
+/// Its memory is never unmapped, as a call may end on another thread, which looks at the owner: it is [kept for another one](Recorder::give_back).
+#[repr(C)]
+pub(super) struct Recorder {
+    head: Head,
     pub(super) stack: Stack,
     /// Of its process.
     pub(super) generation: u8,
@@ -117,6 +128,22 @@ impl Call {
     pub(crate) fn is_open(&self) -> bool {
         self.token != NO_FRAME
     }
+
+    #[inline]
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Whether it, which was begun, ends on the thread on which it began: not always where a program switches stacks.
+    ///
+    /// Where that thread has ended its recorder is nobody's, or already another thread's: then the call is not found there.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        let head = self.recorder.cast::<Head>();
+        // SAFETY: what a recorder is in stays mapped for ever, and the owner is an atomic.
+        let owner = unsafe { &(*head).owner };
+        owner.load(Relaxed) == identity::of_thread()
+    }
 }
 
 impl Thread {
@@ -134,7 +161,7 @@ impl Thread {
 #[inline]
 pub(super) unsafe fn take(recorder: *mut Recorder) -> bool {
     // SAFETY: the caller's word. The first field is all there is of the one that is never free.
-    let free = unsafe { &(*recorder).free };
+    let free = unsafe { &(*recorder).head.free };
     if free.load(Relaxed) == 0 {
         return false;
     }
@@ -152,7 +179,7 @@ pub(super) unsafe fn take(recorder: *mut Recorder) -> bool {
 pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
     compiler_fence(SeqCst);
     // SAFETY: the caller's word. Its address is not 0.
-    unsafe { (*recorder).free.store(recorder.addr(), Relaxed) };
+    unsafe { (*recorder).head.free.store(recorder.addr(), Relaxed) };
     Call { recorder: recorder.cast(), token }
 }
 
@@ -192,7 +219,7 @@ fn taken(place: u32, then: impl FnOnce(*mut Recorder, *const Plan, Begin) -> Cal
     })
 }
 
-/// Ends a call.
+/// Ends a call of [this thread's](Call::is_own).
 #[inline]
 pub(crate) fn leave(call: &Call) {
     // By value, in registers.
@@ -202,7 +229,7 @@ pub(crate) fn leave(call: &Call) {
 /// As the short way of [beginning](super::probe) a call does, this asks for a panic and does nothing else.
 #[inline(never)]
 fn leave_if_calm(recorder: *mut Recorder, token: Token) {
-    // SAFETY: of the thread that this is: a call does not leave its thread, and ends before the thread does.
+    // SAFETY: of the thread that this is, as it was asked for.
     unsafe { if panicking() { leave_panicking(recorder, token) } else { leave_call(recorder, token) } }
 }
 
@@ -263,6 +290,18 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
     }
 }
 
+/// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no call of this one.
+#[cold]
+#[inline(never)]
+pub(crate) fn leave_elsewhere(mark: &'static Mark, token: Token) {
+    let _errno = KeepErrno::new();
+    own_work(|| {
+        if let Ok(registry) = registry() {
+            registry.end_elsewhere(mark, token & SERIAL);
+        }
+    });
+}
+
 /// Begins a call where there is no plan of its mark, or no recorder to be taken: the thread's first, or one made by perfmark's own work, or by a
 /// signal handler.
 #[cold]
@@ -306,7 +345,7 @@ fn count_only(mark: &'static Mark, count: &AtomicU64) -> Call {
 /// Whether the recorder can be taken; None for the one that never can.
 fn free<'a>(recorder: *mut Recorder) -> Option<&'a AtomicUsize> {
     // SAFETY: this thread's recorder, mapped as long as the thread's state names it.
-    (recorder != NO_RECORDER).then(|| unsafe { &(*recorder).free })
+    (recorder != NO_RECORDER).then(|| unsafe { &(*recorder).head.free })
 }
 
 /// Runs perfmark's own work on this thread: marks met in it (in an allocator) are no calls. None if this thread is at it already, so
@@ -363,19 +402,29 @@ impl Drop for Restore<'_> {
 impl Recorder {
     /// From now on it can be taken.
     pub(super) fn set_free(&self) {
-        self.free.store(ptr::from_ref(self).addr(), Relaxed);
+        self.head.free.store(ptr::from_ref(self).addr(), Relaxed);
+    }
+
+    /// It is this thread's.
+    pub(super) fn own(&self) {
+        self.head.owner.store(identity::of_thread(), Relaxed);
     }
 
     /// Takes it for the call whose plan was just made.
     pub(super) fn take_for_first_call(&self) {
-        self.free.store(0, Relaxed);
+        self.head.free.store(0, Relaxed);
         compiler_fence(SeqCst);
+    }
+
+    /// Its thread's cells.
+    pub(super) fn cells(&self) -> &ThreadCells {
+        // SAFETY: a recorder whose calls end is set up.
+        &unsafe { &*self.books }.cells
     }
 
     /// Where its histograms grow.
     pub(super) fn arena(&self) -> &Arena {
-        // SAFETY: a recorder whose calls end is set up.
-        &unsafe { &*self.books }.cells.arena
+        &self.cells().arena
     }
 
     /// Who was called under whom, where that is asked for.
@@ -440,7 +489,7 @@ pub(super) unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
             }
         }
         // SAFETY: the thread-local no longer names it.
-        unsafe { Recorder::unmap(memory) };
+        unsafe { Recorder::give_back(memory) };
         thread.doing.set(Doing::Ended);
     });
 }

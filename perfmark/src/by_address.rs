@@ -1,0 +1,252 @@
+//! What belongs to texts of the program, found by where they are: a table that any thread reads and adds to, without a lock, so that a fork in the middle
+//! leaves it as it was.
+//!
+//! Entries are in a list, which has all of them, and in a table of hashed addresses, which may lack some: then they are found in the list, and put into the
+//! table once more. A full table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
+#![allow(unsafe_code, reason = "pointers come from leaked boxes")]
+
+use std::iter;
+use std::ptr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+/// The values of some texts.
+#[derive(Debug)]
+pub(crate) struct ByAddress<T: 'static>(AtomicPtr<Table<T>>);
+
+/// One text may be in several places, each of which has an entry.
+#[derive(Debug)]
+struct Entry<T: 'static> {
+    text: &'static str,
+    value: &'static T,
+    next: *const Self,
+}
+
+#[derive(Debug)]
+struct Table<T: 'static> {
+    /// A power of two of them, at least half of which are null. An entry is at the first free one from where its address says.
+    slots: Box<[AtomicPtr<Entry<T>>]>,
+    /// Their number, but for one.
+    mask: usize,
+    /// Entries put in, or about to be.
+    used: AtomicUsize,
+    /// All entries, the last one first; the same for all tables.
+    all: &'static AtomicPtr<Entry<T>>,
+    /// The one before, for leak checkers.
+    #[allow(dead_code, reason = "keeps it reachable")]
+    smaller: *const Self,
+}
+
+/// Slots of the first table.
+const FIRST: usize = 8;
+
+/// Texts lie one behind another, and are some ten bytes long.
+#[inline]
+fn hash(text: &str) -> usize {
+    let address = text.as_ptr().addr();
+    address ^ (address >> 5)
+}
+
+impl<T> ByAddress<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The value of the text that is there, in some ten instructions.
+    #[inline]
+    pub(crate) fn find(&self, text: &'static str) -> Option<&'static T> {
+        // SAFETY: null, or a leaked table.
+        let table = unsafe { self.0.load(Acquire).as_ref() }?;
+        let entry = table.at(hash(text))?;
+        if entry.is_of(text) { Some(entry.value) } else { table.find_further(text) }
+    }
+
+    /// All texts with their values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static T)> {
+        // SAFETY: null, or a leaked table.
+        let table = unsafe { self.0.load(Acquire).as_ref::<'static>() };
+        let first = table.map_or(ptr::null(), |table| table.all.load(Acquire).cast_const());
+        entries(first).map(|entry| (entry.text, entry.value))
+    }
+
+    /// The value of the text, which is the same wherever else the text is; made where there is none. It allocates.
+    pub(crate) fn find_or_add(&self, text: &'static str, make: impl Fn() -> &'static T) -> &'static T {
+        let all = self.table().all;
+        loop {
+            let first = all.load(Acquire);
+            if let Some(known) = entries(first).find(|entry| ptr::eq(entry.text, text)) {
+                self.put(known);
+                return known.value;
+            }
+            let value = entries(first).find(|entry| entry.text == text).map_or_else(&make, |entry| entry.value);
+            let entry = Box::into_raw(Box::new(Entry { text, value, next: first }));
+            // Unless another thread was first.
+            if all.compare_exchange(first, entry, AcqRel, Relaxed).is_ok() {
+                // SAFETY: leaked just now.
+                self.put(unsafe { &*entry });
+                return value;
+            }
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(entry) });
+        }
+    }
+
+    /// The table, made where there is none.
+    fn table(&self) -> &'static Table<T> {
+        // SAFETY: null, or a leaked table.
+        if let Some(table) = unsafe { self.0.load(Acquire).as_ref() } {
+            return table;
+        }
+        let all = Box::leak(Box::new(AtomicPtr::new(ptr::null_mut())));
+        self.replace(ptr::null_mut(), Table::new(FIRST, all, ptr::null()))
+    }
+
+    /// Puts a table in the place of another one, unless that was replaced already; gives the one that is there.
+    fn replace(&self, before: *mut Table<T>, fresh: Table<T>) -> &'static Table<T> {
+        let fresh = Box::into_raw(Box::new(fresh));
+        match self.0.compare_exchange(before, fresh, AcqRel, Acquire) {
+            // SAFETY: leaked just now.
+            Ok(_) => unsafe { &*fresh },
+            Err(now) => {
+                // SAFETY: nobody else has seen it; a leaked table is there, as there was one before or another thread was first.
+                unsafe {
+                    drop(Box::from_raw(fresh));
+                    &*now
+                }
+            }
+        }
+    }
+
+    /// Puts an entry of the list into the table.
+    fn put(&self, entry: &'static Entry<T>) {
+        let mut table = self.table();
+        while !table.put(entry) {
+            let before = ptr::from_ref(table).cast_mut();
+            let fresh = Table::new(2 * table.slots.len(), table.all, before);
+            // What more there is by now than it has room for goes into the next one.
+            _ = entries(table.all.load(Acquire)).all(|entry| fresh.put(entry));
+            table = self.replace(before, fresh);
+        }
+    }
+}
+
+impl<T> Entry<T> {
+    /// Whether it is this text, at this place. Asked for at once, not one after the other.
+    #[inline]
+    fn is_of(&self, text: &'static str) -> bool {
+        (self.text.as_ptr() == text.as_ptr()) & (self.text.len() == text.len())
+    }
+}
+
+impl<T> Table<T> {
+    fn new(slots: usize, all: &'static AtomicPtr<Entry<T>>, smaller: *const Self) -> Self {
+        let mask = slots - 1;
+        let slots = iter::repeat_with(|| AtomicPtr::new(ptr::null_mut())).take(slots).collect();
+        Self { slots, mask, used: AtomicUsize::new(0), all, smaller }
+    }
+
+    /// The entry at the slot of that hash.
+    #[inline]
+    fn at(&self, hash: usize) -> Option<&'static Entry<T>> {
+        // SAFETY: there are as many slots as the mask says; null, or a leaked entry.
+        unsafe { self.slots.get_unchecked(hash & self.mask).load(Acquire).as_ref() }
+    }
+
+    /// Where the first slot has another text's. It comes to a free one, as at least half of them are.
+    #[inline(never)]
+    fn find_further(&self, text: &'static str) -> Option<&'static T> {
+        let mut at = hash(text);
+        loop {
+            at = at.wrapping_add(1);
+            let entry = self.at(at)?;
+            if entry.is_of(text) {
+                return Some(entry.value);
+            }
+        }
+    }
+
+    /// False where that would fill more than half of it.
+    fn put(&self, entry: &'static Entry<T>) -> bool {
+        let (mask, fresh) = (self.mask, ptr::from_ref(entry).cast_mut());
+        let mut at = hash(entry.text);
+        // Those that are there already take no more room.
+        let is_there = || {
+            let mut at = at;
+            loop {
+                let there = self.slots[at & mask].load(Acquire);
+                if there.is_null() || ptr::eq(there, fresh) {
+                    return !there.is_null();
+                }
+                at = at.wrapping_add(1);
+            }
+        };
+        if is_there() {
+            return true;
+        }
+        if 2 * (self.used.fetch_add(1, Relaxed) + 1) > self.slots.len() {
+            return false;
+        }
+        loop {
+            let slot = &self.slots[at & mask];
+            match slot.compare_exchange(ptr::null_mut(), fresh, Release, Acquire) {
+                Ok(_) => return true,
+                Err(there) if ptr::eq(there, fresh) => return true,
+                Err(_) => at = at.wrapping_add(1),
+            }
+        }
+    }
+}
+
+fn entries<T>(first: *const Entry<T>) -> impl Iterator<Item = &'static Entry<T>> {
+    // SAFETY: null, or a leaked entry.
+    let deref = |entry: *const Entry<T>| unsafe { entry.as_ref::<'static>() };
+    iter::successors(deref(first), move |entry| deref(entry.next))
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn texts(count: usize) -> Vec<&'static str> {
+        (0..count).map(|n| &*Box::leak(format!("a text, number {n}").into_boxed_str())).collect()
+    }
+
+    #[test]
+    fn each_text_keeps_its_value_while_others_are_added() {
+        let (map, texts) = (ByAddress::new(), texts(1_000));
+        assert_eq!(map.find(texts[0]), None);
+        for &text in &texts {
+            assert_eq!(map.find_or_add(text, || Box::leak(Box::new(text.to_owned()))), text);
+            assert_eq!(map.find(text).map(String::as_str), Some(text));
+        }
+        assert!(texts.iter().all(|&text| map.find(text).is_some_and(|value| value == text)));
+        assert_eq!(map.iter().count(), texts.len());
+    }
+
+    #[test]
+    fn a_text_has_one_value_wherever_it_is() {
+        let (map, here, there) = (ByAddress::new(), texts(1)[0], texts(1)[0]);
+        let make = || &*Box::leak(Box::new(0));
+        let value = map.find_or_add(here, make);
+        assert!(map.find(there).is_none());
+        assert!(ptr::eq(map.find_or_add(there, make), value) && ptr::eq(map.find(there).expect("added"), value));
+    }
+
+    #[test]
+    fn threads_that_add_the_same_texts_agree() {
+        let count = if cfg!(miri) { 20 } else { 500 };
+        let (map, texts) = (&ByAddress::new(), &texts(count));
+        let found: Vec<Vec<&usize>> = thread::scope(|scope| {
+            let add = move || texts.iter().map(|text| map.find_or_add(text, || Box::leak(Box::new(0)))).collect();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(add)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+        });
+        for (n, text) in texts.iter().enumerate() {
+            let value = map.find_or_add(text, || unreachable!("it is there"));
+            assert!(found.iter().all(|found| ptr::eq(found[n], value)), "{text}");
+        }
+        assert_eq!(map.iter().count(), count);
+    }
+}
