@@ -349,7 +349,7 @@ fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
         assert!(calls.total <= root.sum + 1_000 && parts.abs_diff(root.sum) <= root.sum.unsigned_abs() / 100);
         // The compiler makes another function of a marked one: it saves registers, and does not turn the second call into a loop.
         // A call inside another of its mark costs some instructions more than the one that its probe was measured by.
-        assert!(root.sum.abs_diff(plain.sum) <= 9 * calls.measured, "{} {}", root.sum, plain.sum);
+        assert!(root.sum.abs_diff(plain.sum) <= 12 * calls.measured, "{} {}", root.sum, plain.sum);
     }
 }
 

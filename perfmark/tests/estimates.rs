@@ -93,21 +93,21 @@ fn inside_skipped() {
 
 #[test]
 fn a_skipped_callee_is_no_part_of_its_callers_self() {
-    let _alone = alone::alone();
     const CALLS: i64 = 6_100;
+    let _alone = alone::alone();
     (0..CALLS).for_each(|_| caller_of_one());
     let snapshot = snapshot();
     let values = ["caller of one", "skipped callee", "inside skipped"].map(|name| find(&snapshot, name));
-    let [Some((_, caller)), Some((_, callee)), Some((_, inside))] = values else { return };
+    let [Some((_, caller)), Some((_, skipped)), Some((_, inside))] = values else { return };
     let own = |values: &Values| values.self_sum.expect("known");
     let variance = 60.0 * CALLS as f64 * 30.0 * 30.0;
     assert_near("the caller's self", own(&caller), CALLS, variance);
-    assert_near("the callee's self", own(&callee), 30 * CALLS, variance);
-    assert_near("the callee's total", callee.total, 32 * CALLS, variance);
+    assert_near("the callee's self", own(&skipped), 30 * CALLS, variance);
+    assert_near("the callee's total", skipped.total, 32 * CALLS, variance);
     assert_near("the self of what is inside", own(&inside), 2 * CALLS, 0.0);
-    assert_eq!(own(&caller) + own(&callee) + own(&inside), caller.total, "the sum of self is the outermost total");
+    assert_eq!(own(&caller) + own(&skipped) + own(&inside), caller.total, "the sum of self is the outermost total");
     assert!(!caller.extrapolated && caller.estimated > 0, "the total is exact, self is not: {caller:?}");
-    assert!(callee.extrapolated && callee.estimated == 0 && inside.estimated == 0, "{callee:?} {inside:?}");
+    assert!(skipped.extrapolated && skipped.estimated == 0 && inside.estimated == 0, "{skipped:?} {inside:?}");
 }
 
 #[perfmark(page_faults, every = 61, name = "slow first")]
@@ -117,8 +117,8 @@ fn slow_first(pages: usize) {
 
 #[test]
 fn a_threads_first_call_is_as_likely_to_be_measured_as_any_other() {
-    let _alone = alone::alone();
     const THREADS: i64 = 200;
+    let _alone = alone::alone();
     for _ in 0..THREADS {
         let calls = || (0..61).for_each(|n| slow_first(if n == 0 { 40 } else { 1 }));
         thread::spawn(calls).join().expect("no panic");
@@ -161,12 +161,12 @@ fn what_a_call_cost_that_a_panic_ended_is_told_by_itself() {
     let snapshot = snapshot();
     let Some((_, caller)) = find(&snapshot, "catches") else { return };
     let mark = snapshot.marks.iter().find(|mark| mark.name == "panics").expect("it is known");
-    let callee = &mark.values[0];
-    assert_eq!((mark.unwound, callee.measured, callee.total), (100, 0, 0));
+    let values = &mark.values[0];
+    assert_eq!((mark.unwound, values.measured, values.total), (100, 0, 0));
     // Unwinding faults a little, too, at first.
-    assert!((5_000..5_100).contains(&callee.unwound_total), "{callee:?}");
-    assert_eq!(callee.unwound_self, callee.unwound_total);
-    assert_eq!(caller.self_sum.map(|own| own + callee.unwound_self), Some(caller.total), "nothing is missing");
+    assert!((5_000..5_100).contains(&values.unwound_total), "{values:?}");
+    assert_eq!(values.unwound_self, values.unwound_total);
+    assert_eq!(caller.self_sum.map(|own| own + values.unwound_self), Some(caller.total), "nothing is missing");
 }
 
 #[perfmark(page_faults, name = "goes on")]
@@ -316,7 +316,9 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
         EVERY.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let whole = snapshot();
         let mut merged = parts.pop().expect("some");
-        parts.iter().for_each(|part| merged.merge(part));
+        for part in &parts {
+            merged.merge(part);
+        }
         assert_eq!(sums(&merged.marks), sums(&whole.marks), "seed {seed}: parts of time");
         let threads = perfmark::threads();
         assert_eq!(sums(threads.iter().flat_map(|thread| &thread.marks)), sums(&whole.marks), "seed {seed}: threads");

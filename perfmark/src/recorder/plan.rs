@@ -126,9 +126,9 @@ impl Plan {
         let before = self.draws.skipped.get();
         let is_drawn = self.is_drawn(before);
         if is_drawn {
-            self.draw(random)
+            self.draw(random);
         } else {
-            self.draws.skipped.set(before + 1)
+            self.draws.skipped.set(before + 1);
         }
         is_drawn
     }

@@ -252,12 +252,11 @@ fn add_poll<const PAID: usize>(
         }
         Outcome::Ready => {
             for (part, cells) in parts.iter().zip(&cells.events).rev() {
-                match part {
-                    Some(part) => part.add_call(cells, begun.is_nested, recorder.arena()),
-                    None => {
-                        cells.stand_in(begun.is_nested);
-                        cells.add_unmeasured(1, begun.is_nested);
-                    }
+                if let Some(part) = part {
+                    part.add_call(cells, begun.is_nested, recorder.arena());
+                } else {
+                    cells.stand_in(begun.is_nested);
+                    cells.add_unmeasured(1, begun.is_nested);
                 }
             }
         }

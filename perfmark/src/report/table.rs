@@ -92,7 +92,9 @@ impl Table {
             };
             if only.is_some() {
                 table.row((*label).to_owned(), &figures(values.first().copied()));
-                values.iter().for_each(|values| unfinished(&mut table, label, values));
+                for values in values {
+                    unfinished(&mut table, label, values);
+                }
             } else {
                 table.lines.push(Line::Heading {
                     label: (*label).to_owned(),
