@@ -153,7 +153,7 @@ pub use perfmark_macros::defaults;
 ///
 /// Events have perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as `r01c2`), and `time`; or they stand in quotes, in
 /// perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. Their grammar is checked when
-/// the program is compiled; which of them a machine has, the report tells. A call of a mark costs some 110 instructions with `time` alone, and some 45 for each event that hardware counts;
+/// the program is compiled; which of them a machine has, the report tells. A call of a mark costs some 114 instructions with `time` alone, and some 45 for each event that hardware counts;
 /// events that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at either end.
 ///
 /// # Options
@@ -164,13 +164,12 @@ pub use perfmark_macros::defaults;
 /// | `kernel` | counts the kernel's part of each event, too, where the machine allows it | nothing |
 /// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call, of some 20 instructions however many types there are |
 /// | `crate = path` | where this crate is, if it is renamed or exported again by another | nothing |
-/// | `every = N` | measures a thread's first call and then one in `N`; counts all | a call that is not measured some 75 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
+/// | `every = N` | measures one call in `N`, drawn at random; counts all | a call that is not measured some 40 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
 /// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
 ///
-/// `every` is for functions so short and so often called that even a mark's cost is too much. Totals are then estimates, and flagged; in what the
-/// calls around it cost themselves a skipped call is taken for one like the last that was measured. It is not for recursive functions, as a call that was
-/// skipped is not seen around the ones inside it; and an `N` that the program's own pattern is a multiple of always meets the same calls: take a prime.
-/// The first call of each thread is measured, and often the dearest.
+/// `every` is for functions so short and so often called that even a mark's cost is too much. Of each `N` calls in a row on a thread, one is measured, drawn at random,
+/// and counts as `N`. Totals, and self of the calls around it, are then unbiased estimates, and flagged. It is not for recursive functions: a call that was
+/// skipped is not seen around the calls inside it, so that totals count these again.
 ///
 /// `fence` is for regions of some hundred cycles, of which a processor that works out of order does parts before or after the readings. It makes
 /// the marked function slower by what it could have done at the same time as its neighbours: that is not taken off, as it is not the probe's.

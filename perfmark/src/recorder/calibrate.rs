@@ -121,10 +121,9 @@ fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     let kinds = Kinds::of(key.manner);
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(kinds.marked_caller));
-    let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
     let events = key.set.len();
     let seen = samples(events, thread, kinds.empty, kinds.marked);
-    let own: Vec<u64> = seen.iter().map(middle).collect::<Option<_>>()?;
+    let own = means(events, thread, kinds.empty, kinds.marked)?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
     let loops = [
@@ -153,7 +152,7 @@ fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
         .map(|(drawn, (skip, whole))| drawn.saturating_sub(u64::from(CALLS - 1) * skip + whole))
         .collect();
     let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
-    let shown = |call| -> Option<Vec<u64>> { samples(events, thread, kinds.caller, call).iter().map(middle).collect() };
+    let shown = |call| means(events, thread, kinds.caller, call);
     let (callers, around) = (shown(kinds.marked_caller)?, shown(kinds.around_unmarked)?);
     // A caller sees the call inside it, too: what it does, and its probe.
     let inside =
@@ -180,6 +179,24 @@ fn samples(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> V
         seen.sort_unstable();
     }
     seen
+}
+
+/// What each event of the set counts in a call of `call`, which is so marked, on average: the least of a few loops, as in [`in_loops`]. None if it was never
+/// counted in a whole loop.
+fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
+    let mut least = vec![None::<u64>; events];
+    for _ in 0..LOOPS {
+        let before: Vec<_> = (0..events).map(|n| thread.so_far(mark, n)).collect();
+        thread.as_program(&|| run(call));
+        for (n, (least, before)) in least.iter_mut().zip(before).enumerate() {
+            let after = thread.so_far(mark, n);
+            if after.0 - before.0 == u64::from(CALLS) {
+                let mean = (after.1.wrapping_sub(before.1) + u64::from(CALLS / 2)) / u64::from(CALLS);
+                *least = Some(least.map_or(mean, |least| least.min(mean)));
+            }
+        }
+    }
+    least.into_iter().collect()
 }
 
 /// What the slots count in loops of some kinds of calls, which take turns: the least of a few each, as whatever disturbs a loop makes it

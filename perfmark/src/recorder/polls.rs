@@ -13,7 +13,9 @@ use super::options;
 use super::plan::{Begin, Plan, SHORT};
 use super::probe::PAID;
 use super::sources::SLOTS;
-use super::thread::{Call, Recorder, begin_unusual, enter_poll, leave_elsewhere, own_work, put_back, take};
+use super::thread::{
+    Call, Recorder, begin_unusual, enter_poll, leave_elsewhere, own_work, put_back, take, with_recorder,
+};
 use crate::cells::MarkCells;
 use crate::histogram::add;
 use crate::mark::{self, Mark};
@@ -416,18 +418,28 @@ fn end_unrecorded(mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
 #[inline]
 pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, polls: &mut Polls) {
     if let Some(begun) = polls.begun() {
-        cancel_begun(mark(), begun);
+        cancel_begun(mark(), polls, begun);
         polls.set(Polls::Over);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn cancel_begun(mark: &'static Mark, begun: Begun) {
-    if !start::is_off() && is_here(begun) {
-        mark.cancelled.fetch_add(1, Relaxed);
-        mark.gone.fetch_add(1, Relaxed);
+fn cancel_begun(mark: &'static Mark, polls: &Polls, begun: Begun) {
+    if start::is_off() || !is_here(begun) {
+        return;
     }
+    mark.cancelled.fetch_add(1, Relaxed);
+    mark.gone.fetch_add(1, Relaxed);
+    // What its polls cost can be added on a thread that knows the mark.
+    with_recorder(|recorder| {
+        for cells in recorder.plan_of(mark).iter().flat_map(|plan| &plan.cells.events) {
+            let part = |event| polls.accounts().iter().find_map(|account| account.part(event));
+            if let Some(part) = cells.event.below(NOTHING).and_then(part) {
+                part.add_unwound(cells, begun.is_nested);
+            }
+        }
+    });
 }
 
 /// Whether the call began in this process.

@@ -362,6 +362,20 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
     })
 }
 
+/// Takes this thread's recorder for some work. Nothing is done where it has none, or where it is taken.
+pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
+    THREAD.with(|thread| {
+        let recorder = thread.recorder.get();
+        // SAFETY: this thread's recorder, or the one that is never free; one that can be taken is set up.
+        unsafe {
+            if take(recorder) {
+                work(&*recorder);
+                put_back(recorder, NO_FRAME);
+            }
+        }
+    });
+}
+
 /// What this thread's open calls cost so far, with its number among those that recorded. None if it recorded nothing. To be called in its
 /// [own work](own_work).
 pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {

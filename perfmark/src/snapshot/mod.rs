@@ -174,9 +174,9 @@ pub struct Values {
     /// The sum without what marked calls inside these calls cost.
     #[cfg_attr(feature = "serde", serde(rename = "self"))]
     pub self_sum: Option<i64>,
-    /// As `total`, of calls that a panic ended. They are not in `total`.
+    /// As `total`, of calls that a panic ended, and of async calls that were dropped. They are not in `total`.
     pub unwound_total: i64,
-    /// As `self_sum`, of calls that a panic ended.
+    /// As `self_sum`, of these.
     pub unwound_self: i64,
     /// As `total`, of calls that go on, until now: those of the thread that took the snapshot. The others are [counted](Mark::in_flight) only.
     pub in_flight_total: i64,
