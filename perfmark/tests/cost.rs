@@ -49,6 +49,7 @@ functions! {
     #[perfmark(cycles, instructions, generic)] by_types;
     #[perfmark(cycles, instructions)] off;
     #[perfmark(cycles, instructions, every = 50)] every_50;
+    #[perfmark(cycles, instructions, every = 4_000_000_000)] skipped;
     #[perfmark(cycles, instructions, fence)] fenced;
 }
 
@@ -152,6 +153,7 @@ fn a_mark_costs_what_it_did() {
         ("parent and child of two events", alone(parent) - bare_parent, 415),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 212),
         ("two events, every = 50", alone(every_50) - bare, 46),
+        ("a call that is skipped", alone(skipped) - bare, 41),
         ("two events, fence", alone(fenced) - bare, 195),
         ("two events, generic", alone(by_types) - bare, 205),
         // Some 20 more for each type that has a slot before it, which differs with the addresses of a build.
