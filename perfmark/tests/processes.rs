@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         ("promise_5_threads_come_and_go_and_main_returns", || threads_come_and_go("return", 0)),
         ("promise_5_threads_come_and_go_and_the_program_exits", || threads_come_and_go("exit", 3)),
         ("promise_5_threads_come_and_go_and_main_panics", || threads_come_and_go("panic", 101)),
+        ("a_mark_that_exits_shows_what_it_cost_so_far", a_mark_that_exits_shows_what_it_cost_so_far),
         ("switched_off_there_is_no_report_and_nothing_opened", switched_off_there_is_no_report_and_nothing_opened),
         ("a_wrong_setting_is_told_in_one_line_and_the_table_given", a_wrong_setting_is_told_in_one_line),
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
@@ -59,6 +60,13 @@ fn work(n: u64) -> u64 {
 #[perfmark]
 fn bare() {
     black_box(());
+}
+
+#[perfmark(time)]
+fn leaves() -> ! {
+    work(1_000);
+    black_box((0..1_000_000_u64).map(black_box).sum::<u64>());
+    std::process::exit(3)
 }
 
 #[perfmark(time)]
@@ -107,6 +115,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
                 _ => {}
             }
         }
+        "leaves" => leaves(),
         "calls" => {
             work(1);
             bare();
@@ -242,6 +251,18 @@ fn threads_come_and_go(end: &str, status: i32) {
     }
     let waits = mark(&report, "waits");
     assert_eq!((&waits["calls"], &waits["in_flight"]), (&0.into(), &1.into()));
+}
+
+fn a_mark_that_exits_shows_what_it_cost_so_far() {
+    let report = json("leaves", &[], 3);
+    let mark = mark(&report, "leaves");
+    assert_eq!((&mark["calls"], &mark["in_flight"]), (&0.into(), &1.into()));
+    let time = |name: &str, key: &str| program::mark(&report, name)["values"]["time"][key].as_i64().expect("a number");
+    let (total, own, inside) =
+        (time("leaves", "in_flight_total"), time("leaves", "in_flight_self"), time("work", "total"));
+    assert!(own > 0 && inside > 0, "{own} {inside}");
+    // Each is rounded to nanoseconds.
+    assert!((total - own - inside).abs() <= 2, "{total} = {own} + {inside}");
 }
 
 fn switched_off_there_is_no_report_and_nothing_opened() {
