@@ -391,7 +391,7 @@ fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) 
         sum: sum_unit(frozen.sum),
         total: sum_unit(figures.sums.total),
         missing_outermost,
-        extrapolated: unmeasured > 0 || figures.skipped > 0,
+        extrapolated: unmeasured > 0 || figures.skipped > 0 || frozen.count != figures.measured,
         estimated: figures.estimated,
         self_sum: Some(sum_unit(figures.sums.own)),
         unwound_total: sum_unit(figures.unwound.total),

@@ -269,7 +269,7 @@ fn set_up(thread: &Thread) -> io::Result<NonNull<Recorder>> {
     let recorder = unsafe { &mut *memory.as_ptr() };
     if recorder.books.is_null() {
         let graph = config().has_call_graph.then(Graph::new).transpose()?;
-        let first = (SET_UP.fetch_add(1, Relaxed) * CALLS) & SERIAL;
+        let first = SET_UP.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
         let cells = Arc::new(ThreadCells::new(Owner::new(), graph, Switched::new(first)));
         registry.add(Arc::clone(&cells));
         let books = Books { plans: Vec::new(), slots: Slots::default(), sets: Vec::new(), keeps_costs: false, cells };

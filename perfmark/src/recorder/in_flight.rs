@@ -9,7 +9,8 @@ use super::thread::Recorder;
 use crate::cells::{InclusiveSelf, OpenCall};
 
 impl Recorder {
-    /// What the open calls cost so far, the innermost first. What was not counted is left out, as are polls, whose calls may have begun elsewhere.
+    /// What the open calls cost so far, the innermost first. What was not counted is left out. Of a call made of polls it is the
+    /// poll that goes on.
     pub(super) fn in_flight(&mut self) -> Vec<OpenCall> {
         let (keeps_costs, mut open) = (self.keeps_costs(), Vec::new());
         // What the open calls further inside add, as if they ended now.
@@ -31,16 +32,14 @@ impl Recorder {
                 let own = net.wrapping_sub(inside);
                 added[planned.at] = added[planned.at].wrapping_add(own.wrapping_mul(plan.weight()));
                 let weighted = |cost: u64| i128::from(cost.cast_signed()) * i128::from(plan.weight());
-                if !planned.set.manner.is_polled {
-                    open.push(OpenCall {
-                        mark: plan.cells.mark.index(),
-                        event: planned.slot().event,
-                        sums: InclusiveSelf {
-                            total: if plan.cells.is_nested(header.before) { 0 } else { weighted(net) },
-                            own: weighted(own),
-                        },
-                    });
-                }
+                open.push(OpenCall {
+                    mark: plan.cells.mark.index(),
+                    event: planned.slot().event,
+                    sums: InclusiveSelf {
+                        total: if plan.cells.is_nested(header.before) { 0 } else { weighted(net) },
+                        own: weighted(own),
+                    },
+                });
             }
         }
         open

@@ -40,7 +40,7 @@ impl Recorded {
         registry.add(Arc::clone(&thread));
         let known = Events::default();
         let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&What::parse(name))));
-        let cells = thread.add(Held(MarkCells::new(&MARK, events.collect())));
+        let cells = thread.add(Held(MarkCells::new(&MARK, events.collect(), 1)));
         Self { thread, cells }
     }
 
@@ -67,7 +67,7 @@ fn seen(registry: &Registry) -> Totals {
 }
 
 /// Of the event: calls, and their sum.
-fn of_event(totals: &Totals, n: usize) -> (u64, u128) {
+fn of_event(totals: &Totals, n: usize) -> (u64, i128) {
     totals.events.get(n).map_or((0, 0), |(_, figures)| (figures.values.count, figures.values.sum))
 }
 
@@ -97,7 +97,7 @@ fn a_call_that_is_seen_is_in_the_sum() {
         let totals = seen(&registry);
         let (count, sum) = of_event(&totals, 0);
         assert!(count <= 2 && totals.calls == count, "{totals:?}");
-        assert!(sum >= u128::from(5 * count) && sum <= 10, "{totals:?}");
+        assert!(sum >= i128::from(5 * count) && sum <= 10, "{totals:?}");
         recording.join().expect("no panic");
         assert_eq!(of_event(&seen(&registry), 0), (2, 10));
     });

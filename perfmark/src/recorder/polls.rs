@@ -46,8 +46,32 @@ const _: () = assert!(size_of::<Polls>() <= 64 && align_of::<Polls>() == 1);
 pub(crate) struct Begun {
     /// The process's.
     generation: u8,
-    /// Whether the first poll had another call of the mark around it.
-    is_nested: bool,
+    /// Whether the first poll had another call of the mark around it; and, in the other bits, how many calls it counts as, told apart.
+    manner: u8,
+}
+
+impl Begun {
+    fn new(generation: u8, is_nested: bool, weight: u32) -> Self {
+        Self { generation, manner: u8::from(is_nested) | Self::tag(weight) << 1 }
+    }
+
+    fn is_nested(self) -> bool {
+        self.manner & 1 != 0
+    }
+
+    /// Whether the call counts as so many.
+    fn counts_as(self, weight: u32) -> bool {
+        self.manner >> 1 == Self::tag(weight)
+    }
+
+    /// 0 for 1, and for nothing else. Of others, 1 in 127 are the same.
+    fn tag(weight: u32) -> u8 {
+        match weight {
+            0 | 1 => 0,
+            #[expect(clippy::cast_possible_truncation, reason = "below 128")]
+            _ => 1 + (weight % 127) as u8,
+        }
+    }
 }
 
 impl Part {
@@ -241,10 +265,15 @@ fn add_poll<const PAID: usize>(
         // It began in the process that this one was forked from.
         Some(begun) if begun.generation != recorder.generation => return polls.set(Polls::Over),
         Some(begun) => {
-            add_accounts(parts, polls.accounts(), cells);
+            if begun.counts_as(cells.weight) {
+                add_accounts(parts, polls.accounts(), cells);
+            } else {
+                // Another share of calls is measured since it began: what it counts as is not known any more.
+                parts.fill(None);
+            }
             begun
         }
-        None => Begun { generation: recorder.generation, is_nested: cells.is_nested(header.before) },
+        None => Begun::new(recorder.generation, cells.is_nested(header.before), cells.weight),
     };
     add(&cells.polls, 1);
     match outcome {
@@ -255,10 +284,10 @@ fn add_poll<const PAID: usize>(
         Outcome::Ready => {
             for (part, cells) in parts.iter().zip(&cells.events).rev() {
                 if let Some(part) = part {
-                    part.add_call(cells, begun.is_nested, recorder.arena());
+                    part.add_call(cells, begun.is_nested(), recorder.arena());
                 } else {
-                    cells.stand_in(begun.is_nested);
-                    cells.add_unmeasured(1, begun.is_nested);
+                    cells.stand_in(begun.is_nested());
+                    cells.add_unmeasured(1, begun.is_nested());
                 }
             }
         }
@@ -266,7 +295,7 @@ fn add_poll<const PAID: usize>(
             add(&cells.unwound, 1);
             for (part, cells) in parts.iter().zip(&cells.events) {
                 if let Some(part) = part {
-                    part.add_unwound(cells, begun.is_nested);
+                    part.add_unwound(cells, begun.is_nested());
                 }
             }
         }
@@ -356,7 +385,7 @@ unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, ou
     let (plan, generation) = unsafe { ((*call.recorder()).plan_of(mark), (*call.recorder()).generation) };
     let Some(Plan { cells, .. }) = plan else { return end_unrecorded(mark, polls, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));
-    let begun = polls.begun().unwrap_or(Begun { generation, is_nested });
+    let begun = polls.begun().unwrap_or_else(|| Begun::new(generation, is_nested, cells.weight));
     if begun.generation != generation {
         return polls.set(Polls::Over);
     }
@@ -366,7 +395,7 @@ unsafe fn end_unmeasured(call: &Call, mark: &'static Mark, polls: &mut Polls, ou
         Outcome::Pending if is_skipped => return polls.set(Polls::Skipped(begun)),
         Outcome::Pending => return polls.set(Polls::Few(begun, [Account::NOTHING; FEW])),
         Outcome::Ready if is_skipped => add(&cells.skipped, 1),
-        Outcome::Ready => cells.add_unmeasured(1, begun.is_nested),
+        Outcome::Ready => cells.add_unmeasured(1, begun.is_nested()),
         Outcome::Unwound => add(&cells.unwound, 1),
     }
     polls.close(cells);
@@ -392,7 +421,7 @@ fn end_elsewhere(mark: &'static Mark, polls: &mut Polls, call: &Call) {
     if polls.begun().is_none()
         && let Some(generation) = generation()
     {
-        let begun = Begun { generation, is_nested: false };
+        let begun = Begun::new(generation, false, 1);
         polls.set(if is_skipped { Polls::Skipped(begun) } else { Polls::Few(begun, [Account::NOTHING; FEW]) });
     }
 }
@@ -436,7 +465,7 @@ fn cancel_begun(mark: &'static Mark, polls: &Polls, begun: Begun) {
         for cells in recorder.plan_of(mark).iter().flat_map(|plan| &plan.cells.events) {
             let part = |event| polls.accounts().iter().find_map(|account| account.part(event));
             if let Some(part) = cells.event.below(NOTHING).and_then(part) {
-                part.add_unwound(cells, begun.is_nested);
+                part.add_unwound(cells, begun.is_nested());
             }
         }
     });

@@ -294,6 +294,10 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
 #[cold]
 #[inline(never)]
 pub(crate) fn leave_elsewhere(mark: &'static Mark, token: Token) {
+    // When recording has ended no system call is made any more.
+    if start::is_off() {
+        return;
+    }
     let _errno = KeepErrno::new();
     own_work(|| {
         if let Ok(registry) = registry() {
@@ -381,9 +385,11 @@ pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
 pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
     // SAFETY: this thread's recorder, which its own work has taken; zeroes are one not set up, and its books are read only.
     unsafe {
-        let recorder = &mut *THREAD.with(Thread::home)?.as_ptr();
-        let number = recorder.books.as_ref()?.cells.owner.number;
-        Some((number, recorder.in_flight()))
+        let recorder = THREAD.with(Thread::home)?.as_ptr();
+        let number = (*recorder).books.as_ref()?.cells.owner.number;
+        // A call that ended on another thread goes on no more.
+        long::forget_ended(recorder);
+        Some((number, (*recorder).in_flight()))
     }
 }
 

@@ -79,6 +79,9 @@ impl<'a> Figures<'a> {
             let stood_in = if values.extrapolated { values.unmeasured } else { 0 };
             values.weight.saturating_add(stood_in)
         });
+        if calls == 0 {
+            return missing();
+        }
         self.own(|row, own| real(own as f64 / calls as f64, row.unit))
     }
 

@@ -242,6 +242,8 @@ impl Values {
             (&mut self.total, other.total),
             (&mut self.unwound_total, other.unwound_total),
             (&mut self.unwound_self, other.unwound_self),
+            (&mut self.in_flight_total, other.in_flight_total),
+            (&mut self.in_flight_self, other.in_flight_self),
         ] {
             *sum = (with.sums)(*sum, other);
         }
@@ -274,13 +276,11 @@ impl Values {
     fn lack(&mut self, unmeasured: u64, skipped: u64) {
         self.unmeasured = unmeasured;
         self.missing_outermost = self.missing_outermost.min(unmeasured);
-        self.extrapolated = unmeasured > 0 || skipped > 0;
+        self.extrapolated = unmeasured > 0 || skipped > 0 || self.weight != self.measured;
     }
 
     fn merge(&mut self, other: &Self) {
         self.combine(other, ADD);
-        self.in_flight_total = self.in_flight_total.saturating_add(other.in_flight_total);
-        self.in_flight_self = self.in_flight_self.saturating_add(other.in_flight_self);
         self.extrapolated |= other.extrapolated;
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.into_iter().chain(other.max).max();

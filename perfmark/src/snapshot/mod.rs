@@ -179,6 +179,7 @@ pub struct Values {
     /// As `self_sum`, of these.
     pub unwound_self: i64,
     /// As `total`, of calls that go on, until now: those of the thread that took the snapshot. The others are [counted](Mark::in_flight) only.
+    /// Between two snapshots it is the difference, so that a call which ended meanwhile is subtracted here as far as it had come before.
     pub in_flight_total: i64,
     /// As `self_sum`, of calls that go on.
     pub in_flight_self: i64,
