@@ -74,7 +74,7 @@
 //!
 //! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is without them.
 //! A call whose counter was taken off the processor for a part of the time is scaled and told as such; one not counted at all is left out and
-//! told as unmeasured. A call ended by a panic is counted, and in no figure. Of a recursive function, totals hold the outermost calls only.
+//! told as unmeasured. A call that a panic ended is in no distribution; its cost is in a row of its own. Of a recursive function, totals hold the outermost calls only.
 //! The mark's own cost is measured once for each set of events, and taken off: from the call, and from the marked calls around it; where that
 //! could not be measured, a note says so. Totals with calls that were not measured are estimates, and have a `≈` before them.
 

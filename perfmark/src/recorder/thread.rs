@@ -129,20 +129,21 @@ impl Call {
         self.token != NO_FRAME
     }
 
-    #[inline]
-    pub(crate) fn token(&self) -> Token {
-        self.token
-    }
-
     /// Whether it, which was begun, ends on the thread on which it began: not always where a program switches stacks.
     ///
     /// Where that thread has ended its recorder is nobody's, or already another thread's: then the call is not found there.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
+        self.owner() == identity::of_thread()
+    }
+
+    /// The thread that the recorder is of: 0 where that has ended, and in a child that was forked from its process.
+    #[inline]
+    fn owner(&self) -> usize {
         let head = self.recorder.cast::<Head>();
         // SAFETY: what a recorder is in stays mapped for ever, and the owner is an atomic.
         let owner = unsafe { &(*head).owner };
-        owner.load(Relaxed) == identity::of_thread()
+        owner.load(Relaxed)
     }
 }
 
@@ -293,15 +294,15 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
 /// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no call of this one.
 #[cold]
 #[inline(never)]
-pub(crate) fn leave_elsewhere(mark: &'static Mark, token: Token) {
-    // When recording has ended no system call is made any more.
-    if start::is_off() {
+pub(crate) fn leave_elsewhere(mark: &'static Mark, call: &Call) {
+    // Such a thread's calls ended with it, and a parent's are not the child's. When recording has ended no system call is made any more.
+    if call.owner() == 0 || start::is_off() {
         return;
     }
     let _errno = KeepErrno::new();
     own_work(|| {
         if let Ok(registry) = registry() {
-            registry.end_elsewhere(mark, token & SERIAL);
+            registry.end_elsewhere(mark, call.token & SERIAL);
         }
     });
 }
