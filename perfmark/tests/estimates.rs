@@ -12,7 +12,7 @@ mod alone;
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
@@ -226,6 +226,75 @@ fn what_open_calls_of_this_thread_cost_so_far_is_told_by_itself() {
 
 /// The largest `every` that is set.
 const MOST: u32 = 21;
+
+#[perfmark(page_faults, name = "measures itself")]
+fn measures_itself() -> [Snapshot; 3] {
+    faults(200);
+    let first = snapshot();
+    faults(10);
+    let second = snapshot();
+    faults(20);
+    [first, second, snapshot()]
+}
+
+#[test]
+fn a_span_of_time_has_of_an_open_call_what_it_cost_in_that_span() {
+    let _alone = alone::alone();
+    let [first, second, third] = measures_itself();
+    let values = |snapshot: &Snapshot| {
+        let mark = snapshot.marks.iter().find(|mark| mark.name == "measures itself").expect("it is known");
+        mark.values.iter().find(|values| values.event == "page-faults").map(|values| values.in_flight_self)
+    };
+    let spans = [first.since(&Snapshot::default()), second.since(&first), third.since(&second), third.since(&first)];
+    let [Some(start), Some(one), Some(other), Some(both)] = spans.each_ref().map(values) else { return };
+    // Making a snapshot faults, too.
+    assert!(start >= 200 && (10..150).contains(&one) && (20..150).contains(&other), "{start} {one} {other}");
+    assert_eq!(one + other, both);
+    let after = snapshot().since(&third);
+    assert!(values(&after).is_some_and(|own| own <= -230), "the call ended: {after:?}");
+}
+
+#[perfmark(page_faults, every = 3, name = "rarely called")]
+fn rarely_called() {
+    faults(1);
+}
+
+#[test]
+fn a_measured_call_that_stands_for_calls_nobody_made_is_flagged() {
+    let _alone = alone::alone();
+    let mut before = snapshot();
+    for _ in 0..60 {
+        rarely_called();
+        let now = snapshot();
+        if let Some((mark, values)) = find(&now.since(&before), "rarely called").filter(|(mark, _)| mark.calls > 0) {
+            assert_eq!((mark.calls, values.weight, values.extrapolated), (1, 3, true), "{values:?}");
+        }
+        before = now;
+    }
+}
+
+#[perfmark(page_faults, name = "polled under two filters")]
+async fn polled_under_two_filters(pages: usize) {
+    faults(pages);
+    let mut is_ready = false;
+    std::future::poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
+        .await;
+}
+
+#[test]
+fn a_call_of_polls_counts_as_it_began() {
+    let _alone = alone::alone();
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut calls: Vec<_> = (0..100).map(|_| Box::pin(polled_under_two_filters(1))).collect();
+    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
+    set("estimates::polled_under_two_filters=every:61");
+    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_ready()));
+    set_filter(&Filter::default()).expect("it takes no slot");
+    let mark = snapshot().marks.into_iter().find(|mark| mark.name == "polled under two filters").expect("it is known");
+    let Some(values) = mark.values.iter().find(|values| values.event == "page-faults") else { return };
+    assert_eq!((mark.calls, values.weight), (100, values.measured), "{values:?}");
+    assert_eq!((values.measured + values.unmeasured, values.extrapolated), (100, true), "{values:?}");
+}
 
 /// What each mark truly cost, and the variance of its estimate.
 static TRUTH: Mutex<BTreeMap<&str, (i64, f64)>> = Mutex::new(BTreeMap::new());
