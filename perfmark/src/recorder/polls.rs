@@ -68,7 +68,6 @@ impl Begun {
     fn tag(weight: u32) -> u8 {
         match weight {
             0 | 1 => 0,
-            #[expect(clippy::cast_possible_truncation, reason = "below 128")]
             _ => 1 + (weight % 127) as u8,
         }
     }
