@@ -115,7 +115,7 @@ mod recording {
                 if self.call.is_own() {
                     recorder::leave(&self.call);
                 } else {
-                    recorder::leave_elsewhere(self.mark, &self.call);
+                    recorder::leave_elsewhere(self.mark, self.call.token());
                 }
             }
         }

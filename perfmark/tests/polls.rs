@@ -124,7 +124,7 @@ async fn of_plain() {
 }
 
 /// What may be lost or left of the probe in a poll.
-const A_PROBE: u64 = 3;
+const A_PROBE: u64 = 7;
 
 fn promise_2_an_async_caller_does_not_see_its_callees_probes() {
     for _ in 0..100 {

@@ -414,7 +414,7 @@ fn end_untaken(mark: &'static Mark, polls: &mut Polls, call: &Call, outcome: Out
 fn end_elsewhere(mark: &'static Mark, polls: &mut Polls, call: &Call) {
     let is_skipped = call.token == SKIPPED;
     if call.is_open() && !is_skipped {
-        leave_elsewhere(mark, call);
+        leave_elsewhere(mark, call.token);
     }
     let generation = || Some(own_work(registry)?.ok()?.generation);
     if polls.begun().is_none()

@@ -129,25 +129,30 @@ impl Call {
         self.token != NO_FRAME
     }
 
+    #[inline]
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
     /// Whether it, which was begun, ends on the thread on which it began: not always where a program switches stacks.
     ///
     /// Where that thread has ended its recorder is nobody's, or already another thread's: then the call is not found there.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
-        self.owner() == identity::of_thread()
-    }
-
-    /// The thread that the recorder is of: 0 where that has ended, and in a child that was forked from its process.
-    #[inline]
-    fn owner(&self) -> usize {
         let head = self.recorder.cast::<Head>();
         // SAFETY: what a recorder is in stays mapped for ever, and the owner is an atomic.
         let owner = unsafe { &(*head).owner };
-        owner.load(Relaxed)
+        owner.load(Relaxed) == identity::of_thread()
     }
 }
 
 impl Thread {
+    /// Whether this is a child that was forked from the thread's process: the recorder of that was wiped, its owner with it.
+    fn is_forked(&self) -> bool {
+        // SAFETY: this thread's recorder, still mapped, whose owner is an atomic.
+        self.home().is_some_and(|recorder| unsafe { &recorder.as_ref().head }.owner.load(Relaxed) == 0)
+    }
+
     /// Its recorder, if there is one.
     pub(super) fn home(&self) -> Option<NonNull<Recorder>> {
         NonNull::new(self.recorder.get()).filter(|recorder| recorder.as_ptr() != NO_RECORDER)
@@ -294,15 +299,15 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
 /// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no call of this one.
 #[cold]
 #[inline(never)]
-pub(crate) fn leave_elsewhere(mark: &'static Mark, call: &Call) {
-    // Such a thread's calls ended with it, and a parent's are not the child's. When recording has ended no system call is made any more.
-    if call.owner() == 0 || start::is_off() {
+pub(crate) fn leave_elsewhere(mark: &'static Mark, token: Token) {
+    // A parent's calls are not the child's. When recording has ended no system call is made any more.
+    if THREAD.with(Thread::is_forked) || start::is_off() {
         return;
     }
     let _errno = KeepErrno::new();
     own_work(|| {
         if let Ok(registry) = registry() {
-            registry.end_elsewhere(mark, call.token & SERIAL);
+            registry.end_elsewhere(mark, token & SERIAL);
         }
     });
 }
