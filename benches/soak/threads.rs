@@ -133,10 +133,10 @@ fn look(made_before: &Counts, earlier: &Snapshot, now: &Snapshot, wrong: &Wrong)
     for mark in &now.since(earlier).marks {
         for values in &mark.values {
             let counted: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
-            if counted != values.measured {
-                _ = write!(unequal, " {} {}: {counted} of {}", mark.name, values.event, values.measured);
+            if counted != values.weight {
+                _ = write!(unequal, " {} {}: {counted} of {}", mark.name, values.event, values.weight);
             }
         }
     }
-    wrong.unless(unequal.is_empty(), || format!("buckets have not all measured calls:{unequal}"));
+    wrong.unless(unequal.is_empty(), || format!("buckets do not add up to what measured calls count as:{unequal}"));
 }
