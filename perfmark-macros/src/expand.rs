@@ -1,6 +1,6 @@
 //! Puts the mark's statement at the head of the function's body, or around its future.
 
-use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt as _;
 
@@ -9,6 +9,7 @@ use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
 use crate::items;
+use crate::signature;
 use crate::tokens::{is, is_word, refilled};
 
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
@@ -48,12 +49,60 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     let Function { name, head, body, .. } = function;
     let (inner_attributes, rest) = split(body.stream());
     let (items, statements) = rest.split_at(items::leading(&rest));
-    let mark = quote!(#krate::private::mark! { #mark });
-    let mut marked = refilled(&body, quote!(#inner_attributes #(#items)* #mark #(#statements)*));
+    let call = match signature::result(&head) {
+        // Nothing may be around the last expression, as the compiler learns from it what the type is; or it has no end.
+        Some(result) if has_impl(&result) || is_never(&result) => {
+            quote!(#krate::private::mark! { #mark } #(#statements)*)
+        }
+        // The value is put aside before the call ends; and where nothing else is returned, that is its last place.
+        result => {
+            let result = result.map(|result| quote!(: #result));
+            let body = ended_or_never(&krate, &refilled(&body, statements.iter().cloned().collect()));
+            let (begun, value) = (own("begun", None), own("value", None));
+            // Where the user returns it, as messages say.
+            let returned = own("value", statements.last());
+            quote! {
+                let #begun = #krate::private::begun! { #mark };
+                let #value #result = #body;
+                #krate::private::ended(#begun, ());
+                #returned
+            }
+        }
+    };
+    let mut marked = refilled(&body, quote!(#inner_attributes #(#items)* #call));
     if is_canonical(&name) {
         marked.set_span(body.span().resolved_at(Span::call_site()));
     }
     Ok(quote!(#head #marked))
+}
+
+/// A block that is a call of a mark, with the block's value.
+pub(crate) fn call(krate: &TokenStream, mark: &TokenStream, block: &Group) -> TokenStream {
+    let block = ended_or_never(krate, block);
+    quote!(#krate::private::ended(#krate::private::begun! { #mark }, #block))
+}
+
+/// The block, as an expression that may come to its end: what stands behind one that does not is unreachable, which a
+/// lint would say.
+fn ended_or_never(krate: &TokenStream, block: &Group) -> TokenStream {
+    quote!(if true #block else { #krate::private::never() })
+}
+
+/// A name that nothing of the user's means, and that stands where a token of theirs does, if one is given.
+fn own(name: &str, at: Option<&TokenTree>) -> Ident {
+    let own = Span::mixed_site();
+    Ident::new(name, at.map_or(own, |token| own.located_at(token.span())))
+}
+
+fn is_never(type_: &TokenStream) -> bool {
+    type_.to_string() == "!"
+}
+
+fn has_impl(type_: &TokenStream) -> bool {
+    type_.clone().into_iter().any(|token| match token {
+        TokenTree::Group(group) => has_impl(&group.stream()),
+        token => is_word(Some(&token), &["impl"]),
+    })
 }
 
 /// `#[perfmark(skip)]`
@@ -101,11 +150,15 @@ pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
     (tokens[..inner].iter().cloned().collect(), tokens[inner..].to_vec())
 }
 
-/// The statements without what a mark has put around them: `… private::mark! { … }` before them, or `… private::polled! { { … } future }`, perhaps
-/// awaited.
+/// The statements without what a mark has put around them: `let begun = … private::begun! { … }; let value = if true
+/// { statements } …`, or `… private::mark! { … }` before them, or `… private::polled! { { … } future }`, perhaps awaited.
 fn without_mark(statements: &[TokenTree]) -> TokenStream {
     let (mut plain, mut rest, mut before) = (TokenStream::new(), statements, None);
     while let Some((first, behind)) = rest.split_first() {
+        if let Some(body) = called(rest) {
+            plain.extend(body);
+            return plain;
+        }
         if let Some((future, behind)) = put_around(rest) {
             let future: Vec<TokenTree> = future.into_iter().collect();
             match (future.last(), behind) {
@@ -153,13 +206,39 @@ fn put_around(tokens: &[TokenTree]) -> Option<(TokenStream, &[TokenTree])> {
     let inside: Vec<TokenTree> = group.stream().into_iter().collect();
     match &inside[..] {
         [TokenTree::Group(mark), future @ ..]
-            if is_word(Some(called), &["polled"]) && is_mark(&mark.stream().into_iter().collect::<Vec<_>>()) =>
+            if is_word(Some(called), &["call", "polled"])
+                && is_mark(&mark.stream().into_iter().collect::<Vec<_>>()) =>
         {
-            Some((future.iter().cloned().collect(), behind))
+            let inside = match future {
+                [TokenTree::Group(body)] if is_word(Some(called), &["call"]) => body.stream(),
+                future => future.iter().cloned().collect(),
+            };
+            Some((inside, behind))
         }
         mark if is_word(Some(called), &["mark"]) && is_mark(mark) => Some((TokenStream::new(), behind)),
         _ => None,
     }
+}
+
+/// The body of a call that begins with the first of these statements, as [`expand`] writes it.
+fn called(tokens: &[TokenTree]) -> Option<TokenStream> {
+    // `let begun = … private::begun! { … };`
+    let end = tokens.iter().position(|token| is(Some(token), ';'))?;
+    let [let_, begun, _, path @ .., bang, TokenTree::Group(mark)] = &tokens[..end] else { return None };
+    let [.., private, _, _, last] = path else { return None };
+    let is_ours = is_word(Some(let_), &["let"])
+        && is_word(Some(begun), &["begun"])
+        && is_word(Some(private), &["private"])
+        && is_word(Some(last), &["begun"])
+        && is(Some(bang), '!')
+        && is_mark(&mark.stream().into_iter().collect::<Vec<_>>());
+    // `let value: … = if true { … } else …`
+    tokens[end..].windows(3).filter(|_| is_ours).find_map(|tokens| match tokens {
+        [if_, true_, TokenTree::Group(body)] if is_word(Some(if_), &["if"]) && is_word(Some(true_), &["true"]) => {
+            Some(body.stream())
+        }
+        _ => None,
+    })
 }
 
 /// Whether it is a mark as [`mark`] writes it: so much of it that nobody else has.

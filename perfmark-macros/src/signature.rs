@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 
-use crate::tokens::{is, refilled};
+use crate::tokens::{is, is_word, refilled};
 
 /// The tokens before an async function's body.
 pub(crate) struct Signature {
@@ -35,26 +35,8 @@ impl Signature {
                 token => before.extend([token]),
             }
         }
-        let mut depth = Depth::default();
-        let arguments = loop {
-            match tokens.next()? {
-                TokenTree::Group(group) if depth.is_outside() && group.delimiter() == Delimiter::Parenthesis => {
-                    break group;
-                }
-                token => {
-                    depth.pass(&token);
-                    before.extend([token]);
-                }
-            }
-        };
-        let (mut result, mut bounds) = (TokenStream::new(), TokenStream::new());
-        for token in tokens {
-            let is_where = matches!(&token, TokenTree::Ident(word) if word == "where");
-            if is_where || !bounds.is_empty() { bounds.extend([token]) } else { result.extend([token]) }
-        }
-        // `->`
-        let result = result.into_iter().skip(2).collect::<TokenStream>();
-        Some(Self { attributes, before, arguments, result: Some(result).filter(|it| !it.is_empty()), bounds })
+        let (arguments, result, bounds) = behind_name(&mut tokens, |token| before.extend([token]))?;
+        Some(Self { attributes, before, arguments, result, bounds })
     }
 
     /// Whether only the compiler's own attributes come after ours, and none that another macro may expand.
@@ -100,6 +82,41 @@ impl Signature {
             matches!(&*result.clone().into_iter().collect::<Vec<_>>(), [TokenTree::Punct(one)] if one.as_char() == '!');
         (!is_never).then(|| without_impl(result.clone()))
     }
+}
+
+/// The type of a function's result, whose tokens before its body these are. None for `()`.
+pub(crate) fn result(head: &TokenStream) -> Option<TokenStream> {
+    let mut tokens = head.clone().into_iter();
+    tokens.find(|token| is_word(Some(token), &["fn"]))?;
+    behind_name(tokens, drop)?.1
+}
+
+/// A function's arguments, the type of its result, and its bounds, from the tokens behind `fn`; those before the
+/// arguments are given to `before`.
+fn behind_name(
+    mut tokens: impl Iterator<Item = TokenTree>,
+    mut before: impl FnMut(TokenTree),
+) -> Option<(Group, Option<TokenStream>, TokenStream)> {
+    let mut depth = Depth::default();
+    let arguments = loop {
+        match tokens.next()? {
+            TokenTree::Group(group) if depth.is_outside() && group.delimiter() == Delimiter::Parenthesis => {
+                break group;
+            }
+            token => {
+                depth.pass(&token);
+                before(token);
+            }
+        }
+    };
+    let (mut result, mut bounds) = (TokenStream::new(), TokenStream::new());
+    for token in tokens {
+        let is_where = is_word(Some(&token), &["where"]);
+        if is_where || !bounds.is_empty() { bounds.extend([token]) } else { result.extend([token]) }
+    }
+    // `->`
+    let result = result.into_iter().skip(2).collect::<TokenStream>();
+    Some((arguments, Some(result).filter(|it| !it.is_empty()), bounds))
 }
 
 /// How deep in `<…>`, which are no groups of tokens.

@@ -3,10 +3,11 @@
 #[cfg(all(feature = "record", not(perfmark_off)))]
 pub use crate::__perfmark_static as static_mark;
 pub use crate::{
-    __perfmark_defaults as defaults, __perfmark_guard as guard, __perfmark_mark as mark, __perfmark_polled as polled,
+    __perfmark_begun as begun, __perfmark_defaults as defaults, __perfmark_guard as guard, __perfmark_mark as mark,
+    __perfmark_polled as polled,
 };
 
-/// Gives an async block its type, where it is never called.
+/// A value of the type that is wanted, where it is never called.
 #[doc(hidden)]
 #[must_use]
 pub fn never<T>() -> T {
@@ -59,7 +60,10 @@ pub fn check_events(list: &str) -> Result<(), String> {
 }
 
 #[cfg(feature = "record")]
-mod recording {
+pub(crate) mod recording {
+    use std::mem::{self, ManuallyDrop};
+    use std::thread;
+
     pub use inventory;
 
     pub use crate::defaults::Defaults;
@@ -70,18 +74,23 @@ mod recording {
     pub use crate::mark::Mark;
     use crate::recorder::{self, Call};
 
-    /// One call of a mark, ended when dropped; it belongs to the thread that made it. Where a program switches stacks it may be dropped on another
-    /// thread all the same.
+    /// One call of a mark, which [`ended`] ends; it belongs to the thread that made it. Where a program switches stacks it
+    /// may end on another thread all the same.
     ///
     /// ```compile_fail
     /// fn sent<T: Send>() {}
-    /// sent::<perfmark::private::Guard>();
+    /// sent::<perfmark::private::Begun>();
     /// ```
     #[derive(Debug)]
-    pub struct Guard {
+    pub struct Begun {
         call: Call,
-        /// Only asked for on another thread: the optimizer keeps it nowhere.
         mark: &'static Mark,
+    }
+
+    /// One call of a mark, ended when it is dropped.
+    #[derive(Debug)]
+    pub struct Guard {
+        _call: Begun,
     }
 
     /// The name of the value's type. `type_name_of_val` in the user's crate would be newer than the Rust it may ask for, which lints tell.
@@ -93,36 +102,69 @@ mod recording {
 
     /// Begins a call. Switched off it is a load and a branch.
     ///
-    /// In builds with debug assertions it is compiled once, and not anew in each part of the user's crate, as is the guard's end: without optimization
-    /// it would be no faster there.
+    /// In builds with debug assertions it is compiled once, and not anew in each part of the user's crate, as is a call's
+    /// end: without optimization it would be no faster there.
+    #[cfg_attr(debug_assertions, inline(never))]
+    #[cfg_attr(not(debug_assertions), inline)]
+    #[must_use]
+    pub fn begin(mark: &'static Mark) -> Begun {
+        let place = mark.place();
+        if mark::is_off(place) {
+            return Begun { call: Call::NONE, mark };
+        }
+        let call = recorder::enter(place);
+        Begun { call: if call.is_none() { recorder::enter_unusual(mark) } else { call }, mark }
+    }
+
+    /// Begins a call that ends when its guard is dropped.
     #[cfg_attr(debug_assertions, inline(never))]
     #[cfg_attr(not(debug_assertions), inline)]
     #[must_use]
     pub fn enter(mark: &'static Mark) -> Guard {
-        let place = mark.place();
-        if mark::is_off(place) {
-            return Guard { call: Call::NONE, mark };
+        let mut begun = begin(mark);
+        if thread::panicking() {
+            begun.call = recorder::note_panic(mem::replace(&mut begun.call, Call::NONE));
         }
-        let call = recorder::enter(place);
-        Guard { call: if call.is_none() { recorder::enter_unusual(mark) } else { call }, mark }
+        Guard { _call: begun }
     }
 
-    impl Drop for Guard {
+    /// Ends a call whose body came to its end, and gives the body's value.
+    #[cfg_attr(debug_assertions, inline(never))]
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[cfg_attr(
+        not(debug_assertions),
+        allow(clippy::inline_always, reason = "it stands at the end of each marked function")
+    )]
+    pub fn ended<T>(begun: Begun, value: T) -> T {
+        // From here on nothing is left to be dropped, also if something unwound.
+        let begun = ManuallyDrop::new(begun);
+        if begun.call.is_open() {
+            let (recorder, token) = begun.call.parts();
+            recorder::leave(recorder, token, begun.mark);
+        }
+        value
+    }
+
+    /// The body was left by `return`, `?` or a panic.
+    impl Drop for Begun {
         #[cfg_attr(debug_assertions, inline(never))]
-        #[cfg_attr(not(debug_assertions), inline)]
+        #[cfg_attr(not(debug_assertions), inline(always))]
+        #[cfg_attr(
+            not(debug_assertions),
+            allow(clippy::inline_always, reason = "else it would be kept in memory for this")
+        )]
         fn drop(&mut self) {
             if self.call.is_open() {
-                if self.call.is_own() {
-                    recorder::leave(&self.call);
-                } else {
-                    recorder::leave_elsewhere(self.mark, self.call.token());
-                }
+                let (recorder, token) = self.call.parts();
+                recorder::leave_early(recorder, token, self.mark);
             }
         }
     }
 }
+#[cfg(all(feature = "record", not(perfmark_off)))]
+pub use recording::ended;
 #[cfg(feature = "record")]
-pub use recording::{Batch, Defaults, Guard, Mark, Polled, enter, inventory, name_of, of_types};
+pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types};
 
 /// The statement at the head of a marked function.
 #[cfg(all(feature = "record", not(perfmark_off)))]
@@ -139,6 +181,21 @@ macro_rules! __perfmark_mark {
     ($($mark:tt)*) => {
         let _perfmark = $crate::private::guard! { $($mark)* };
     };
+}
+
+/// A mark, and a call of it that begins, for `ended`.
+#[cfg(all(feature = "record", not(perfmark_off)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_begun {
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {{
+        $crate::private::static_mark! { $name [$events] $every $is_fenced }
+        $crate::private::begin(&MARK)
+    }};
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal generic) => {{
+        $crate::private::static_mark! { $name [$events] $every $is_fenced }
+        $crate::private::begin($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
+    }};
 }
 
 /// A mark, and a guard for a call of it that begins.
@@ -233,6 +290,24 @@ macro_rules! __perfmark_mark {
     ($($mark:tt)*) => {
         _ = $crate::private::nothing();
     };
+}
+
+/// What stands for a call in a build that does not record.
+#[cfg(any(not(feature = "record"), perfmark_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __perfmark_begun {
+    ($($mark:tt)*) => {
+        ()
+    };
+}
+
+/// The body's value, in a build that does not record.
+#[cfg(any(not(feature = "record"), perfmark_off))]
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "so that it is gone in every build")]
+pub fn ended<T>((): (), value: T) -> T {
+    value
 }
 
 /// What stands for a guard in a build that does not record.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::panic::catch_unwind;
 
 use perfmark::private::{Guard, Mark, enter};
-use perfmark::{perfmark, snapshot};
+use perfmark::{perfmark, region, snapshot};
 
 /// A mark's figures now.
 fn figures(name: &str) -> perfmark::Mark {
@@ -96,12 +96,24 @@ fn promise_5_unwound_calls_stand_apart() {
 #[perfmark(time)]
 fn while_unwinding() {}
 
+/// Its end is a guard's, as that of a region without a block.
+#[perfmark(time)]
+fn hidden_while_unwinding(is_early: bool) -> impl Sized {
+    if is_early {
+        return 1;
+    }
+    region!("guard while unwinding", time);
+    2
+}
+
 #[test]
 fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
     struct CallsWhenDropped;
     impl Drop for CallsWhenDropped {
         fn drop(&mut self) {
             while_unwinding();
+            hidden_while_unwinding(false);
+            hidden_while_unwinding(true);
         }
     }
     let result = catch_unwind(|| {
@@ -110,6 +122,8 @@ fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
     });
     assert!(result.is_err());
     assert_eq!(counts("while_unwinding"), (1, 0, 0, 1));
+    assert_eq!(counts("hidden_while_unwinding"), (2, 0, 0, 2));
+    assert_eq!(counts("guard while unwinding"), (1, 0, 0, 1));
 }
 
 /// Enters a mark made by hand, as the attribute's expansion would.

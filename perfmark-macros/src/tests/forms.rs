@@ -3,17 +3,19 @@
 use proc_macro2::TokenTree;
 use quote::quote;
 
-use super::{assert_expands, only_error, refusal};
+use super::{assert_expands, called, only_error, refusal};
 use crate::expand::expand;
 use crate::region;
 
 #[test]
-fn a_statement_is_all_that_a_function_gets() {
+fn a_functions_body_is_a_call() {
+    let body = called(&quote!("plain" [""] 0u32 false), &quote!(: u32), &quote!(a + 1));
     assert_expands(
         &quote!(),
         &quote! { fn plain(a: u32) -> u32 { a + 1 } },
-        &quote! { fn plain(a: u32) -> u32 { ::perfmark::private::mark! { "plain" [""] 0u32 false } a + 1 } },
+        &quote! { fn plain(a: u32) -> u32 { #body } },
     );
+    let body = called(&quote!("match" ["time"] 0u32 false), &quote!(: A<{ N + 1 }>), &quote!());
     assert_expands(
         &quote!(time),
         &quote! {
@@ -26,13 +28,47 @@ fn a_statement_is_all_that_a_function_gets() {
             pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(self: &'a Self, (b, _): (u8, [T; { N }])) -> A<{ N + 1 }>
             where
                 A<{ N }>: Into<T>,
-            { ::perfmark::private::mark! { "match" ["time"] 0u32 false } }
+            { #body }
         },
     );
 }
 
 #[test]
+fn where_nothing_may_be_around_the_body_a_guard_stands_before_it() {
+    let heads = [
+        quote!(fn f() -> impl Sized),
+        quote!(fn f(a: u8) -> Result<(impl Sized, u8), Box<impl Sized>> where A: B),
+        quote!(fn f() -> !),
+        quote!(fn f<F: Fn() -> u8>() -> ! where A: Fn() -> u8),
+    ];
+    for head in heads {
+        let marked = quote! { #head { ::perfmark::private::mark! { "f" ["time"] 0u32 false } a } };
+        assert_expands(&quote!(time), &quote! { #head { a } }, &marked);
+        assert_expands(&quote!(skip), &marked, &quote! { #head { a } });
+    }
+    let heads = [
+        (quote!(fn f(a: impl Sized) -> u8), quote!(: u8)),
+        (quote!(pub(in a) fn f(a: impl Sized)), quote!()),
+        (quote!(fn f<F: Fn() -> u8>() -> A<true, { !0 }> where A: Fn() -> !), quote!(: A<true, { !0 }>)),
+    ];
+    for (head, type_) in heads {
+        let body = called(&quote!("f" ["time"] 0u32 false), &type_, &quote!(a));
+        let marked = quote! { #head { #body } };
+        assert_expands(&quote!(time), &quote! { #head { a } }, &marked);
+        assert_expands(&quote!(skip), &marked, &quote! { #head { a } });
+    }
+}
+
+#[test]
 fn attributes_stay_and_keep_their_order() {
+    let body = called(
+        &quote!("f" ["time"] 0u32 false),
+        &quote!(),
+        &quote! {
+            #[cfg(a)]
+            let x = 1;
+        },
+    );
     assert_expands(
         &quote!(time),
         &quote! {
@@ -53,9 +89,7 @@ fn attributes_stay_and_keep_their_order() {
             pub fn f() {
                 //! Inside, too.
                 #![allow(unused)]
-                ::perfmark::private::mark! { "f" ["time"] 0u32 false }
-                #[cfg(a)]
-                let x = 1;
+                #body
             }
         },
     );
@@ -88,10 +122,11 @@ fn items_at_a_bodys_head_stay_there() {
     ];
     for items in &items {
         for statements in &statements {
+            let body = called(&quote!("f" ["time"] 0u32 false), &quote!(), statements);
             assert_expands(
                 &quote!(time),
                 &quote! { fn f() { #items #statements } },
-                &quote! { fn f() { #items ::perfmark::private::mark! { "f" ["time"] 0u32 false } #statements } },
+                &quote! { fn f() { #items #body } },
             );
         }
     }
@@ -100,22 +135,30 @@ fn items_at_a_bodys_head_stay_there() {
 #[test]
 fn options_are_in_the_statement() {
     let cases = [
-        (quote!(), quote! { ::perfmark::private::mark! { "f" [""] 0u32 false } }),
-        (quote!(name = "a b"), quote! { ::perfmark::private::mark! { "a b" [""] 0u32 false } }),
-        (quote!(every = 61, time), quote! { ::perfmark::private::mark! { "f" ["time"] 61u32 false } }),
-        (quote!(fence), quote! { ::perfmark::private::mark! { "f" [""] 0u32 true } }),
-        (
-            quote!(cache_misses, "r01c2",),
-            quote! { ::perfmark::private::mark! { "f" ["cache-misses\nr1c2"] 0u32 false } },
-        ),
-        (quote!(time, cycles, kernel), quote! { ::perfmark::private::mark! { "f" ["time\ncycles:uk"] 0u32 false } }),
-        (quote!("cpu/event=0xc2/u"), quote! { ::perfmark::private::mark! { "f" ["cpu/event=0xc2/u"] 0u32 false } }),
-        (quote!(crate = a::b), quote! { a::b::private::mark! { "f" [""] 0u32 false } }),
-        (quote!(crate = ::a), quote! { ::a::private::mark! { "f" [""] 0u32 false } }),
-        (quote!(crate = crate), quote! { crate::private::mark! { "f" [""] 0u32 false } }),
+        (quote!(), quote!(::perfmark), quote!("f" [""] 0u32 false)),
+        (quote!(name = "a b"), quote!(::perfmark), quote!("a b" [""] 0u32 false)),
+        (quote!(every = 61, time), quote!(::perfmark), quote!("f" ["time"] 61u32 false)),
+        (quote!(fence), quote!(::perfmark), quote!("f" [""] 0u32 true)),
+        (quote!(cache_misses, "r01c2",), quote!(::perfmark), quote!("f" ["cache-misses\nr1c2"] 0u32 false)),
+        (quote!(time, cycles, kernel), quote!(::perfmark), quote!("f" ["time\ncycles:uk"] 0u32 false)),
+        (quote!("cpu/event=0xc2/u"), quote!(::perfmark), quote!("f" ["cpu/event=0xc2/u"] 0u32 false)),
+        (quote!(crate = a::b), quote!(a::b), quote!("f" [""] 0u32 false)),
+        (quote!(crate = ::a), quote!(::a), quote!("f" [""] 0u32 false)),
+        (quote!(crate = crate), quote!(crate), quote!("f" [""] 0u32 false)),
     ];
-    for (args, statement) in cases {
-        assert_expands(&args, &quote! { fn f() { 1 } }, &quote! { fn f() { #statement 1 } });
+    for (args, krate, mark) in cases {
+        assert_expands(
+            &args,
+            &quote! { fn f() -> ! { 1 } },
+            &quote! { fn f() -> ! { #krate::private::mark! { #mark } 1 } },
+        );
+        let body = quote! {
+            let begun = #krate::private::begun! { #mark };
+            let value = if true { 1 } else { #krate::private::never() };
+            #krate::private::ended(begun, ());
+            value
+        };
+        assert_expands(&args, &quote! { fn f() { 1 } }, &quote! { fn f() { #body } });
     }
 }
 
@@ -262,8 +305,15 @@ fn what_is_refused_stays_with_one_error() {
 #[test]
 fn a_region_is_a_block_or_a_guard() {
     let cases = [
-        (quote!("a", { 1 }), quote! { { ::perfmark::private::mark! { "a" [""] 0u32 false } 1 } }),
-        (quote!("a", time, fence, { 1 }), quote! { { ::perfmark::private::mark! { "a" ["time"] 0u32 true } 1 } }),
+        (
+            quote!("a", { 1 }),
+            quote! { {
+                ::perfmark::private::ended(
+                    ::perfmark::private::begun! { "a" [""] 0u32 false },
+                    if true { 1 } else { ::perfmark::private::never() }
+                )
+            } },
+        ),
         (
             quote!(
                 "a",
@@ -273,7 +323,10 @@ fn a_region_is_a_block_or_a_guard() {
                     d;
                 }
             ),
-            quote! { { #![c] b::private::mark! { "a" [""] 0u32 false } d; } },
+            quote! { {
+                #![c]
+                b::private::ended(b::private::begun! { "a" [""] 0u32 false }, if true { d; } else { b::private::never() })
+            } },
         ),
         (quote!("a"), quote! { ::perfmark::private::guard! { "a" [""] 0u32 false } }),
         (quote!("a", every = 2, crate = b,), quote! { b::private::guard! { "a" [""] 2u32 false } }),

@@ -2,7 +2,7 @@
 
 use quote::quote;
 
-use super::assert_expands;
+use super::{assert_expands, called};
 use crate::{expand, region};
 
 #[test]
@@ -95,23 +95,28 @@ fn a_future_at_the_end_is_the_call() {
             quote!(async move {}.boxed().instrument(e)),
             quote!(::perfmark::private::polled! { { "f" [""] 0u32 false } async move {} }.boxed().instrument(e)),
         ),
-        // Not its own.
-        (quote!(|x| async { x }), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } | x | async { x })),
-        (
-            quote!(|x| Box::pin(async { x })),
-            quote!(::perfmark::private::mark! { "f" [""] 0u32 false } | x | Box::pin(async { x })),
-        ),
-        (quote!(async {}.wait()), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } async {}.wait())),
-        // Not ours.
-        (
-            quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
-            quote!(::perfmark::private::mark! { "f" [""] 0u32 false } crate::private::mark!(1, 2); private::polled! { 3 }),
-        ),
-        (quote!(spawn(async {})), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } spawn(async {}))),
-        (quote!(async {};), quote!(::perfmark::private::mark! { "f" [""] 0u32 false } async {};)),
     ] {
         assert_expands(&quote!(), &quote! { fn f() -> A { #written } }, &quote! { fn f() -> A { #marked } });
         // What another attribute of ours has marked already is marked anew, or not at all.
+        assert_expands(&quote!(), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #marked } });
+        assert_expands(&quote!(skip), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #written } });
+    }
+}
+
+#[test]
+fn a_future_that_is_not_the_functions_own_is_not_the_call() {
+    for written in [
+        quote!(|x| async { x }),
+        quote!(|x| Box::pin(async { x })),
+        quote!(async {}.wait()),
+        // Not ours.
+        quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
+        quote!(crate::private::ended(1, if true { 2 } else { 3 })),
+        quote!(spawn(async {})),
+        quote!(async {};),
+    ] {
+        let marked = called(&quote!("f" [""] 0u32 false), &quote!(: A), &written);
+        assert_expands(&quote!(), &quote! { fn f() -> A { #written } }, &quote! { fn f() -> A { #marked } });
         assert_expands(&quote!(), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #marked } });
         assert_expands(&quote!(skip), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #written } });
     }

@@ -4,7 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{assert_expands, only_error, refusal};
+use super::{assert_expands, called, only_error, refusal};
 use crate::expand::expand;
 use crate::region;
 
@@ -59,29 +59,38 @@ const BODIES: &[&str] = &[
     "",
 ];
 
-/// The expansion without that, which is in it once.
+/// The expansion without what is put around `BODY` there, which is in it once.
 #[track_caller]
-fn without(expanded: &TokenStream, statement: &TokenStream) -> String {
-    let (expanded, statement) = (expanded.to_string(), statement.to_string());
-    assert_eq!(expanded.matches(&statement).count(), 1, "{expanded}");
-    tokens(&expanded.replacen(&statement, "", 1)).to_string()
+fn without(expanded: &TokenStream, around: &TokenStream) -> String {
+    let (around, mut rest) = (around.to_string(), expanded.to_string());
+    let (before, behind) = around.split_once("BODY").expect("it is there");
+    for part in [before.trim(), behind.trim()] {
+        assert_eq!(rest.matches(part).count(), 1, "{rest}");
+        rest = rest.replacen(part, "", 1);
+    }
+    tokens(&rest).to_string()
 }
 
 #[test]
 fn a_body_that_is_not_finished_is_marked_and_kept() {
-    let statement = quote! { ::perfmark::private::mark! { "f" ["time"] 0u32 false } };
+    let around = called(&quote!("f" ["time"] 0u32 false), &quote!(), &quote!(BODY));
     for body in BODIES.iter().copied().map(tokens) {
         let item = quote! { fn f() { #body } };
-        assert_eq!(without(&expand(&quote!(time), &item), &statement), item.to_string());
+        assert_eq!(without(&expand(&quote!(time), &item), &around), item.to_string());
     }
 }
 
 #[test]
 fn a_region_that_is_not_finished_is_marked_and_kept() {
-    let statement = quote! { ::perfmark::private::mark! { "a" ["time"] 0u32 false } };
+    let around = quote! {
+        ::perfmark::private::ended(
+            ::perfmark::private::begun! { "a" ["time"] 0u32 false },
+            if true { BODY } else { ::perfmark::private::never() }
+        )
+    };
     for body in BODIES.iter().copied().map(tokens) {
         let block = quote! { { #body } };
-        assert_eq!(without(&region::expand(quote!("a", time, #block)), &statement), block.to_string());
+        assert_eq!(without(&region::expand(quote!("a", time, #block)), &around), block.to_string());
     }
     for arguments in
         ["", "a", ",", "\"a\" cycles", "\"a\", every =", "\"a\", name", "\"a\", crate = a::", "\"a\", ,"].map(tokens)
@@ -105,14 +114,18 @@ fn a_signature_that_is_not_finished_is_marked_and_kept() {
         "fn f",
         "#[] fn f()",
         "#[doc = ] fn f()",
-    ]
-    .map(tokens);
+    ];
+    let mark = quote!("f" ["time"] 0u32 false);
     for signature in signatures {
-        assert_expands(
-            &quote!(time),
-            &quote! { #signature { 1 } },
-            &quote! { #signature { ::perfmark::private::mark! { "f" ["time"] 0u32 false } 1 } },
-        );
+        let signature = tokens(signature);
+        // What is not there is not finished either, but nothing that stands around the body.
+        let result = signature.to_string().split_once("->").map(|(_, result)| tokens(result)).unwrap_or_default();
+        let body = match &*result.to_string() {
+            "impl" => quote!(::perfmark::private::mark! { #mark } 1),
+            "" => called(&mark, &quote!(), &quote!(1)),
+            _ => called(&mark, &quote!(: #result), &quote!(1)),
+        };
+        assert_expands(&quote!(time), &quote! { #signature { 1 } }, &quote! { #signature { #body } });
     }
 }
 

@@ -5,6 +5,7 @@ mod futures;
 mod incomplete;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::quote;
 
 use crate::expand::expand;
 
@@ -29,6 +30,16 @@ fn only_error(tokens: &[TokenTree]) -> String {
     let Some((TokenTree::Group(group), path)) = tokens.split_last() else { panic!("no error: {}", text(tokens)) };
     assert_eq!((text(path).as_str(), group.delimiter()), (":: core :: compile_error !", Delimiter::Brace));
     group.stream().to_string().trim_matches('"').to_owned()
+}
+
+/// The body as a call of the mark with these tokens, which gives a value of that type.
+fn called(mark: &TokenStream, type_: &TokenStream, body: &TokenStream) -> TokenStream {
+    quote! {
+        let begun = ::perfmark::private::begun! { #mark };
+        let value #type_ = if true { #body } else { ::perfmark::private::never() };
+        ::perfmark::private::ended(begun, ());
+        value
+    }
 }
 
 fn text(tokens: &[TokenTree]) -> String {

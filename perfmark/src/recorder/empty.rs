@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::future::Polled;
 use crate::mark::{HIDDEN, Manner, Mark};
-use crate::private;
+use crate::private::recording::{begin, ended};
 
 /// Functions to be called, all made in the same manner, and the marks that they have.
 pub(super) struct Kinds {
@@ -42,7 +42,9 @@ impl Kinds {
 
 /// Plain calls. Nothing else names their marks: so these are found by the instructions that find a program's.
 mod called {
-    use super::{Kinds, Mark, black_box, private};
+    #![allow(clippy::unit_arg, reason = "as the attribute's expansion has it")]
+
+    use super::{Kinds, Mark, begin, black_box, ended};
 
     static EMPTY: Mark = Mark::hidden(1);
     static CALLER: Mark = Mark::hidden(2);
@@ -67,20 +69,17 @@ mod called {
 
     #[inline(never)]
     fn marked() {
-        let _perfmark = private::enter(&EMPTY);
-        black_box(());
+        ended(begin(&EMPTY), black_box(()));
     }
 
     #[inline(never)]
     fn skip() {
-        let _perfmark = private::enter(&SKIPPED);
-        black_box(());
+        ended(begin(&SKIPPED), black_box(()));
     }
 
     #[inline(never)]
     fn draw() {
-        let _perfmark = private::enter(&DRAWN);
-        black_box(());
+        ended(begin(&DRAWN), black_box(()));
     }
 
     #[inline(never)]
@@ -90,14 +89,12 @@ mod called {
 
     #[inline(never)]
     fn marked_caller() {
-        let _perfmark = private::enter(&CALLER);
-        marked();
+        ended(begin(&CALLER), marked());
     }
 
     #[inline(never)]
     fn around_unmarked() {
-        let _perfmark = private::enter(&CALLER);
-        unmarked();
+        ended(begin(&CALLER), unmarked());
     }
 
     #[inline(never)]

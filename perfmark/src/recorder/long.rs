@@ -3,7 +3,6 @@
 
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::panicking;
 
 use perfmark_rdpmc::Delta;
 
@@ -36,10 +35,9 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
     }
     let frame = Frame::above(stack.end, events);
     stack.serial += 1;
-    let panicking = if panicking() { PANICKING } else { 0 };
     let before = cells.open.load(Relaxed);
     // SAFETY: there is room for it.
-    unsafe { frame.header.write(Header { callers: stack.callers, serial: stack.serial | panicking, plan, before }) };
+    unsafe { frame.header.write(Header { callers: stack.callers, serial: stack.serial, plan, before }) };
     stack.end = frame.end();
     cells.open.store(before + 1, Relaxed);
     if recorder_.keeps_costs() {
@@ -67,10 +65,21 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan) -> Call {
             read(frame);
         }
     }
-    // A header with a note in it is no token: so the call ends by the long way.
-    let token = if panicking == 0 { stack.serial } else { stack.serial | SLOW };
+    let token = stack.serial;
     // SAFETY: the caller's word.
     unsafe { put_back(recorder, token) }
+}
+
+/// Takes note in the header of the call just begun that a panic was under way, and gives the call's token from now on.
+///
+/// # Safety
+///
+/// The recorder is this thread's, taken, and the token is of its innermost frame.
+pub(super) unsafe fn note_panic(recorder: *mut Recorder, token: Token) -> Token {
+    // SAFETY: the caller's word.
+    unsafe { (*(*recorder).stack.end.cast::<Header>().sub(1)).serial |= PANICKING };
+    // The number in the header is not the token any more: so the call ends here.
+    token | SLOW
 }
 
 /// Begins a call where the stack is full. Deeper than that, it is counted and unmeasured.
@@ -177,7 +186,7 @@ unsafe fn read(frame: Frame) {
 #[inline(never)]
 pub(super) unsafe fn end(recorder: *mut Recorder, header: *mut Header) {
     // SAFETY: the caller's word.
-    unsafe { end_from(recorder, header, false) };
+    unsafe { end_from(recorder, header, false, false) };
 }
 
 /// Closes the innermost frame. If it `is_read`, the spans hold what was counted.
@@ -186,12 +195,12 @@ pub(super) unsafe fn end(recorder: *mut Recorder, header: *mut Header) {
 ///
 /// As [`End`](super::plan::End) has it.
 #[inline(never)]
-pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_read: bool) {
+pub(super) unsafe fn end_from(recorder: *mut Recorder, header: *mut Header, is_read: bool, panicking: bool) {
     // SAFETY: the caller's word.
     unsafe {
         let frame = Frame::ending_at(header.add(1).cast());
         read_ends(frame, is_read);
-        close_call(&mut *recorder, frame, panicking());
+        close_call(&mut *recorder, frame, panicking);
         put_back(recorder, NO_FRAME);
     }
 }
@@ -363,11 +372,11 @@ pub(super) unsafe fn close(
 /// The recorder is this thread's, taken out.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token) {
+pub(super) unsafe fn leave(recorder: *mut Recorder, token: Token, panicking: bool) {
     // SAFETY: the caller's word.
     unsafe {
         match find(recorder, token) {
-            Some(frame) => end(recorder, frame.header),
+            Some(frame) => end_from(recorder, frame.header, false, panicking),
             None => _ = put_back(recorder, NO_FRAME),
         }
     }

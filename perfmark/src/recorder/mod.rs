@@ -23,5 +23,5 @@ mod model;
 pub(crate) use plan::shown;
 pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
 pub(crate) use thread::{
-    Call, close_thread, enter, enter_unusual, in_flight, leave, leave_elsewhere, own_work, prepare_process,
+    Call, close_thread, enter, enter_unusual, in_flight, leave, leave_early, note_panic, own_work, prepare_process,
 };

@@ -6,7 +6,6 @@
 use std::array;
 use std::hint::assert_unchecked;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::panicking;
 
 use perfmark_rdpmc::{Counter, clock};
 
@@ -46,7 +45,7 @@ pub(super) fn ends(set: &Set, slots: usize, keeps_costs: bool, is_weighted: bool
 
 fn ends_of<const N: usize, const TIMED: bool, const COSTS: bool, const WEIGHTED: bool>() -> Ends {
     Ends {
-        begin: begin_if_calm::<N, TIMED, COSTS>,
+        begin: begin::<N, TIMED, COSTS>,
         end_leaf: end::<N, TIMED, COSTS, WEIGHTED, true>,
         end: end::<N, TIMED, COSTS, WEIGHTED, false>,
         close_leaf: close::<N, TIMED, COSTS, WEIGHTED, true>,
@@ -103,28 +102,11 @@ unsafe fn end_event<const TIMED: bool>(slot: &Slot, n: usize, span: &Span) -> Op
     }
 }
 
-/// Begins a call, by the long way where a panic is under way.
-///
-/// The question is asked in a function that does nothing else, as registers would have to be kept over it: so they are only where it is not
-/// answered at once, as long as no thread panics.
-///
-/// # Safety
-///
-/// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
-unsafe fn begin_if_calm<const N: usize, const TIMED: bool, const COSTS: bool>(
-    recorder: *mut Recorder,
-    plan: *const Plan,
-) -> Call {
-    // SAFETY: the caller's word.
-    unsafe { if panicking() { long::begin(recorder, plan) } else { begin::<N, TIMED, COSTS>(recorder, plan) } }
-}
-
 /// Opens a frame; the counters are read last.
 ///
 /// # Safety
 ///
 /// As [`Begin`](super::plan::Begin) has it; the plan has `N` events.
-#[cfg_attr(target_arch = "aarch64", inline(never))]
 unsafe fn begin<const N: usize, const TIMED: bool, const COSTS: bool>(
     recorder: *mut Recorder,
     plan: *const Plan,
@@ -299,7 +281,7 @@ unsafe fn end<const N: usize, const TIMED: bool, const COSTS: bool, const WEIGHT
                 span.value = counted;
             }
             // SAFETY: the caller's word.
-            return unsafe { long::end_from(recorder, header, true) };
+            return unsafe { long::end_from(recorder, header, true, false) };
         }
     }
     plan_.cells.open.store(before, Relaxed);

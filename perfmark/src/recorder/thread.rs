@@ -129,21 +129,31 @@ impl Call {
         self.token != NO_FRAME
     }
 
+    /// Its recorder, which is not null, for [`leave`]; the type is not for users' crates.
     #[inline]
-    pub(crate) fn token(&self) -> Token {
-        self.token
+    pub(crate) fn parts(&self) -> (*mut (), Token) {
+        (self.recorder, self.token)
     }
 
     /// Whether it, which was begun, ends on the thread on which it began: not always where a program switches stacks.
-    ///
-    /// Where that thread has ended its recorder is nobody's, or already another thread's: then the call is not found there.
     #[inline]
-    pub(crate) fn is_own(&self) -> bool {
-        let head = self.recorder.cast::<Head>();
-        // SAFETY: what a recorder is in stays mapped for ever, and the owner is an atomic.
-        let owner = unsafe { &(*head).owner };
-        owner.load(Relaxed) == identity::of_thread()
+    pub(super) fn is_own(&self) -> bool {
+        // SAFETY: a call's.
+        unsafe { is_own(self.recorder()) }
     }
+}
+
+/// Whether it is this thread's. That of a thread that has ended is nobody's, or already another thread's: then the call
+/// is not found there.
+///
+/// # Safety
+///
+/// What a recorder is in, or was.
+#[inline]
+unsafe fn is_own(recorder: *mut Recorder) -> bool {
+    // SAFETY: it stays mapped for ever, and the owner is an atomic.
+    let owner = unsafe { &(*recorder).head.owner };
+    owner.load(Relaxed) == identity::of_thread()
 }
 
 impl Thread {
@@ -189,91 +199,103 @@ pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
     Call { recorder: recorder.cast(), token }
 }
 
-/// Begins a call of the mark with that place. [None](Call::is_none) where that takes [`enter_unusual`], which is named by the function that is
-/// marked, so that here nothing has to be kept over the search for the thread's state.
+/// Begins a call of the mark with that place. [None](Call::is_none) where that takes [`enter_unusual`], which is named by
+/// the function that is marked, so that the mark is not kept here.
 #[inline(never)]
 pub(crate) fn enter(place: u32) -> Call {
-    // SAFETY: it is taken.
-    taken(place, |recorder, plan, begin| unsafe { begin(recorder, plan) })
+    let (recorder, plan, begin) = take_for(place);
+    // SAFETY: taken, with a plan of this thread's; or nothing is done with them.
+    unsafe { begin(recorder, plan) }
 }
 
 /// The same for a poll, which is a part of a call.
 #[inline(never)]
 pub(super) fn enter_poll(place: u32, poll: Poll) -> Call {
-    // SAFETY: it is taken.
-    taken(place, |recorder, plan, begin| unsafe { polls::begin(recorder, plan, begin, poll) })
+    let (recorder, plan, begin) = take_for(place);
+    if plan.is_null() {
+        return Call::NONE;
+    }
+    // SAFETY: taken, with a plan of this thread's.
+    unsafe { polls::begin(recorder, plan, begin, poll) }
 }
 
-/// Takes this thread's recorder for a mark with that place, whose plan it has.
+/// Takes this thread's recorder for a mark with that place, whose plan it has. Else the plan is null, and beginning does
+/// nothing: one function is called in any case, so that it can be the last thing that is done.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "it is all that its two callers do")]
-fn taken(place: u32, then: impl FnOnce(*mut Recorder, *const Plan, Begin) -> Call) -> Call {
-    THREAD.with(|thread| {
-        let recorder = thread.recorder.get();
-        // SAFETY: this thread's recorder; a place within the table; a plan of this thread's.
-        unsafe {
-            if !take(recorder) {
-                return Call::NONE;
-            }
-            let Place { plan, begin } = *(&raw const (*recorder).places).cast::<Place>().add(place as usize);
-            let Some(begin) = begin else {
-                _ = put_back(recorder, NO_FRAME);
-                return Call::NONE;
-            };
-            then(recorder, plan, begin)
-        }
-    })
-}
-
-/// Ends a call of [this thread's](Call::is_own).
-#[inline]
-pub(crate) fn leave(call: &Call) {
-    // By value, in registers.
-    leave_if_calm(call.recorder(), call.token);
-}
-
-/// As the short way of [beginning](super::probe) a call does, this asks for a panic and does nothing else.
-#[inline(never)]
-fn leave_if_calm(recorder: *mut Recorder, token: Token) {
-    // SAFETY: of the thread that this is, as it was asked for.
-    unsafe { if panicking() { leave_panicking(recorder, token) } else { leave_call(recorder, token) } }
-}
-
-/// Ends a call.
-///
-/// # Safety
-///
-/// This thread's recorder.
-#[cfg_attr(target_arch = "aarch64", inline(never))]
-unsafe fn leave_call(recorder: *mut Recorder, token: Token) {
-    // SAFETY: the caller's word.
+#[allow(clippy::inline_always, reason = "it is nearly all that its callers do")]
+fn take_for(place: u32) -> (*mut Recorder, *const Plan, Begin) {
+    let nothing: Begin = |_, _| Call::NONE;
+    let recorder = THREAD.with(|thread| thread.recorder.get());
+    // SAFETY: this thread's recorder, or the one that is never free; a place within the table.
     unsafe {
         if !take(recorder) {
-            // A signal handler longjmps or ends a frame of the thread it interrupted: the frame stays for the next one to notice. Or a
-            // forked child's, wiped: its parent's calls are not its own.
-            return;
+            return (recorder, ptr::null(), nothing);
         }
+        let Place { plan, begin } = *(&raw const (*recorder).places).cast::<Place>().add(place as usize);
+        let Some(begin) = begin else {
+            _ = put_back(recorder, NO_FRAME);
+            return (recorder, ptr::null(), nothing);
+        };
+        (recorder, plan, begin)
+    }
+}
+
+/// Takes note that a panic was under way when the call began: if one is when its guard is dropped, that is the same.
+#[cold]
+#[inline(never)]
+pub(crate) fn note_panic(mut call: Call) -> Call {
+    // SAFETY: this thread's recorder, and the call that it has begun last.
+    unsafe {
+        if call.is_open() && take(call.recorder()) {
+            call.token = long::note_panic(call.recorder(), call.token);
+            _ = put_back(call.recorder(), NO_FRAME);
+        }
+    }
+    call
+}
+
+/// Ends a call of the mark that came to its end.
+///
+/// It is given parts of the call, in registers, as a pointer to it would keep it in memory.
+#[inline(never)]
+pub(crate) fn leave(recorder: *mut (), token: Token, mark: &'static Mark) {
+    let recorder = recorder.cast::<Recorder>();
+    // SAFETY: what a recorder is in stays mapped for ever, and its head is atomics. One that is this thread's is taken
+    // before more of it is looked at. Below the first frame there is a header that has no plan's number.
+    unsafe {
+        let Head { free, owner } = &(*recorder).head;
+        // One comparison, without a branch in between.
+        if (owner.load(Relaxed) != identity::of_thread()) | (free.load(Relaxed) == 0) {
+            return leave_untaken(recorder, token, mark);
+        }
+        free.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        let Stack { end, serial, .. } = (*recorder).stack;
         // The call begun last, if it is still open, is the innermost.
-        if (*recorder).stack.serial != token {
+        if serial != token {
             return leave_caller(recorder, token);
         }
-        let header = (*recorder).stack.end.cast::<Header>().sub(1);
+        let header = end.cast::<Header>().sub(1);
         ((*(*header).plan).ends.get().end_leaf)(recorder, header);
     }
 }
 
-/// Ends a call while a panic is under way.
-///
-/// # Safety
-///
-/// This thread's recorder.
+/// Ends a call of the mark that was left by `return`, `?` or a panic, or whose guard is dropped.
+#[inline(never)]
+pub(crate) fn leave_early(recorder: *mut (), token: Token, mark: &'static Mark) {
+    if panicking() { leave_panicking(recorder, token, mark) } else { leave(recorder, token, mark) }
+}
+
 #[cold]
 #[inline(never)]
-unsafe fn leave_panicking(recorder: *mut Recorder, token: Token) {
-    // SAFETY: the caller's word.
+fn leave_panicking(recorder: *mut (), token: Token, mark: &'static Mark) {
+    let recorder = recorder.cast::<Recorder>();
+    // SAFETY: as in `leave`.
     unsafe {
-        if take(recorder) {
-            long::leave(recorder, token);
+        if is_own(recorder) && take(recorder) {
+            long::leave(recorder, token, true);
+        } else {
+            leave_untaken(recorder, token, mark);
         }
     }
 }
@@ -291,15 +313,29 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
         if (*header).serial == token {
             ((*(*header).plan).ends.get().end)(recorder, header);
         } else {
-            long::leave(recorder, token);
+            long::leave(recorder, token, false);
         }
     }
 }
 
-/// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no call of this one.
+/// Ends a call whose recorder cannot be taken. Where it is another thread's, the call began there. Else one end of a
+/// call has it: a signal handler that interrupted it longjmps, or ends a call of the thread's, whose frame stays for the
+/// next one to notice.
+///
+/// # Safety
+///
+/// As [`is_own`].
 #[cold]
 #[inline(never)]
-pub(crate) fn leave_elsewhere(mark: &'static Mark, token: Token) {
+unsafe fn leave_untaken(recorder: *mut Recorder, token: Token, mark: &'static Mark) {
+    // SAFETY: the caller's word.
+    if !unsafe { is_own(recorder) } {
+        leave_elsewhere(mark, token);
+    }
+}
+
+/// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no call of this one.
+pub(super) fn leave_elsewhere(mark: &'static Mark, token: Token) {
     // A parent's calls are not the child's. When recording has ended no system call is made any more.
     if THREAD.with(Thread::is_forked) || start::is_off() {
         return;
@@ -312,8 +348,8 @@ pub(crate) fn leave_elsewhere(mark: &'static Mark, token: Token) {
     });
 }
 
-/// Begins a call where there is no plan of its mark, or no recorder to be taken: the thread's first, or one made by perfmark's own work, or by a
-/// signal handler.
+/// Begins a call where there is no plan of its mark, or no recorder to be taken: the thread's first, or one made by
+/// perfmark's own work, or by a signal handler.
 #[cold]
 #[inline(never)]
 pub(crate) fn enter_unusual(mark: &'static Mark) -> Call {
