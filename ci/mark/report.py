@@ -22,12 +22,10 @@ def check_mark(mark):
     for values in mark["values"].values():
         assert values["measured"] + values["unmeasured"] + mark["unwound"] == mark["calls"], mark
         assert sum(calls for _, _, calls in values["buckets"]) == values["measured"], mark
-        assert values["total"] <= values["sum"] and values["self"] <= values["sum"], mark
         if values["measured"]:
             quantiles = [values[name] for name in ("min", "p50", "p90", "p99", "p999", "max")]
-            # Each is rounded to a nanosecond but the mean.
-            is_between = values["min"] - 1 <= values["mean"] <= values["max"] + 1
-            assert quantiles == sorted(quantiles) and is_between, mark
+            # Each is rounded to a nanosecond but the mean; and none is below 0, which a mean of less than the probes vary by is.
+            assert quantiles == sorted(quantiles) and values["mean"] <= values["max"] + 1, mark
 
 
 def times(report, root):

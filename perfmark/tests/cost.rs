@@ -146,22 +146,22 @@ fn a_mark_costs_what_it_did() {
         std::thread::spawn(all).join().expect("does not panic")
     };
     let costs = [
-        ("time", alone(time) - bare, 114),
-        ("one event", alone(one) - bare, 140),
-        ("two events", alone(two) - bare, 183),
-        ("four events", alone(four) - bare, 280),
-        ("parent and child of two events", alone(parent) - bare_parent, 415),
-        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 212),
-        ("two events, every = 50", alone(every_50) - bare, 46),
-        ("a call that is skipped", alone(skipped) - bare, 41),
-        ("two events, fence", alone(fenced) - bare, 195),
-        ("two events, generic", alone(by_types) - bare, 205),
+        ("time", alone(time) - bare, 103),
+        ("one event", alone(one) - bare, 129),
+        ("two events", alone(two) - bare, 172),
+        ("four events", alone(four) - bare, 269),
+        ("parent and child of two events", alone(parent) - bare_parent, 387),
+        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 201),
+        ("two events, every = 50", alone(every_50) - bare, 48),
+        ("a call that is skipped", alone(skipped) - bare, 42),
+        ("two events, fence", alone(fenced) - bare, 184),
+        ("two events, generic", alone(by_types) - bare, 193),
         // Some 20 more for each type that has a slot before it, which differs with the addresses of a build.
         ("two events, generic, the first of 200 types", among_types(by_one_of_many::<0>) - bare, 245),
         ("two events, generic, the last of 200 types", among_types(by_one_of_many::<199>) - bare, 245),
-        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 403),
-        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 814),
-        ("switched off", with("PERFMARK", "off", "off") - bare, 10),
+        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 386),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 793),
+        ("switched off", with("PERFMARK", "off", "off") - bare, 9),
     ];
     let mut told = String::new();
     for (what, cost, _) in costs {

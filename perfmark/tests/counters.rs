@@ -4,7 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-
+use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use perfmark::{Read, Values, perfmark, snapshot};
@@ -24,6 +24,10 @@ fn main() {
             ("promise_2_nor_where_these_have_other_events", promise_2_nor_where_these_have_other_events),
             ("promise_2_nor_those_of_callees_that_are_inlined", promise_2_nor_those_of_callees_that_are_inlined),
             ("a_skipped_call_is_taken_for_one_like_the_last", a_skipped_call_is_taken_for_one_like_the_last),
+            (
+                "a_caller_of_skipped_calls_shows_what_one_of_measured_calls_does",
+                a_caller_of_skipped_calls_shows_what_one_of_measured_calls_does,
+            ),
             (
                 "promise_1_a_caller_is_measured_however_often_its_thread_waited",
                 promise_1_a_caller_is_measured_however_often_its_thread_waited,
@@ -288,6 +292,44 @@ fn a_skipped_call_is_taken_for_one_like_the_last() {
             assert!((told / 6_000).abs_diff(truth) <= 6, "{told} {truth}");
         }
     }
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn around_skipped(n: u64) -> u64 {
+    skipped(n) + 1
+}
+
+#[perfmark(instructions, every = 61)]
+#[inline(never)]
+fn skipped(n: u64) -> u64 {
+    black_box(n)
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn around_measured(n: u64) -> u64 {
+    measured(n) + 1
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn measured(n: u64) -> u64 {
+    black_box(n)
+}
+
+/// A call that is skipped is one all the same: what its caller does for it is no different.
+fn a_caller_of_skipped_calls_shows_what_one_of_measured_calls_does() {
+    const CALLS: u64 = 61 * 100;
+    std::thread::spawn(|| (0..CALLS).for_each(|n| _ = black_box(around_skipped(n) + around_measured(n))))
+        .join()
+        .expect("does not panic");
+    let mean = |name: &str| instructions(name).sum as f64 / CALLS as f64;
+    let (skipped, measured) = (mean("around_skipped"), mean("around_measured"));
+    println!(
+        "{skipped:.1} instructions around a call of which one in 61 is measured, {measured:.1} around one that is"
+    );
+    assert!((skipped - measured).abs() <= 2.5, "{skipped}, not {measured}");
 }
 
 #[perfmark(instructions)]

@@ -122,11 +122,10 @@ fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(kinds.marked_caller));
     let events = key.set.len();
-    let middle = |samples: &Vec<u64>| samples.get(samples.len() / 2).copied();
     let seen = samples(events, thread, kinds.empty, kinds.marked);
-    // As it is where calls follow one another: by itself a call is dearer, and functions of a few nanoseconds would lose what is their own.
+    // As it is where calls follow one another: by itself a call is dearer, and functions of a few nanoseconds would lose
+    // what is their own.
     let own = means(events, thread, kinds.empty, kinds.marked)?;
-    let alone: Vec<u64> = seen.iter().map(middle).collect::<Option<_>>()?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
     let loops = [
@@ -155,11 +154,11 @@ fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
         .map(|(drawn, (skip, whole))| drawn.saturating_sub(u64::from(CALLS - 1) * skip + whole))
         .collect();
     let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
-    let shown = |call| -> Option<Vec<u64>> { samples(events, thread, kinds.caller, call).iter().map(middle).collect() };
-    let (callers, around) = (shown(kinds.marked_caller)?, shown(kinds.around_unmarked)?);
+    let callers = means(events, thread, kinds.caller, kinds.marked_caller)?;
+    let around = means(events, thread, kinds.caller, kinds.around_unmarked)?;
     // A caller sees the call inside it, too: what it does, and its probe.
     let inside =
-        around.iter().zip(&alone).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
+        around.iter().zip(&own).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
     let own_caller = callers.iter().zip(inside).map(|(callers, inside)| callers.saturating_sub(inside)).collect();
     Some(Cost { own, noise, own_caller, whole, extra, skip, draw, suspend })
 }

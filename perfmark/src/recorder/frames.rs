@@ -127,6 +127,12 @@ impl Stack {
         self.end = self.first;
     }
 
+    /// Counts a call that gets no frame, as it is not measured: the call around it has it inside all the same.
+    #[inline]
+    pub(super) fn skip(&mut self) {
+        self.serial += 1;
+    }
+
     /// Whether a frame of that many spans has no room.
     #[inline]
     pub(super) fn is_full(&self, spans: usize) -> bool {

@@ -57,6 +57,7 @@ pub(super) unsafe fn begin_every(recorder: *mut Recorder, plan: *const Plan) -> 
             return begin_drawn(recorder, plan);
         }
         skipped.store(before + 1, Relaxed);
+        (*recorder).stack.skip();
         put_back(recorder, NO_FRAME)
     }
 }

@@ -146,7 +146,10 @@ pub(super) unsafe fn begin(recorder: *mut Recorder, plan: *const Plan, begin: Be
     add(&plan_.cells.begun, u64::from(poll == Poll::First));
     if is_skipped {
         // SAFETY: the caller's word.
-        return unsafe { put_back(recorder, SKIPPED) };
+        return unsafe {
+            (*recorder).stack.skip();
+            put_back(recorder, SKIPPED)
+        };
     }
     options::pay_draw(sums, plan_);
     // SAFETY: the caller's word.
