@@ -42,7 +42,7 @@ fn check(snapshot: &Snapshot) {
 
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     Ok(Snapshot {
-        schema: 1,
+        schema: Snapshot::SCHEMA,
         program: data.arbitrary()?,
         pid: data.arbitrary()?,
         threads: data.arbitrary()?,

@@ -85,7 +85,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
         }
         "writes half a report" | "writes half a report only" => {
             let files = env::var("PERFMARK_OUTPUT").expect("set");
-            fs::write(files.replace("%p", "half"), "{\"schema\": 1,").expect("written");
+            fs::write(files.replace("%p", "half"), "{\"schema\": 2,").expect("written");
             if scenario == "writes half a report only" {
                 // SAFETY: it ends this process, without a report.
                 unsafe { libc::_exit(0) };
@@ -178,7 +178,7 @@ fn report(instructions: &[(&str, u64)]) -> Snapshot {
 fn snapshot(marks: Vec<Mark>) -> Snapshot {
     let event = |name: &str, unit, read| Event { name: name.into(), unit, read, reason: None };
     Snapshot {
-        schema: 1,
+        schema: Snapshot::SCHEMA,
         program: "app".into(),
         pid: 7,
         threads: 1,
@@ -457,8 +457,22 @@ fn a_file_that_is_no_report_is_told() {
         ("text", "hello\n".into(), "is no JSON report"),
         ("other", "{\"a\": 1}".into(), "is JSON, and no perfmark report"),
         ("list", "[1, 2]".into(), "is JSON, and no perfmark report"),
-        ("newer", good.replace("\"schema\": 1", "\"schema\": 2"), "schema 2, and perfmark"),
-        ("older", good.replace("\"every\":1,", ""), "written by an older perfmark (missing field `every`"),
+        (
+            "newer",
+            good.replace("\"schema\": 2", "\"schema\": 3"),
+            concat!("has schema 3, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2: install the version"),
+        ),
+        (
+            // Schema 1 had neither weights nor rows for unwound calls.
+            "older",
+            good.replace("\"schema\": 2", "\"schema\": 1").replace("\"weight\":100,", ""),
+            concat!("has schema 1, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2: an older version"),
+        ),
+        (
+            "no field",
+            good.replace("\"every\":1,", ""),
+            "was damaged, or is no report of schema 2 (missing field `every`",
+        ),
         ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "was damaged"),
         ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "was damaged"),
         ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "ends in the middle"),

@@ -62,7 +62,7 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// For programs: the snapshot as it is, in the form that `schema/report-1.json` of this crate describes as a JSON Schema.
+    /// For programs: the snapshot as it is, in the form that `schema/report-2.json` of this crate describes as a JSON Schema.
     #[cfg(feature = "json")]
     Json,
     /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they have in JSON (RFC 4180).

@@ -14,7 +14,7 @@ mod form;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
-    /// The version of this data's form: 1.
+    /// The version of this data's form: [`Snapshot::SCHEMA`].
     #[cfg_attr(feature = "serde", serde(deserialize_with = "form::schema"))]
     pub schema: u32,
     /// The program's name, without its folder.
@@ -40,6 +40,12 @@ pub struct Snapshot {
     pub call_graph_lacks: u64,
     /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
     pub notes: Vec<String>,
+}
+
+impl Snapshot {
+    /// The version of the form that this version of perfmark writes and reads. It changes when a field changes its
+    /// meaning or is removed. Reports of another version are refused.
+    pub const SCHEMA: u32 = 2;
 }
 
 /// What one thread recorded, or all that ended.

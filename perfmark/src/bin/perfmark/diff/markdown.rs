@@ -96,6 +96,7 @@ fn table_rows(pair: &Pair) -> String {
 mod tests {
     use super::*;
     use crate::diff::Side;
+    use perfmark::Snapshot;
     use serde_json::{Map, Value, json};
 
     /// Of every mark's calls, what each took.
@@ -118,7 +119,7 @@ mod tests {
             Value::Object(mark)
         };
         let run = json!({
-            "schema": 1, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0, "notes": [],
+            "schema": Snapshot::SCHEMA, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0, "notes": [],
             "events": [{"name": "instructions", "unit": "count", "read": "user", "reason": null}],
             "marks": marks.map(mark).collect::<Vec<_>>(),
         });
