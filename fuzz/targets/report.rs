@@ -116,6 +116,7 @@ fn values(data: &mut Unstructured<'_>) -> Result<Values> {
         weight: data.arbitrary()?,
         scaled: data.arbitrary()?,
         unmeasured: data.arbitrary()?,
+        imputed: data.arbitrary()?,
         sum: data.arbitrary()?,
         total: data.arbitrary()?,
         missing_outermost: data.arbitrary()?,

@@ -388,6 +388,7 @@ fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) 
         weight: frozen.count,
         scaled: figures.scaled,
         unmeasured,
+        imputed: figures.imputed,
         sum: sum_unit(frozen.sum),
         total: sum_unit(figures.sums.total),
         missing_outermost,

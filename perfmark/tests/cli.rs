@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         ("one_percent_more_instructions_in_one_function_fails_and_names_it", one_percent_more_fails_and_names_it),
         ("the_same_twice_passes_20_of_20", the_same_twice_passes_20_of_20),
         ("a_caller_is_not_blamed_for_what_it_calls", a_caller_is_not_blamed_for_what_it_calls),
+        ("a_self_mean_is_of_the_calls_that_self_is_of", a_self_mean_is_of_the_calls_that_self_is_of),
         ("runs_that_differ_among_themselves_prove_nothing", runs_that_differ_among_themselves_prove_nothing),
         ("times_are_told_apart_by_their_distributions", times_are_told_apart_by_their_distributions),
         ("what_cannot_be_compared_is_told", what_cannot_be_compared_is_told),
@@ -593,6 +594,23 @@ fn a_caller_is_not_blamed_for_what_it_calls() {
     tells(&told, &["✗ outer: instructions a call rose by 9.1 %", "not of itself, but of marked calls inside it"]);
     let inner = told.lines().find(|line| line.starts_with("✗ inner")).expect("told");
     assert!(!inner.contains("not of itself"), "{inner}");
+}
+
+fn a_self_mean_is_of_the_calls_that_self_is_of() {
+    let folder = Folder::new("cli-self-mean");
+    let mut lacking = report(&[("parse", 1000)]);
+    lacking.marks[0].calls = 150;
+    let values = &mut lacking.marks[0].values[0];
+    // 100 calls were measured, and 50 were not, in place of which self has nothing.
+    (values.unmeasured, values.extrapolated) = (50, true);
+    let file = folder.report("lacking.json", &lacking);
+    let shown = Report::new(&lacking).width(200).to_string();
+    let row = shown.lines().find(|line| line.starts_with("parse")).expect("a row");
+    assert_eq!(row.matches(" ≈1,000 ").count(), 1, "{shown}");
+    let compared: serde_json::Value =
+        serde_json::from_str(&stdout(&["diff", &file, &file, "--format", "json"], 0)).expect("JSON");
+    let own = &compared["marks"][0]["events"][0]["self"];
+    assert_eq!((&own["base"], &own["head"]), (&1000.0.into(), &1000.0.into()), "{compared}");
 }
 
 fn runs_that_differ_among_themselves_prove_nothing() {

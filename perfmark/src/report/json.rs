@@ -177,9 +177,9 @@ objects! {
         name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
     }
     Values {
-        measured, weight, scaled, unmeasured, sum, total, missing_outermost, extrapolated, estimated, self_sum as "self", unwound_total, unwound_self,
-        in_flight_total, in_flight_self, min, max, mean, p50, p90, p99, p999, probe,
-        buckets
+        measured, weight, scaled, unmeasured, imputed, sum, total, missing_outermost, extrapolated, estimated,
+        self_sum as "self", unwound_total, unwound_self, in_flight_total, in_flight_self, min, max, mean, p50, p90, p99,
+        p999, probe, buckets
     }
     Probe { own, whole, noise }
     Node { parent, mark, calls, values by ByEvent }

@@ -232,6 +232,7 @@ impl Values {
             (&mut self.weight, other.weight),
             (&mut self.scaled, other.scaled),
             (&mut self.unmeasured, other.unmeasured),
+            (&mut self.imputed, other.imputed),
             (&mut self.missing_outermost, other.missing_outermost),
             (&mut self.estimated, other.estimated),
         ] {
@@ -297,6 +298,14 @@ impl Values {
         }
         self.buckets = buckets.into_iter().map(|((low, high), count)| (low, high, count)).collect::<Vec<Bucket>>();
         self.derive();
+    }
+
+    /// What a call costs on average without the marked calls inside it: `self_sum / (weight + imputed)`. An estimate where
+    /// [`self_sum`](Self::self_sum) is one. `None` if there are no such calls, or their self is not known.
+    #[must_use]
+    pub fn self_mean(&self) -> Option<f64> {
+        let calls = u128::from(self.weight) + u128::from(self.imputed);
+        (calls > 0).then_some(self.self_sum? as f64 / calls as f64)
     }
 
     /// What follows from the rest.

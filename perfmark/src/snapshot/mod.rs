@@ -166,6 +166,9 @@ pub struct Values {
     /// Calls that were to be measured and were not counted at all. They are in no distribution. Neither these nor unwound, cancelled or skipped calls are
     /// `measured`.
     pub unmeasured: u64,
+    /// Calls that were not measured, and for which `total` and `self_sum` include an estimate: the mean of the calls that
+    /// the same thread measured before (mean imputation). Each counts with its weight, as the measured calls do.
+    pub imputed: u64,
     /// The sum over the calls in the distribution, each counted with its weight.
     pub sum: i64,
     /// The sum over the calls that had no other call of the same mark around them: recursion counts once. Calls that were not counted because other events

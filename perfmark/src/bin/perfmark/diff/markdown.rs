@@ -105,7 +105,7 @@ mod tests {
             let zeroes = ["in_flight", "unwound", "cancelled", "polls", "interrupted", "skipped"];
             let mut mark: Map<String, Value> = zeroes.map(|key| (key.to_owned(), json!(0))).into_iter().collect();
             let values = json!({
-                "measured": 9, "weight": 9, "scaled": 0, "unmeasured": 0, "sum": 9 * each, "total": 9 * each, "missing_outermost": 0,
+                "measured": 9, "weight": 9, "scaled": 0, "unmeasured": 0, "imputed": 0, "sum": 9 * each, "total": 9 * each, "missing_outermost": 0,
                 "extrapolated": false, "estimated": 0, "self": 9 * each,
                 "unwound_total": 0, "unwound_self": 0, "in_flight_total": 0, "in_flight_self": 0, "min": each, "max": each, "mean": each as f64,
                 "p50": each, "p90": each, "p99": each, "p999": each,
