@@ -87,7 +87,7 @@ fn has_cost(values: &Values) -> bool {
 }
 
 /// Total and self of calls that a panic ended, or that go on.
-fn unfinished(values: &Values) -> (i128, i128) {
+pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     let sum = |one: i64, other: i64| i128::from(one) + i128::from(other);
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }

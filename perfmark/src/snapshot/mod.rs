@@ -249,8 +249,9 @@ pub struct Node {
 
 /// One event's figures over a node's calls.
 ///
-/// They add up to the mark's, but that of an async function each poll is in them by itself, also of calls that were cancelled later or ended by a panic; and that
-/// sums of functions that cost next to nothing are no less than 0 for each node.
+/// The sums of all nodes of a mark add up to the mark's, with these exceptions:
+/// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
+/// - Each poll of an async function is in them by itself, also of calls that were dropped or ended by a panic later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeValues {
