@@ -505,8 +505,9 @@ pub fn reset() {
 /// before a sandbox that kills, let the other threads make no marked calls. [`Dumps`], `Exporter` and [`Session`]
 /// values of the program work on until they are dropped. Forked children of a program that has finished record nothing.
 ///
-/// A second call does nothing; nor does any with `PERFMARK=off`, without the feature `record`, or in a signal handler that interrupted
-/// perfmark's own work. It takes as long as writing the report.
+/// It takes as long as writing the report. Before that it waits, for one second at most, until other threads' first
+/// calls of a mark have set up what they need. A second call does nothing; nor does any with `PERFMARK=off`, without
+/// the feature `record`, or in a signal handler that interrupted perfmark's own work.
 ///
 /// ```standalone_crate
 /// use perfmark::perfmark;
