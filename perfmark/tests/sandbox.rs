@@ -22,12 +22,10 @@ fn main() {
 mod linux {
     use std::ffi::c_void;
     use std::future::poll_fn;
-    use std::hint::{black_box, spin_loop};
+    use std::hint::black_box;
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::pin::pin;
     use std::process::Output;
-    use std::sync::atomic::AtomicU32;
-    use std::sync::atomic::Ordering::SeqCst;
     use std::task::{Context, Poll, Waker};
     use std::time::{Duration, Instant};
     use std::{env, fs, io, ptr, thread};
@@ -36,6 +34,7 @@ mod linux {
     use perfmark_rdpmc::{Attr, Counter, Software};
     use serde_json::Value;
 
+    use crate::program::threads::{self, reach, step, wait_for};
     use crate::program::{SCENARIO, command, file, mark, scenario, text};
     use crate::support;
 
@@ -173,20 +172,6 @@ mod linux {
         unsafe { libc::exit(0) }
     }
 
-    /// The steps of the thread, and of the main one.
-    static STEP: AtomicU32 = AtomicU32::new(0);
-
-    fn reach(step: u32) {
-        STEP.store(step, SeqCst);
-    }
-
-    /// Without a system call.
-    fn wait_for(step: u32) {
-        while STEP.load(SeqCst) < step {
-            spin_loop();
-        }
-    }
-
     extern "C" fn thread(_: *mut c_void) -> *mut c_void {
         call_all();
         around(|| {
@@ -199,10 +184,7 @@ mod linux {
     }
 
     fn finishes_beside_a_thread() {
-        // The C library's own: at the end of one of the standard library's there are that library's system calls.
-        let mut id = 0;
-        // SAFETY: a function of that type.
-        assert_eq!(unsafe { libc::pthread_create(&raw mut id, ptr::null(), thread, ptr::null_mut()) }, 0);
+        let id = threads::start(thread);
         wait_for(1);
         perfmark::finish();
         let of_a_threads_end = [
@@ -213,11 +195,9 @@ mod linux {
         ];
         allow(&[ALLOWED, &of_a_threads_end].concat()).expect("a filter");
         reach(2);
-        // SAFETY: a thread of ours; then there is no other.
-        unsafe {
-            assert_eq!(libc::pthread_join(id, ptr::null_mut()), 0);
-            libc::exit(0)
-        }
+        threads::join(id);
+        // SAFETY: of no other thread.
+        unsafe { libc::exit(0) }
     }
 
     fn finishes_twice() {
@@ -256,7 +236,7 @@ mod linux {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(|| {
-                    while STEP.load(SeqCst) == 0 {
+                    while step() == 0 {
                         // What a first call makes, but for no other: none of these ends or begins by a call in flight.
                         thread::spawn(bare).join().expect("does not panic");
                     }
