@@ -27,7 +27,8 @@ pub(crate) struct EventCells {
     /// What was added for calls that were not counted, and how many these are.
     stood_in: SideSums,
     imputed: AtomicU64,
-    /// What one of these is taken to cost, with and without marked calls inside: a mean of the calls measured before it.
+    /// What one of these is assumed to cost, with and without marked calls inside: a mean of the calls measured before
+    /// it.
     means: [AtomicU64; 2],
     /// What calls cost that a panic ended.
     pub(crate) unwound: SideSums,
@@ -68,7 +69,8 @@ impl SideSums {
     }
 }
 
-/// A total, in which a recursive call's inner ones are not counted again, and the part of it that marked calls inside did not cost.
+/// A total, in which calls inside recursive ones do not count again, and the part of it that is not of marked calls
+/// inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InclusiveSelf {
     pub(crate) total: i128,
@@ -168,8 +170,9 @@ impl EventCells {
         }
     }
 
-    /// Takes a call that was not counted for one like those measured before it on this thread, in sums and nowhere else. What such a call costs
-    /// without marked calls inside. To be called before the call is [added](Self::add_unmeasured).
+    /// Adds to the sums the mean of the calls measured before on this thread, in place of a call that was not counted.
+    /// If there are none, it adds nothing. Returns the mean without marked calls inside. To be called before the call
+    /// is [added](Self::add_unmeasured).
     pub(crate) fn stand_in(&self, is_nested: bool) -> u64 {
         /// The mean is taken anew every so many calls, as it takes a walk over the histogram.
         const FRESH: u64 = 64;
@@ -255,7 +258,8 @@ impl MarkCells {
         }
     }
 
-    /// Whether a call before which so many of the mark's were open has another one around it: not if all those ended on other threads.
+    /// Whether a call has another one of its mark around it, if so many were open before it: not if these ended on
+    /// other threads.
     pub(crate) fn is_nested(&self, before: u64) -> bool {
         before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
     }

@@ -1,5 +1,5 @@
-//! Marked calls on stacks of their own, which are switched in the middle of a call and may go on on another thread: each call counts once, and
-//! nothing of a thread that ended is touched.
+//! Marked calls in coroutines, which are switched in the middle of a call and may continue on another thread: each call
+//! counts once, and nothing of a thread that ended is touched.
 #![cfg(all(feature = "record", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod alone;
@@ -18,8 +18,8 @@ use perfmark::{Mark, perfmark, snapshot};
 /// A coroutine that may be resumed by any thread. What it does yields by [`pause`].
 struct Work(Coroutine<(), (), ()>);
 
-// SAFETY: what the coroutines of these tests hold over a pause is sound on any thread: numbers, references to atomics, and perfmark's guards, whose safety
-// is what is tested.
+// SAFETY: what the coroutines of these tests hold over a pause is sound on any thread: numbers, references to atomics,
+// and perfmark's guards, whose safety these tests are about.
 unsafe impl Send for Work {}
 
 #[derive(Clone, Copy)]

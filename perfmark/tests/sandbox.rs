@@ -1,6 +1,7 @@
-//! Sandboxes that kill: a program that opens no counters, or has finished recording, survives a filter that ends it at the first system call out of place.
+//! Sandboxes that kill: a program that opens no counters, or has finished recording, survives a filter that kills it at
+//! the first forbidden system call.
 //!
-//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+//! Each scenario is this same program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;
@@ -324,7 +325,8 @@ mod linux {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Runs a scenario under a filter that ends it at `perf_event_open(2)`, from its start to its end. None, and the reason told, where there is none.
+    /// Runs a scenario under a filter that kills it at `perf_event_open(2)`, from its start to its end. If no filter
+    /// can be installed, prints the reason and returns `None`.
     fn sandboxed(scenario: &str, variables: &[(&str, &str)]) -> Option<Output> {
         let program =
             program(&[only(libc::SYS_perf_event_open)], libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW);

@@ -1,7 +1,8 @@
-//! What perfmark asks of the kernel, and when: what `strace` sees of a program with marks, and not of the same one with `PERFMARK=off`, is in the list of the
-//! guide's chapter on permissions.
+//! The system calls that perfmark makes, and when: those that `strace` sees of a program with marks, and not of the
+//! same program with `PERFMARK=off`, are in the list of the guide's chapter on permissions.
 //!
-//! The program is this same one, started anew with `PERFMARK_TEST_SCENARIO`. It tells the tracer where it is in its life by writing to no descriptor.
+//! The program is this same one, started again with `PERFMARK_TEST_SCENARIO`. It marks its phases in the trace by
+//! writing to descriptor -1.
 
 #[cfg(target_os = "linux")]
 mod program;
@@ -177,7 +178,8 @@ mod linux {
         Some(calls(&said))
     }
 
-    /// By phases, of which each thread is in its own: the first begins a program's life, a forked child its own, others the host's.
+    /// The system calls of each phase. Each thread has a phase: at first `START` for the first thread, `FORK` for a
+    /// forked child's, and `HOST` for others.
     fn calls(said: &str) -> Calls {
         let (mut calls, mut phases) = (Calls::new(), BTreeMap::<&str, String>::new());
         for line in said.lines() {

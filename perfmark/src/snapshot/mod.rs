@@ -6,11 +6,10 @@ mod graph;
 #[cfg(feature = "serde")]
 mod form;
 
-/// All that was recorded in this process until now: every thread's figures merged, ticks turned into
-/// nanoseconds.
+/// All that was recorded in this process until now: every thread's values merged, with ticks converted to nanoseconds.
 ///
-/// Obtained from [`snapshot()`](crate::snapshot). With the feature `serde` it implements `Serialize` and `Deserialize`, and its JSON form is the one that
-/// `PERFMARK_FORMAT=json` writes, so that reports can be read back, and merged.
+/// [`snapshot()`](crate::snapshot) returns it. With the feature `serde` it implements `Serialize` and `Deserialize`.
+/// Its JSON form is the one that `PERFMARK_FORMAT=json` writes, so that reports can be read back and merged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
@@ -31,14 +30,16 @@ pub struct Snapshot {
     pub events: Vec<Event>,
     /// Every mark known to the program, the ones never called included, in the order of file and line.
     pub marks: Vec<Mark>,
-    /// Who was called under whom, callers first; empty where it was not asked for.
+    /// The call graph, callers first; empty without `PERFMARK_CALL_GRAPH=on`.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "form::call_graph"))]
     pub call_graph: Vec<Node>,
-    /// Measured calls that are in none of its nodes, as there was no room for one: a thread has 8,192, all together have 16,384; and calls deeper than a
-    /// thread's stack of open ones. In a merged snapshot also those of the ones without a call graph.
+    /// Measured calls that are in no node, because there was no room for one (a thread has 8,192 nodes, all together
+    /// have 16,384), or because they were deeper than the thread's stack of open calls. In a merged snapshot, also the
+    /// calls of snapshots without a call graph.
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
-    /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
+    /// What a reader of the values must know, each a sentence: refused settings, counters that some threads did not
+    /// have.
     pub notes: Vec<String>,
 }
 
@@ -52,7 +53,8 @@ impl Snapshot {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Thread {
-    /// The kernel's number of the thread (gettid(2)), elsewhere a number that no other has; none for those that ended, and where it is not known.
+    /// The kernel's number of the thread (gettid(2)), on other systems a unique number. `None` for threads that ended,
+    /// and if it is not known.
     pub id: Option<u32>,
     /// The name that it has in the kernel, of 15 bytes at most.
     pub name: Option<String>,
@@ -94,7 +96,7 @@ pub enum Read {
     Syscall,
     /// From the processor's tick counter (`time`).
     Ticks,
-    /// Not at all; [`Event::reason`] tells why.
+    /// Not at all; [`Event::reason`] says why.
     None,
 }
 
@@ -123,11 +125,12 @@ pub struct Mark {
     pub cancelled: u64,
     /// How often calls of an async function were polled; 0 of others.
     pub polls: u64,
-    /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only.
+    /// Of `calls`, those in a signal handler that interrupted perfmark's entry or exit code on the thread. They are
+    /// unmeasured.
     pub interrupted: u64,
     /// One call in so many is measured, as the mark's `every` has it.
     pub every: u32,
-    /// Of `calls`, those that `every` left out: counted only.
+    /// Of `calls`, those that `every` skipped: counted, and not measured.
     pub skipped: u64,
     /// The figures of each event recorded, in the order in which the mark names them.
     #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
