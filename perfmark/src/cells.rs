@@ -471,7 +471,7 @@ impl Totals {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(perfmark_loom)))]
 mod tests {
     use super::*;
 
