@@ -125,15 +125,15 @@ impl Drop for Exporting {
     }
 }
 
-/// What a client has of time, and the server of clients.
+/// How much time a client has, and how many clients the server has.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// For its request.
     request: Duration,
     /// For taking the answer.
     answer: Duration,
-    /// Clients at a time that are not being answered. Of more, the one that has been there longest is dropped: a client that
-    /// says nothing does not keep another out.
+    /// Clients at a time that have not sent their request yet. Of more, the oldest is dropped: a silent client keeps no
+    /// other out.
     asking: usize,
     /// The same of clients whose answer is in memory.
     answered: usize,

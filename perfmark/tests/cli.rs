@@ -736,7 +736,8 @@ fn a_slower_run_in_the_head_excuses_no_rise() {
     }
     times_of_runs(&folder, &[100, 1000, 1000], &[1500; 3], 1);
     times_of_runs(&folder, &[1000; 5], &[1500, 1500, 1500, 9000, 1000], 1);
-    // What lies between the medians excuses: a run of the head as fast as the base, one of the base as slow as the head.
+    // Runs between the medians excuse a rise: a run of the head as fast as the base, one of the base as slow as the
+    // head.
     times_of_runs(&folder, &base, &[1000, 1500, 1500], 0);
     times_of_runs(&folder, &[1000, 1000, 1500], &[1500; 3], 0);
     // The same of a fall, which is shown as one only where no run of either side lies between.

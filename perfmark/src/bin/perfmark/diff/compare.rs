@@ -210,7 +210,7 @@ impl Pair {
 }
 
 impl Coverage {
-    /// Of the head's events, all its runs together; and of those that the base measured and the head's machine could not.
+    /// Of the events of all runs of the head, and of those that the base measured and the head's machine could not.
     fn of_head([base, head]: &[Vec<&Mark>; 2], [_, known]: &[BTreeMap<&str, &Event>; 2]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
