@@ -42,7 +42,7 @@ fn check(snapshot: &Snapshot) {
 
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     Ok(Snapshot {
-        schema: 1,
+        schema: Snapshot::SCHEMA,
         program: data.arbitrary()?,
         pid: data.arbitrary()?,
         threads: data.arbitrary()?,
@@ -116,6 +116,7 @@ fn values(data: &mut Unstructured<'_>) -> Result<Values> {
         weight: data.arbitrary()?,
         scaled: data.arbitrary()?,
         unmeasured: data.arbitrary()?,
+        imputed: data.arbitrary()?,
         sum: data.arbitrary()?,
         total: data.arbitrary()?,
         missing_outermost: data.arbitrary()?,

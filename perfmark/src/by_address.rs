@@ -1,8 +1,8 @@
-//! What belongs to texts of the program, found by where they are: a table that any thread reads and adds to, without a lock, so that a fork in the middle
-//! leaves it as it was.
+//! A map from the program's static texts to values, by the text's address. Any thread reads and adds without a lock, so
+//! that a fork at any moment leaves it consistent.
 //!
-//! Entries are in a list, which has all of them, and in a table of hashed addresses, which may lack some: then they are found in the list, and put into the
-//! table once more. A full table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
+//! A list has all entries. A hash table of addresses may lack some: these are found in the list, and put into the table
+//! again. A full table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
 #![allow(unsafe_code, reason = "pointers come from leaked boxes")]
 
 use std::iter;
@@ -24,7 +24,8 @@ struct Entry<T: 'static> {
 
 #[derive(Debug)]
 struct Table<T: 'static> {
-    /// A power of two of them, at least half of which are null. An entry is at the first free one from where its address says.
+    /// A power of two, at least half of them null. An entry is at the first free slot from the one of its address's
+    /// hash.
     slots: Box<[AtomicPtr<Entry<T>>]>,
     /// Their number, but for one.
     mask: usize,
@@ -108,7 +109,7 @@ impl<T> ByAddress<T> {
             // SAFETY: leaked just now.
             Ok(_) => unsafe { &*fresh },
             Err(now) => {
-                // SAFETY: nobody else has seen it; a leaked table is there, as there was one before or another thread was first.
+                // SAFETY: nobody else has seen it; there is a leaked table, the one before or another thread's.
                 unsafe {
                     drop(Box::from_raw(fresh));
                     &*now

@@ -24,9 +24,11 @@ pub(crate) struct EventCells {
     pub(crate) nested: AtomicU64,
     /// The sum of what marked calls inside measured ones cost. It wraps: estimates of single calls can be negative.
     pub(crate) inside: AtomicU64,
-    /// What was added for calls that were not counted.
+    /// What was added for calls that were not counted, and how many these are.
     stood_in: SideSums,
-    /// What one of these is taken to cost, with and without marked calls inside: a mean of the calls measured before it.
+    imputed: AtomicU64,
+    /// What one of these is assumed to cost, with and without marked calls inside: a mean of the calls measured before
+    /// it.
     means: [AtomicU64; 2],
     /// What calls cost that a panic ended.
     pub(crate) unwound: SideSums,
@@ -67,7 +69,8 @@ impl SideSums {
     }
 }
 
-/// A total, in which a recursive call's inner ones are not counted again, and the part of it that marked calls inside did not cost.
+/// A total, in which calls inside recursive ones do not count again, and the part of it that is not of marked calls
+/// inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InclusiveSelf {
     pub(crate) total: i128,
@@ -143,6 +146,7 @@ impl EventCells {
             unmeasured: zero(),
             unmeasured_nested: zero(),
             stood_in: SideSums::default(),
+            imputed: zero(),
             means: [zero(), zero()],
             unwound: SideSums::default(),
             elsewhere: zero(),
@@ -166,19 +170,24 @@ impl EventCells {
         }
     }
 
-    /// Takes a call that was not counted for one like those measured before it on this thread, in sums and nowhere else. What such a call costs
-    /// without marked calls inside. To be called before the call is [added](Self::add_unmeasured).
+    /// Adds to the sums the mean of the calls measured before on this thread, in place of a call that was not counted.
+    /// If there are none, it adds nothing. Returns the mean without marked calls inside. To be called before the call
+    /// is [added](Self::add_unmeasured).
     pub(crate) fn stand_in(&self, is_nested: bool) -> u64 {
         /// The mean is taken anew every so many calls, as it takes a walk over the histogram.
         const FRESH: u64 = 64;
         let [net, own] = &self.means;
         if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
             let (calls, sum) = self.values.so_far();
+            if calls == 0 {
+                return 0;
+            }
             let mean = |sum: u64| sum.cast_signed().checked_div(calls.cast_signed()).map_or(0, i64::cast_unsigned);
             net.store(mean(sum), Relaxed);
             own.store(mean(sum.wrapping_sub(self.inside.load(Relaxed))), Relaxed);
         }
         let own = own.load(Relaxed);
+        add(&self.imputed, 1);
         // Of a recursive function an inner call is not like an outer one.
         self.stood_in.add(net.load(Relaxed), own, is_nested || self.has_nested());
         own
@@ -249,7 +258,8 @@ impl MarkCells {
         }
     }
 
-    /// Whether a call before which so many of the mark's were open has another one around it: not if all those ended on other threads.
+    /// Whether a call has another one of its mark around it, if so many were open before it: not if these ended on
+    /// other threads.
     pub(crate) fn is_nested(&self, before: u64) -> bool {
         before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
     }
@@ -289,6 +299,7 @@ impl MarkCells {
             let measured = values.count;
             figures.sums.add(cells.measured(values.sum), weight);
             figures.sums.add(cells.stood_in.load(), weight);
+            figures.imputed += cells.imputed.load(Relaxed) * u64::from(weight);
             figures.unwound.add(cells.unwound.load(), weight);
             figures.values.add(&values, weight.into());
             figures.measured += measured;
@@ -423,6 +434,8 @@ pub(crate) struct Figures {
     pub(crate) measured: u64,
     /// Over all calls: those measured, weighted, and those that were stood in for.
     pub(crate) sums: InclusiveSelf,
+    /// Of these, the ones that were stood in for, weighted.
+    pub(crate) imputed: u64,
     /// Over calls that a panic ended, or that were dropped, weighted; and over calls that go on.
     pub(crate) unwound: InclusiveSelf,
     pub(crate) in_flight: InclusiveSelf,
@@ -455,5 +468,28 @@ impl Totals {
             self.events.len() - 1
         });
         &mut self.events[at].1
+    }
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_not_counted_is_imputed_the_mean_of_those_before_if_there_are_any() {
+        let (arena, cells) = (Arena::new(), EventCells::new(EventId::default()));
+        cells.stand_in(false);
+        cells.add_unmeasured(1, false);
+        assert_eq!((cells.imputed.load(Relaxed), cells.stood_in.load()), (0, InclusiveSelf::default()));
+        for value in [10, 30] {
+            cells.values.grow(value, &arena).expect("memory").add();
+            cells.values.add_to_sum(value);
+        }
+        add(&cells.inside, 8);
+        for _ in 0..3 {
+            cells.stand_in(false);
+            cells.add_unmeasured(1, false);
+        }
+        assert_eq!((cells.imputed.load(Relaxed), cells.stood_in.load()), (3, InclusiveSelf { total: 60, own: 48 }));
     }
 }

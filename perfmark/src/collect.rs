@@ -167,7 +167,7 @@ fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
 fn everything() -> Snapshot {
     // Where nothing is recorded nothing is mapped, either.
     let pid = if start::is_off() { std::process::id() } else { token::number().unwrap_or(0) };
-    let mut snapshot = Snapshot { schema: 1, program: program(), pid, ..Snapshot::default() };
+    let mut snapshot = Snapshot { schema: Snapshot::SCHEMA, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {
         let (mut merged, graph) = registry.merged();
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
@@ -388,6 +388,7 @@ fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) 
         weight: frozen.count,
         scaled: figures.scaled,
         unmeasured,
+        imputed: figures.imputed,
         sum: sum_unit(frozen.sum),
         total: sum_unit(figures.sums.total),
         missing_outermost,

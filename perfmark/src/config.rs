@@ -90,7 +90,8 @@ pub(crate) fn config() -> &'static Config {
 /// Whether nothing is recorded.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// Whether nothing is recorded: `PERFMARK=off`, or built so, which is known from the start on; or because recording has ended.
+/// Whether nothing is recorded: because of `PERFMARK=off` or the build, which never changes, or because recording has
+/// ended.
 #[inline]
 pub(crate) fn is_off() -> bool {
     OFF.load(SeqCst)

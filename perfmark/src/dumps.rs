@@ -20,9 +20,12 @@ use crate::terminal::say;
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
 ///
-/// The file is [replaced as a whole](Report::write_to), so that whoever reads it sees one report. What a program recorded that is killed or aborts is in its last
-/// dump. If it is killed in the middle of one, a file `….perfmark-….draft` is left, which the next process removes that dumps into the directory.
-/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same from outside. It takes one thread, and one more for signals; they end with the [`Dumping`] that `start` gives. A forked child has none.
+/// The file is [replaced atomically](Report::write_to), so that a reader always sees one complete report. If the
+/// program is killed or aborts, the last dump has what it recorded. If it is killed during a dump, a file
+/// `….perfmark-….draft` is left. The next process that dumps into the directory removes it.
+///
+/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps take one thread, and one more
+/// for signals, which end when the [`Dumping`] that `start` returns is dropped. A forked child has none.
 ///
 /// ```
 /// use std::time::Duration;

@@ -16,11 +16,14 @@ use crate::background;
 use crate::prometheus::Metrics;
 use crate::start::{Process, this_process};
 
-/// Serves [`Metrics`] at `http://127.0.0.1:PORT/metrics`, for programs that have no server of their own; those that have one register the metrics there.
+/// Serves [`Metrics`] at `http://127.0.0.1:PORT/metrics`, for programs without an HTTP server. Programs with one
+/// register the metrics there.
 ///
-/// It answers `GET` and `HEAD` with one thread, which ends with the [`Exporting`] that `start` gives. A client that is slow or says nothing delays no other:
-/// 64 may ask at a time and 8 be answered, and of more the oldest is dropped. A request has 8 KiB and 32 headers at
-/// most, and comes within a second; its answer is taken within five. It has no TLS and asks nobody who they are, so it listens on this machine alone unless [told otherwise](Self::address).
+/// It answers `GET` and `HEAD` with one thread, which ends when the [`Exporting`] that `start` returns is dropped. A
+/// slow or silent client delays no other: 64 clients may send requests at a time and 8 receive answers; of more, the
+/// oldest is dropped. A request has 8 KiB and 32 headers at most, and one second to arrive. Its answer has five
+/// seconds. There is no TLS and no authentication, so it listens on this machine only, unless [set
+/// otherwise](Self::address).
 ///
 /// ```
 /// # use std::io::{Read, Write};
@@ -122,15 +125,15 @@ impl Drop for Exporting {
     }
 }
 
-/// What a client has of time, and the server of clients.
+/// How much time a client has, and how many clients the server has.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// For its request.
     request: Duration,
     /// For taking the answer.
     answer: Duration,
-    /// Clients at a time that are not being answered. Of more, the one that has been there longest is dropped: a client that
-    /// says nothing does not keep another out.
+    /// Clients at a time that have not sent their request yet. Of more, the oldest is dropped: a silent client keeps no
+    /// other out.
     asking: usize,
     /// The same of clients whose answer is in memory.
     answered: usize,

@@ -4,7 +4,8 @@ use crate::mark::{self, Mark};
 use crate::recorder::own_work;
 use crate::start;
 
-/// The mark of a generic function for its types, which the name of a closure in it has. It takes some 20 instructions, however many types there are.
+/// The mark of a generic function for its types, which are in the name of a closure inside it. It takes some 20
+/// instructions, however many types there are.
 #[inline]
 #[must_use]
 pub fn of_types(mark: &'static Mark, types: &'static str) -> &'static Mark {

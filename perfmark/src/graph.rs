@@ -273,7 +273,8 @@ fn place_of(caller: *const Node, key: *const ()) -> usize {
     (both.wrapping_mul(ODD) >> (u64::BITS - PLACES.ilog2())) as usize
 }
 
-/// A mark as a thread knows it, by that key; with the number of events that it records there, and what tells each: asked for a new node only.
+/// A mark as a thread knows it, by that key. The number of events that it records there, and the function that returns
+/// each, are used for a new node only.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: *const (),

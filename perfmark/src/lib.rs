@@ -25,7 +25,8 @@
 //!
 //! # Environment variables
 //!
-//! They are read once before `main`. A wrong value is told on stderr with the valid ones, and the default holds.
+//! They are read once before `main`. A wrong value is reported on stderr with the valid ones, and perfmark uses the
+//! default.
 //!
 //! | variable | values | default |
 //! |---|---|---|
@@ -72,11 +73,13 @@
 //!
 //! # What the figures mean
 //!
-//! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is without them.
-//! A call whose counter was taken off the processor for a part of the time is scaled and told as such; one not counted at all is left out and
-//! told as unmeasured. A call that a panic ended is in no distribution; its cost is in a row of its own. Of a recursive function, totals hold the outermost calls only.
-//! The mark's own cost is measured once for each set of events, and taken off: from the call, and from the marked calls around it; where that
-//! could not be measured, a note says so. Totals with calls that were not measured are estimates, and have a `≈` before them.
+//! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is
+//! without them. Totals of a recursive function are of its outermost calls. If other events held a call's counter for a
+//! part of the time, its value is scaled, and the report counts it as scaled. If the counter did not run at all, the
+//! call is unmeasured. A call that a panic ended is in no distribution; its cost is in a row of its own. The probe
+//! overhead is measured once for each set of events, and subtracted from the call and from the marked calls around it.
+//! If it could not be measured, a note says so. Totals and self with calls that were not measured are estimates, and
+//! have a `≈` before them.
 
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -151,10 +154,11 @@ pub use perfmark_macros::defaults;
 /// assert_eq!(parse(" 7 ").and_then(|key| Table(vec![5, 7]).find(key)), Some(1));
 /// ```
 ///
-/// Events have perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as `r01c2`), and `time`; or they stand in quotes, in
-/// perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. Their grammar is checked when
-/// the program is compiled; which of them a machine has, the report tells. A call of a mark costs some 114 instructions with `time` alone, and some 45 for each event that hardware counts;
-/// events that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at either end.
+/// Events are `time`, and perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as
+/// `r01c2`). In quotes they have perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`):
+/// see [`perfmark_rdpmc::Event`]. The compiler checks the grammar; the report says which events the machine has. A call
+/// of a mark costs some 114 instructions with `time` alone, and some 45 for each event that hardware counts. Events
+/// that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at entry and at exit.
 ///
 /// # Options
 ///
@@ -167,9 +171,10 @@ pub use perfmark_macros::defaults;
 /// | `every = N` | measures one call in `N`, drawn at random; counts all | a call that is not measured some 40 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
 /// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
 ///
-/// `every` is for functions so short and so often called that even a mark's cost is too much. Of each `N` calls in a row on a thread, one is measured, drawn at random,
-/// and counts as `N`. Totals, and self of the calls around it, are then unbiased estimates, and flagged. It is not for recursive functions: a call that was
-/// skipped is not seen around the calls inside it, so that totals count these again.
+/// `every` is for functions so short and so often called that even a mark's cost is too much. Of each `N` calls in a
+/// row on a thread, one is measured, drawn at random, and counts as `N`. Totals, and self of the calls around it, are
+/// then unbiased estimates, and flagged. Do not use it on recursive functions: a skipped call is not seen around the
+/// calls inside it, so totals count these again.
 ///
 /// `fence` is for regions of some hundred cycles, of which a processor that works out of order does parts before or after the readings. It makes
 /// the marked function slower by what it could have done at the same time as its neighbours: that is not taken off, as it is not the probe's.
@@ -479,8 +484,8 @@ pub fn threads() -> Vec<Thread> {
 
 /// Begins anew: snapshots, threads' figures and the report at exit are of what is recorded from now on.
 ///
-/// Nothing that runs is disturbed: what was recorded until now is remembered, and taken off as [`Snapshot::since`] does it. A call that goes on meanwhile
-/// is counted when it ends.
+/// It does not disturb recording: what was recorded until now is kept, and subtracted as [`Snapshot::since`] does it. A
+/// call in flight is counted when it ends.
 ///
 /// ```standalone_crate
 /// # #[perfmark::perfmark(time)]
@@ -494,19 +499,22 @@ pub fn reset() {
     collect::reset();
 }
 
-/// Writes the report now, where and as the environment asks, and ends recording for good: for programs that close a sandbox behind themselves.
+/// Writes the report now and ends recording for good, for programs that then enter a sandbox.
 ///
-/// The report is the one that would be written at exit, and there is no other. Afterwards a call of a mark costs a load and a branch, as with
-/// `PERFMARK=off`, and perfmark makes no system call: not at a mark, at the end of a thread, or at exit. [`snapshot()`] still gives what was
-/// recorded. The `permissions` chapter of the guide lists what perfmark asks of the kernel, and when.
+/// It writes the report that would be written at exit, and there is no other. Afterwards a call of a mark costs a load
+/// and a branch, as with `PERFMARK=off`, and perfmark makes no system call: not at a mark, at the end of a thread, or
+/// at exit. [`snapshot()`] still returns what was recorded. The `permissions` chapter of the guide lists all system
+/// calls that perfmark makes.
 ///
-/// Counters of the calling thread are closed. Other threads keep their counters and up to 0.5 MiB of memory until the process ends. Calls in flight
-/// end unmeasured, and the report shows them as in flight. A call that another thread begins or ends at this very moment may still make a system call of its own:
-/// before a sandbox that kills, let the other threads make no marked calls. [`Dumps`], `Exporter` and [`Session`]
-/// values of the program work on until they are dropped. Forked children of a program that has finished record nothing.
+/// It closes the counters of the calling thread. Other threads keep their counters and up to 0.5 MiB of memory until
+/// the process ends. Calls in flight end unmeasured, and the report shows them as in flight. A call that another thread
+/// begins or ends at this moment may still make a system call: before a sandbox that kills, let the other threads make
+/// no marked calls. [`Dumps`], `Exporter` and [`Session`] values of the program work on until they are dropped. Forked
+/// children of a program that has finished record nothing.
 ///
-/// A second call does nothing; nor does any with `PERFMARK=off`, without the feature `record`, or in a signal handler that interrupted
-/// perfmark's own work. It takes as long as writing the report.
+/// It takes as long as writing the report. Before that it waits, for one second at most, until other threads' first
+/// calls of a mark have set up what they need. A second call does nothing; nor does any with `PERFMARK=off`, without
+/// the feature `record`, or in a signal handler that interrupted perfmark's own work.
 ///
 /// ```standalone_crate
 /// use perfmark::perfmark;
@@ -527,13 +535,15 @@ pub fn finish() {
     exit::finish();
 }
 
-/// From now on perfmark opens no performance counter, on any thread: marks record time. For sandboxes that kill a program at `perf_event_open(2)`.
+/// From now on perfmark opens no performance counter, on any thread: marks record time. This is for sandboxes that kill
+/// a program at `perf_event_open(2)`.
 ///
-/// It is what `PERFMARK_EVENTS=time` does from outside, cannot be undone, and holds for forked children. Marks, filters and
-/// [`measure()`] that name other events open none either; the report gives the reason. Call it before the first mark is called:
-/// counters that are open stay open, and are read, until their threads end.
+/// It does what `PERFMARK_EVENTS=time` does, cannot be undone, and holds for forked children. Marks, filters and
+/// [`measure()`] that name other events open no counter either; the report gives the reason. Call it before the first
+/// mark is called: counters that are open stay open, and are read, until their threads end.
 ///
-/// Returns whether no counter was opened before, and none is being opened by another thread. Without the feature `record` there is none.
+/// Returns `true` if no counter was opened before and no other thread is opening one, and always without the feature
+/// `record`.
 ///
 /// ```standalone_crate
 /// use perfmark::perfmark;
@@ -554,18 +564,19 @@ pub fn open_no_counters() -> bool {
     true
 }
 
-/// Tells marks what to record, and one call in how many, from now on: the whole [`Filter`], in the place of the one that was in force, which is at first
-/// that of `PERFMARK_FILTER`.
+/// Sets which marks record from now on, which events, and one call in how many. The [`Filter`] replaces the one before,
+/// which at first is that of `PERFMARK_FILTER`.
 ///
-/// Calls in flight finish under their old settings. Calls of a mark that is off are not counted, and cost what they do with `PERFMARK=off`. A thread's
-/// first call of a mark that has new settings costs some microseconds; what was recorded before stays. Filters are kept, so that setting one again
-/// takes no memory.
+/// Calls in flight finish under their old settings. Calls of a mark that is off are not counted, and cost what they do
+/// with `PERFMARK=off`. A thread's first call of a mark that has new settings costs some microseconds. What was
+/// recorded before stays. Filters are kept, so that setting one again takes no memory.
 ///
 /// # Errors
 ///
-/// Marks that could not be given their settings, and record as before; all others follow the filter. A mark with other events or another `every` takes one of
-/// 8,192 slots that all marks share, for each kind of settings, and no slot is left. Or nothing was set: in a signal handler that interrupted
-/// perfmark's own work, and where the kernel gives no memory that a fork wipes.
+/// Some marks keep their old settings, because there is no slot for the new ones; all others follow the filter. A mark
+/// with other events or another `every` takes one slot for each kind of settings, of 8,192 that all marks share. Or
+/// nothing was set: in a signal handler that interrupted perfmark's own work, or if the kernel gives no memory that a
+/// fork wipes.
 ///
 /// ```standalone_crate
 /// use perfmark::{Filter, perfmark, set_filter, snapshot};

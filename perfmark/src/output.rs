@@ -37,10 +37,10 @@ fn permissions_before(path: &Path) -> Option<fs::Permissions> {
     Some(fs::Permissions::from_mode(before.mode() & READ_AND_WRITE))
 }
 
-/// A new file beside that one, never one that stands there or that a link leads to; which others may read, as far as the umask lets them.
+/// A new file beside that one, never an existing one or one that a link names. Others may read it if the umask allows.
 ///
-/// The process holds a lock on it (`flock(2)`) as long as it lives, so that [`remove_left_drafts`] knows what was left, whatever the number
-/// and the namespace of the process.
+/// The process holds a lock on it (`flock(2)`) as long as it lives. So [`remove_left_drafts`] knows which drafts were
+/// left, whatever the number and the namespace of their process.
 fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     static DRAFTS: AtomicU32 = AtomicU32::new(0);
     let mut options = File::options();
@@ -63,7 +63,7 @@ fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// Whether somebody who removes drafts came between the making of this one and its lock. Where there are no locks nobody removes any.
+/// Whether another process removed this draft before it was locked. Without locks nobody removes any.
 #[cfg(unix)]
 fn is_taken(file: &File) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -92,8 +92,8 @@ fn lock(file: &File) -> io::Result<bool> {
     if why.kind() == ErrorKind::WouldBlock { Ok(false) } else { Err(why) }
 }
 
-/// Removes the drafts beside that file that processes left which were killed while they wrote: those of this process's user whose lock
-/// nobody holds.
+/// Removes the drafts beside that file of processes that were killed while they wrote: those of this process's user
+/// that nobody has locked.
 #[cfg(unix)]
 pub(crate) fn remove_left_drafts(path: &Path) {
     let Ok(Target::Replaced(path)) = std::path::absolute(path).and_then(target) else { return };
@@ -138,8 +138,8 @@ pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
     }
 }
 
-/// The file's name in this process: each `%p` becomes its number, each `%u` its token, which no other process has. A forked child
-/// whose file has neither appends its number, so that it does not replace its parent's.
+/// The file's name in this process: each `%p` becomes its number, each `%u` its token, which no other process has.
+/// Without either, a forked child appends its number, so that it does not replace its parent's file.
 pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
     if let Some(text) = path.to_str().filter(|text| text.contains("%p") || text.contains("%u")) {
         let mut name = text.replace("%p", &number_or_unknown());

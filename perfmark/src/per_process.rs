@@ -7,8 +7,8 @@
 
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use once_cell::sync::OnceCell;
 
@@ -42,11 +42,15 @@ pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     unsafe { libc::munmap(memory.as_ptr().cast(), length) };
 }
 
+/// Words at the start of what is [cleared](clear), which others may read meanwhile.
+const WATCHED: usize = 2;
+
 /// Lets what [`map`] gave read as zeroes again, as far as it can without memory.
 ///
 /// # Safety
 ///
-/// Nobody uses the memory but by atomics.
+/// All of it, which is more than [`WATCHED`] words, is cleared. Nobody uses it, except that other threads may read
+/// these words as `AtomicUsize`.
 pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: the caller's word: a private anonymous mapping reads as zeroes then (madvise(2)).
@@ -55,7 +59,20 @@ pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
     }
     // Locked memory (mlock(2)) stays.
     // SAFETY: the caller's word.
-    unsafe { memory.write_bytes(0, length) };
+    unsafe { zero(memory, length) };
+}
+
+/// Writes zeroes.
+///
+/// # Safety
+///
+/// As for [`clear`].
+unsafe fn zero(memory: NonNull<u8>, length: usize) {
+    let watched = memory.cast::<[AtomicUsize; WATCHED]>();
+    // SAFETY: mapped, and aligned as a page is; others use these words as atomics only.
+    unsafe { watched.as_ref() }.iter().for_each(|word| word.store(0, Relaxed));
+    // SAFETY: nobody else uses the rest.
+    unsafe { watched.add(1).cast::<u8>().write_bytes(0, length - size_of::<[AtomicUsize; WATCHED]>()) };
 }
 
 /// Elsewhere, and in Miri, which has no forks: memory that a child inherits as it is.
@@ -133,5 +150,35 @@ impl<T: Default + Send + Sync> PerProcess<T> {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn another_thread_may_read_the_first_words_while_memory_is_cleared() {
+        const LENGTH: usize = 4096;
+        let memory = map(LENGTH).expect("memory");
+        // SAFETY: just mapped, and nobody else's.
+        unsafe { memory.write_bytes(0xff, LENGTH) };
+        // SAFETY: mapped, and aligned as a page is.
+        let watched = unsafe { memory.cast::<[AtomicUsize; WATCHED]>().as_ref() };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while watched.iter().any(|word| word.load(Relaxed) != 0) {
+                    thread::yield_now();
+                }
+            });
+            // SAFETY: the other thread reads the first words, as atomics.
+            unsafe { zero(memory, LENGTH) };
+        });
+        // SAFETY: mapped and written; nobody writes it any more.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.as_ptr(), LENGTH) };
+        assert!(bytes.iter().all(|&byte| byte == 0));
+        // SAFETY: nobody uses it any more.
+        unsafe { unmap(memory, LENGTH) };
     }
 }

@@ -60,8 +60,8 @@ static TOLD: PerProcess<Mutex<BTreeMap<usize, Told>>> = PerProcess::new();
 #[derive(Debug, Default)]
 struct Told {
     labels: BTreeSet<String>,
-    /// By label, event and which it is: the most so far. A counter of Prometheus never falls, while the sum of calls that cost next to nothing, or an estimate,
-    /// can fall within its error.
+    /// The largest values so far, by label, event and kind. A Prometheus counter never falls, while the sum of very
+    /// short calls, or an estimate, can fall within its error.
     sums: BTreeMap<(String, String, &'static str), i64>,
     resets: u32,
 }

@@ -108,7 +108,8 @@ impl Setup {
         if let Some(registry) = setup.0 {
             registry.setups.fetch_add(1, SeqCst);
         }
-        // In one order with `wait_for_setups`, after recording was turned off: either that sees this one, or this sees that.
+        // Sequentially consistent with `wait_for_setups`: either that sees this setup, or this sees that recording is
+        // off.
         (!start::is_off()).then_some(setup)
     }
 }
@@ -121,7 +122,7 @@ impl Drop for Setup {
     }
 }
 
-/// Waits for the threads that are being set up or taken down, for a second at most: one may have been killed in the middle.
+/// Waits, for one second at most, for the threads that are being set up or taken down.
 pub(crate) fn wait_for_setups() {
     const PATIENCE: Duration = Duration::from_secs(1);
     let (Ok(registry), begun) = (registry(), Instant::now()) else { return };
@@ -154,7 +155,8 @@ impl Registry {
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
     }
 
-    /// A call of the mark ends on another thread than it began on: counted, and unmeasured, unless it was counted there.
+    /// A call of the mark ends on another thread than it began on: it counts as unmeasured, unless it was counted
+    /// there.
     pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64) {
         let threads = self.lock();
         // Where its thread ended, the call ended with it.

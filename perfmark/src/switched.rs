@@ -1,13 +1,15 @@
 //! Calls that end on another thread than they began on: a program that switches stacks (coroutines) moved them.
 //!
-//! The thread that ends such a call must not touch the stack of frames of the thread that began it, whose memory may be gone. So both meet here, in the
-//! first thread's cells, which the registry keeps as long as that thread lives:
+//! The thread that ends such a call must not touch the frames of the thread that began it, whose memory may be gone.
+//! Both use this part of the first thread's cells, which the registry keeps as long as that thread lives:
 //!
-//! - A call ends on another thread: its number is noted, unless its own thread has given the call up, or has ended; then the call was counted there.
-//! - A thread gives calls up, because a call below them ended: it counts those that are not noted, and says which ones are still on its stack.
+//! - A call ends on another thread: its number is noted here. If its own thread gave the call up before, or has ended,
+//!   the call was counted there.
+//! - A thread gives calls up, because a call below them ended: it counts those that are not noted, and stores here which
+//!   ones are still on its stack.
 //!
-//! Either happens under one lock, so that each call is counted once. The owner takes the lock while its recorder is taken, and others in perfmark's own
-//! work: so a signal handler never waits for what it interrupted.
+//! Both hold one lock, so that each call is counted once. The owner takes the lock while its recorder is taken, and
+//! others during perfmark's own work. So a signal handler never waits for what it interrupted.
 #![allow(unsafe_code, reason = "refers to numbers that live as long as the thread's cells")]
 
 use std::ptr::NonNull;
@@ -96,7 +98,7 @@ impl Switched {
 }
 
 impl State {
-    /// Whether the call of that number, whose frame is taken off its thread's stack, ended on another one and was counted there.
+    /// Whether the call of that number, whose frame its thread removes, ended on another thread and was counted there.
     pub(crate) fn take(&mut self, number: u64) -> bool {
         let at = self.ended.iter().position(|ended| ended.number == number);
         at.map(|at| self.ended.swap_remove(at).forget()).is_some()

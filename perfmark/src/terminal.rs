@@ -1,7 +1,7 @@
-//! The process's own descriptors: what perfmark says and reports goes there.
+//! The process's stdout and stderr, to which perfmark writes messages and reports.
 //!
-//! They are written past the locks of the standard library's handles, which a thread that still runs may hold while the process ends. And
-//! nobody has to read them: what is no file is waited for with a limit.
+//! It bypasses the locks of the standard library's handles, which a thread that still runs may hold while the process
+//! ends. There may be no reader: a write to a pipe or a terminal has a time limit.
 #![allow(unsafe_code, reason = "writing to descriptors that are not ours, and signal masks")]
 
 #[cfg(unix)]
@@ -30,8 +30,8 @@ pub(crate) fn say(what: &str) {
 /// Columns of a report that goes to no terminal.
 pub(crate) const DEFAULT_WIDTH: usize = 100;
 
-/// How long a process waits for whoever reads its stdout and stderr, in all until something was written as a whole; and so long for each file
-/// that it writes in place.
+/// How long a process waits for the readers of its stdout and stderr, in all until something was written completely;
+/// and for each file that it writes in place.
 #[cfg(unix)]
 const PATIENCE_MS: u32 = 5_000;
 
@@ -99,8 +99,9 @@ enum Way {
     Pipe(Option<File>),
 }
 
-/// A pipe or a terminal, opened again: a descriptor that we may make non-blocking, as others hold the one that we were given. None where
-/// that cannot be had; a pipe may then still block if somebody else fills it at the same time.
+/// A pipe or a terminal, opened again: a descriptor that perfmark may make non-blocking, as others use the one that the
+/// process was given. `None` if it cannot be opened; a pipe may then still block if somebody else fills it at the same
+/// time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn reopened(fd: i32) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -143,7 +144,7 @@ impl Way {
 
     /// Writes what can be written now, a byte at least; else it is `WouldBlock`.
     fn write(&self, fd: i32, bytes: &[u8]) -> io::Result<usize> {
-        /// What a pipe takes as a whole once poll(2) has said that it takes something (`pipe(7)`): more may block in the middle.
+        /// What a pipe takes at once after poll(2) has said that it is writable (`pipe(7)`): more may block.
         const AT_ONCE: usize = 4096;
         let part = &bytes[..bytes.len().min(AT_ONCE)];
         // SAFETY: live bytes; a closed descriptor is an error.

@@ -1,7 +1,7 @@
 //! A name for this process that no other process has.
 //!
-//! Process numbers are given again, and every namespace counts from 1 (`pid_namespaces(7)`), so that a number alone does not name a file of a
-//! process's own.
+//! The kernel reuses process numbers, and every namespace counts from 1 (`pid_namespaces(7)`), so a number alone does
+//! not make the name of a file unique.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -54,10 +54,11 @@ pub(crate) fn number_or_unknown() -> String {
     number().map_or_else(|| "unknown".into(), |number| number.to_string())
 }
 
-/// The token: the same each time in a process, another one in a forked child and after exec. It is of lowercase hexadecimal digits and `-`.
+/// The token, of lowercase hexadecimal digits and `-`. It is the same each time in a process, and another one in a
+/// forked child and after exec.
 ///
-/// Two processes have the same one only if they have the same number in the same namespace and asked in the same nanosecond.
-/// Nothing in it can fail: where the namespace cannot be read, as without /proc, it is 0.
+/// Two processes have the same token only if they have the same number in the same namespace and asked for it in the
+/// same nanosecond. It never fails: if the namespace cannot be read, as without /proc, that part is 0.
 pub(crate) fn token() -> String {
     // Where there is no memory that a fork wipes, a child differs from its parent by its number.
     static INHERITED: OnceLock<Asked> = OnceLock::new();

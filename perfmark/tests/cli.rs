@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         ("one_percent_more_instructions_in_one_function_fails_and_names_it", one_percent_more_fails_and_names_it),
         ("the_same_twice_passes_20_of_20", the_same_twice_passes_20_of_20),
         ("a_caller_is_not_blamed_for_what_it_calls", a_caller_is_not_blamed_for_what_it_calls),
+        ("a_self_mean_is_of_the_calls_that_self_is_of", a_self_mean_is_of_the_calls_that_self_is_of),
         ("runs_that_differ_among_themselves_prove_nothing", runs_that_differ_among_themselves_prove_nothing),
         ("times_are_told_apart_by_their_distributions", times_are_told_apart_by_their_distributions),
         ("what_cannot_be_compared_is_told", what_cannot_be_compared_is_told),
@@ -85,7 +86,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
         }
         "writes half a report" | "writes half a report only" => {
             let files = env::var("PERFMARK_OUTPUT").expect("set");
-            fs::write(files.replace("%p", "half"), "{\"schema\": 1,").expect("written");
+            fs::write(files.replace("%p", "half"), "{\"schema\": 2,").expect("written");
             if scenario == "writes half a report only" {
                 // SAFETY: it ends this process, without a report.
                 unsafe { libc::_exit(0) };
@@ -178,7 +179,7 @@ fn report(instructions: &[(&str, u64)]) -> Snapshot {
 fn snapshot(marks: Vec<Mark>) -> Snapshot {
     let event = |name: &str, unit, read| Event { name: name.into(), unit, read, reason: None };
     Snapshot {
-        schema: 1,
+        schema: Snapshot::SCHEMA,
         program: "app".into(),
         pid: 7,
         threads: 1,
@@ -457,8 +458,22 @@ fn a_file_that_is_no_report_is_told() {
         ("text", "hello\n".into(), "is no JSON report"),
         ("other", "{\"a\": 1}".into(), "is JSON, and no perfmark report"),
         ("list", "[1, 2]".into(), "is JSON, and no perfmark report"),
-        ("newer", good.replace("\"schema\": 1", "\"schema\": 2"), "schema 2, and perfmark"),
-        ("older", good.replace("\"every\":1,", ""), "written by an older perfmark (missing field `every`"),
+        (
+            "newer",
+            good.replace("\"schema\": 2", "\"schema\": 3"),
+            concat!("has schema 3, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2: install the version"),
+        ),
+        (
+            // Schema 1 had neither weights nor rows for unwound calls.
+            "older",
+            good.replace("\"schema\": 2", "\"schema\": 1").replace("\"weight\":100,", ""),
+            concat!("has schema 1, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2: an older version"),
+        ),
+        (
+            "no field",
+            good.replace("\"every\":1,", ""),
+            "was damaged, or is no report of schema 2 (missing field `every`",
+        ),
         ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "was damaged"),
         ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "was damaged"),
         ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "ends in the middle"),
@@ -579,6 +594,23 @@ fn a_caller_is_not_blamed_for_what_it_calls() {
     tells(&told, &["✗ outer: instructions a call rose by 9.1 %", "not of itself, but of marked calls inside it"]);
     let inner = told.lines().find(|line| line.starts_with("✗ inner")).expect("told");
     assert!(!inner.contains("not of itself"), "{inner}");
+}
+
+fn a_self_mean_is_of_the_calls_that_self_is_of() {
+    let folder = Folder::new("cli-self-mean");
+    let mut lacking = report(&[("parse", 1000)]);
+    lacking.marks[0].calls = 150;
+    let values = &mut lacking.marks[0].values[0];
+    // 100 calls were measured, and 50 were not, in place of which self has nothing.
+    (values.unmeasured, values.extrapolated) = (50, true);
+    let file = folder.report("lacking.json", &lacking);
+    let shown = Report::new(&lacking).width(200).to_string();
+    let row = shown.lines().find(|line| line.starts_with("parse")).expect("a row");
+    assert_eq!(row.matches(" ≈1,000 ").count(), 1, "{shown}");
+    let compared: serde_json::Value =
+        serde_json::from_str(&stdout(&["diff", &file, &file, "--format", "json"], 0)).expect("JSON");
+    let own = &compared["marks"][0]["events"][0]["self"];
+    assert_eq!((&own["base"], &own["head"]), (&1000.0.into(), &1000.0.into()), "{compared}");
 }
 
 fn runs_that_differ_among_themselves_prove_nothing() {
@@ -704,7 +736,8 @@ fn a_slower_run_in_the_head_excuses_no_rise() {
     }
     times_of_runs(&folder, &[100, 1000, 1000], &[1500; 3], 1);
     times_of_runs(&folder, &[1000; 5], &[1500, 1500, 1500, 9000, 1000], 1);
-    // What lies between the medians excuses: a run of the head as fast as the base, one of the base as slow as the head.
+    // Runs between the medians excuse a rise: a run of the head as fast as the base, one of the base as slow as the
+    // head.
     times_of_runs(&folder, &base, &[1000, 1500, 1500], 0);
     times_of_runs(&folder, &[1000, 1000, 1500], &[1500; 3], 0);
     // The same of a fall, which is shown as one only where no run of either side lies between.

@@ -1,5 +1,5 @@
-//! Marked calls on stacks of their own, which are switched in the middle of a call and may go on on another thread: each call counts once, and
-//! nothing of a thread that ended is touched.
+//! Marked calls in coroutines, which are switched in the middle of a call and may continue on another thread: each call
+//! counts once, and nothing of a thread that ended is touched.
 #![cfg(all(feature = "record", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod alone;
@@ -18,8 +18,8 @@ use perfmark::{Mark, perfmark, snapshot};
 /// A coroutine that may be resumed by any thread. What it does yields by [`pause`].
 struct Work(Coroutine<(), (), ()>);
 
-// SAFETY: what the coroutines of these tests hold over a pause is sound on any thread: numbers, references to atomics, and perfmark's guards, whose safety
-// is what is tested.
+// SAFETY: what the coroutines of these tests hold over a pause is sound on any thread: numbers, references to atomics,
+// and perfmark's guards, whose safety these tests are about.
 unsafe impl Send for Work {}
 
 #[derive(Clone, Copy)]
@@ -44,6 +44,19 @@ impl Work {
     /// Goes on to the end.
     fn ends(&mut self) {
         assert!(matches!(self.0.resume(()), CoroutineResult::Return(())), "it paused");
+    }
+
+    /// Goes on until the next pause, on another thread.
+    fn pauses_elsewhere(mut self) -> Self {
+        on_another_thread(move || {
+            self.pauses();
+            self
+        })
+    }
+
+    /// Goes on to the end, on another thread.
+    fn ends_elsewhere(mut self) {
+        on_another_thread(move || self.ends());
     }
 
     /// One that is paused already.
@@ -78,12 +91,10 @@ fn a_call_may_end_on_another_thread_when_its_own_has_ended() {
         pause.here();
     }
     let _alone = alone();
-    let mut work = on_another_thread(|| Work::paused(outlives_its_thread));
-    work.ends();
+    on_another_thread(|| Work::paused(outlives_its_thread)).ends();
     assert_counts("outlives_its_thread", 1, 0);
     // And on one that has never made a marked call.
-    let mut work = on_another_thread(|| Work::paused(outlives_its_thread));
-    on_another_thread(move || work.ends());
+    on_another_thread(|| Work::paused(outlives_its_thread)).ends_elsewhere();
     assert_counts("outlives_its_thread", 2, 0);
 }
 
@@ -119,9 +130,9 @@ fn a_call_that_ended_on_another_thread_is_no_call_in_flight_nor_around_later_one
     }
     let _alone = alone();
     on_another_thread(|| {
-        let mut work = Work::paused(|pause| moves(Some(pause)));
+        let work = Work::paused(|pause| moves(Some(pause)));
         assert_eq!(figures("moves").in_flight, 1);
-        on_another_thread(move || work.ends());
+        work.ends_elsewhere();
         // Its thread lives, and has done nothing since.
         assert_counts("moves", 1, 0);
         moves(None);
@@ -200,8 +211,8 @@ fn a_call_that_is_given_up_on_its_thread_and_ends_on_another_counts_once() {
             third.ends();
         });
         // The other way round: known to have ended, then given up.
-        let (mut first, mut second) = (Work::paused(below), Work::paused(above));
-        on_another_thread(move || second.ends());
+        let (mut first, second) = (Work::paused(below), Work::paused(above));
+        second.ends_elsewhere();
         first.ends();
     });
     assert_counts("above", 2, 0);
@@ -217,13 +228,7 @@ fn a_call_that_comes_back_to_its_thread_ends_there() {
     }
     let _alone = alone();
     on_another_thread(|| {
-        let work = Work::paused(comes_back);
-        let mut work = on_another_thread(move || {
-            let mut work = work;
-            work.pauses();
-            work
-        });
-        work.ends();
+        Work::paused(comes_back).pauses_elsewhere().ends();
     });
     assert_counts("comes_back", 1, 1);
 }
@@ -263,11 +268,11 @@ fn a_panic_ends_a_call_on_another_thread() {
         std::panic::resume_unwind(Box::new(()));
     }
     let _alone = alone();
-    let mut work = Work::paused(|pause| {
+    let work = Work::paused(|pause| {
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unwinds_elsewhere(pause)));
         assert!(caught.is_err());
     });
-    on_another_thread(move || work.ends());
+    work.ends_elsewhere();
     assert_counts("unwinds_elsewhere", 1, 0);
 }
 
@@ -296,18 +301,11 @@ fn a_poll_may_end_on_another_thread() {
     }
     let _alone = alone();
     // Its thread lives, or ended.
-    let mut work = Work::paused(|pause| run(polled(pause)));
-    on_another_thread(move || work.ends());
+    Work::paused(|pause| run(polled(pause))).ends_elsewhere();
     assert_counts("polled", 1, 0);
-    let mut work = on_another_thread(|| Work::paused(|pause| run(polled(pause))));
-    work.ends();
+    on_another_thread(|| Work::paused(|pause| run(polled(pause)))).ends();
     assert_counts("polled", 2, 0);
-    let mut work = Work::paused(poll_twice);
-    let mut work = on_another_thread(move || {
-        work.pauses();
-        work
-    });
-    work.ends();
+    Work::paused(poll_twice).pauses_elsewhere().ends();
     assert_counts("polled_twice", 1, 0);
 }
 

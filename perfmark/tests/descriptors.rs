@@ -71,6 +71,7 @@ fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
     let (measured, unmeasured) = calls(&report, "faults", "page-faults");
     assert_eq!((measured, unmeasured), (2 * CALLS, 2 * CALLS), "{report}");
     let values = &mark(&report, "faults")["values"]["page-faults"];
+    assert_eq!(values["imputed"], 2 * CALLS, "the others are like the measured ones: {values}");
     // The program's stack may grow by a page in one of them.
     let pages = PAGES as u64;
     assert!(values["min"] == pages && (values["max"] == pages || values["max"] == pages + 1), "{values}");

@@ -1,7 +1,7 @@
-//! Sums of marks of which some calls only are measured: unbiased, and equal to the sum of their parts.
+//! Sums of marks of which only some calls are measured: unbiased, and equal to the sum of their parts.
 //!
-//! What is counted are page faults, whose true number the test knows. Estimates are random: each check allows five standard errors, which one run in a million
-//! exceeds.
+//! The tests count page faults, whose true number they know. Estimates are random: each check allows five standard
+//! errors, which one run in a million exceeds.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
 #[path = "../../perfmark-rdpmc/tests/place/mod.rs"]

@@ -1,5 +1,5 @@
-//! What a thread's marks take of memory that is locked (`mlockall(2)`), as the guide's chapter on production says. It locks all of the process's memory, and so
-//! is the only test here.
+//! How much locked memory (`mlockall(2)`) a thread's marks take, as the guide's chapter on production says. The test
+//! locks all of the process's memory, and so is the only one here.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
 use std::{fs, io, thread};

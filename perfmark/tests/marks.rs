@@ -65,7 +65,10 @@ fn calls_deeper_than_the_stack_are_counted_and_unmeasured() {
     let (calls, in_flight, _, measured) = counts("deep");
     assert_eq!((calls, in_flight), (2_001, 0));
     assert!(measured > 100 && measured < 2_001, "{measured}");
-    assert_eq!(figures("deep").values[0].unmeasured, 2_001 - measured);
+    let deep = figures("deep").values.remove(0);
+    assert_eq!((deep.unmeasured, deep.imputed), (2_001 - measured, 0));
+    let own = deep.self_sum.expect("known") as f64;
+    assert_eq!(deep.self_mean(), Some(own / measured as f64), "self has nothing in place of the others: {deep:?}");
 }
 
 #[perfmark(task_clock, time)]

@@ -1,6 +1,7 @@
-//! Sandboxes that kill: a program that opens no counters, or has finished recording, survives a filter that ends it at the first system call out of place.
+//! Sandboxes that kill: a program that opens no counters, or has finished recording, survives a filter that kills it at
+//! the first forbidden system call.
 //!
-//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+//! Each scenario is this same program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;
@@ -22,19 +23,19 @@ fn main() {
 mod linux {
     use std::ffi::c_void;
     use std::future::poll_fn;
-    use std::hint::{black_box, spin_loop};
+    use std::hint::black_box;
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::pin::pin;
     use std::process::Output;
-    use std::sync::atomic::AtomicU32;
-    use std::sync::atomic::Ordering::SeqCst;
     use std::task::{Context, Poll, Waker};
+    use std::time::{Duration, Instant};
     use std::{env, fs, io, ptr, thread};
 
     use perfmark::{Filter, perfmark};
     use perfmark_rdpmc::{Attr, Counter, Software};
     use serde_json::Value;
 
+    use crate::program::threads::{self, reach, step, wait_for};
     use crate::program::{SCENARIO, command, file, mark, scenario, text};
     use crate::support;
 
@@ -172,20 +173,6 @@ mod linux {
         unsafe { libc::exit(0) }
     }
 
-    /// The steps of the thread, and of the main one.
-    static STEP: AtomicU32 = AtomicU32::new(0);
-
-    fn reach(step: u32) {
-        STEP.store(step, SeqCst);
-    }
-
-    /// Without a system call.
-    fn wait_for(step: u32) {
-        while STEP.load(SeqCst) < step {
-            spin_loop();
-        }
-    }
-
     extern "C" fn thread(_: *mut c_void) -> *mut c_void {
         call_all();
         around(|| {
@@ -198,10 +185,7 @@ mod linux {
     }
 
     fn finishes_beside_a_thread() {
-        // The C library's own: at the end of one of the standard library's there are that library's system calls.
-        let mut id = 0;
-        // SAFETY: a function of that type.
-        assert_eq!(unsafe { libc::pthread_create(&raw mut id, ptr::null(), thread, ptr::null_mut()) }, 0);
+        let id = threads::start(thread);
         wait_for(1);
         perfmark::finish();
         let of_a_threads_end = [
@@ -212,11 +196,9 @@ mod linux {
         ];
         allow(&[ALLOWED, &of_a_threads_end].concat()).expect("a filter");
         reach(2);
-        // SAFETY: a thread of ours; then there is no other.
-        unsafe {
-            assert_eq!(libc::pthread_join(id, ptr::null_mut()), 0);
-            libc::exit(0)
-        }
+        threads::join(id);
+        // SAFETY: of no other thread.
+        unsafe { libc::exit(0) }
     }
 
     fn finishes_twice() {
@@ -247,12 +229,15 @@ mod linux {
         }
     }
 
+    /// [`perfmark::finish`] waits no longer than this for other threads' first calls.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
     /// Threads come all the time while the program finishes, and whoever of them still sets itself up must be done.
     fn finishes_beside_first_calls() {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(|| {
-                    while STEP.load(SeqCst) == 0 {
+                    while step() == 0 {
                         // What a first call makes, but for no other: none of these ends or begins by a call in flight.
                         thread::spawn(bare).join().expect("does not panic");
                     }
@@ -260,8 +245,14 @@ mod linux {
             })
             .collect();
         thread::spawn(bare).join().expect("does not panic");
+        let begun = Instant::now();
         perfmark::finish();
-        kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+        // If it returned before that, no thread was at its first call any more. Else a busy machine held one up.
+        if begun.elapsed() < PATIENCE {
+            kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+        } else {
+            println!("finish() may have given up waiting");
+        }
         reach(1);
         for thread in threads {
             thread.join().expect("does not panic");
@@ -334,7 +325,8 @@ mod linux {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Runs a scenario under a filter that ends it at `perf_event_open(2)`, from its start to its end. None, and the reason told, where there is none.
+    /// Runs a scenario under a filter that kills it at `perf_event_open(2)`, from its start to its end. If no filter
+    /// can be installed, prints the reason and returns `None`.
     fn sandboxed(scenario: &str, variables: &[(&str, &str)]) -> Option<Output> {
         let program =
             program(&[only(libc::SYS_perf_event_open)], libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW);
@@ -441,6 +433,9 @@ mod linux {
     fn finish_beside_first_calls() {
         for _ in 0..5 {
             let output = scenario("finishes beside first calls", &[("PERFMARK_FORMAT", "json")]);
+            if !output.stdout.is_empty() {
+                println!("skipped once, on a busy machine: {}", text(&output.stdout));
+            }
             assert!(mark(&report(&output), "bare")["calls"].as_u64() > Some(0));
         }
     }

@@ -1,5 +1,5 @@
-//! How much of a thread's stack a marked call takes, measured by painting a stack and looking how far down it was written to: threads with small stacks,
-//! and signal handlers on the alternate stack, have little.
+//! How much of a thread's stack a marked call takes: threads with small stacks, and signal handlers on the alternate
+//! stack, have little. The test fills a stack with a pattern, and looks how far down it was overwritten.
 #![cfg(all(feature = "record", any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux"))]
 
 use std::cell::Cell;

@@ -1,7 +1,8 @@
-//! What perfmark asks of the kernel, and when: what `strace` sees of a program with marks, and not of the same one with `PERFMARK=off`, is in the list of the
-//! guide's chapter on permissions.
+//! The system calls that perfmark makes, and when: those that `strace` sees of a program with marks, and not of the
+//! same program with `PERFMARK=off`, are in the list of the guide's chapter on permissions.
 //!
-//! The program is this same one, started anew with `PERFMARK_TEST_SCENARIO`. It tells the tracer where it is in its life by writing to no descriptor.
+//! The program is this same one, started again with `PERFMARK_TEST_SCENARIO`. It marks its phases in the trace by
+//! writing to descriptor -1.
 
 #[cfg(target_os = "linux")]
 mod program;
@@ -23,15 +24,16 @@ fn main() {
 mod linux {
     use std::collections::{BTreeMap, BTreeSet};
     use std::ffi::c_void;
-    use std::hint::{black_box, spin_loop};
-    use std::process::{Command, Stdio};
+    use std::hint::black_box;
+    use std::path::Path;
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::SeqCst;
     use std::{env, fs, ptr};
 
     use perfmark::{Filter, perfmark};
 
-    use crate::program::{SCENARIO, file, text};
+    use crate::program::threads::{self, reach, step, wait_for};
+    use crate::program::{SCENARIO, command, file, text};
     use crate::support;
 
     pub(super) fn main() {
@@ -90,37 +92,17 @@ mod linux {
         unsafe { libc::syscall(libc::SYS_write, -1, marker.as_ptr(), marker.len()) };
     }
 
-    static STEP: AtomicU32 = AtomicU32::new(0);
-
-    fn wait_for(step: u32) {
-        while STEP.load(SeqCst) < step {
-            spin_loop();
-        }
-    }
-
     extern "C" fn thread(_: *mut c_void) -> *mut c_void {
         phase(FIRST_CALLS);
         call_all(1);
         phase(CALLS);
         (0..100).for_each(call_all);
         phase(HOST);
-        let after = STEP.fetch_add(1, SeqCst) + 2;
-        wait_for(after);
-        phase(if after == 2 { THREADS_END } else { FINISHED });
+        let begun = step() + 1;
+        reach(begun);
+        wait_for(begun + 1);
+        phase(if begun == 1 { THREADS_END } else { FINISHED });
         ptr::null_mut()
-    }
-
-    fn begin_thread() -> libc::pthread_t {
-        let mut id = 0;
-        // SAFETY: a function of that type.
-        assert_eq!(unsafe { libc::pthread_create(&raw mut id, ptr::null(), thread, ptr::null_mut()) }, 0);
-        id
-    }
-
-    fn end_thread(id: libc::pthread_t, step: u32) {
-        STEP.store(step, SeqCst);
-        // SAFETY: a thread of ours, which is not joined yet.
-        assert_eq!(unsafe { libc::pthread_join(id, ptr::null_mut()) }, 0);
     }
 
     fn live(scenario: &str) {
@@ -129,9 +111,10 @@ mod linux {
         phase(CALLS);
         (0..1_000).for_each(call_all);
         phase(HOST);
-        let first = begin_thread();
+        let first = threads::start(thread);
         wait_for(1);
-        end_thread(first, 2);
+        reach(2);
+        threads::join(first);
         phase(LOOKS);
         black_box((perfmark::snapshot(), perfmark::threads()));
         perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
@@ -150,15 +133,15 @@ mod linux {
         assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
         phase(HOST);
         if scenario == "finishes" {
-            STEP.store(2, SeqCst);
-            let second = begin_thread();
+            let second = threads::start(thread);
             wait_for(3);
             phase(REPORT);
             perfmark::finish();
             phase(FINISHED);
             call_all(1);
             phase(HOST);
-            end_thread(second, 4);
+            reach(4);
+            threads::join(second);
             phase(FINISHED);
         } else {
             phase(REPORT);
@@ -176,12 +159,8 @@ mod linux {
     fn traced(scenario: &str, variables: &[(&str, &str)]) -> Option<Calls> {
         static LOGS: AtomicU32 = AtomicU32::new(0);
         let log = file(&format!("strace-{}", LOGS.fetch_add(1, SeqCst)));
-        let mut command = Command::new("strace");
+        let mut command = command(Path::new("strace"), scenario, variables);
         command.args(["-f", "-qq", "-s", "64", "-o"]).arg(&log).arg(env::current_exe().expect("known"));
-        for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
-            command.env_remove(variable);
-        }
-        command.env(SCENARIO, scenario).envs(variables.iter().copied()).stdin(Stdio::null());
         let output = match command.output() {
             Ok(output) => output,
             Err(why) => {
@@ -199,7 +178,8 @@ mod linux {
         Some(calls(&said))
     }
 
-    /// By phases, of which each thread is in its own: the first begins a program's life, a forked child its own, others the host's.
+    /// The system calls of each phase. Each thread has a phase: at first `START` for the first thread, `FORK` for a
+    /// forked child's, and `HOST` for others.
     fn calls(said: &str) -> Calls {
         let (mut calls, mut phases) = (Calls::new(), BTreeMap::<&str, String>::new());
         for line in said.lines() {

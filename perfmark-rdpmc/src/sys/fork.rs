@@ -106,7 +106,8 @@ const FIRST: u32 = 1;
 /// Counts forks on the way from the first process to this one, in memory that a fork wipes: 0 until the child has left its parent's counters.
 static GENERATION: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
 
-/// Stands in for that memory before the first counter, and where there is none (linux before 4.14): then only our own handler tells a child that it is one.
+/// Used instead of that memory before the first counter, and if there is none (linux before 4.14). Then only perfmark's
+/// fork handler detects a child.
 static UNWIPED: AtomicU32 = AtomicU32::new(FIRST);
 
 fn generation_at() -> &'static AtomicU32 {
@@ -196,7 +197,8 @@ fn with<R>(change: impl FnOnce(&mut List) -> R) -> R {
 }
 
 impl List {
-    /// Keeps the generation where a fork wipes it, from the first counter on: a library that opens none leaves nothing behind when it is closed.
+    /// Keeps the generation in memory that a fork wipes, from the first counter on: a library that opens none leaves
+    /// nothing when it is closed.
     fn wipe_at_forks(&mut self) {
         if std::mem::replace(&mut self.has_asked, true) {
             return;

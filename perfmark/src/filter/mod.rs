@@ -77,7 +77,8 @@ impl std::error::Error for FilterError {}
 
 /// Why [`set_filter`](crate::set_filter) left marks as they were: how many, and what to do.
 ///
-/// All marks together have 8,192 slots for settings of events and `every`. Turning marks on and off takes none, and neither do settings that a mark had before.
+/// All marks together have 8,192 slots for settings of events and `every`. Turning marks on and off takes none, and
+/// neither do settings that a mark had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFilterError {
     marks: usize,

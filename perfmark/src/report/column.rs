@@ -75,14 +75,8 @@ impl<'a> Figures<'a> {
 
     /// What a call costs itself, of those that the sum is of.
     fn own_mean(&self) -> Quantity {
-        let calls = self.values.map_or(0, |values| {
-            let stood_in = if values.extrapolated { values.unmeasured } else { 0 };
-            values.weight.saturating_add(stood_in)
-        });
-        if calls == 0 {
-            return missing();
-        }
-        self.own(|row, own| real(own as f64 / calls as f64, row.unit))
+        let Some(mean) = self.values.and_then(Values::self_mean) else { return missing() };
+        self.own(|row, _| real(mean, row.unit))
     }
 
     fn spread(&self) -> Quantity {

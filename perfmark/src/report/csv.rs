@@ -36,7 +36,7 @@ fn text(text: &str) -> String {
 
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-const COLUMNS: [Column; 39] = [
+const COLUMNS: [Column; 40] = [
     ("name", |row| text(&row.mark.name)),
     ("path", |row| text(&row.mark.path)),
     ("file", |row| text(&row.mark.file)),
@@ -56,6 +56,7 @@ const COLUMNS: [Column; 39] = [
     ("weight", |row| row.figure(|values| values.weight)),
     ("scaled", |row| row.figure(|values| values.scaled)),
     ("unmeasured", |row| row.figure(|values| values.unmeasured)),
+    ("imputed", |row| row.figure(|values| values.imputed)),
     ("sum", |row| row.figure(|values| values.sum)),
     ("total", |row| row.figure(|values| values.total)),
     ("missing_outermost", |row| row.figure(|values| values.missing_outermost)),
@@ -106,6 +107,7 @@ mod tests {
         one.values = vec![Values {
             scaled: 1,
             unmeasured: 2,
+            imputed: 1,
             missing_outermost: 3,
             extrapolated: true,
             self_sum: None,
@@ -116,10 +118,10 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,scaled,unmeasured,sum,total,\
+name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,scaled,unmeasured,imputed,sum,total,\
 missing_outermost,extrapolated,estimated,self,unwound_total,unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
-\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,1,2,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6\r
-never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,\r
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6\r
+never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,\r
 ";
         assert_eq!(render(&snapshot(&events, &[one, never])), expected);
     }

@@ -3,12 +3,13 @@
 //! It holds the JSON report as it is, which can be taken out of it and read back, and beside it the words that the table has too, so that both say the
 //! same. Its script shows them: nothing from a snapshot is ever part of the page's markup. Its policy lets it load nothing, and run no other script.
 
+use super::column::{COLUMNS, Figures, SPREAD};
 use super::json::{self, Json, Writer};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
 use super::{coverage, legend, names};
-use crate::snapshot::{Snapshot, Values};
+use crate::snapshot::Snapshot;
 
 #[cfg(test)]
 mod tree;
@@ -126,7 +127,6 @@ impl Json for Wholes<'_> {
 
 /// The legend's sentences.
 fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
-    let measured = || snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
     let mut text = String::new();
     if labels.is_empty() {
         text.push_str("nothing is marked\n");
@@ -136,8 +136,8 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
         if shares.leading().is_some() {
             text.extend([&legend::share(snapshot, shares, true), legend::mode(snapshot), "\n"]);
         }
-        legend::estimates(&mut text, measured().any(|values| values.extrapolated), UNBROKEN);
-        legend::probes(&mut text, snapshot, measured().any(is_near), UNBROKEN);
+        legend::estimates(&mut text, has(snapshot, shares, ESTIMATE), UNBROKEN);
+        legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
     }
     legend::events(&mut text, snapshot, UNBROKEN);
     legend::never_called(&mut text, snapshot, labels, UNBROKEN);
@@ -146,12 +146,12 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     text.lines().map(str::to_owned).collect()
 }
 
-/// Whether a figure of one call is no larger than the measuring's noise.
-fn is_near(values: &Values) -> bool {
-    let figures = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
-    let noise = values.probe.noise;
-    noise > 0
-        && (figures.into_iter().flatten().min() <= Some(noise) || values.mean.is_some_and(|mean| mean <= noise as f64))
+/// Whether some value has that sign before it.
+fn has(snapshot: &Snapshot, shares: &Shares<'_>, sign: char) -> bool {
+    let values = snapshot.marks.iter().flat_map(|mark| mark.values.iter().map(move |values| (mark, values)));
+    let mut rows = values.map(|(mark, values)| Figures::new(mark, Some(values), shares));
+    let columns = || COLUMNS.iter().filter(|column| column.head != SPREAD);
+    rows.any(|row| columns().any(|column| (column.cell)(&row).number.starts_with(sign)))
 }
 
 #[cfg(test)]

@@ -177,9 +177,9 @@ objects! {
         name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
     }
     Values {
-        measured, weight, scaled, unmeasured, sum, total, missing_outermost, extrapolated, estimated, self_sum as "self", unwound_total, unwound_self,
-        in_flight_total, in_flight_self, min, max, mean, p50, p90, p99, p999, probe,
-        buckets
+        measured, weight, scaled, unmeasured, imputed, sum, total, missing_outermost, extrapolated, estimated,
+        self_sum as "self", unwound_total, unwound_self, in_flight_total, in_flight_self, min, max, mean, p50, p90, p99,
+        p999, probe, buckets
     }
     Probe { own, whole, noise }
     Node { parent, mark, calls, values by ByEvent }
@@ -229,7 +229,7 @@ mod tests {
     fn the_document_has_the_promised_shape() {
         let snapshot = sample::typical();
         let document: Value = serde_json::from_str(&render(&snapshot)).unwrap();
-        assert_eq!(document["schema"], 1);
+        assert_eq!(document["schema"], 2);
         assert_eq!(document["program"], "wordcount");
         for key in ["pid", "threads", "wall_ns"] {
             assert!(document[key].is_u64(), "{key}");
@@ -293,8 +293,9 @@ mod tests {
             serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
         };
         for (from, to, why) in [
-            ("\"schema\": 1", "\"schema\": 2", "schema 2, of which this version of perfmark knows 1 only"),
-            ("\"schema\": 1", "\"schema\": 0", "schema 0, as of a build that records nothing"),
+            ("\"schema\": 2", "\"schema\": 1", "this report has schema 1, but this version of perfmark reads schema 2"),
+            ("\"schema\": 2", "\"schema\": 3", "this report has schema 3, but this version of perfmark reads schema 2"),
+            ("\"schema\": 2", "\"schema\": 0", "schema 0, as of a build that records nothing"),
             ("\"program\"", "\"programme\"", "missing field `program`"),
             ("[7000,7039,5]", "[7040,7039,5]", "(7040, 7039, 5) is no bucket"),
             ("[7000,7039,5]", "[7000,7039,0]", "(7000, 7039, 0) is no bucket"),
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_names_every_field_and_no_other() {
-        let schema: Value = serde_json::from_str(include_str!("../../schema/report-1.json")).unwrap();
+        let schema: Value = serde_json::from_str(include_str!("../../schema/report-2.json")).unwrap();
         let document: Value = serde_json::from_str(&render(&sample::with_graph())).unwrap();
         let (mark, node) = (&document["marks"][0], &document["call_graph"][0]);
         let values = &mark["values"]["cycles"];

@@ -62,11 +62,12 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// For programs: the snapshot as it is, in the form that `schema/report-1.json` of this crate describes as a JSON Schema.
+    /// For programs: the complete snapshot. `schema/report-2.json` of this crate is its JSON Schema.
     #[cfg(feature = "json")]
     Json,
-    /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they have in JSON (RFC 4180).
-    /// Control characters in names are replaced. A name stays as it is that begins with `=`, `+`, `-` or `@`, which spreadsheets take for a formula: import it as text.
+    /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they
+    /// have in JSON (RFC 4180). Control characters in names are replaced. A name that begins with `=`, `+`, `-` or `@`,
+    /// which spreadsheets take for a formula, or with an apostrophe, has an apostrophe before it.
     #[cfg(feature = "csv")]
     Csv,
     /// For a pull request: a table as GitHub has it.
@@ -206,12 +207,14 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// Writes it to a file, which is replaced as a whole: whoever reads it sees the one report or the other. In the file's name, `%p` is the process's number.
-    /// Numbers are given again, and containers share them; `%u` is a token that no other process has, and stays the same as long as the process runs.
+    /// Writes it to a file, which is replaced atomically: a reader sees the old report or the new one. In the file's
+    /// name, `%p` is the process number. The kernel reuses numbers, and containers have the same ones. `%u` is a token
+    /// that no other process has, and that stays the same as long as the process runs.
     ///
     /// # Errors
     ///
-    /// What the system answered; or that the file is a link that another user put into a directory where all may write, such as `/tmp`.
+    /// An error of the operating system, or that the file is a link that another user put into a directory where all
+    /// may write, such as `/tmp`.
     pub fn write_to(&self, file: impl AsRef<Path>) -> io::Result<()> {
         self.write_in(file.as_ref(), false)
     }

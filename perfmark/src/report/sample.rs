@@ -59,7 +59,7 @@ pub(super) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
         call_graph: Vec::new(),
         call_graph_lacks: 0,
         resets: 0,
-        schema: 1,
+        schema: Snapshot::SCHEMA,
         program: "wordcount".to_owned(),
         pid: 4242,
         threads: 4,

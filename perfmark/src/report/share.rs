@@ -1,8 +1,9 @@
 //! What a share is a share of, and the order that it gives.
 //!
-//! All that was measured of an event inside marks is the sum of every mark's self, with that of unwound calls and of calls in flight: nested marks count
-//! once. Of other threads' calls in flight, and of calls that were not counted, the cost is not known, so that a mark's own total can be more than this sum;
-//! the larger of both is the whole, and no share of an exact total exceeds 100 %.
+//! All that was measured of an event inside marks is the sum of every mark's self, including that of unwound calls and
+//! of calls in flight. So nested marks count once. The cost of other threads' calls in flight, and of calls that were
+//! not counted, is not known, so a mark's total can be more than this sum. The larger of both is the whole: no share of
+//! an exact total exceeds 100 %.
 
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ fn has_cost(values: &Values) -> bool {
 }
 
 /// Total and self of calls that a panic ended, or that go on.
-fn unfinished(values: &Values) -> (i128, i128) {
+pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     let sum = |one: i64, other: i64| i128::from(one) + i128::from(other);
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }

@@ -1,11 +1,13 @@
 //! Folded stacks, which flame graphs are made of: `caller;callee N`, with what the callee's calls cost themselves.
 //!
-//! Marks have the names of the table. Where the snapshot does not know who was called under whom, each mark is a stack by itself.
+//! Marks have the names of the table. Where the snapshot does not know who was called under whom, each mark is a stack
+//! by itself, with what its calls cost that a panic ended or that are in flight. Nodes of a call graph do not have
+//! that.
 
 use std::fmt::Write as _;
 
 use super::names;
-use super::share::Shares;
+use super::share::{Shares, unfinished};
 use crate::snapshot::{Mark, Node, Snapshot};
 
 /// The stacks in the order of their names, with what their calls cost themselves in the event that orders the table; none that cost nothing.
@@ -18,9 +20,10 @@ pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
         Some((stack(snapshot, &names, index)?, u64::try_from(own.self_sum.unwrap_or(own.sum)).ok()?))
     };
     let alone = |(mark, name): (&Mark, &String)| {
-        let mut values = mark.values.iter();
-        let own = values.find(|values| Some(&*values.event) == event)?;
-        Some((name.clone(), u64::try_from(own.self_sum.unwrap_or(own.total)).ok()?))
+        let values = mark.values.iter().find(|values| Some(&*values.event) == event)?;
+        let (total, own) = unfinished(values);
+        let sum = values.self_sum.map_or(i128::from(values.total) + total, |sum| i128::from(sum) + own);
+        Some((name.clone(), u64::try_from(sum.min(u64::MAX.into())).ok()?))
     };
     let mut stacks: Vec<(String, u64)> = if has_callers(snapshot) {
         snapshot.call_graph.iter().enumerate().filter_map(of_graph).collect()
@@ -77,7 +80,7 @@ fn frame(label: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::sample::{self, mark, values};
-    use crate::snapshot::NodeValues;
+    use crate::snapshot::{NodeValues, Values};
 
     fn node(parent: Option<usize>, mark: usize, own: Option<i64>) -> Node {
         let values = vec![
@@ -99,6 +102,25 @@ mod tests {
     #[test]
     fn without_callers_each_mark_is_a_stack_by_itself() {
         assert_eq!(render(&sample::typical()), "lexer::next 122000000\nparse_line 3104000000\nrun 1304000000\n");
+    }
+
+    #[test]
+    fn without_callers_the_sum_of_all_stacks_is_the_whole_of_the_table() {
+        let mut snapshot = sample::time_only();
+        let event = |values: &&mut Values| values.event == "time";
+        let mut values = snapshot.marks.iter_mut().flat_map(|mark| &mut mark.values).filter(event);
+        let (first, second, third) = (values.next(), values.next(), values.next());
+        let ([Some(first), Some(second), Some(third)], None) = ([first, second, third], values.next()) else {
+            panic!("three marks");
+        };
+        (first.unwound_total, first.unwound_self) = (750, 700);
+        (second.in_flight_total, second.in_flight_self) = (40, 50);
+        // Neither was a call of it measured, nor did it cost less than its callees.
+        (third.self_sum, third.unwound_self, third.in_flight_self) = (Some(0), 30, -10);
+        let shares = Shares::new(&snapshot);
+        let sum = folded(&snapshot).into_iter().map(|(_, own)| u128::from(own)).sum::<u128>();
+        assert_eq!((sum, shares.whole("time").is_of_totals), (shares.whole("time").sum, false));
+        assert_eq!(render(&snapshot), "decode 2120000050\nflush 20\nhandle_request 3090000700\n");
     }
 
     #[test]

@@ -37,11 +37,12 @@ fn places_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
 impl Snapshot {
     /// What was recorded between an earlier snapshot of the same process and this one.
     ///
-    /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact where they lie outside of the earlier ones;
-    /// else they are told by the buckets, as the quantiles are: within 1/64. Calls in flight, threads, events and notes are this snapshot's.
+    /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact if they are
+    /// outside of the earlier range. Else they come from the buckets, within 1/64, as the quantiles do. The number of
+    /// calls in flight, threads, events and notes are those of this snapshot.
     ///
-    /// Where the other is no earlier one of the same process, or [`reset`](crate::reset) was called between them, nothing is taken off, and a note
-    /// says so.
+    /// If the other snapshot is not an earlier one of the same process, or [`reset`](crate::reset) was called between
+    /// them, nothing is subtracted, and a note says so.
     ///
     /// ```standalone_crate
     /// use perfmark::perfmark;
@@ -86,12 +87,15 @@ impl Snapshot {
         between
     }
 
-    /// Adds what another process recorded, or this one in another time.
+    /// Adds what another process recorded, or this one in another span of time.
     ///
-    /// No call is lost and none invented: counts, sums and buckets are added, and quantiles taken anew. Calls of one that lacked an event of the other's are
-    /// unmeasured in it, and calls of one without a call graph are told as not in it. Buckets of times are those of each machine's tick
-    /// counter: where two machines' differ, both are kept, and may overlap; quantiles are then within 1/32. `wall_ns` is the longer one; program and
-    /// process are those of the first.
+    /// No call is lost or invented: counts, sums and buckets are added, and quantiles come from the added buckets. If
+    /// one snapshot lacks an event of the other, its calls are unmeasured in that event. If one lacks a call graph, its
+    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks).
+    ///
+    /// Buckets of times depend on each machine's tick counter. If two machines' buckets differ, both are kept and may
+    /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program and process are those of the
+    /// first.
     ///
     /// ```
     /// let mut all = perfmark::Snapshot::default();
@@ -232,6 +236,7 @@ impl Values {
             (&mut self.weight, other.weight),
             (&mut self.scaled, other.scaled),
             (&mut self.unmeasured, other.unmeasured),
+            (&mut self.imputed, other.imputed),
             (&mut self.missing_outermost, other.missing_outermost),
             (&mut self.estimated, other.estimated),
         ] {
@@ -297,6 +302,14 @@ impl Values {
         }
         self.buckets = buckets.into_iter().map(|((low, high), count)| (low, high, count)).collect::<Vec<Bucket>>();
         self.derive();
+    }
+
+    /// What a call costs on average without the marked calls inside it: `self_sum / (weight + imputed)`. An estimate where
+    /// [`self_sum`](Self::self_sum) is one. `None` if there are no such calls, or their self is not known.
+    #[must_use]
+    pub fn self_mean(&self) -> Option<f64> {
+        let calls = u128::from(self.weight) + u128::from(self.imputed);
+        (calls > 0).then_some(self.self_sum? as f64 / calls as f64)
     }
 
     /// What follows from the rest.

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-use super::Node;
+use super::{Node, Snapshot};
 
-/// Of this version only, as what another one means is not known here. 0 is that of an empty snapshot, which a merge would replace.
+/// Refuses other versions: their fields have other meanings. 0 is that of an empty snapshot, which a merge replaces.
 pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
-        1 => Ok(1),
+        Snapshot::SCHEMA => Ok(Snapshot::SCHEMA),
         0 => Err(D::Error::custom("schema 0, as of a build that records nothing")),
-        schema => {
-            Err(D::Error::custom(format_args!("schema {schema}, of which this version of perfmark knows 1 only")))
-        }
+        schema => Err(D::Error::custom(format_args!(
+            "this report has schema {schema}, but this version of perfmark reads schema {}",
+            Snapshot::SCHEMA
+        ))),
     }
 }
 

@@ -6,15 +6,14 @@ mod graph;
 #[cfg(feature = "serde")]
 mod form;
 
-/// All that was recorded in this process until now: every thread's figures merged, ticks turned into
-/// nanoseconds.
+/// All that was recorded in this process until now: every thread's values merged, with ticks converted to nanoseconds.
 ///
-/// Obtained from [`snapshot()`](crate::snapshot). With the feature `serde` it implements `Serialize` and `Deserialize`, and its JSON form is the one that
-/// `PERFMARK_FORMAT=json` writes, so that reports can be read back, and merged.
+/// [`snapshot()`](crate::snapshot) returns it. With the feature `serde` it implements `Serialize` and `Deserialize`.
+/// Its JSON form is the one that `PERFMARK_FORMAT=json` writes, so that reports can be read back and merged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
-    /// The version of this data's form: 1.
+    /// The version of this data's form: [`Snapshot::SCHEMA`].
     #[cfg_attr(feature = "serde", serde(deserialize_with = "form::schema"))]
     pub schema: u32,
     /// The program's name, without its folder.
@@ -31,22 +30,31 @@ pub struct Snapshot {
     pub events: Vec<Event>,
     /// Every mark known to the program, the ones never called included, in the order of file and line.
     pub marks: Vec<Mark>,
-    /// Who was called under whom, callers first; empty where it was not asked for.
+    /// The call graph, callers first; empty without `PERFMARK_CALL_GRAPH=on`.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "form::call_graph"))]
     pub call_graph: Vec<Node>,
-    /// Measured calls that are in none of its nodes, as there was no room for one: a thread has 8,192, all together have 16,384; and calls deeper than a
-    /// thread's stack of open ones. In a merged snapshot also those of the ones without a call graph.
+    /// Measured calls that are in no node, because there was no room for one (a thread has 8,192 nodes, all together
+    /// have 16,384), or because they were deeper than the thread's stack of open calls. In a merged snapshot, also the
+    /// calls of snapshots without a call graph.
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
-    /// What a reader of the figures must know, each a sentence: refused settings, counters that some threads had to do without.
+    /// What a reader of the values must know, each a sentence: refused settings, counters that some threads did not
+    /// have.
     pub notes: Vec<String>,
+}
+
+impl Snapshot {
+    /// The version of the form that this version of perfmark writes and reads. It changes when a field changes its
+    /// meaning or is removed. Reports of another version are refused.
+    pub const SCHEMA: u32 = 2;
 }
 
 /// What one thread recorded, or all that ended.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Thread {
-    /// The kernel's number of the thread (gettid(2)), elsewhere a number that no other has; none for those that ended, and where it is not known.
+    /// The kernel's number of the thread (gettid(2)), on other systems a unique number. `None` for threads that ended,
+    /// and if it is not known.
     pub id: Option<u32>,
     /// The name that it has in the kernel, of 15 bytes at most.
     pub name: Option<String>,
@@ -88,7 +96,7 @@ pub enum Read {
     Syscall,
     /// From the processor's tick counter (`time`).
     Ticks,
-    /// Not at all; [`Event::reason`] tells why.
+    /// Not at all; [`Event::reason`] says why.
     None,
 }
 
@@ -117,11 +125,12 @@ pub struct Mark {
     pub cancelled: u64,
     /// How often calls of an async function were polled; 0 of others.
     pub polls: u64,
-    /// Of `calls`, those met in a signal handler that interrupted a mark's own ends on the thread: counted only.
+    /// Of `calls`, those in a signal handler that interrupted perfmark's entry or exit code on the thread. They are
+    /// unmeasured.
     pub interrupted: u64,
     /// One call in so many is measured, as the mark's `every` has it.
     pub every: u32,
-    /// Of `calls`, those that `every` left out: counted only.
+    /// Of `calls`, those that `every` skipped: counted, and not measured.
     pub skipped: u64,
     /// The figures of each event recorded, in the order in which the mark names them.
     #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
@@ -143,49 +152,67 @@ impl Mark {
 
 /// One event's values over one mark's calls.
 ///
-/// Sums are signed. The cost of the probes is subtracted from them, and the estimate of one caller's self can be negative, where calls inside it are
-/// skipped. Every sum is additive: those of two threads, two processes or two spans of time add up to those of both.
+/// Counts are of calls. Sums, `min`, `max`, `mean` and quantiles are in the event's unit ([`Event::unit`]).
+///
+/// Each call of the mark is in one of five counts:
+/// `measured + unmeasured + unwound + cancelled + skipped = calls`. The [mark](Mark) has all of them but the first two.
+/// The equation holds where no thread records meanwhile, and no filter changed the mark's events.
+///
+/// The distribution, which is `min`, `max`, `mean`, the quantiles and `buckets`, is of the measured calls. Each counts
+/// as many calls as it stands for: one, or `N` of a mark with `every = N`. So the counts of all buckets add up to
+/// `weight`, not to `measured`, and `mean` is `sum / weight`. Without `every`, `weight` equals `measured`.
+///
+/// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
+///
+/// Sums are signed. The cost of the probes is subtracted from them, and the estimate of one caller's self can be
+/// negative, where calls inside it are skipped. Counts and sums are additive: those of two threads, two processes or
+/// two spans of time add up to those of both.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Values {
     /// The event's name; in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
-    /// Calls that were measured.
+    /// Calls that were measured, each counted once.
     pub measured: u64,
-    /// Calls that the measured ones stand for, which is what the histogram holds: of a mark with `every = 64` each measured call counts as 64, of others as 1.
+    /// Calls that the measured ones stand for: the sum of the counts in `buckets`.
     pub weight: u64,
     /// Of `measured`, the calls counted in part and scaled by enabled / running time.
     pub scaled: u64,
-    /// Calls that were to be measured and were not counted at all. They are in no distribution. Neither these nor unwound, cancelled or skipped calls are
-    /// `measured`.
+    /// Calls that were to be measured, and could not be: all that are in none of the other four counts. They are in no
+    /// distribution.
     pub unmeasured: u64,
+    /// Calls that were not measured, and for which `total` and `self_sum` include an estimate: the mean of the calls that
+    /// the same thread measured before (mean imputation). Each counts with its weight, as the measured calls do.
+    pub imputed: u64,
     /// The sum over the calls in the distribution, each counted with its weight.
     pub sum: i64,
-    /// The sum over the calls that had no other call of the same mark around them: recursion counts once. Calls that were not counted because other events
-    /// held the counters are in it as if they were like the calls measured before them on their thread.
+    /// The sum over the measured and the imputed calls that had no other call of the same mark around them: recursion
+    /// counts once.
     pub total: i64,
     /// Of `unmeasured`, the outermost calls of a recursive function: `total` lacks them and all calls inside them.
     pub missing_outermost: u64,
-    /// Whether `total` and `self_sum` are estimates, because calls were skipped or not counted.
+    /// Whether `total` and `self_sum` are estimates, because calls were skipped or not measured.
     pub extrapolated: bool,
-    /// Of `measured`, the calls whose self is an estimate, because marked calls inside them were skipped or not counted.
+    /// Of `measured`, the calls whose self is an estimate: marked calls inside them were skipped or not measured.
     pub estimated: u64,
-    /// The sum without what marked calls inside these calls cost.
+    /// The sum over the measured and the imputed calls, without what marked calls inside them cost. Unlike `total`,
+    /// it includes calls inside another call of the same mark.
     #[cfg_attr(feature = "serde", serde(rename = "self"))]
     pub self_sum: Option<i64>,
     /// As `total`, of calls that a panic ended, and of async calls that were dropped. They are not in `total`.
     pub unwound_total: i64,
     /// As `self_sum`, of these.
     pub unwound_self: i64,
-    /// As `total`, of calls that go on, until now: those of the thread that took the snapshot. The others are [counted](Mark::in_flight) only.
-    /// Between two snapshots it is the difference, so that a call which ended meanwhile is subtracted here as far as it had come before.
+    /// As `total`, of calls in flight, until now: those of the thread that took the snapshot. Those of other threads
+    /// are [counted](Mark::in_flight) only. Between two snapshots it is the difference of the two: what an earlier
+    /// snapshot had of a call that ended since is subtracted.
     pub in_flight_total: i64,
-    /// As `self_sum`, of calls that go on.
+    /// As `self_sum`, of these.
     pub in_flight_self: i64,
-    /// The smallest call. An estimate if that call was `scaled`, as for all statistics of scaled calls.
+    /// The smallest measured call. An estimate if that call was `scaled`, as for all statistics of scaled calls.
     pub min: Option<u64>,
-    /// The largest call; an estimate likewise.
+    /// The largest measured call; an estimate likewise.
     pub max: Option<u64>,
     /// `sum / weight`.
     pub mean: Option<f64>,
@@ -197,9 +224,10 @@ pub struct Values {
     pub p99: Option<u64>,
     /// 999 in a thousand calls are at or below.
     pub p999: Option<u64>,
-    /// What the mark's own measuring cost, which is taken off all figures here.
+    /// The probe overhead, which is subtracted from all values here.
     pub probe: Probe,
     /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
+    /// The numbers of calls add up to `weight`.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "form::buckets"))]
     pub buckets: Vec<(u64, u64, u64)>,
 }
@@ -224,8 +252,9 @@ pub struct Node {
 
 /// One event's figures over a node's calls.
 ///
-/// They add up to the mark's, but that of an async function each poll is in them by itself, also of calls that were cancelled later or ended by a panic; and that
-/// sums of functions that cost next to nothing are no less than 0 for each node.
+/// The sums of all nodes of a mark add up to the mark's, with these exceptions:
+/// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
+/// - Each poll of an async function is in them by itself, also of calls that were dropped or ended by a panic later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeValues {

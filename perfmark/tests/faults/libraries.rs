@@ -72,7 +72,8 @@ pub(crate) fn come_and_go() {
 /// The scenario of [`switched_off`].
 pub(crate) const SWITCHED_OFF: &str = "libraries_that_are_switched_off";
 
-/// With `PERFMARK=off` a library comes and goes; gives on stdout how many bytes of memory are mapped more, that are no file's and no allocator's.
+/// With `PERFMARK=off`, opens and closes a library. Prints how many bytes more are mapped then, without those of files
+/// and of the allocator.
 pub(crate) fn switched_off() -> ExitCode {
     let plugin = env::var_os(PLUGIN).expect("given");
     let pass = || {

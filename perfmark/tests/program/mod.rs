@@ -8,6 +8,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+#[cfg(target_os = "linux")]
+pub(crate) mod threads;
+
 /// What the program is to do, if it is one of those.
 pub(crate) const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 

@@ -72,6 +72,7 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
     struct Header {
         schema: Option<u64>,
     }
+    const KNOWN: u64 = Snapshot::SCHEMA as u64;
     const NONE: &str = "a program writes one with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
     match error.classify() {
         Category::Eof => format!("ends in the middle ({error}): it was cut off when it was written or copied"),
@@ -84,13 +85,17 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
         Category::Data => {
             let header = serde_json::Deserializer::from_slice(bytes).into_iter::<Header>().next();
             match header.and_then(Result::ok).map(|header| header.schema) {
-                Some(Some(schema @ 2..)) => format!(
-                    "is a report of schema {schema}, and perfmark {} knows 1: install the version that wrote it, or a newer one \
-                     (cargo install perfmark --features cli)",
-                    env!("CARGO_PKG_VERSION")
-                ),
+                Some(Some(schema)) if schema != KNOWN && schema > 0 => {
+                    let what_to_do = if schema > KNOWN {
+                        "install the version that wrote it (cargo install perfmark --features cli)"
+                    } else {
+                        "an older version wrote it; write it again, with this version of perfmark in the program"
+                    };
+                    let version = env!("CARGO_PKG_VERSION");
+                    format!("has schema {schema}, but perfmark {version} reads schema {KNOWN}: {what_to_do}")
+                }
                 Some(Some(_)) => {
-                    format!("is a report that was damaged, or written by an older perfmark ({error}): write it again")
+                    format!("was damaged, or is no report of schema {KNOWN} ({error}): write it again")
                 }
                 _ => format!("is JSON, and no perfmark report ({error}): {NONE}"),
             }

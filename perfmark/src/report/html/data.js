@@ -5,9 +5,10 @@ const words = JSON.parse(textOf("words"));
 const [ESTIMATE, NEAR] = words.signs;
 
 /** A whole number beyond 2^53 would be rounded: such ones become strings first, and then BigInt. */
-const LARGE = /"(?:[^"\\]|\\.)*"|\d+[.eE][-+.eE\d]*|\d{16,}/g;
+const LARGE = /"(?:[^"\\]|\\.)*"|-?\d+[.eE][-+.eE\d]*|-?\d{16,}/g;
 const quoteLarge = (text) =>
-  text.replace(LARGE, (token) => (/^\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
+  text.replace(LARGE, (token) =>
+    /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token);
 
 /** What were strings where numbers stand only, as numbers. */
 function numbers(of) {
@@ -69,6 +70,24 @@ function figures(of, event) {
   return values && values.measured > 0 ? values : undefined;
 }
 
+/** Calls that did not return, by the rule of unfinished.rs: the name of their row, their number, and their values. */
+function unfinishedOf(mark, event) {
+  const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
+  if (!values) return [];
+  const row = (what, calls, total, self) =>
+    total || self ? [{ what, calls, values: { ...NOTHING, total, self } }] : [];
+  return [
+    ...row("unwound", BigInt(mark.unwound) + BigInt(mark.cancelled), values.unwound_total, values.unwound_self),
+    ...row("in flight", mark.in_flight, values.in_flight_total, values.in_flight_self),
+  ];
+}
+
+/** The values of calls that are in no distribution. */
+const NOTHING = {
+  measured: 1, weight: 0, extrapolated: false, estimated: 0, probe: { noise: 0 }, buckets: [],
+  min: null, p50: null, p90: null, p99: null, p999: null, max: null, mean: null,
+};
+
 /** The events of a mark worth a row: one that this machine does not have is told in the legend. */
 const eventsOf = (mark) =>
   Object.keys(mark.values).filter((event) => mark.values[event].measured > 0 || events.get(event)?.read !== "none");
@@ -83,7 +102,8 @@ const marks = snapshot.marks.map((mark, index) => ({
 }));
 
 /** Events that can order the table: the ones that were measured, as the marks have them. */
-const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => figures(mark, event)));
+const isMeasured = (mark, event) => figures(mark, event) || unfinishedOf(mark, event).length > 0;
+const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
 const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
 
 /** Instructions per cycle, where both were counted over the same calls. */
@@ -95,20 +115,33 @@ function ratio(mark) {
   return Number(instructions.sum) / Number(cycles.sum);
 }
 
-const isNoise = (values, value) => value !== null && values.probe.noise > 0 && value <= values.probe.noise;
+const flagged = (quantity, sign, isSo) => (isSo ? { ...quantity, number: sign + quantity.number } : quantity);
+const sizeOf = (value) => (value < 0 ? -value : value);
+const isNoise = (values, value) => value !== null && values.probe.noise > 0 && sizeOf(value) <= values.probe.noise;
 
 /** One call's cost, marked where it is no larger than the measuring's noise. */
 function ofCall(values, key, unit) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
   const quantity = key === "mean" ? real(value, unit) : whole(value, unit);
-  return isNoise(values, value) ? { ...quantity, number: NEAR + quantity.number } : quantity;
+  return flagged(quantity, NEAR, isNoise(values, value));
 }
 
-function totalOf(values, unit) {
-  if (!values) return MISSING;
-  const quantity = whole(values.total, unit);
-  return values.extrapolated ? { ...quantity, number: ESTIMATE + quantity.number } : quantity;
+/** Total or self, as `show` writes it, marked where it is an estimate, or no larger than the noise of so many calls. */
+function ofSum(values, key, show) {
+  const value = values?.[key] ?? null;
+  if (value === null) return MISSING;
+  const isEstimate = values.extrapolated || (key === "self" && values.estimated > 0);
+  const noise = BigInt(values.probe.noise) * BigInt(values.weight);
+  const isNear = noise > 0n && sizeOf(BigInt(value)) <= noise;
+  return flagged(flagged(show(value), NEAR, isNear && !isEstimate), ESTIMATE, isEstimate);
+}
+
+/** The same with what calls cost that did not return, by which rows are ordered. */
+function withUnfinished(mark, event, key) {
+  const all = [figures(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
+  const known = all.map((values) => values?.[key] ?? null).filter((value) => value !== null);
+  return known.length ? known.reduce((sum, value) => sum + BigInt(value), 0n) : null;
 }
 
 /** An element: its attributes, and what it holds. Text is only ever text. */

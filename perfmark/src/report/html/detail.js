@@ -20,8 +20,20 @@ function figureTable(caption, rows) {
 function eventSection(mark, event) {
   const [values, unit] = [mark.values[event], unitOf(event)];
   const section = make("section", { class: "of-event" }, make("h3", {}, event, make("small", {}, HOW[events.get(event)?.read] ?? "")));
+  const quantity = (value) => whole(value, unit);
+  const whole_ = (name, value, why) =>
+    value === null ? [] : [[name, shown(quantity(value)), inFull(value, unit), why]];
+  const WHY = {
+    unwound: "calls that a panic ended, or that were dropped",
+    "in flight": "calls in flight on the thread that made the report, until now",
+  };
+  const unfinished = unfinishedOf(mark, event).flatMap(({ what, values: { total, self } }) => [
+    ...whole_(what, total, WHY[what]),
+    ...whole_(`${what}, self`, self, `${WHY[what]}, without the marked calls inside`),
+  ]);
   if (!(values.measured > 0)) {
     section.append(make("p", { class: "quiet" }, "No call was measured."));
+    if (unfinished.length) section.append(make("div", { class: "tables" }, figureTable("All calls", unfinished)));
     return section;
   }
   if (bucketsOf(values).length) {
@@ -29,35 +41,37 @@ function eventSection(mark, event) {
       make("figure", {}, histogram(values, unit), make("figcaption", {}, "Calls by cost")),
       make("figure", {}, percentiles(values, unit), make("figcaption", {}, "Cost by percentile"))));
   }
-  const whole_ = (name, value, why) => (value === null ? [] : [[name, shown(whole(value, unit)), inFull(value, unit), why]]);
   const one = (name, key, why) => {
     const value = values[key];
     if (value === null) return [];
     const digits = key === "mean" ? `${meanInFull(value)}${unit === "ns" ? " ns" : ""}` : inFull(value, unit);
     return [[name, shown(ofCall(values, key, unit)), digits, why]];
   };
-  const unfinished = (name, total, own, why) =>
-    total || own ? [...whole_(name, total, why), ...whole_(`${name}, self`, own, `${why}, without the marked calls inside`)] : [];
   const count = (name, value, why) => [[name, shown(whole(value, "count")), exact(value), why]];
-  const share = (value) => (value === null ? "" : shown(percent(value, wholeOf(event))));
+  const sum = (name, key, why) =>
+    values[key] === null ? [] : [[name, shown(ofSum(values, key, quantity)), inFull(values[key], unit), why]];
+  const ofWhole = (value) => percent(value, wholeOf(event));
+  const share = (name, key) =>
+    values[key] === null ? [] : [[name, shown(ofSum(values, key, ofWhole)), "", "of all that was measured in marks"]];
   const near = "within 1/64 of the value";
+  const IMPUTED = "calls that were not measured, for which total and self include the mean of calls before";
   section.append(make("div", { class: "tables" },
     figureTable("A call", [
       ...one("min", "min"), ...one("p50", "p50", near), ...one("p90", "p90", near), ...one("p99", "p99", near), ...one("p99.9", "p999", near),
       ...one("max", "max"), ...one("mean", "mean", "the sum over the measured calls"),
     ]),
     figureTable("All calls", [
-      ["total", shown(totalOf(values, unit)), inFull(values.total, unit), "calls that had no other call of the mark around them: recursion counts once"],
-      ["share", share(values.total), "", "of all that was measured in marks"],
-      ...whole_("self", values.self, "without the marked calls inside"),
-      ...(values.self === null ? [] : [["self's share", share(values.self), "", "of all that was measured in marks"]]),
+      ...sum("total", "total", "calls that had no other call of the mark around them: recursion counts once"),
+      ...share("share", "total"),
+      ...sum("self", "self", "without the marked calls inside"),
+      ...share("self's share", "self"),
       ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all calls in the distribution, recursive ones included")),
-      ...unfinished("unwound", values.unwound_total, values.unwound_self, "calls that a panic ended, or that were dropped"),
-      ...unfinished("in flight", values.in_flight_total, values.in_flight_self, "calls of this thread that go on, until now"),
+      ...unfinished,
       ...count("measured", values.measured, "calls that were measured"),
       ...(values.weight === values.measured ? [] : count("weight", values.weight, "calls that the measured ones stand for")),
       ...(values.scaled > 0 ? count("scaled", values.scaled, "of these, counted in part and scaled") : []),
       ...(values.unmeasured > 0 ? count("unmeasured", values.unmeasured, "calls that were to be measured and were not") : []),
+      ...(values.imputed > 0 ? count("imputed", values.imputed, IMPUTED) : []),
       ...(values.missing_outermost > 0 ? count("lacking", values.missing_outermost, "outermost calls of a recursive function that are in no total") : []),
       ...whole_("taken off", values.probe.own, "what each call shows of the mark's own cost, which is taken off"),
       ...whole_("varies by", values.probe.noise, "how far that varies: a value no larger says little"),

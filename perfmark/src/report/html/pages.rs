@@ -39,6 +39,8 @@ pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
         ("bare", nasty[2].clone()),
         ("typical", sample::typical()),
         ("time-only", sample::time_only()),
+        ("unfinished", unfinished(&["time"])),
+        ("unfinished-events", unfinished(&["time", "page-faults"])),
         ("nasty-counts", nasty[3].clone()),
         ("nasty-times", nasty[5].clone()),
         ("seeded", nasty[40].clone()),
@@ -206,6 +208,52 @@ fn hostile() -> Snapshot {
     Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
 }
 
+/// Estimates, values within the noise, values below zero, and calls that a panic ended or that are in flight.
+fn unfinished(recorded: &[&str]) -> Snapshot {
+    let events = [event("time", Unit::Ns, Read::Ticks), event("page-faults", Unit::Count, Read::Syscall)];
+    let of = |name: &str, calls: u64, change: fn(&mut Mark, &mut Values)| {
+        let mut mark = sample::mark(name, calls);
+        for event in recorded {
+            let mut values = sample::values(event, calls, 700 * calls);
+            change(&mut mark, &mut values);
+            mark.values.push(values);
+        }
+        mark
+    };
+    let marks = [
+        of("skips", 900, |mark, values| {
+            (mark.every, mark.skipped) = (9, 800);
+            (values.measured, values.weight, values.extrapolated) = (100, 900, true);
+        }),
+        of("calls what skips", 40, |_, values| {
+            (values.estimated, values.self_sum) = (40, Some(-20_000));
+        }),
+        of("small", 1_000, |_, values| {
+            values.probe = Probe { own: 12, whole: 40, noise: 15 };
+            (values.total, values.self_sum) = (9_000, Some(-15_000));
+            (values.min, values.p50, values.mean) = (Some(3), Some(15), Some(-9.5));
+        }),
+        of("below zero", 1_000, |_, values| {
+            values.probe = Probe { own: 12, whole: 40, noise: 15 };
+            (values.total, values.self_sum) = (-16_000, Some(-15_001));
+            values.mean = Some(-15.5);
+        }),
+        of("unwinds", 60, |mark, values| {
+            (mark.unwound, mark.cancelled) = (15, 5);
+            (values.unwound_total, values.unwound_self) = (52_000, -7);
+        }),
+        of("only unwinds", 0, |mark, values| {
+            (mark.calls, mark.unwound, values.self_sum) = (3, 3, Some(0));
+            (values.unwound_total, values.unwound_self) = (400_000, 400_000);
+        }),
+        of("goes on", 7, |mark, values| {
+            mark.in_flight = 2;
+            (values.in_flight_total, values.in_flight_self) = (123_456, 23_456);
+        }),
+    ];
+    sample::snapshot(&events[..recorded.len()], &marks)
+}
+
 /// Figures that no float holds.
 fn large() -> Snapshot {
     const MAX: u64 = u64::MAX;
@@ -226,6 +274,7 @@ fn large() -> Snapshot {
     let mut marks = [sample::mark("12345678901234567890", MAX), sample::mark("odd", 9_007_199_254_740_993)];
     marks[0].values = vec![values("time", MAX), values("cycles", MAX)];
     marks[1].values = vec![values("time", 9_007_199_254_740_993), values("cycles", 9_007_199_254_740_995)];
+    marks[1].values[0].self_sum = Some(i64::MIN);
     let node = |parent, mark, sum: i64| Node {
         parent,
         mark,

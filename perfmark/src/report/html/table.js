@@ -9,8 +9,8 @@ const part = (head, key, why) => ({
   head,
   why,
   isBar: true,
-  cell: (_, values, unit, event) => (values && values[key] !== null ? percent(values[key], wholeOf(event)) : MISSING),
-  order: ofValues(key),
+  cell: (_, values, unit, event) => ofSum(values, key, (value) => percent(value, wholeOf(event))),
+  order: (mark, event) => withUnfinished(mark, event, key),
 });
 
 const COLUMNS = [
@@ -24,7 +24,13 @@ const COLUMNS = [
     ofMark: true,
   },
   { id: "calls", head: "calls", why: "Calls that ended, in every way", cell: (mark) => whole(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
-  { id: "total", head: "total", why: "The sum over all calls; recursion counts once", cell: (_, values, unit) => totalOf(values, unit), order: ofValues("total") },
+  {
+    id: "total",
+    head: "total",
+    why: "The sum over all calls; recursion counts once",
+    cell: (_, values, unit) => ofSum(values, "total", (value) => whole(value, unit)),
+    order: (mark, event) => withUnfinished(mark, event, "total"),
+  },
   part("share", "total", "Of all that was measured in marks, a mark's marked callees included"),
   part("self", "self", "Of all that was measured in marks, without a mark's marked callees"),
   call("mean", "mean", "The mean of the measured calls"),
@@ -37,6 +43,8 @@ const COLUMNS = [
   { id: "spread", head: "distribution", why: "How the calls are spread, on an axis of logarithms that all marks share" },
 ].filter((column) => column.id !== "ratio" || hasRatio);
 
+/** What may stand before a share's number. */
+const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}]`);
 const ROW = 30;
 const SHOWN_AT_ONCE = 250;
 
@@ -67,8 +75,12 @@ function sortedMarks() {
 function rowsOf(mark) {
   const note = mark.coverage ? [{ kind: "note", mark }] : [];
   const all = eventsOf(mark);
-  if (!state.isWhole || all.length === 0) return [{ kind: "mark", mark, event: state.event }, ...note];
-  return [{ kind: "heading", mark }, ...all.map((event) => ({ kind: "event", mark, event })), ...note];
+  const unfinished = (event) => unfinishedOf(mark, event).map((row) => ({ kind: "unfinished", mark, event, ...row }));
+  if (!state.isWhole || all.length === 0) {
+    return [{ kind: "mark", mark, event: state.event }, ...unfinished(state.event), ...note];
+  }
+  const ofEvents = all.flatMap((event) => [{ kind: "event", mark, event }, ...unfinished(event)]);
+  return [{ kind: "heading", mark }, ...ofEvents, ...note];
 }
 
 /** A label of which the last part stays where there is little room. */
@@ -94,20 +106,28 @@ function drawRow(row, index) {
     line.append(make("td", { colspan: COLUMNS.length, title: mark.coverage }, make("span", {}, mark.coverage)));
     return line;
   }
-  line.append(make("th", { scope: "row" }, kind === "event" ? make("span", { class: "event" }, event) : make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark))));
-  const values = event === undefined ? undefined : figures(mark, event);
+  const isOfEvent = kind === "event" || kind === "unfinished";
+  const label = kind === "event" ? event : state.isWhole ? `${event}, ${row.what}` : row.what;
+  const nameCell = () => make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark));
+  line.append(make("th", { scope: "row" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
+  const values = row.values ?? (event === undefined ? undefined : figures(mark, event));
+  // A row of calls that did not return has their number, and no other value of the mark.
+  const of = kind === "unfinished" ? { calls: row.calls, values: {} } : mark;
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
     const cell = make("td", { class: column.id === "spread" ? "spread" : undefined });
     line.append(cell);
-    if (kind === "heading" ? !column.ofMark : kind === "event" && column.ofMark) continue;
+    if (kind === "heading" ? !column.ofMark : isOfEvent && state.isWhole && column.ofMark) continue;
     if (column.id === "spread") {
       if (values && bucketsOf(values).length) cell.append(sparkline(values, rangeOfEvent(event), unit));
       continue;
     }
-    const { number, unit: name } = column.cell(mark, values, unit, event);
+    const { number, unit: name } = column.cell(of, values, unit, event);
     cell.append(make("span", { class: "n" }, number), make("span", { class: "u" }, name));
-    if (column.isBar && name) cell.style.setProperty("--part", `${Math.min(100, parseFloat(number) || 0)}%`);
+    if (column.isBar && name) {
+      const part = parseFloat(number.replace(SIGNS, "")) || 0;
+      cell.style.setProperty("--part", `${Math.max(0, Math.min(100, part))}%`);
+    }
     if (number === MISSING.number) cell.classList.add("missing");
   }
   return line;

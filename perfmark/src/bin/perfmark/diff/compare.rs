@@ -210,7 +210,7 @@ impl Pair {
 }
 
 impl Coverage {
-    /// Of the head's events, all its runs together; and of those that the base measured and the head's machine could not.
+    /// Of the events of all runs of the head, and of those that the base measured and the head's machine could not.
     fn of_head([base, head]: &[Vec<&Mark>; 2], [_, known]: &[BTreeMap<&str, &Event>; 2]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -285,7 +285,7 @@ impl Compared {
         let is_measured = ones.iter().all(|ones| !ones.is_empty());
         let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1]));
         let own = |side: usize| -> Option<f64> {
-            let all: Vec<f64> = values[side].iter().filter_map(|(_, values)| own((*values)?)).collect();
+            let all: Vec<f64> = values[side].iter().filter_map(|(_, values)| (*values)?.self_mean()).collect();
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
@@ -339,13 +339,6 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
         notes.push(format!("{side}: {measured} of {} calls were measured (every)", measured + unmeasured + skipped));
     }
     notes
-}
-
-/// The mean of a call without the marked calls inside it.
-fn own(values: &Values) -> Option<f64> {
-    let stood_in = if values.extrapolated { values.unmeasured } else { 0 };
-    let calls = u128::from(values.weight) + u128::from(stood_in);
-    (calls > 0).then_some(values.self_sum? as f64 / calls as f64)
 }
 
 /// What the reports say of themselves, and programs that differ.

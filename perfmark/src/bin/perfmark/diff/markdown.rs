@@ -96,6 +96,7 @@ fn table_rows(pair: &Pair) -> String {
 mod tests {
     use super::*;
     use crate::diff::Side;
+    use perfmark::Snapshot;
     use serde_json::{Map, Value, json};
 
     /// Of every mark's calls, what each took.
@@ -104,7 +105,7 @@ mod tests {
             let zeroes = ["in_flight", "unwound", "cancelled", "polls", "interrupted", "skipped"];
             let mut mark: Map<String, Value> = zeroes.map(|key| (key.to_owned(), json!(0))).into_iter().collect();
             let values = json!({
-                "measured": 9, "weight": 9, "scaled": 0, "unmeasured": 0, "sum": 9 * each, "total": 9 * each, "missing_outermost": 0,
+                "measured": 9, "weight": 9, "scaled": 0, "unmeasured": 0, "imputed": 0, "sum": 9 * each, "total": 9 * each, "missing_outermost": 0,
                 "extrapolated": false, "estimated": 0, "self": 9 * each,
                 "unwound_total": 0, "unwound_self": 0, "in_flight_total": 0, "in_flight_self": 0, "min": each, "max": each, "mean": each as f64,
                 "p50": each, "p90": each, "p99": each, "p999": each,
@@ -118,7 +119,7 @@ mod tests {
             Value::Object(mark)
         };
         let run = json!({
-            "schema": 1, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0, "notes": [],
+            "schema": Snapshot::SCHEMA, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0, "notes": [],
             "events": [{"name": "instructions", "unit": "count", "read": "user", "reason": null}],
             "marks": marks.map(mark).collect::<Vec<_>>(),
         });

@@ -1,7 +1,7 @@
 //! `perfmark run`: a program, with the reports of all of its processes gathered.
 //!
-//! Each process that has perfmark in it leaves its report in a directory that was made for this run, in a file whose name no other
-//! process has: numbers are given again, and namespaces have numbers of their own.
+//! Each process with perfmark in it leaves its report in a directory that was made for this run. The file's name has a
+//! unique token (`%u`), because the kernel reuses process numbers and each namespace has its own.
 
 #[cfg(unix)]
 mod signals;
