@@ -121,7 +121,7 @@ twins! { loop_0 plain_0 0 loop_10 plain_10 5 loop_1000 plain_1000 500 loop_10000
 fn plainly(call: fn()) -> u64 {
     const CALLS: u64 = 100;
     let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
-    let call = std::hint::black_box(call);
+    let call = black_box(call);
     let tries = (0..5).map(|_| {
         let before = witness.read().expect("readable");
         (0..CALLS).for_each(|_| call());
@@ -207,25 +207,25 @@ fn promise_2_nor_where_these_have_other_events() {
 
 #[perfmark(instructions)]
 fn caller_of_inlined() {
-    (0..CHILDREN).for_each(|n| _ = std::hint::black_box(inlined(n)));
+    (0..CHILDREN).for_each(|n| _ = black_box(inlined(n)));
 }
 
 #[perfmark(instructions)]
 fn caller_of_plain() {
-    (0..CHILDREN).for_each(|n| _ = std::hint::black_box(plain(n)));
+    (0..CHILDREN).for_each(|n| _ = black_box(plain(n)));
 }
 
 #[perfmark(instructions)]
 #[allow(clippy::inline_always, reason = "so that it is")]
 #[inline(always)]
 fn inlined(n: u64) -> u64 {
-    std::hint::black_box(n * 3)
+    black_box(n * 3)
 }
 
 #[allow(clippy::inline_always, reason = "so that it is")]
 #[inline(always)]
 fn plain(n: u64) -> u64 {
-    std::hint::black_box(n * 3)
+    black_box(n * 3)
 }
 
 #[perfmark(instructions)]
@@ -362,7 +362,7 @@ macro_rules! tree {
             $(#[$mark])?
             #[inline(never)]
             fn $name(n: u64) -> u64 {
-                if std::hint::black_box(n) < 2 { n } else { $name(n - 1) + $name(n - 2) }
+                if black_box(n) < 2 { n } else { $name(n - 1) + $name(n - 2) }
             }
         )*
     };
