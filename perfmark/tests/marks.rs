@@ -105,7 +105,7 @@ fn hidden_while_unwinding(is_early: bool) -> impl Sized {
     if is_early {
         return 1;
     }
-    region!("guard while unwinding", time);
+    let _guard = region!("guard while unwinding", time);
     2
 }
 
