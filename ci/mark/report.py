@@ -22,9 +22,11 @@ def check_mark(mark):
     for values in mark["values"].values():
         assert values["measured"] + values["unmeasured"] + mark["unwound"] == mark["calls"], mark
         assert sum(calls for _, _, calls in values["buckets"]) == values["measured"], mark
+        if not values["imputed"] and values["min"] and values["min"] > 0:
+            assert values["total"] <= values["sum"], mark
         if values["measured"]:
             quantiles = [values[name] for name in ("min", "p50", "p90", "p99", "p999", "max")]
-            # Each is rounded to a nanosecond but the mean; and none is below 0, which a mean of less than the probes vary by is.
+            # Quantiles are rounded to nanoseconds. They are never below 0, but a mean can be.
             assert quantiles == sorted(quantiles) and values["mean"] <= values["max"] + 1, mark
 
 

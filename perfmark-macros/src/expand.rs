@@ -1,6 +1,6 @@
-//! Puts the mark's statement at the head of the function's body, or around its future.
+//! Puts a mark's entry and exit around the function's body, or around its future.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt as _;
 
@@ -50,21 +50,22 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     let (inner_attributes, rest) = split(body.stream());
     let (items, statements) = rest.split_at(items::leading(&rest));
     let call = match signature::result(&head) {
-        // Nothing may be around the last expression, as the compiler learns from it what the type is; or it has no end.
-        Some(result) if has_impl(&result) || is_never(&result) => {
+        Some(result) if !is_of_a_variable(&result) => {
             quote!(#krate::private::mark! { #mark } #(#statements)*)
         }
-        // The value is put aside before the call ends; and where nothing else is returned, that is its last place.
+        // The value is stored before the call ends. If nothing else is returned, the compiler stores it directly where the
+        // caller wants it. Lints of variables' types do not look into an alias. The second branch never runs: without it,
+        // what follows a body that diverges would be unreachable, and a lint would report it.
         result => {
-            let result = result.map(|result| quote!(: #result));
-            let body = ended_or_never(&krate, &refilled(&body, statements.iter().cloned().collect()));
-            let (begun, value) = (own("begun", None), own("value", None));
-            // Where the user returns it, as messages say.
-            let returned = own("value", statements.last());
+            let result = result.map(|result| quote!(: #krate::private::Same<#result>));
+            let body = refilled(&body, statements.iter().cloned().collect());
+            let (begun, value) = (hygienic("perfmark_begun", None), hygienic("perfmark_value", None));
+            // At the place of the last expression, so that errors of its type point there.
+            let returned = hygienic("perfmark_value", statements.last());
             quote! {
                 let #begun = #krate::private::begun! { #mark };
-                let #value #result = #body;
-                #krate::private::ended(#begun, ());
+                let #value #result = if true #body else { #krate::private::never() };
+                #krate::private::ended(#begun);
                 #returned
             }
         }
@@ -76,32 +77,17 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     Ok(quote!(#head #marked))
 }
 
-/// A block that is a call of a mark, with the block's value.
-pub(crate) fn call(krate: &TokenStream, mark: &TokenStream, block: &Group) -> TokenStream {
-    let block = ended_or_never(krate, block);
-    quote!(#krate::private::ended(#krate::private::begun! { #mark }, #block))
-}
-
-/// The block, as an expression that may come to its end: what stands behind one that does not is unreachable, which a
-/// lint would say.
-fn ended_or_never(krate: &TokenStream, block: &Group) -> TokenStream {
-    quote!(if true #block else { #krate::private::never() })
-}
-
-/// A name that nothing of the user's means, and that stands where a token of theirs does, if one is given.
-fn own(name: &str, at: Option<&TokenTree>) -> Ident {
+/// An identifier that no name of the user's refers to. If a token is given, it has that token's location.
+fn hygienic(name: &str, at: Option<&TokenTree>) -> Ident {
     let own = Span::mixed_site();
     Ident::new(name, at.map_or(own, |token| own.located_at(token.span())))
 }
 
-fn is_never(type_: &TokenStream) -> bool {
-    type_.to_string() == "!"
-}
-
-fn has_impl(type_: &TokenStream) -> bool {
-    type_.clone().into_iter().any(|token| match token {
-        TokenTree::Group(group) => has_impl(&group.stream()),
-        token => is_word(Some(&token), &["impl"]),
+/// Whether a variable may have that type: not where it is, or may be, `impl Trait` or `!`. A macro's is not known.
+fn is_of_a_variable(type_: &TokenStream) -> bool {
+    type_.clone().into_iter().all(|token| match token {
+        TokenTree::Group(group) => is_of_a_variable(&group.stream()),
+        token => !is_word(Some(&token), &["impl"]) && !is(Some(&token), '!'),
     })
 }
 
@@ -150,12 +136,12 @@ pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
     (tokens[..inner].iter().cloned().collect(), tokens[inner..].to_vec())
 }
 
-/// The statements without what a mark has put around them: `let begun = … private::begun! { … }; let value = if true
-/// { statements } …`, or `… private::mark! { … }` before them, or `… private::polled! { { … } future }`, perhaps awaited.
+/// The statements without what a mark has put around them: `let perfmark_begun = …; let perfmark_value = if true {
+/// statements } …`, or `… private::mark! { … }` before them, or `… private::polled! { { … } future }`, perhaps awaited.
 fn without_mark(statements: &[TokenTree]) -> TokenStream {
     let (mut plain, mut rest, mut before) = (TokenStream::new(), statements, None);
     while let Some((first, behind)) = rest.split_first() {
-        if let Some(body) = called(rest) {
+        if let Some(body) = body_of_marked(rest) {
             plain.extend(body);
             return plain;
         }
@@ -206,34 +192,23 @@ fn put_around(tokens: &[TokenTree]) -> Option<(TokenStream, &[TokenTree])> {
     let inside: Vec<TokenTree> = group.stream().into_iter().collect();
     match &inside[..] {
         [TokenTree::Group(mark), future @ ..]
-            if is_word(Some(called), &["call", "polled"])
-                && is_mark(&mark.stream().into_iter().collect::<Vec<_>>()) =>
+            if is_word(Some(called), &["polled"]) && is_mark(&mark.stream().into_iter().collect::<Vec<_>>()) =>
         {
-            let inside = match future {
-                [TokenTree::Group(body)] if is_word(Some(called), &["call"]) => body.stream(),
-                future => future.iter().cloned().collect(),
-            };
-            Some((inside, behind))
+            Some((future.iter().cloned().collect(), behind))
         }
         mark if is_word(Some(called), &["mark"]) && is_mark(mark) => Some((TokenStream::new(), behind)),
         _ => None,
     }
 }
 
-/// The body of a call that begins with the first of these statements, as [`expand`] writes it.
-fn called(tokens: &[TokenTree]) -> Option<TokenStream> {
-    // `let begun = … private::begun! { … };`
-    let end = tokens.iter().position(|token| is(Some(token), ';'))?;
-    let [let_, begun, _, path @ .., bang, TokenTree::Group(mark)] = &tokens[..end] else { return None };
-    let [.., private, _, _, last] = path else { return None };
-    let is_ours = is_word(Some(let_), &["let"])
-        && is_word(Some(begun), &["begun"])
-        && is_word(Some(private), &["private"])
-        && is_word(Some(last), &["begun"])
-        && is(Some(bang), '!')
-        && is_mark(&mark.stream().into_iter().collect::<Vec<_>>());
-    // `let value: … = if true { … } else …`
-    tokens[end..].windows(3).filter(|_| is_ours).find_map(|tokens| match tokens {
+/// The body in a call that begins with the first of these statements, as [`expand`] writes it.
+fn body_of_marked(tokens: &[TokenTree]) -> Option<TokenStream> {
+    let is_begin = is_word(tokens.first(), &["let"]) && is_word(tokens.get(1), &["perfmark_begun"]);
+    if !is_begin {
+        return None;
+    }
+    // `let perfmark_value: … = if true { … } else …`
+    tokens.windows(3).find_map(|tokens| match tokens {
         [if_, true_, TokenTree::Group(body)] if is_word(Some(if_), &["if"]) && is_word(Some(true_), &["true"]) => {
             Some(body.stream())
         }

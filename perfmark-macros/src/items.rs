@@ -1,5 +1,5 @@
-//! The items (`use`, `fn`, …) with which a body begins. The mark's statement goes behind them: before them, lints would find items behind a
-//! statement, and an `allow` for those is an error where a crate forbids them.
+//! The items (`use`, `fn`, …) with which a body begins. The mark's statements go behind them: before them, lints would
+//! find items behind a statement, and an `allow` for those is an error where a crate forbids them.
 //!
 //! What is not surely an item is a statement, and measured.
 

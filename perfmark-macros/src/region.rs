@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
 
 use crate::args::Args;
-use crate::expand::{call, mark, split};
+use crate::expand::{mark, split};
 use crate::function::braces;
 use crate::future::async_block;
 
@@ -74,8 +74,7 @@ fn try_expand(args: TokenStream, content: &Content) -> syn::Result<TokenStream> 
     }
     let (inner_attributes, statements) = split(block.stream());
     // Not with the block's span: where nothing is recorded the braces are needless, which is not the user's doing.
-    let call = call(&krate, &mark, &Group::new(Delimiter::Brace, statements.into_iter().collect()));
-    Ok(quote!({ #inner_attributes #call }))
+    Ok(quote!({ #inner_attributes #krate::private::mark! { #mark } #(#statements)* }))
 }
 
 /// The name, and what the attribute takes.

@@ -157,7 +157,7 @@ pub use perfmark_macros::defaults;
 /// Events are `time`, and perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as
 /// `r01c2`). In quotes they have perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`):
 /// see [`perfmark_rdpmc::Event`]. The compiler checks the grammar; the report says which events the machine has. A call
-/// of a mark costs some 114 instructions with `time` alone, and some 45 for each event that hardware counts. Events
+/// of a mark costs some 103 instructions with `time` alone, and some 45 for each event that hardware counts. Events
 /// that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at entry and at exit.
 ///
 /// # Options
@@ -232,7 +232,7 @@ pub use perfmark_macros::defaults;
 ///
 /// A call of an `async fn`, and of a function whose last expression is an async block or `Box::pin(async …)`, is the sum of its polls, on whichever
 /// threads they run. Between polls nothing is counted; [polls](snapshot::Mark::polls) are. A future that is dropped before it is ready is a
-/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 420 instructions (with
+/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 390 instructions (with
 /// two events), and a marked future has up to 64 bytes more than an unmarked one, whatever runs it.
 ///
 /// ```
@@ -260,8 +260,9 @@ pub use perfmark_macros::defaults;
 /// attribute comes first, the mark sees what it made of the function: still a future under `#[async_trait]` or `#[tracing::instrument]`, but a function
 /// that blocks under `#[tokio::main]` and `#[tokio::test]`, whose call is all that it waits for. So put `#[perfmark]` above these two.
 ///
-/// The body stays where it is, behind one statement more: no closure, so `return`, `?` and labels mean what they did.
-/// Before edition 2024, temporaries of the last expression are dropped after all locals, and so after the call's end.
+/// The body becomes a block of the same function: no closure, so `return`, `?` and labels mean what they did. Its value
+/// is stored in a variable until the call has ended. A large one that the body puts together in a variable of its own is
+/// copied for that.
 ///
 /// # Refused
 ///

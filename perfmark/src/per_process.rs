@@ -43,13 +43,13 @@ pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
 }
 
 /// Words at the start of what is [cleared](clear), which others may read meanwhile.
-const WATCHED: usize = 2;
+pub(crate) const WATCHED: usize = 2;
 
 /// Lets what [`map`] gave read as zeroes again, as far as it can without memory.
 ///
 /// # Safety
 ///
-/// All of it, which is more than [`WATCHED`] words, is cleared. Nobody uses it, except that other threads may read
+/// It is the whole mapping, longer than [`WATCHED`] words. Nobody else uses it, except that other threads may load
 /// these words as `AtomicUsize`.
 pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]

@@ -7,12 +7,16 @@ pub use crate::{
     __perfmark_polled as polled,
 };
 
-/// A value of the type that is wanted, where it is never called.
+/// A value of the type that is wanted, in a branch that never runs.
 #[doc(hidden)]
 #[must_use]
 pub fn never<T>() -> T {
     unreachable!("not called")
 }
+
+/// The type itself. Lints of the types of variables do not look into it.
+#[doc(hidden)]
+pub type Same<T> = T;
 
 /// For the command line: this process leaves no report of its own where `PERFMARK_OUTPUT` says.
 #[cfg(feature = "record")]
@@ -61,7 +65,7 @@ pub fn check_events(list: &str) -> Result<(), String> {
 
 #[cfg(feature = "record")]
 pub(crate) mod recording {
-    use std::mem::{self, ManuallyDrop};
+    use std::mem::ManuallyDrop;
     use std::thread;
 
     pub use inventory;
@@ -116,33 +120,40 @@ pub(crate) mod recording {
         Begun { call: if call.is_none() { recorder::enter_unusual(mark) } else { call }, mark }
     }
 
-    /// Begins a call that ends when its guard is dropped.
+    /// Begins a call that ends when its guard is dropped. If a panic is under way then, it must be known whether one was
+    /// when the call began.
     #[cfg_attr(debug_assertions, inline(never))]
     #[cfg_attr(not(debug_assertions), inline)]
     #[must_use]
     pub fn enter(mark: &'static Mark) -> Guard {
-        let mut begun = begin(mark);
-        if thread::panicking() {
-            begun.call = recorder::note_panic(mem::replace(&mut begun.call, Call::NONE));
-        }
-        Guard { _call: begun }
+        Guard { _call: if thread::panicking() { begin_panicking(mark) } else { begin(mark) } }
     }
 
-    /// Ends a call whose body came to its end, and gives the body's value.
+    #[cold]
+    fn begin_panicking(mark: &'static Mark) -> Begun {
+        let begun = ManuallyDrop::new(begin(mark));
+        let (recorder, token) = begun.call.parts();
+        Begun { call: recorder::note_panic(recorder, token), mark }
+    }
+
+    /// Ends a call whose body came to its end.
+    #[cfg_attr(
+        perfmark_off,
+        allow(unreachable_pub, reason = "calls by which probes are measured alone end by it then")
+    )]
     #[cfg_attr(debug_assertions, inline(never))]
     #[cfg_attr(not(debug_assertions), inline(always))]
     #[cfg_attr(
         not(debug_assertions),
-        allow(clippy::inline_always, reason = "it stands at the end of each marked function")
+        allow(clippy::inline_always, reason = "it is at the end of each marked function")
     )]
-    pub fn ended<T>(begun: Begun, value: T) -> T {
+    pub fn ended(begun: Begun) {
         // From here on nothing is left to be dropped, also if something unwound.
         let begun = ManuallyDrop::new(begun);
         if begun.call.is_open() {
             let (recorder, token) = begun.call.parts();
             recorder::leave(recorder, token, begun.mark);
         }
-        value
     }
 
     /// The body was left by `return`, `?` or a panic.
@@ -166,7 +177,8 @@ pub use recording::ended;
 #[cfg(feature = "record")]
 pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types};
 
-/// The statement at the head of a marked function.
+/// The statement at the head of a region, and of a function whose result no variable can have (`impl Trait`), or that
+/// never returns.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
@@ -282,7 +294,7 @@ macro_rules! __perfmark_defaults {
     ($($defaults:tt)*) => {};
 }
 
-/// The statement at the head of a marked function: nothing, in a build that does not record.
+/// The same: nothing, in a build that does not record.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[doc(hidden)]
 #[macro_export]
@@ -302,13 +314,11 @@ macro_rules! __perfmark_begun {
     };
 }
 
-/// The body's value, in a build that does not record.
+/// Nothing, in a build that does not record.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "so that it is gone in every build")]
-pub fn ended<T>((): (), value: T) -> T {
-    value
-}
+pub fn ended((): ()) {}
 
 /// What stands for a guard in a build that does not record.
 #[cfg(any(not(feature = "record"), perfmark_off))]

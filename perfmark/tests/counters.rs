@@ -28,6 +28,7 @@ fn main() {
                 "a_caller_of_skipped_calls_shows_what_one_of_measured_calls_does",
                 a_caller_of_skipped_calls_shows_what_one_of_measured_calls_does,
             ),
+            ("a_call_shows_nearly_the_same_however_it_ends", a_call_shows_nearly_the_same_however_it_ends),
             (
                 "promise_1_a_caller_is_measured_however_often_its_thread_waited",
                 promise_1_a_caller_is_measured_however_often_its_thread_waited,
@@ -330,6 +331,47 @@ fn a_caller_of_skipped_calls_shows_what_one_of_measured_calls_does() {
         "{skipped:.1} instructions around a call of which one in 61 is measured, {measured:.1} around one that is"
     );
     assert!((skipped - measured).abs() <= 2.5, "{skipped}, not {measured}");
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn ends(turns: u64) -> Option<u64> {
+    Some(known_loop(turns))
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn returns(turns: u64) -> Option<u64> {
+    return Some(known_loop(turns));
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn questions(turns: Option<u64>) -> Option<u64> {
+    known_loop(turns.unwrap_or(100));
+    Some(turns? + 1)
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn hides(turns: u64) -> impl Sized {
+    known_loop(turns)
+}
+
+/// Of calls that end otherwise than by the end of their bodies, something of the exit is in the value.
+fn a_call_shows_nearly_the_same_however_it_ends() {
+    for _ in 0..100 {
+        black_box((ends(100), returns(100), questions(None), hides(100)));
+    }
+    let least = |name| instructions(name).min.expect("measured");
+    let all = ["ends", "returns", "questions", "hides"].map(least);
+    println!(
+        "a call that comes to its end: {}; by return: {}, by `?`: {}, with a guard: {}",
+        all[0], all[1], all[2], all[3]
+    );
+    if !cfg!(debug_assertions) {
+        assert!(all.iter().all(|&one| one.abs_diff(all[0]) <= 10), "{all:?}");
+    }
 }
 
 #[perfmark(instructions)]

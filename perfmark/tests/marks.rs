@@ -109,6 +109,14 @@ fn hidden_while_unwinding(is_early: bool) -> impl Sized {
     2
 }
 
+#[perfmark(time)]
+fn left_while_unwinding(is_early: bool) {
+    if is_early {
+        return;
+    }
+    black_box(());
+}
+
 #[test]
 fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
     struct CallsWhenDropped;
@@ -117,6 +125,8 @@ fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
             while_unwinding();
             hidden_while_unwinding(false);
             hidden_while_unwinding(true);
+            left_while_unwinding(false);
+            left_while_unwinding(true);
         }
     }
     let result = catch_unwind(|| {
@@ -126,6 +136,8 @@ fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
     assert!(result.is_err());
     assert_eq!(counts("while_unwinding"), (1, 0, 0, 1));
     assert_eq!(counts("hidden_while_unwinding"), (2, 0, 0, 2));
+    // As the guide has it, one that is left by `return` counts as unwound.
+    assert_eq!(counts("left_while_unwinding"), (2, 0, 1, 1));
     assert_eq!(counts("guard while unwinding"), (1, 0, 0, 1));
 }
 

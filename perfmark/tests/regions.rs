@@ -31,6 +31,22 @@ fn closure() -> u32 {
     twice(4)
 }
 
+/// What a block sets is set, and what it does not come back from is not needed behind it.
+fn as_blocks(n: Option<u32>) -> u32 {
+    let first;
+    region!("initializes", time, { first = n.map_or(1, |n| n + 1) });
+    let mut text = String::from("moved");
+    drop(text);
+    region!("initializes again", time, { text = first.to_string() });
+    let borrowed = region!("borrows", time, { &format!("{text}0") });
+    let Some(n) = n else {
+        region!("does not come back", time, {
+            return borrowed.len() as u32;
+        });
+    };
+    n + borrowed.len() as u32
+}
+
 /// The macro's fragment stands in an invisible group.
 macro_rules! from_block {
     ($name:literal, $block:block) => {
@@ -43,6 +59,7 @@ fn regions_have_values_and_are_left_as_blocks_are() {
     assert_eq!((value(41), value(3)), (Ok(41), Ok(0)));
     assert_eq!((guarded(5), closure()), (10, 8));
     assert_eq!(from_block!("a macro's", { 1 }), 1);
+    assert_eq!((as_blocks(Some(9)), as_blocks(None)), (12, 2));
     if !cfg!(feature = "record") {
         return;
     }

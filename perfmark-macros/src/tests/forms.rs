@@ -9,13 +9,13 @@ use crate::region;
 
 #[test]
 fn a_functions_body_is_a_call() {
-    let body = called(&quote!("plain" [""] 0u32 false), &quote!(: u32), &quote!(a + 1));
+    let body = called(&quote!("plain" [""] 0u32 false), &quote!(u32), &quote!(a + 1));
     assert_expands(
         &quote!(),
         &quote! { fn plain(a: u32) -> u32 { a + 1 } },
         &quote! { fn plain(a: u32) -> u32 { #body } },
     );
-    let body = called(&quote!("match" ["time"] 0u32 false), &quote!(: A<{ N + 1 }>), &quote!());
+    let body = called(&quote!("match" ["time"] 0u32 false), &quote!(A<{ N + 1 }>), &quote!());
     assert_expands(
         &quote!(time),
         &quote! {
@@ -39,6 +39,7 @@ fn where_nothing_may_be_around_the_body_a_guard_stands_before_it() {
         quote!(fn f() -> impl Sized),
         quote!(fn f(a: u8) -> Result<(impl Sized, u8), Box<impl Sized>> where A: B),
         quote!(fn f() -> !),
+        quote!(fn f() -> Option<type_of!(A)>),
         quote!(fn f<F: Fn() -> u8>() -> ! where A: Fn() -> u8),
     ];
     for head in heads {
@@ -47,9 +48,9 @@ fn where_nothing_may_be_around_the_body_a_guard_stands_before_it() {
         assert_expands(&quote!(skip), &marked, &quote! { #head { a } });
     }
     let heads = [
-        (quote!(fn f(a: impl Sized) -> u8), quote!(: u8)),
+        (quote!(fn f(a: impl Sized) -> u8), quote!(u8)),
         (quote!(pub(in a) fn f(a: impl Sized)), quote!()),
-        (quote!(fn f<F: Fn() -> u8>() -> A<true, { !0 }> where A: Fn() -> !), quote!(: A<true, { !0 }>)),
+        (quote!(fn f<F: Fn() -> u8>() -> A<true, { 0 }> where A: Fn() -> !), quote!(A<true, { 0 }>)),
     ];
     for (head, type_) in heads {
         let body = called(&quote!("f" ["time"] 0u32 false), &type_, &quote!(a));
@@ -153,10 +154,10 @@ fn options_are_in_the_statement() {
             &quote! { fn f() -> ! { #krate::private::mark! { #mark } 1 } },
         );
         let body = quote! {
-            let begun = #krate::private::begun! { #mark };
-            let value = if true { 1 } else { #krate::private::never() };
-            #krate::private::ended(begun, ());
-            value
+            let perfmark_begun = #krate::private::begun! { #mark };
+            let perfmark_value = if true { 1 } else { #krate::private::never() };
+            #krate::private::ended(perfmark_begun);
+            perfmark_value
         };
         assert_expands(&args, &quote! { fn f() { 1 } }, &quote! { fn f() { #body } });
     }
@@ -305,15 +306,8 @@ fn what_is_refused_stays_with_one_error() {
 #[test]
 fn a_region_is_a_block_or_a_guard() {
     let cases = [
-        (
-            quote!("a", { 1 }),
-            quote! { {
-                ::perfmark::private::ended(
-                    ::perfmark::private::begun! { "a" [""] 0u32 false },
-                    if true { 1 } else { ::perfmark::private::never() }
-                )
-            } },
-        ),
+        (quote!("a", { 1 }), quote! { { ::perfmark::private::mark! { "a" [""] 0u32 false } 1 } }),
+        (quote!("a", time, fence, { 1 }), quote! { { ::perfmark::private::mark! { "a" ["time"] 0u32 true } 1 } }),
         (
             quote!(
                 "a",
@@ -323,10 +317,7 @@ fn a_region_is_a_block_or_a_guard() {
                     d;
                 }
             ),
-            quote! { {
-                #![c]
-                b::private::ended(b::private::begun! { "a" [""] 0u32 false }, if true { d; } else { b::private::never() })
-            } },
+            quote! { { #![c] b::private::mark! { "a" [""] 0u32 false } d; } },
         ),
         (quote!("a"), quote! { ::perfmark::private::guard! { "a" [""] 0u32 false } }),
         (quote!("a", every = 2, crate = b,), quote! { b::private::guard! { "a" [""] 2u32 false } }),

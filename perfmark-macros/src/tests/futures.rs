@@ -111,11 +111,11 @@ fn a_future_that_is_not_the_functions_own_is_not_the_call() {
         quote!(async {}.wait()),
         // Not ours.
         quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
-        quote!(crate::private::ended(1, if true { 2 } else { 3 })),
+        quote!(let begun = 1; let perfmark_value = if true { 2 } else { 3 }; perfmark_value),
         quote!(spawn(async {})),
         quote!(async {};),
     ] {
-        let marked = called(&quote!("f" [""] 0u32 false), &quote!(: A), &written);
+        let marked = called(&quote!("f" [""] 0u32 false), &quote!(A), &written);
         assert_expands(&quote!(), &quote! { fn f() -> A { #written } }, &quote! { fn f() -> A { #marked } });
         assert_expands(&quote!(), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #marked } });
         assert_expands(&quote!(skip), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #written } });

@@ -32,13 +32,14 @@ fn only_error(tokens: &[TokenTree]) -> String {
     group.stream().to_string().trim_matches('"').to_owned()
 }
 
-/// The body as a call of the mark with these tokens, which gives a value of that type.
+/// The body as a call of the mark with these tokens, which gives a value of that type, if it is not `()`.
 fn called(mark: &TokenStream, type_: &TokenStream, body: &TokenStream) -> TokenStream {
+    let type_ = if type_.is_empty() { quote!() } else { quote!(: ::perfmark::private::Same<#type_>) };
     quote! {
-        let begun = ::perfmark::private::begun! { #mark };
-        let value #type_ = if true { #body } else { ::perfmark::private::never() };
-        ::perfmark::private::ended(begun, ());
-        value
+        let perfmark_begun = ::perfmark::private::begun! { #mark };
+        let perfmark_value #type_ = if true { #body } else { ::perfmark::private::never() };
+        ::perfmark::private::ended(perfmark_begun);
+        perfmark_value
     }
 }
 

@@ -42,8 +42,6 @@ impl Kinds {
 
 /// Plain calls. Nothing else names their marks: so these are found by the instructions that find a program's.
 mod called {
-    #![allow(clippy::unit_arg, reason = "as the attribute's expansion has it")]
-
     use super::{Kinds, Mark, begin, black_box, ended};
 
     static EMPTY: Mark = Mark::hidden(1);
@@ -69,17 +67,23 @@ mod called {
 
     #[inline(never)]
     fn marked() {
-        ended(begin(&EMPTY), black_box(()));
+        let begun = begin(&EMPTY);
+        black_box(());
+        ended(begun);
     }
 
     #[inline(never)]
     fn skip() {
-        ended(begin(&SKIPPED), black_box(()));
+        let begun = begin(&SKIPPED);
+        black_box(());
+        ended(begun);
     }
 
     #[inline(never)]
     fn draw() {
-        ended(begin(&DRAWN), black_box(()));
+        let begun = begin(&DRAWN);
+        black_box(());
+        ended(begun);
     }
 
     #[inline(never)]
@@ -89,12 +93,16 @@ mod called {
 
     #[inline(never)]
     fn marked_caller() {
-        ended(begin(&CALLER), marked());
+        let begun = begin(&CALLER);
+        marked();
+        ended(begun);
     }
 
     #[inline(never)]
     fn around_unmarked() {
-        ended(begin(&CALLER), unmarked());
+        let begun = begin(&CALLER);
+        unmarked();
+        ended(begun);
     }
 
     #[inline(never)]

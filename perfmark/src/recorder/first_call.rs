@@ -225,7 +225,7 @@ impl Recorder {
     ///
     /// # Safety
     ///
-    /// Nobody uses it any more, but for looking at the owner.
+    /// Nobody uses it any more, but for looking at its head.
     pub(super) unsafe fn give_back(recorder: NonNull<Self>) {
         // SAFETY: the caller's word.
         unsafe { per_process::clear(recorder.cast(), size_of::<Home>()) };

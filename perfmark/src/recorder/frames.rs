@@ -15,14 +15,14 @@ use perfmark_rdpmc::{Delta, Region};
 use super::plan::{Plan, Planned};
 use crate::switched::ROOM;
 
-/// What a guard holds: the serial number of its frame, perhaps with [`SLOW`]; 0 for a call that has none.
+/// What a call holds: the serial number of its frame, perhaps with [`SLOW`]; 0 for a call that has none.
 pub(crate) type Token = u64;
 
 pub(super) const NO_FRAME: Token = 0;
 
 /// In a token or in a header, not in both: the call ends by the long way.
 pub(super) const SLOW: u64 = 1 << 63;
-/// In a header: a panic was under way when the call began.
+/// In a header: a panic was under way when the call's guard was made.
 pub(super) const PANICKING: u64 = 1 << 62;
 /// The rest: what is counted up at each call.
 pub(super) const SERIAL: u64 = PANICKING - 1;
@@ -93,7 +93,7 @@ const _: () = assert!(size_of::<Space>() / (size_of::<Span>() + size_of::<Header
 pub(super) struct Stack {
     /// The end of the innermost frame.
     pub(super) end: *mut Span,
-    /// Calls that had a frame so far.
+    /// Calls so far: those with a frame, and skipped ones.
     pub(super) serial: u64,
     /// Calls that ended so far after others had been begun in them. Where costs are kept by event: whether estimates are among what the innermost frame
     /// has inside, and that is so where it is another number than in the frame.

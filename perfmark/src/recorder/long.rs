@@ -365,7 +365,7 @@ pub(super) unsafe fn close(
     recorder.stack.end = frame.spans;
 }
 
-/// A guard whose frame is not the innermost, or that ends by the long way. Where its own frame is gone, there is nothing to do.
+/// Ends a call whose frame is not the innermost, or that ends by the long way. Where its own frame is gone, there is nothing to do.
 ///
 /// # Safety
 ///

@@ -26,6 +26,7 @@ use crate::errno::KeepErrno;
 use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, PLACES};
+use crate::per_process::WATCHED;
 use crate::registry::{Setup, registry};
 use crate::signals::HeldBack;
 use crate::start;
@@ -65,15 +66,18 @@ thread_local! {
 /// What a recorder begins with.
 #[repr(C)]
 struct Head {
-    /// Not 0 while it can be taken. Only the thread itself looks at it, in signal handlers, too.
+    /// Not 0 while it can be taken. Only the thread itself uses it, in signal handlers, too; another one that ends a call
+    /// which began here loads it.
     free: AtomicUsize,
     /// The [identity](identity::of_thread) of the thread that it is set up for. Other threads look at it, too.
     owner: AtomicUsize,
 }
 
+const _: () = assert!(size_of::<Head>() == WATCHED * size_of::<usize>());
+
 /// A thread's state. Zeroes are one not set up.
 ///
-/// Its memory is never unmapped, as a call may end on another thread, which looks at the owner: it is [kept for another one](Recorder::give_back).
+/// Its memory is never unmapped, as a call may end on another thread, which looks at the head: it is [kept for another one](Recorder::give_back).
 #[repr(C)]
 pub(super) struct Recorder {
     head: Head,
@@ -199,8 +203,8 @@ pub(super) unsafe fn put_back(recorder: *mut Recorder, token: Token) -> Call {
     Call { recorder: recorder.cast(), token }
 }
 
-/// Begins a call of the mark with that place. [None](Call::is_none) where that takes [`enter_unusual`], which is named by
-/// the marked function, so that the mark is not kept here.
+/// Begins a call of the mark with that place. [None](Call::is_none) where that takes [`enter_unusual`], which the marked
+/// function calls itself, so that the mark is not kept here.
 ///
 /// The thread-local is found here, and not in the marked function: there it would take fewer instructions in some crates
 /// than in others, and than in the calls by which probes are measured.
@@ -222,8 +226,8 @@ pub(super) fn enter_poll(place: u32, poll: Poll) -> Call {
     unsafe { polls::begin(recorder, plan, begin, poll) }
 }
 
-/// Takes this thread's recorder for a mark with that place, whose plan it has. Else the plan is null, and beginning does
-/// nothing: one function is called in any case, so that it can be the last thing that is done.
+/// Takes this thread's recorder for a mark with that place, whose plan it has. Otherwise the plan is null and `Begin`
+/// does nothing: the caller calls one function in both cases, as a tail call.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "it is nearly all that its callers do")]
 fn take_for(place: u32) -> (*mut Recorder, *const Plan, Begin) {
@@ -243,18 +247,18 @@ fn take_for(place: u32) -> (*mut Recorder, *const Plan, Begin) {
     }
 }
 
-/// Takes note that a panic was under way when the call began: if one is when its guard is dropped, that is the same.
-#[cold]
-#[inline(never)]
-pub(crate) fn note_panic(mut call: Call) -> Call {
-    // SAFETY: this thread's recorder, and the call that it has begun last.
+/// Takes note that a panic was under way when the call began, which is the one begun last.
+pub(crate) fn note_panic(recorder: *mut (), token: Token) -> Call {
+    let recorder = recorder.cast::<Recorder>();
+    // SAFETY: this thread's recorder; a call that has a frame has one.
     unsafe {
-        if call.is_open() && take(call.recorder()) {
-            call.token = long::note_panic(call.recorder(), call.token);
-            _ = put_back(call.recorder(), NO_FRAME);
+        if token == NO_FRAME || !take(recorder) {
+            return Call { recorder: recorder.cast(), token };
         }
+        let token = long::note_panic(recorder, token);
+        _ = put_back(recorder, NO_FRAME);
+        Call { recorder: recorder.cast(), token }
     }
-    call
 }
 
 /// Ends a call of the mark that came to its end.
@@ -264,7 +268,8 @@ pub(crate) fn note_panic(mut call: Call) -> Call {
 pub(crate) fn leave(recorder: *mut (), token: Token, mark: &'static Mark) {
     let recorder = recorder.cast::<Recorder>();
     // SAFETY: what a recorder is in stays mapped for ever, and its head is atomics. One that is this thread's is taken
-    // before more of it is looked at. Below the first frame there is a header that has no plan's number.
+    // before more of it is looked at. `serial` is the token only if the call with that token was begun last and its frame
+    // is still there: whatever removes frames otherwise, or counts a call without one, raises `serial`.
     unsafe {
         let Head { free, owner } = &(*recorder).head;
         // One comparison, without a branch in between.
@@ -321,9 +326,8 @@ unsafe fn leave_caller(recorder: *mut Recorder, token: Token) {
     }
 }
 
-/// Ends a call whose recorder cannot be taken. Where it is another thread's, the call began there. Else one end of a
-/// call has it: a signal handler that interrupted it longjmps, or ends a call of the thread's, whose frame stays for the
-/// next one to notice.
+/// Ends a call whose recorder cannot be taken. If it is another thread's, the call began there. Otherwise a signal
+/// handler interrupted entry or exit code and ends a call here, or jumps: the frame stays until the next call removes it.
 ///
 /// # Safety
 ///
@@ -337,7 +341,8 @@ unsafe fn leave_untaken(recorder: *mut Recorder, token: Token, mark: &'static Ma
     }
 }
 
-/// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no call of this one.
+/// Ends a call that began on another thread, which may have ended. One of the process that this one was forked from is no
+/// call of this one.
 pub(super) fn leave_elsewhere(mark: &'static Mark, token: Token) {
     // A parent's calls are not the child's. When recording has ended no system call is made any more.
     if THREAD.with(Thread::is_forked) || start::is_off() {

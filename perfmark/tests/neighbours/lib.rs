@@ -178,3 +178,40 @@ made! {
         n.swap_bytes()
     }
 }
+
+/// A trait whose results lints find too complex here, and not where it is implemented.
+#[expect(
+    clippy::type_complexity,
+    clippy::borrowed_box,
+    reason = "they are found here, and not where it is implemented"
+)]
+pub trait Complex {
+    /// A table of functions.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    fn table(
+        &self,
+    ) -> Result<Vec<(u8, Option<Box<dyn Fn(u8, u8) -> Option<u8>>>)>, Box<dyn std::error::Error + Send + Sync>>;
+    /// What it holds.
+    fn held(&self) -> &Box<u8>;
+}
+
+/// Holds something.
+#[derive(Debug)]
+pub struct Holds(Box<u8>);
+
+impl Complex for Holds {
+    #[perfmark::perfmark(time)]
+    fn table(
+        &self,
+    ) -> Result<Vec<(u8, Option<Box<dyn Fn(u8, u8) -> Option<u8>>>)>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Vec::new())
+    }
+
+    #[perfmark::perfmark(time)]
+    fn held(&self) -> &Box<u8> {
+        &self.0
+    }
+}

@@ -147,6 +147,37 @@ fn statements_only(list: &mut Vec<u8>) {
     list.extend([2, 3]);
 }
 
+/// Its result's type is a macro's, and of no variable.
+macro_rules! some_type {
+    () => {
+        impl Iterator<Item = u8>
+    };
+}
+
+#[perfmark(time)]
+fn type_of_a_macro() -> some_type!() {
+    [1, 2].into_iter()
+}
+
+/// Its value is no name of the body's, nor one around it.
+mod names {
+    #![expect(non_upper_case_globals, reason = "a name to be met by mistake")]
+
+    pub(super) const value: u8 = 1;
+    pub(super) const begun: u8 = 2;
+
+    #[perfmark::perfmark(time)]
+    pub(super) fn constants() -> u8 {
+        value + begun
+    }
+}
+
+#[test]
+fn results_and_names_are_left_as_they_were() {
+    assert_eq!((type_of_a_macro().sum::<u8>(), names::constants()), (3, 3));
+    crate::assert_calls(&[("flow::type_of_a_macro", 1), ("flow::names::constants", 1)]);
+}
+
 #[test]
 fn bodies_are_left_as_they_were() {
     assert!(catch_unwind(|| never("as it should")).is_err());
