@@ -178,10 +178,15 @@ pub(crate) fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|why| format!("half a report, {why}: {text}"))
 }
 
-/// Descriptors of perf events, and all that are not a dump just being written.
+/// Descriptors of perf events, and all that are not what a dump has open for a moment: its file, its folder, and the
+/// names of threads.
 pub(crate) fn descriptors() -> [usize; 2] {
     let entries = fs::read_dir("/proc/self/fd").expect("there").flatten();
-    let files: Vec<_> = entries.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+    let folder = folder();
+    let files: Vec<_> = entries
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .filter(|file| *file != folder && !file.starts_with("/proc"))
+        .collect();
     ["perf_event", ""].map(|of| {
         let is_it = |file: &&PathBuf| {
             let file = file.to_string_lossy();
