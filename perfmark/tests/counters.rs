@@ -361,7 +361,7 @@ fn returns(turns: u64) -> Option<u64> {
 #[perfmark(instructions)]
 #[inline(never)]
 fn questions(turns: Option<u64>) -> Option<u64> {
-    known_loop(turns.unwrap_or(100));
+    let _ = known_loop(turns.unwrap_or(100));
     Some(turns? + 1)
 }
 

@@ -32,7 +32,7 @@ fn closure() -> u32 {
 }
 
 /// What a block sets is set, and what it does not come back from is not needed behind it.
-fn as_blocks(n: Option<u32>) -> u32 {
+fn as_blocks(n: Option<usize>) -> usize {
     let first;
     region!("initializes", time, { first = n.map_or(1, |n| n + 1) });
     let mut text = String::from("moved");
@@ -41,10 +41,10 @@ fn as_blocks(n: Option<u32>) -> u32 {
     let borrowed = region!("borrows", time, { &format!("{text}0") });
     let Some(n) = n else {
         region!("does not come back", time, {
-            return borrowed.len() as u32;
+            return borrowed.len();
         });
     };
-    n + borrowed.len() as u32
+    n + borrowed.len()
 }
 
 /// The macro's fragment stands in an invisible group.
