@@ -365,7 +365,8 @@ pub(super) unsafe fn close(
     recorder.stack.end = frame.spans;
 }
 
-/// Ends a call whose frame is not the innermost, or that ends by the long way. Where its own frame is gone, there is nothing to do.
+/// Ends a call whose frame is not the innermost, or that ends by the long way. If its own frame is gone, there is
+/// nothing to do.
 ///
 /// # Safety
 ///
