@@ -7,7 +7,6 @@
 //! It fails where the median of these ratios is below 0.99 with a confidence of 97.5 %: where so many of them are that chance does not explain it.
 
 use std::hint::{black_box, spin_loop};
-use std::mem::zeroed;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,6 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use benches::clocks::cpu_time;
 use benches::table::spread;
 use perfmark::perfmark;
 
@@ -37,17 +37,6 @@ const LIMIT: f64 = 0.99;
 const BUSY: usize = 2;
 /// In the round's place: no more rounds.
 const STOP: usize = usize::MAX;
-
-/// CPU time of this thread.
-fn cpu_time() -> Duration {
-    // SAFETY: zeroes are a time, and the kernel writes one.
-    let time = unsafe {
-        let mut time: libc::timespec = zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
-        time
-    };
-    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
-}
 
 /// Calls made by a busy thread in a round, and the CPU time that they took.
 type Made = (u64, Duration);

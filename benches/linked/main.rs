@@ -6,11 +6,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{env, io};
 
 use benches::process::{self, Child};
 use benches::table::spread;
-use perfmark_rdpmc::clock::Clock;
 
 /// Ten times what is left of the list in each of ten modules; in the end, a mark.
 macro_rules! marks {
@@ -71,7 +71,6 @@ fn compare() -> io::Result<ExitCode> {
         println!("{linked} marks are linked, not {MARKS}");
         return Ok(ExitCode::FAILURE);
     }
-    let clock = Clock::start();
     let programs = [env::current_exe()?, PathBuf::from(env!("CARGO_BIN_EXE_unmarked"))];
     let mut runs: [Vec<Child>; 2] = [const { Vec::new() }; 2];
     for run in 0..RUNS {
@@ -81,7 +80,7 @@ fn compare() -> io::Result<ExitCode> {
             runs[which].push(Child::run(&programs[which])?);
         }
     }
-    let ms = clock.nanoseconds_per_tick() / 1e6;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
         "medians (quartiles) of {RUNS} runs of each program, in turn: with {MARKS} marks, without, difference of the medians"
     );
@@ -93,9 +92,9 @@ fn compare() -> io::Result<ExitCode> {
         with[0] - without[0]
     };
     let memory = tell("private memory at main, KiB", &|child| child.memory as f64);
-    let start = tell("start until main, ms", &|child| child.start as f64 * ms);
-    tell("a snapshot, ms", &|child| child.snapshot as f64 * ms);
-    tell("end, with the report, ms", &|child| child.end as f64 * ms);
+    let start = tell("start until main, ms", &|child| ms(child.start));
+    tell("a snapshot, ms", &|child| ms(child.snapshot));
+    tell("end, with the report, ms", &|child| ms(child.end));
     // Not `>`: what is not a number is not within a limit.
     let is_within = memory <= MEMORY_KIB && start <= START_MS;
     if !is_within {

@@ -94,6 +94,8 @@ def test(options, cargo_options, arguments):
     print(f"\n==== summary on {options.cpu}")
     for program, result, text in zip(programs, results, verdicts):
         print(f"{text:24} {result.seconds():6.2f} s {program.source}")
+        for message in [] if text == "ok" else failures(result):
+            print(message)
     print(
         f"{verdicts.count('ok')} of {len(programs)} programs ok; tests: "
         + ", ".join(f"{count} {what}" for what, count in tests.items())
@@ -104,6 +106,13 @@ def test(options, cargo_options, arguments):
 def summaries(output):
     """The lines in which libtest sums up: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`"""
     return b"\n".join(re.findall(rb"^test result: .*", output, re.MULTILINE))
+
+
+def failures(result):
+    """What the tests that failed said as they panicked: each `thread 'NAME' … panicked at …` with the four lines behind it."""
+    failed = set(re.findall(rb"^    (\S+)$", result.stdout.rpartition(b"\nfailures:\n")[2], re.MULTILINE))
+    messages = re.finditer(rb"^thread '([^']*)' .*panicked at(?:.*\n){1,5}", result.stderr, re.MULTILINE)
+    return [message[0].decode(errors="replace").rstrip() for message in messages if message[1] in failed]
 
 
 def run(options, cargo_options, arguments):

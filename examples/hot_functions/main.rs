@@ -15,12 +15,12 @@
 //! - calls of every size: a `score` takes a hundred nanoseconds, the one `merge` milliseconds;
 //! - a mark that never ran: `phrase_line` serves `--exact` alone.
 
+mod tokens;
 mod corpus;
 mod crates;
 mod index;
 mod options;
 mod search;
-mod tokens;
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;

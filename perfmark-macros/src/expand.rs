@@ -5,6 +5,7 @@ use quote::quote;
 use syn::ext::IdentExt as _;
 
 use crate::args::Args;
+use crate::body::split;
 use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
@@ -123,17 +124,6 @@ fn unmarked(mut function: Function) -> Function {
 /// `clippy::non_canonical_partial_ord_impl`). They leave alone what a macro made, and an `allow` on the function does not reach them.
 fn is_canonical(name: &Ident) -> bool {
     name == "clone" || name == "partial_cmp"
-}
-
-/// Inner attributes (`#![allow(…)]`) stand before any statement.
-pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
-    let tokens: Vec<TokenTree> = body.into_iter().collect();
-    let mut inner = 0;
-    while is(tokens.get(inner), '#') && is(tokens.get(inner + 1), '!') {
-        inner += 3;
-    }
-    let inner = inner.min(tokens.len());
-    (tokens[..inner].iter().cloned().collect(), tokens[inner..].to_vec())
 }
 
 /// The statements without what a mark has put around them: `let perfmark_begun = …; let perfmark_value = if true {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 
-use crate::expand::split;
+use crate::body::split;
 use crate::function::Function;
 use crate::signature::{Signature, move_in};
 use crate::tokens::{is, is_group, is_word, refilled};

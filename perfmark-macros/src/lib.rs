@@ -8,10 +8,11 @@ mod tokens;
 mod args;
 mod container;
 mod items;
-mod expand;
 mod function;
 mod signature;
+mod body;
 mod future;
+mod expand;
 mod region;
 mod defaults;
 #[cfg(test)]

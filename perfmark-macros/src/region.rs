@@ -6,7 +6,8 @@ use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
 
 use crate::args::Args;
-use crate::expand::{mark, split};
+use crate::body::split;
+use crate::expand::mark;
 use crate::function::braces;
 use crate::future::async_block;
 

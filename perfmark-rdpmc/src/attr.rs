@@ -13,6 +13,8 @@ use crate::sys::{
 
 mod refusal;
 
+use refusal::Asked;
+
 /// An event and how it is to be counted: by default in user mode only, from the moment it is opened, with the widest counters there are, and
 /// for the thread that opens it alone. The modifiers in the event's text are where it starts from.
 ///
@@ -272,7 +274,8 @@ impl Attr {
     /// What the kernel is asked for, on each PMU that counts the event on `machine`, or why it would count nothing there.
     pub(crate) fn encode(&self, machine: &Machine) -> Result<Vec<Request>, Error> {
         let encodings = self.event.resolve(machine)?;
-        let requests = encodings.into_iter().map(|encoding| match refusal::reason(self, &encoding, machine) {
+        let asked = Asked { flags: self.flags, user_reads: self.user_reads, samples: self.samples() };
+        let requests = encodings.into_iter().map(|encoding| match refusal::reason(&asked, &encoding, machine) {
             Some(why) => Err(Error::refused(self.to_string(), why)),
             None => Ok(Request { attr: self.fill(&encoding), encoding }),
         });

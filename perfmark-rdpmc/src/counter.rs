@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::attr::Attr;
 use crate::error::Error;
@@ -203,64 +203,10 @@ impl Counter {
         self.part.end(region)
     }
 
-    /// Whether [`begin_next`](Self::begin_next) and [`end_next`](Self::end_next) may be called here, right behind another counter's reading:
-    /// where the machine has cores of one kind only, and on x86-64 and arm64.
-    ///
-    /// There a thread that just read one of its counters may read any: a number that no longer is the event's gives another counter's value, or
-    /// 0, which the check after the reading notices. On riscv64 the kernel grants each counter by itself; between kinds of core a number may
-    /// name none at all.
-    #[must_use]
-    pub fn may_be_next() -> bool {
-        const UNKNOWN: u8 = 2;
-        // Not a lock, which a child forked meanwhile would wait for: two threads find out the same.
-        static HERE: AtomicU8 = AtomicU8::new(UNKNOWN);
-        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
-            return false;
-        }
-        if HERE.load(Relaxed) == UNKNOWN {
-            let may_be = Machine::here().core_pmus().is_ok_and(|pmus| pmus.len() <= 1);
-            HERE.store(may_be.into(), Relaxed);
-        }
-        HERE.load(Relaxed) == 1
-    }
-
-    /// As [`end_unchanged`](Self::end_unchanged), in an instruction less.
-    ///
-    /// # Safety
-    ///
-    /// This counter began the region: of another's the remembered number may by now be of a counter that the processor refuses to read.
-    #[inline]
-    #[must_use]
-    #[allow(unsafe_code, reason = "leaves out a check that the caller's word stands for")]
-    pub unsafe fn end_own(&self, region: &Region) -> Option<u64> {
-        // SAFETY: the caller's word.
-        unsafe { self.part.end_own(region) }
-    }
-
-    /// As [`begin_unchanged`](Self::begin_unchanged), in fewer instructions.
-    ///
-    /// # Safety
-    ///
-    /// [`may_be_next`](Self::may_be_next), and right before this a `begin_unchanged` of another counter of the thread told that it did.
-    #[inline]
-    #[must_use]
-    #[allow(unsafe_code, reason = "leaves out a check that the caller's word stands for")]
-    pub unsafe fn begin_next(&self, region: &mut Region) -> bool {
-        // SAFETY: the caller's word.
-        unsafe { self.part.begin_unchecked(region) }
-    }
-
-    /// As [`end_unchanged`](Self::end_unchanged), in fewer instructions.
-    ///
-    /// # Safety
-    ///
-    /// [`may_be_next`](Self::may_be_next), and right before this an `end_unchanged` or `end_own` of another counter of the thread told a value.
-    #[inline]
-    #[must_use]
-    #[allow(unsafe_code, reason = "leaves out a check that the caller's word stands for")]
-    pub unsafe fn end_next(&self, region: &Region) -> Option<u64> {
-        // SAFETY: the caller's word.
-        unsafe { self.part.end_unchecked(region) }
+    /// What it remembers of its page: the number of the hardware counter, the value of the page's lock for which that is right,
+    /// and the page. `None` if there is nothing, and for an event that is counted on several PMUs.
+    pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
+        if self.others.is_some() { None } else { self.part.remembered() }
     }
 
     /// Makes a region that was begun here independent of what the counter remembers: it keeps the last eight states of its page, one for each time that
@@ -320,7 +266,7 @@ impl Counter {
 
     /// Takes note of a loss.
     #[inline]
-    fn noted(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
+    pub(crate) fn noted(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
         if let (Err(Refusal::Closed), Some(losses)) = (&read, &self.losses)
             && !losses.is_counted.replace(true)
         {

@@ -158,7 +158,7 @@ impl Group {
         let leader = &self.counters[0];
         let mut numbers = [0; GROUP_NUMBERS];
         let Reading { enabled, running, .. } =
-            leader.part().leader_read(&mut numbers).map_err(|refusal| leader.explain(refusal))?;
+            leader.part().group_read(&mut numbers).map_err(|refusal| leader.explain(refusal))?;
         let told = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
         let values: Option<Vec<u64>> = self.ids.iter().map(told).collect();
         let values = values.ok_or_else(|| leader.explain(Refusal::Closed))?;
@@ -237,7 +237,7 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
         *pmu = Some(own.into());
     }
     let part = Part::new(opened.fd, attr.maps(&opened.encoding));
-    Ok(Counter::from_part(if leader.is_none() { part.leading() } else { part }, attr.clone()))
+    Ok(Counter::from_part(if leader.is_none() { part.reading_group() } else { part }, attr.clone()))
 }
 
 /// The kernel says EINVAL of a member for which there is no counter left, and of much else: if the event opens on its own, it was that.

@@ -123,13 +123,14 @@
 //! remain:
 //!
 //! - If *another* thread closes the descriptor and opens a file in the instructions between the check and what follows
-//!   it, one `read(2)` takes at most 32 bytes of that file (1,048 of a group's leader) or blocks in it, or one `close`
+//!   it, one `read(2)` takes at most 32 bytes of that file (1,048 of a counter that reads a group) or blocks in it, or one `close`
 //!   closes it. The bytes are never taken for a value.
 //! - A file that the program itself made read-write, appending and non-blocking, and did not open by a path, such as a
 //!   socket with `O_APPEND`, passes the check before a `read(2)`. It does not pass the one before a request or a
 //!   `close`.
 //!
-//! The check costs a system call for each `read(2)`, about a third of it. Where a filter forbids `fcntl`, counters are
+//! The check costs a system call for each `read(2)`, about a third of it; a [`Group`] is read by one for all of its
+//! events. Where a filter forbids `fcntl`, counters are
 //! read in user space only.
 //!
 //! A child made by `fork` has no counters: its parent's are closed there at once, and say so when they are read. A child made by a bare
@@ -158,8 +159,10 @@ mod region;
 mod part;
 mod kinds;
 mod counter;
+mod counter_set;
 mod control;
 mod group;
+mod group_read;
 pub mod clock;
 mod cost;
 pub mod support;
@@ -168,12 +171,16 @@ pub use arch::known_loop;
 pub use attr::{Attr, Field};
 pub use control::{disable_all_of_thread, enable_all_of_thread};
 pub use counter::Counter;
+#[doc(hidden)]
+pub use counter_set::CounterSet;
 pub use error::Error;
 pub use event::{
     Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, ListedEvent,
     ListedField, ListedPmu, Modifier, Modifiers, Software, Term, Value,
 };
 pub use group::{Group, GroupReading};
+#[doc(hidden)]
+pub use group_read::GroupRead;
 pub use machine::Machine;
 pub use reading::{Delta, Reading};
 pub use region::Region;

@@ -22,8 +22,8 @@ pub(crate) struct Part {
     is_given_up: Cell<bool>,
     /// The enabled and running time that read(2) gave last. Neither falls.
     times: Cell<(u64, u64)>,
-    /// Whether it leads a group, whose values read(2) gives all at once.
-    is_leader: bool,
+    /// Whether read(2) gives the values of its whole group at once.
+    reads_group: bool,
     /// The process that opened it.
     generation: u32,
     this_thread: PhantomData<*const ()>,
@@ -93,7 +93,7 @@ impl Part {
             memory,
             is_given_up: Cell::new(false),
             times: Cell::new((0, 0)),
-            is_leader: false,
+            reads_group: false,
             generation: sys::generation(),
             this_thread: PhantomData,
         }
@@ -139,7 +139,7 @@ impl Part {
 
     /// Never uses the descriptor again.
     #[cold]
-    fn give_up(&self) -> Refusal {
+    pub(crate) fn give_up(&self) -> Refusal {
         if let Some(errno) = self.fd.why_unmarked() {
             return Refusal::Unmarked(errno);
         }
@@ -157,9 +157,15 @@ impl Part {
         }
     }
 
+    /// Whether a value that was read together with this id is this event's.
+    #[inline]
+    pub(crate) fn has_id(&self, id: u64) -> bool {
+        self.fd.has_id(id)
+    }
+
     /// As a reading of this event.
     #[inline]
-    fn reading(&self, value: u64, enabled: u64, running: u64) -> Reading {
+    pub(crate) fn reading(&self, value: u64, enabled: u64, running: u64) -> Reading {
         Reading { value, enabled, running, resets: self.memory.resets(), is_late: false, clock: Clock::default() }
     }
 
@@ -167,8 +173,8 @@ impl Part {
     #[inline]
     pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
         let fd = self.kept()?;
-        if self.is_leader {
-            return self.leader_read(&mut [0; GROUP_NUMBERS]);
+        if self.reads_group {
+            return self.group_read(&mut [0; GROUP_NUMBERS]);
         }
         let before = self.times.get();
         match sys::read(fd) {
@@ -181,17 +187,23 @@ impl Part {
         }
     }
 
-    /// `read(2)` of a group's leader: number, enabled, running, and a value and an id for each (`perf_event_open(2)`, "Reading results").
+    /// `read(2)` that gives a whole group: number, enabled, running, and a value and an id for each
+    /// (`perf_event_open(2)`, "Reading results"). There is room for `N` numbers, [`3 + 2`](GROUP_NUMBERS) for each event.
     #[inline(never)]
-    pub(crate) fn leader_read(&self, numbers: &mut [u64; GROUP_NUMBERS]) -> Result<Reading, Refusal> {
+    pub(crate) fn group_read<const N: usize>(&self, numbers: &mut [u64; N]) -> Result<Reading, Refusal> {
         let before = self.times.get();
-        match sys::read_numbers(self.kept()?, numbers) {
-            Ok(0) => Err(Refusal::Nothing),
-            Ok(5..) if self.is_own(numbers[4], before, (numbers[1], numbers[2])) => {
-                Ok(self.reading(numbers[3], numbers[1], numbers[2]))
+        let count = match sys::read_numbers(self.kept()?, numbers) {
+            Ok(0) => return Err(Refusal::Nothing),
+            Ok(count) => count,
+            Err(errno) => return Err(self.refused(errno)),
+        };
+        let (enabled, running) = (numbers[1], numbers[2]);
+        let values = numbers[..count].get(3..).unwrap_or_default();
+        match values.chunks_exact(2).find(|value| self.has_id(value[1])) {
+            Some(&[value, id]) if self.is_own(id, before, (enabled, running)) => {
+                Ok(self.reading(value, enabled, running))
             }
-            Ok(_) => Err(self.give_up()),
-            Err(errno) => Err(self.refused(errno)),
+            _ => Err(self.give_up()),
         }
     }
 
@@ -214,11 +226,14 @@ impl Part {
         }
     }
 
-    /// Makes it the leader of a group: its descriptor gives the numbers of all.
-    pub(crate) fn leading(self) -> Self {
-        let mut this = self;
-        this.is_leader = true;
-        this
+    /// Makes it one whose descriptor gives the numbers of its whole group.
+    pub(crate) fn reading_group(self) -> Self {
+        Self { reads_group: true, ..self }
+    }
+
+    /// Whether its event can be told from others in a group.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.fd.is_identified()
     }
 
     /// Reads in user space.
@@ -248,40 +263,9 @@ impl Part {
         unsafe { self.memory.end(&Native, region) }
     }
 
-    /// The same of a region that is known to be this event's.
-    ///
-    /// # Safety
-    ///
-    /// As [`Counter::end_own`](crate::Counter::end_own) has it.
-    #[inline]
-    #[allow(unsafe_code, reason = "as in begin")]
-    pub(crate) unsafe fn end_own(&self, region: &Region) -> Option<u64> {
-        // SAFETY: as in `begin`; and the caller's word.
-        unsafe { self.memory.end_own(&Native, region) }
-    }
-
-    /// As [`begin`](Self::begin), without the check before.
-    ///
-    /// # Safety
-    ///
-    /// As [`Counter::begin_next`](crate::Counter::begin_next) has it.
-    #[inline]
-    #[allow(unsafe_code, reason = "as in begin")]
-    pub(crate) unsafe fn begin_unchecked(&self, region: &mut Region) -> bool {
-        // SAFETY: as in `begin`; and the caller's word.
-        unsafe { self.memory.begin_unchecked(&Native, region) }
-    }
-
-    /// As [`end`](Self::end), without the check before.
-    ///
-    /// # Safety
-    ///
-    /// As [`begin_unchecked`](Self::begin_unchecked).
-    #[inline]
-    #[allow(unsafe_code, reason = "as in begin")]
-    pub(crate) unsafe fn end_unchecked(&self, region: &Region) -> Option<u64> {
-        // SAFETY: as in `begin`; and the caller's word.
-        unsafe { self.memory.end_unchecked(&Native, region) }
+    /// As [`Memory::remembered`].
+    pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
+        self.memory.remembered()
     }
 
     /// Remembers what the page says now; false where that does not make the next regions cheap.

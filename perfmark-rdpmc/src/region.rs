@@ -33,7 +33,7 @@ pub struct Region {
 /// Not a value of a lock, which has 32 bits: the beginning is a whole reading. The low bits count resets.
 const WHOLE: u64 = 1 << 32;
 /// There is no beginning. Also: no counter is remembered.
-const NONE: u64 = 2 << 32;
+pub(crate) const NONE: u64 = 2 << 32;
 /// Added to `WHOLE`: its times are of an earlier moment.
 const LATE: u64 = 4 << 32;
 /// Where in it the reading's clock stands.
@@ -48,6 +48,27 @@ impl Default for Region {
 }
 
 impl Region {
+    /// The second one of the [`parts`](Self::parts) of a region that was not begun.
+    #[doc(hidden)]
+    pub const NOT_BEGUN: u64 = NONE;
+
+    /// The region that [`parts`](Self::parts) was taken from.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn from_parts([raw, at, enabled, running]: [u64; 4]) -> Self {
+        Self { raw, at, enabled, running }
+    }
+
+    /// What it is made of, for whoever keeps the parts of several regions side by side. The first two are all there is of a
+    /// region that [`CounterSet`](crate::CounterSet) began: the counter's bits, and the lock of its page.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn parts(self) -> [u64; 4] {
+        [self.raw, self.at, self.enabled, self.running]
+    }
+
     /// Leaves `count` events out of what the region's end will tell: for those inside that are known, and not meant.
     ///
     /// ```
@@ -86,18 +107,20 @@ struct Said {
 const REMEMBERED: usize = 8;
 
 /// Stands in for the page of an event that has none: its lock is odd, and so no value that is ever remembered.
-static NO_PAGE: MmapPage = MmapPage::locked();
+pub(crate) static NO_PAGE: MmapPage = MmapPage::locked();
 
 /// What a thread remembers of an event's page.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Memory<P: Processor> {
-    // Side by side, as either end of a region loads them in pairs.
+    // Side by side, as entry and exit load them in pairs.
     counter: Cell<P::Counter>,
     /// The event's page, or [`NO_PAGE`].
     page: Cell<*const MmapPage>,
     /// The lock's value for which `counter` is right.
     lock: Cell<u64>,
+    /// The counter's number, of which `counter` was made.
+    number: Cell<u32>,
     said: [Cell<Said>; REMEMBERED],
     next: Cell<usize>,
     /// How often the counter was set to 0.
@@ -112,6 +135,7 @@ impl<P: Processor> Memory<P> {
             counter: Cell::new(processor.counter(0)),
             page: Cell::new(page.map_or(&raw const NO_PAGE, std::ptr::from_ref)),
             lock: Cell::new(NONE),
+            number: Cell::new(0),
             said: std::array::from_fn(|_| Cell::new(nothing)),
             next: Cell::new(0),
             resets: Cell::new(0),
@@ -153,68 +177,6 @@ impl<P: Processor> Memory<P> {
         raw.checked_sub(begun)
     }
 
-    /// The same of a region that is known to be this event's: then the page is as it was remembered for the region if its lock is that of the
-    /// region.
-    ///
-    /// # Safety
-    ///
-    /// As [`begin`](Self::begin); and `begin` of this very memory began the region.
-    #[allow(unsafe_code, reason = "reads a counter")]
-    #[inline]
-    pub(crate) unsafe fn end_own(&self, processor: &P, region: &Region) -> Option<u64> {
-        let Region { raw: begun, at, .. } = *region;
-        // SAFETY: the caller's word.
-        let raw = unsafe { self.raw(processor, at, at) }?;
-        raw.checked_sub(begun)
-    }
-
-    /// As [`begin`](Self::begin), without the check before.
-    ///
-    /// # Safety
-    ///
-    /// As there; and reading a counter that was taken from this event since harms nothing.
-    #[allow(unsafe_code, reason = "reads a counter")]
-    #[inline]
-    pub(crate) unsafe fn begin_unchecked(&self, processor: &P, region: &mut Region) -> bool {
-        let remembered = self.lock.get();
-        // SAFETY: the caller's word.
-        let (raw, lock) = unsafe { self.raw_unchecked(processor) };
-        region.raw = raw;
-        region.at = remembered;
-        lock == remembered
-    }
-
-    /// As [`end`](Self::end), without the check before.
-    ///
-    /// # Safety
-    ///
-    /// As [`begin_unchecked`](Self::begin_unchecked); and it is a region of this event.
-    #[allow(unsafe_code, reason = "reads a counter")]
-    #[inline]
-    pub(crate) unsafe fn end_unchecked(&self, processor: &P, region: &Region) -> Option<u64> {
-        let Region { raw: begun, at, .. } = *region;
-        // SAFETY: the caller's word.
-        let (raw, lock) = unsafe { self.raw_unchecked(processor) };
-        let (value, is_smaller) = raw.overflowing_sub(begun);
-        (lock == at && !is_smaller).then_some(value)
-    }
-
-    /// The remembered counter's bits, and the lock's value after.
-    ///
-    /// # Safety
-    ///
-    /// As [`begin_unchecked`](Self::begin_unchecked).
-    #[allow(unsafe_code, reason = "reads a counter")]
-    #[inline]
-    unsafe fn raw_unchecked(&self, processor: &P) -> (u64, u64) {
-        // SAFETY: the caller's word.
-        let (counter, page) = unsafe { (self.counter.get(), &*self.page.get()) };
-        // SAFETY: the caller's word.
-        let raw = unsafe { processor.read(counter) };
-        compiler_fence(Acquire);
-        (raw, page.lock.load(Relaxed).into())
-    }
-
     /// The remembered counter's bits, if the page's lock is `remembered`, for which it is right, before, and `at` after. As the lock does not
     /// go back, the page then was the same at `at` and all the while.
     ///
@@ -237,6 +199,12 @@ impl<P: Processor> Memory<P> {
         (u64::from(page.lock.load(Relaxed)) == at).then_some(raw)
     }
 
+    /// The counter's number, the value of the page's lock for which it is right, and the page; `None` if nothing is remembered.
+    pub(crate) fn remembered(&self) -> Option<(u32, u64, *const MmapPage)> {
+        let lock = self.lock.get();
+        (lock != NONE).then(|| (self.number.get(), lock, self.page.get()))
+    }
+
     /// Goes on without a page: no region is cheap any more, and those begun so are unmeasured.
     pub(crate) fn without_page(&self) {
         self.page.set(&raw const NO_PAGE);
@@ -253,6 +221,7 @@ impl<P: Processor> Memory<P> {
         let said = Said { lock: read.lock.into(), offset: read.offset, width: read.width, time: read.enabled };
         self.said[self.next.get()].set(said);
         self.next.set((self.next.get() + 1) % REMEMBERED);
+        self.number.set(read.index - 1);
         self.counter.set(processor.counter(read.index - 1));
         self.lock.set(read.lock.into());
         true

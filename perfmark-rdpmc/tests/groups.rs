@@ -2,13 +2,14 @@
 
 mod support;
 
-use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, GroupReading, Hardware, Software, known_loop};
+use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, GroupReading, Hardware, Region, Software, known_loop};
 use support::trial;
 
 fn main() {
     support::run(
         vec![
             trial("a_group_of_software_events_is_read_at_once", a_group_of_software_events_is_read_at_once),
+            trial("counters_that_joined_a_group_are_read_at_once", counters_that_joined_a_group_are_read_at_once),
             trial("a_group_of_nothing_is_refused", a_group_of_nothing_is_refused),
             trial("a_member_that_cannot_be_had_is_told_as_itself", a_member_that_cannot_be_had_is_told_as_itself),
             trial("only_a_leader_may_be_pinned_or_exclusive", only_a_leader_may_be_pinned_or_exclusive),
@@ -45,6 +46,57 @@ fn a_group_of_software_events_is_read_at_once() {
     let deltas = group.read().expect("readable").since(&before);
     let [Delta::Exact(nanoseconds), Delta::Exact(_)] = deltas[..] else { panic!("{deltas:?}") };
     assert!(nanoseconds > 0);
+}
+
+/// Three pages of its own, which no allocator has touched.
+#[cfg(target_os = "linux")]
+fn touch_three_pages() {
+    let (length, access) = (3 * 4_096, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping at an address of the kernel's choice, which is written within and unmapped.
+    unsafe {
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let pages = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        (0..3).for_each(|page| pages.cast::<u8>().add(page * 4_096).write_volatile(1));
+        assert_eq!(libc::munmap(pages, length), 0);
+    }
+}
+
+/// Elsewhere nothing is counted.
+#[cfg(not(target_os = "linux"))]
+fn touch_three_pages() {}
+
+/// Also events of other PMUs than the leader's, from the moment they join: a switch of the thread would hide that they
+/// do not, but not in each of many tries.
+fn counters_that_joined_a_group_are_read_at_once() {
+    let told = |opened: Result<Counter, Error>| opened.unwrap_or_else(|error| panic!("{error}"));
+    for _ in 0..50 {
+        let opened = Counter::open(&Attr::new(Software::TaskClock));
+        if opened.as_ref().is_err_and(Error::is_unsupported) {
+            return;
+        }
+        let leader = told(opened);
+        let reader = told(Counter::open_reader(&Attr::new(Software::PageFaults), &leader));
+        let [cpu, minor] = [Software::CpuClock, Software::MinorFaults]
+            .map(|event| told(Counter::open_member(&Attr::new(event), &leader, &reader)));
+        let counters = [&leader, &reader, &cpu, &minor];
+        let mut own = [Region::default(); 4];
+        counters.iter().zip(&mut own).for_each(|(counter, region)| counter.begin(region));
+        let begin = reader.read_group();
+        let regions = counters.map(|counter| begin.begin(counter));
+        touch_three_pages();
+        let _ = known_loop(10_000);
+        let end = reader.read_group();
+        let [task, faults, clock, minors] = [0, 1, 2, 3].map(|n| end.end(counters[n], &regions[n]));
+        assert_eq!((faults, minors), (Delta::Exact(3), Delta::Exact(3)));
+        let (Delta::Exact(task), Delta::Exact(clock)) = (task, clock) else { panic!("{task:?} {clock:?}") };
+        assert!(task > 1_000 && clock > 1_000, "{task} {clock}");
+        // Each by itself says no less, as it was begun before and is ended after.
+        for ((counter, region), least) in counters.iter().zip(&own).zip([task, 3, clock, 3]) {
+            let counted = counter.end(region);
+            assert!(matches!(counted, Delta::Exact(value) if value >= least), "{}: {counted:?}", counter.event());
+        }
+    }
 }
 
 fn a_group_of_nothing_is_refused() {

@@ -30,6 +30,13 @@ impl Arena {
         Self { newest: Cell::new(None), used: Cell::new(CHUNK) }
     }
 
+    /// Whether it has one chunk, or none.
+    pub(crate) fn is_small(&self) -> bool {
+        // SAFETY: written by `take`.
+        let before = |chunk: NonNull<u8>| unsafe { chunk.cast::<Option<NonNull<u8>>>().read() };
+        self.newest.get().and_then(before).is_none()
+    }
+
     /// So many numbers side by side, all of them 0. None where the kernel has no memory.
     pub(crate) fn take<const N: usize>(&self) -> Option<NonNull<AtomicU64>> {
         const { assert!(size_of::<[AtomicU64; N]>() <= CHUNK - LINK && align_of::<AtomicU64>() <= LINK) };

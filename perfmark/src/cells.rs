@@ -17,8 +17,9 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicU64};
 
 /// One event's figures over one mark's calls on one thread.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct EventCells {
-    /// Every measured call.
+    /// Every measured call. First, so that the fast path adds nothing to find its rows.
     pub(crate) values: Cells,
     /// The sum over calls with another call of the same mark around them.
     pub(crate) nested: AtomicU64,
@@ -157,6 +158,19 @@ impl EventCells {
 }
 
 impl EventCells {
+    /// Forgets all calls. Nobody else looks at them.
+    fn clear(&self) {
+        let Self { nested, inside, stood_in, imputed, means: [net, own], unwound, scaled, .. } = self;
+        let Self { unmeasured, unmeasured_nested, elsewhere, .. } = self;
+        self.values.clear();
+        for cell in [nested, inside, imputed, net, own, scaled, unmeasured, unmeasured_nested, elsewhere] {
+            cell.store(0, Relaxed);
+        }
+        for cell in [stood_in, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]) {
+            cell.store(0, Relaxed);
+        }
+    }
+
     /// Whether calls were made inside others of the mark.
     fn has_nested(&self) -> bool {
         [&self.nested, &self.unmeasured_nested].iter().any(|cell| cell.load(Relaxed) != 0)
@@ -211,10 +225,10 @@ pub(crate) struct MarkCells {
     pub(crate) events: Box<[EventCells]>,
     /// Calls begun and not ended; of calls that are made of polls, the polls.
     pub(crate) open: AtomicU64,
-    /// Where a call is made of polls: all of them, calls that had their first poll on this thread, and those that had their last.
-    pub(crate) polls: AtomicU64,
-    pub(crate) begun: AtomicU64,
-    pub(crate) ended: AtomicU64,
+    /// Where a call is made of polls: those that did not end it.
+    pub(crate) pending: AtomicU64,
+    /// Calls that were suspended here, without those that went on here. It wraps, as a call may go on elsewhere.
+    pub(crate) suspended: AtomicU64,
     /// Calls that a panic ended.
     pub(crate) unwound: AtomicU64,
     /// Calls that were not to be measured.
@@ -234,9 +248,8 @@ impl MarkCells {
         Self {
             events,
             open: zero(),
-            polls: zero(),
-            begun: zero(),
-            ended: zero(),
+            pending: zero(),
+            suspended: zero(),
             unwound: zero(),
             skipped: zero(),
             estimated: zero(),
@@ -249,6 +262,20 @@ impl MarkCells {
     /// The same, where the thread has not these events.
     pub(crate) fn without(self, missing: Box<[EventId]>) -> Self {
         Self { missing, ..self }
+    }
+
+    /// Whether the thread has all events that the mark is to record.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Forgets all calls. Nobody else looks at them.
+    fn clear(&self) {
+        let Self { events, open, pending, suspended, unwound, skipped, estimated, .. } = self;
+        events.iter().for_each(EventCells::clear);
+        for cell in [open, pending, suspended, unwound, skipped, estimated] {
+            cell.store(0, Relaxed);
+        }
     }
 
     /// Notes calls that ended and were not counted in any event, and that had other calls of the mark around them if they are `nested`.
@@ -269,6 +296,12 @@ impl MarkCells {
         self.events.first().map(|cells| &cells.elsewhere)
     }
 
+    /// A call made of polls is suspended.
+    pub(crate) fn suspend(&self) {
+        add(&self.pending, 1);
+        add(&self.suspended, 1);
+    }
+
     /// Notes calls that were open and never ended. Of polls, the call may go on elsewhere.
     pub(crate) fn abandon(&self, calls: u64, nested: bool) {
         if !self.mark.manner.is_polled {
@@ -281,27 +314,18 @@ impl MarkCells {
         let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
         totals.unwound += unwound;
         totals.skipped += skipped;
-        totals.polls += self.polls.load(Relaxed);
-        if self.mark.manner.is_polled {
-            // A call may end on another thread than it began on.
-            let (ended, begun) = (self.ended.load(Acquire), self.begun.load(Relaxed));
-            totals.in_flight = totals.in_flight.wrapping_add(begun.wrapping_sub(ended));
-        } else {
-            let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
-            totals.in_flight += self.open.load(Relaxed).saturating_sub(elsewhere);
-        }
+        let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
+        let open = self.open.load(Relaxed).saturating_sub(elsewhere);
+        totals.in_flight = totals.in_flight.wrapping_add(open).wrapping_add(self.suspended.load(Relaxed));
         let (mut calls, weight) = (unwound + skipped, self.weight);
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
             let figures = totals.event(cells.event);
-            let mut values = Frozen::default();
-            cells.values.add_to(&mut values);
-            let measured = values.count;
-            figures.sums.add(cells.measured(values.sum), weight);
+            let (measured, sum) = cells.values.add_to(&mut figures.values, weight.into());
+            figures.sums.add(cells.measured(sum), weight);
             figures.sums.add(cells.stood_in.load(), weight);
             figures.imputed += cells.imputed.load(Relaxed) * u64::from(weight);
             figures.unwound.add(cells.unwound.load(), weight);
-            figures.values.add(&values, weight.into());
             figures.measured += measured;
             figures.scaled += cells.scaled.load(Relaxed);
             figures.is_recursive |= cells.has_nested();
@@ -320,6 +344,9 @@ impl MarkCells {
             figures.is_recursive |= self.events.iter().any(EventCells::has_nested);
         }
         totals.calls += calls;
+        if self.mark.manner.is_polled {
+            totals.polls += calls + self.pending.load(Relaxed);
+        }
     }
 }
 
@@ -329,7 +356,7 @@ pub(crate) trait Holds: Debug + Send + Sync {
 }
 
 /// A thread.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owner {
     /// The kernel's number of it, which a later thread may get.
     pub(crate) id: u32,
@@ -388,6 +415,12 @@ impl ThreadCells {
         let node = Box::new(Node { holder, next: self.first.load(Relaxed) });
         self.first.store(Box::into_raw(node), Release);
         holder
+    }
+
+    /// Forgets all calls, which were retired before: from now on these are the cells of another thread.
+    pub(crate) fn give_to(&mut self, owner: Owner, switched: Switched) {
+        self.iter().for_each(MarkCells::clear);
+        (self.owner, self.switched) = (owner, switched);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &MarkCells> {

@@ -1,5 +1,6 @@
 //! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -13,10 +14,11 @@ use crate::config::config;
 use crate::defaults;
 use crate::events::{Entry, EventId, What, events, unreliable};
 use crate::graph;
+use crate::histogram::{ScaledEdges, shown};
 use crate::linked;
 use crate::mark::{self, Mark};
 use crate::per_process::PerProcess;
-use crate::recorder::{self, shown};
+use crate::recorder;
 use crate::registry::{Merged, Registry, registry};
 use crate::settings;
 use crate::snapshot::quantile::{P50, P90, P99, P999};
@@ -140,11 +142,15 @@ fn all_threads() -> Vec<OfThread> {
         threads
     };
     let Some(Ok((threads, events))) = recorded(by_thread) else { return Vec::new() };
-    let nanoseconds = nanoseconds_of(&events);
+    let units = Units::of(&events);
     let one = |(owner, merged): (Option<Owner>, Merged)| {
-        let called = mark::called().filter(|mark| merged.marks.contains_key(&mark.index()));
-        let of = |mark: &'static Mark| (mark.index(), figures(mark, &merged, &events, nanoseconds, Beside::default()));
-        OfThread { owner, marks: called.map(of).collect() }
+        let called = mark::called().filter_map(|mark| Some((mark, merged.totals(mark)?)));
+        let of = |(mark, totals): (&'static Mark, &Totals)| {
+            (mark.index(), figures(mark, mark.full_path(), totals, &events, &units, Beside::default()))
+        };
+        // A thread may have got the cells of marks that only another one called, which ended.
+        let was_called = |(_, mark): &(u32, snapshot::Mark)| mark.calls + mark.in_flight + mark.polls > 0;
+        OfThread { owner, marks: called.map(of).filter(was_called).collect() }
     };
     threads.into_iter().map(one).collect()
 }
@@ -158,9 +164,29 @@ fn thread_name(id: u32) -> Option<String> {
     Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
-fn nanoseconds_of(events: &[(EventId, Entry)]) -> f64 {
-    let has_time = events.iter().any(|(_, entry)| entry.what == What::Time);
-    if has_time { start::nanoseconds_per_tick() } else { 1.0 }
+/// What turns recorded values into those of a snapshot.
+struct Units {
+    /// Nanoseconds a tick.
+    nanoseconds: f64,
+    /// The buckets of ticks in nanoseconds, once they are asked for.
+    edges: OnceCell<ScaledEdges>,
+}
+
+impl Units {
+    fn of(events: &[(EventId, Entry)]) -> Self {
+        let has_time = events.iter().any(|(_, entry)| entry.what == What::Time);
+        let nanoseconds = if has_time { start::nanoseconds_per_tick() } else { 1.0 };
+        Self { nanoseconds, edges: OnceCell::new() }
+    }
+
+    /// What values of the event are multiplied by, if they are.
+    fn scale(&self, event: &Entry) -> Option<f64> {
+        (event.what == What::Time).then_some(self.nanoseconds)
+    }
+
+    fn edges(&self) -> &ScaledEdges {
+        self.edges.get_or_init(|| ScaledEdges::new(self.nanoseconds))
+    }
 }
 
 /// Everything since the process's start.
@@ -173,7 +199,7 @@ fn everything() -> Snapshot {
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
         (merged, graph)
     };
-    let ((merged, graph), events) = match recorded(everything) {
+    let ((mut merged, graph), events) = match recorded(everything) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
             snapshot
@@ -189,18 +215,23 @@ fn everything() -> Snapshot {
         }
     };
     snapshot.wall_ns = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let nanoseconds = nanoseconds_of(&events);
+    let units = Units::of(&events);
     snapshot.threads = merged.threads;
     snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
-    let of = |mark: &'static Mark| (mark.index(), figures(mark, &merged, &events, nanoseconds, Beside::of(mark)));
-    let mut marks: Vec<_> = linked::all().into_iter().map(of).collect();
-    marks.sort_by(|(_, one), (_, other)| one.by_place(other));
-    let places: BTreeMap<u32, usize> = marks.iter().map(|(index, _)| *index).zip(0..).collect();
-    snapshot.marks = marks.into_iter().map(|(_, mark)| mark).collect();
+    let marks = linked::in_order();
+    let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
+    let places: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect();
+    let probes = figures_with_probes(&merged, &events);
+    // Each is dropped when it is in the snapshot, so that its memory is used again at once.
+    let of = |(mark, path): (&'static Mark, String)| {
+        let totals = merged.marks.remove(&mark.index()).unwrap_or_default();
+        figures(mark, path, &totals, &events, &units, Beside::of(mark))
+    };
+    snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.call_graph_lacks = graph.lost;
-    snapshot.call_graph = call_graph(&graph, &places, &events, nanoseconds);
+    snapshot.call_graph = call_graph(&graph, &places, &events, &units);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
-    snapshot.notes.extend(figures_with_probes(&merged, &events));
+    snapshot.notes.extend(probes);
     snapshot.notes.extend(sums_at_their_end(&snapshot));
     snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.what), entry.truth?)));
     if events.iter().any(|(_, entry)| entry.stands_in) {
@@ -269,11 +300,11 @@ fn call_graph(
     merged: &graph::Merged,
     places: &BTreeMap<u32, usize>,
     events: &[(EventId, Entry)],
-    nanoseconds: f64,
+    units: &Units,
 ) -> Vec<snapshot::Node> {
     let values = |sums: &graph::EventSums| {
         let (_, entry) = events.iter().find(|(event, _)| *event == sums.event)?;
-        let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
+        let scale = units.scale(entry);
         Some(snapshot::NodeValues {
             event: name(&entry.what),
             measured: sums.measured,
@@ -327,15 +358,14 @@ impl Beside {
 
 fn figures(
     mark: &'static Mark,
-    merged: &Merged,
+    path: String,
+    totals: &Totals,
     events: &[(EventId, Entry)],
-    nanoseconds: f64,
+    units: &Units,
     Beside { interrupted, unrecorded, cancelled, gone }: Beside,
 ) -> snapshot::Mark {
-    let totals = merged.totals(mark);
     let calls = totals.calls + interrupted + unrecorded + cancelled;
     let variant = settings::of_place(mark.place());
-    let wanted = settings::wanted(mark, variant);
     let mut events: Vec<_> = totals
         .events
         .iter()
@@ -343,19 +373,19 @@ fn figures(
         // An event that began to be recorded after the table was copied: the next snapshot has it.
         .filter_map(|(id, figures)| Some((&events.iter().find(|(event, _)| event == id)?.1, figures)))
         .collect();
-    // As the mark names them; `time` that stands in is last.
-    events.sort_by_key(|(entry, _)| wanted.iter().position(|what| *what == entry.what).unwrap_or(usize::MAX));
-    let values = events.into_iter().map(|(entry, figures)| {
-        let scale = if entry.what == What::Time { Some(nanoseconds) } else { None };
-        values(name(&entry.what), figures, interrupted + unrecorded, scale)
-    });
+    if events.len() > 1 {
+        // As the mark names them; `time` that stands in is last.
+        let wanted = settings::wanted(mark, variant);
+        events.sort_by_key(|(entry, _)| wanted.iter().position(|what| *what == entry.what).unwrap_or(usize::MAX));
+    }
+    let values = events.into_iter().map(|(entry, figures)| values(entry, figures, interrupted + unrecorded, units));
     snapshot::Mark {
         name: mark.name.into(),
-        path: mark.full_path(),
+        path,
         file: mark.file.into(),
         line: mark.line,
         calls,
-        in_flight: in_flight(&totals, gone),
+        in_flight: in_flight(totals, gone),
         unwound: totals.unwound,
         cancelled,
         polls: totals.polls,
@@ -373,17 +403,19 @@ fn in_flight(totals: &Totals, gone: u64) -> u64 {
     shown(totals.in_flight.wrapping_sub(gone))
 }
 
-/// `scale` turns ticks into nanoseconds; `uncounted` calls were in none of the threads' cells.
-fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) -> Values {
+/// `uncounted` calls were in none of the threads' cells.
+fn values(event: &Entry, figures: &Figures, uncounted: u64, units: &Units) -> Values {
+    let scale = units.scale(event);
     let unit = |value: u64| start::in_units(value, scale);
     let sum_unit = |sum: i128| start::sum_in_units(sum, scale);
     let frozen = &figures.values;
-    let quantile = |of| frozen.quantile(of).map(unit);
+    let filled = frozen.filled();
+    let quantiles = filled.quantiles([P50, P90, P99, P999]).map(|quantiles| quantiles.map(unit));
     let unmeasured = (figures.calls + uncounted).saturating_sub(figures.measured + figures.left_out);
     // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
     let missing_outermost = if figures.is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
     Values {
-        event,
+        event: name(&event.what),
         measured: figures.measured,
         weight: frozen.count,
         scaled: figures.scaled,
@@ -402,18 +434,18 @@ fn values(event: String, figures: &Figures, uncounted: u64, scale: Option<f64>) 
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),
-        p50: quantile(P50),
-        p90: quantile(P90),
-        p99: quantile(P99),
-        p999: quantile(P999),
+        p50: quantiles.map(|quantiles| quantiles[0]),
+        p90: quantiles.map(|quantiles| quantiles[1]),
+        p99: quantiles.map(|quantiles| quantiles[2]),
+        p999: quantiles.map(|quantiles| quantiles[3]),
         probe: snapshot::Probe {
             own: unit(figures.probe.own),
             whole: unit(figures.probe.whole),
             noise: unit(figures.probe.noise),
         },
         buckets: match scale {
-            None => frozen.buckets().collect(),
-            Some(scale) => frozen.scaled_buckets(scale),
+            None => filled.buckets().collect(),
+            Some(_) => filled.scaled_buckets(units.edges()),
         },
     }
 }

@@ -7,7 +7,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::background;
 use crate::collect;
 use crate::config::{Asked, Config, Output, config};
 use crate::copies;
@@ -15,6 +14,7 @@ use crate::output::{check_directory, in_this_process, of_copy, remove_left_draft
 use crate::report::{Format, Report};
 #[cfg(feature = "signal")]
 use crate::signals::Listener;
+use crate::signals::background;
 use crate::start::{Process, is_forked_child, this_process};
 use crate::terminal::say;
 

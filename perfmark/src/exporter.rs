@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use crate::background;
 use crate::prometheus::Metrics;
+use crate::signals::background;
 use crate::start::{Process, this_process};
 
 /// Serves [`Metrics`] at `http://127.0.0.1:PORT/metrics`, for programs without an HTTP server. Programs with one

@@ -1,11 +1,12 @@
-//! The future of an async call: its polls are measured, on whichever threads they run, and the time between them is not.
+//! The future of an async call: its polls are measured, on whichever threads they run, and the time between them is
+//! not. And the empty ones by which that is measured itself.
 #![allow(unsafe_code, reason = "a pinned field, projected")]
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::mark::Mark;
-use crate::recorder::{Call, Outcome, Polls, begin_poll, cancel, end_poll};
+use crate::recorder::{Kinds, Polls, Running, cancel};
 
 /// A future whose polls are one call of a mark, which a function without captures gives.
 #[derive(Debug)]
@@ -32,11 +33,10 @@ impl<M: Fn() -> &'static Mark, F: Future> Future for Polled<M, F> {
         // SAFETY: the future stays where it is, and the rest is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let mark = (this.mark)();
-        let call = begin_poll(mark, &mut this.polls);
-        let mut running = Running { mark, polls: &mut this.polls, call, outcome: Outcome::Unwound };
+        let running = Running::begin(mark, &mut this.polls, &polled::KINDS);
         // SAFETY: it is pinned with `self`.
         let result = unsafe { Pin::new_unchecked(&mut this.future) }.poll(context);
-        running.outcome = if result.is_ready() { Outcome::Ready } else { Outcome::Pending };
+        running.end(result.is_ready());
         result
     }
 }
@@ -48,17 +48,66 @@ impl<M: Fn() -> &'static Mark, F> Drop for Polled<M, F> {
     }
 }
 
-/// A poll that runs; ended when dropped, also by a panic.
-struct Running<'a> {
-    mark: &'static Mark,
-    polls: &'a mut Polls,
-    call: Call,
-    outcome: Outcome,
-}
+/// Empty calls made of polls: of one, which is ready, or of two. Each is awaited by another, as it is in those who see
+/// what it costs.
+mod polled {
+    use std::future::poll_fn;
+    use std::hint::black_box;
+    use std::mem;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
 
-impl Drop for Running<'_> {
+    use super::{Kinds, Mark, Polled};
+    use crate::mark::HIDDEN;
+
+    static EMPTY: Mark = Mark::hidden(4).polled();
+    static CALLER: Mark = Mark::hidden(5).polled();
+    static SKIPPED: Mark = Mark::hidden(6).polled();
+    static DRAWN: Mark = Mark::hidden(HIDDEN).polled();
+
+    pub(super) static KINDS: Kinds = Kinds {
+        unmarked: || poll(async { unmarked().await }),
+        marked: || poll(async { marked().await }),
+        skip: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
+        draw: || poll(async { Polled::new(|| &DRAWN, unmarked()).await }),
+        unmarked_caller: || poll(async { calls().await }),
+        marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
+        around_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
+        unmarked_twice: || poll(async { twice().await }),
+        marked_twice: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
+        empty: &EMPTY,
+        caller: &CALLER,
+        skipped: &SKIPPED,
+        drawn: &DRAWN,
+    };
+
+    #[allow(clippy::unused_async, reason = "what it does when polled is nothing")]
+    async fn unmarked() {
+        black_box(());
+    }
+
+    fn marked() -> impl Future<Output = ()> {
+        Polled::new(|| &EMPTY, unmarked())
+    }
+
+    async fn calls() {
+        marked().await;
+    }
+
+    async fn around() {
+        unmarked().await;
+    }
+
+    /// Ready at its second poll.
+    async fn twice() {
+        let mut is_ready = false;
+        poll_fn(|_| if mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Until it is ready; through a pointer, as whoever runs a program's futures polls them.
     #[inline]
-    fn drop(&mut self) {
-        end_poll(self.mark, self.polls, &self.call, self.outcome);
+    fn poll(future: impl Future<Output = ()>) {
+        let mut future: Pin<&mut dyn Future<Output = ()>> = pin!(future);
+        while black_box(&mut future).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
     }
 }

@@ -22,12 +22,14 @@ const NODES: usize = 8_192;
 const MERGED: usize = 2 * NODES;
 /// Places where nodes are looked for: a power of two, twice as many as there are nodes.
 const PLACES: usize = 2 * NODES;
-/// Calls open at once whose nodes are known; the recorder has room for no more.
-const OPEN: usize = 2_048;
-
 /// A mark's calls under one caller. It lies in the thread's arena, and its events' sums behind it.
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Node {
+    calls: AtomicU64,
+    /// One for each event, behind the node.
+    sums: *const Sums,
+    events: usize,
     /// Null where no mark is around.
     caller: *const Node,
     /// The node made before this one.
@@ -35,20 +37,17 @@ pub(crate) struct Node {
     /// What the thread knows the mark by.
     key: *const (),
     mark: *const Mark,
-    /// One for each event, behind the node.
-    sums: *const Sums,
-    events: usize,
-    calls: AtomicU64,
 }
 
 /// One event's sums over a node's calls.
 #[repr(C)]
 struct Sums {
-    event: AtomicU64,
-    measured: AtomicU64,
     /// They wrap, as what is less than nothing is added, too.
     net: AtomicU64,
     inside: AtomicU64,
+    /// Calls that are not in the sums.
+    unmeasured: AtomicU64,
+    event: AtomicU64,
 }
 
 const WORDS_OF_NODE: usize = size_of::<Node>().div_ceil(size_of::<u64>());
@@ -64,15 +63,39 @@ impl Node {
     }
 
     /// Adds what one of its calls, or a part of one, cost in the event at that place.
+    #[inline]
     pub(crate) fn add_cost(&self, n: usize, net: u64, inside: u64) {
         if let Some(sums) = self.sums().get(n) {
             add(&sums.net, net);
             add(&sums.inside, inside);
-            // Who sees it here sees it in the calls.
-            sums.measured.store(sums.measured.load(Relaxed) + 1, Release);
         }
     }
 
+    /// The same for the first events, of which it has so many.
+    ///
+    /// # Safety
+    ///
+    /// The node was made for a mark of `N` events or more, or is [nowhere](Graph::nowhere).
+    #[inline]
+    pub(crate) unsafe fn add_costs<const N: usize, const IS_LEAF: bool>(&self, net: &[u64; N], inside: &[u64; N]) {
+        // SAFETY: this function's contract.
+        let sums = unsafe { &*self.sums.cast::<[Sums; N]>() };
+        for n in 0..N {
+            add(&sums[n].net, net[n]);
+            if !IS_LEAF {
+                add(&sums[n].inside, inside[n]);
+            }
+        }
+    }
+
+    /// Notes that a call is not in the sums of the event at that place.
+    pub(crate) fn add_unmeasured(&self, n: usize) {
+        if let Some(sums) = self.sums().get(n) {
+            add(&sums.unmeasured, 1);
+        }
+    }
+
+    #[inline]
     pub(crate) fn add_call(&self) {
         add(&self.calls, 1);
     }
@@ -82,24 +105,22 @@ impl Node {
 pub(crate) struct Graph {
     /// The newest, which names the one before.
     newest: AtomicPtr<Node>,
-    /// Calls that are in no node.
-    lost: AtomicU64,
     count: Cell<usize>,
-    /// Open calls.
-    depth: Cell<usize>,
     tables: NonNull<Tables>,
 }
 
 /// What the thread itself looks into. Zeroes are empty; what is not used takes no memory.
 #[repr(C)]
 struct Tables {
-    /// The open calls' numbers and nodes, the outermost first.
-    open: [Cell<(u64, *const Node)>; OPEN],
+    /// Stands in for the nodes that there is no room for, and for those under them.
+    nowhere: Node,
+    sums: [Sums; MANY],
     /// Nodes, each at the first free place from the one that its caller and its mark give.
     known: [Cell<*const Node>; PLACES],
 }
 
-// SAFETY: nodes are written before they are published, and then in numbers only; of the rest, the owning thread alone takes notice.
+// SAFETY: nodes are written before they are published, and then in numbers only; of the rest, the owning thread alone
+// takes notice.
 unsafe impl Sync for Graph {}
 // SAFETY: the same.
 unsafe impl Send for Graph {}
@@ -113,13 +134,14 @@ impl std::fmt::Debug for Graph {
 impl Graph {
     /// None where the kernel has no memory.
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            newest: AtomicPtr::new(ptr::null_mut()),
-            lost: AtomicU64::new(0),
-            count: Cell::new(0),
-            depth: Cell::new(0),
-            tables: per_process::map(size_of::<Tables>())?.cast(),
-        })
+        let tables = per_process::map(size_of::<Tables>())?.cast::<Tables>();
+        // SAFETY: just mapped, and aligned as a page is; zeroes are tables.
+        unsafe {
+            let sums = (&raw const (*tables.as_ptr()).sums).cast();
+            let nowhere = &raw mut (*tables.as_ptr()).nowhere;
+            ((*nowhere).sums, (*nowhere).events) = (sums, MANY);
+        }
+        Ok(Self { newest: AtomicPtr::new(ptr::null_mut()), count: Cell::new(0), tables })
     }
 
     fn tables(&self) -> &Tables {
@@ -127,54 +149,28 @@ impl Graph {
         unsafe { self.tables.as_ref() }
     }
 
-    /// A call begins, with a number above those of all that are open; `around` is the number of the innermost of these.
-    /// What the thread knows the mark by is not null, and the events are the same for the same key.
-    pub(crate) fn enter(&self, number: u64, around: Option<u64>, mark: Known<'_>, arena: &Arena) {
-        self.forget(|open| around.is_none_or(|around| open > around));
-        let depth = self.depth.get();
-        let caller = match depth.checked_sub(1).map(|at| self.tables().open[at].get()) {
-            // What is around has no node, and so its callees have none.
-            Some((open, _)) if around != Some(open) => None,
-            None if around.is_some() => None,
-            Some((_, caller)) => Some(caller),
-            None => Some(ptr::null()),
-        };
-        let node = caller.and_then(|caller| self.callee(caller, mark, arena));
-        if let (Some(node), Some(open)) = (node, self.tables().open.get(depth)) {
-            open.set((number, node));
-            self.depth.set(depth + 1);
-        } else {
-            self.lose();
-        }
+    /// Takes the calls that are in no node.
+    pub(crate) fn nowhere(&self) -> *const Node {
+        &raw const self.tables().nowhere
     }
 
-    /// A call that is in no node.
+    /// Notes a call that is in no node.
     pub(crate) fn lose(&self) {
-        add(&self.lost, 1);
+        self.tables().nowhere.add_call();
     }
 
-    /// The node of the open call with that number, which ends; those above it ended without a word.
-    pub(crate) fn leave(&self, number: u64) -> Option<&Node> {
-        self.forget(|open| open > number);
-        let at = self.depth.get().checked_sub(1)?;
-        let (open, node) = self.tables().open[at].get();
-        if open != number {
-            return None;
+    /// The mark's node under that caller, which is null where no mark is around. What the thread knows the mark by is
+    /// not null, and the events are the same for the same key.
+    pub(crate) fn callee(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> *const Node {
+        // What is around has no node, and so its callees have none.
+        if ptr::eq(caller, self.nowhere()) {
+            return caller;
         }
-        self.depth.set(at);
-        // SAFETY: a node of this thread's.
-        unsafe { node.as_ref() }
-    }
-
-    /// Takes the innermost ones off as long as `is_gone` says so.
-    fn forget(&self, is_gone: impl Fn(u64) -> bool) {
-        while let Some(at) = self.depth.get().checked_sub(1).filter(|&at| is_gone(self.tables().open[at].get().0)) {
-            self.depth.set(at);
-        }
+        self.find(caller, mark, arena).unwrap_or_else(|| self.nowhere())
     }
 
     /// The mark's node under that caller, made where there is none. None where there is no room.
-    fn callee(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
+    fn find(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
         let first = place_of(caller, mark.key);
         let mut places = (first..PLACES).chain(0..first).map(|place| &self.tables().known[place]);
         // There always is a free one.
@@ -222,7 +218,7 @@ impl Graph {
 
     /// Adds what is here to `merged`.
     pub(crate) fn add_to(&self, merged: &mut Merged) {
-        merged.lost = merged.lost.wrapping_add(self.lost.load(Relaxed));
+        merged.lost = merged.lost.wrapping_add(self.tables().nowhere.calls.load(Relaxed));
         // SAFETY: null, or a node that lives as long as the thread's memory, which is there.
         let deref = |node: *const Node| unsafe { node.as_ref() };
         let mut nodes: Vec<&Node> =
@@ -242,6 +238,7 @@ impl Graph {
             }
             let (place, figures) = merged.tree.at(caller, mark.index());
             places.insert(node, place);
+            let calls = node.calls.load(Relaxed);
             for sums in node.sums() {
                 let event = EventId::numbered(sums.event.load(Relaxed));
                 let at = figures.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
@@ -249,11 +246,11 @@ impl Graph {
                     figures.events.len() - 1
                 });
                 let known = &mut figures.events[at];
-                known.measured += sums.measured.load(Acquire);
+                known.measured += calls.saturating_sub(sums.unmeasured.load(Relaxed));
                 known.net = known.net.wrapping_add(sums.net.load(Relaxed));
                 known.inside = known.inside.wrapping_add(sums.inside.load(Relaxed));
             }
-            figures.calls += node.calls.load(Relaxed);
+            figures.calls += calls;
         }
     }
 }

@@ -84,9 +84,6 @@
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(all(feature = "record", any(doc, doctest)))]
-pub mod guide;
-
 mod path;
 mod tree;
 mod snapshot;
@@ -157,8 +154,9 @@ pub use perfmark_macros::defaults;
 /// Events are `time`, and perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as
 /// `r01c2`). In quotes they have perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`):
 /// see [`perfmark_rdpmc::Event`]. The compiler checks the grammar; the report says which events the machine has. A call
-/// of a mark costs some 103 instructions with `time` alone, and some 45 for each event that hardware counts. Events
-/// that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at entry and at exit.
+/// of a mark costs some 90 instructions with `time` alone, 140 with two events that hardware counts, and some 35 more
+/// for each further one. Events that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at entry
+/// and at exit, whatever their number.
 ///
 /// # Options
 ///
@@ -168,8 +166,8 @@ pub use perfmark_macros::defaults;
 /// | `kernel` | counts the kernel's part of each event, too, where the machine allows it | nothing |
 /// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call, of some 20 instructions however many types there are |
 /// | `crate = path` | where this crate is, if it is renamed or exported again by another | nothing |
-/// | `every = N` | measures one call in `N`, drawn at random; counts all | a call that is not measured some 40 instructions instead of 180 (of two events), and the marks of that thread some 30 more each |
-/// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 2.7 pairs of tick reads instead of 1.5 |
+/// | `every = N` | measures one call in `N`, drawn at random; counts all | a call that is not measured some 40 instructions instead of 140 (of two events), and the marks of that thread some 20 more each |
+/// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 3.0 pairs of tick reads instead of 1.5 |
 ///
 /// `every` is for functions so short and so often called that even a mark's cost is too much. Of each `N` calls in a
 /// row on a thread, one is measured, drawn at random, and counts as `N`. Totals, and self of the calls around it, are
@@ -232,7 +230,7 @@ pub use perfmark_macros::defaults;
 ///
 /// A call of an `async fn`, and of a function whose last expression is an async block or `Box::pin(async …)`, is the sum of its polls, on whichever
 /// threads they run. Between polls nothing is counted; [polls](snapshot::Mark::polls) are. A future that is dropped before it is ready is a
-/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A poll costs some 390 instructions (with
+/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A call of one poll costs some 200 instructions (with
 /// two events), and a marked future has up to 64 bytes more than an unmarked one, whatever runs it.
 ///
 /// ```
@@ -419,8 +417,6 @@ mod session;
 #[cfg(feature = "record")]
 mod copies;
 #[cfg(feature = "record")]
-mod background;
-#[cfg(feature = "record")]
 mod dumps;
 #[cfg(feature = "prometheus")]
 mod prometheus;
@@ -430,6 +426,8 @@ mod exporter;
 mod exit;
 #[doc(hidden)]
 pub mod private;
+#[cfg(all(feature = "record", any(doc, doctest)))]
+pub mod guide;
 
 /// Everything recorded until now, of all threads: those that ended and those that run.
 ///
@@ -507,7 +505,7 @@ pub fn reset() {
 /// at exit. [`snapshot()`] still returns what was recorded. The `permissions` chapter of the guide lists all system
 /// calls that perfmark makes.
 ///
-/// It closes the counters of the calling thread. Other threads keep their counters and up to 0.5 MiB of memory until
+/// It closes the counters of the calling thread. Other threads keep their counters and up to 0.8 MiB of memory until
 /// the process ends. Calls in flight end unmeasured, and the report shows them as in flight. A call that another thread
 /// begins or ends at this moment may still make a system call: before a sandbox that kills, let the other threads make
 /// no marked calls. [`Dumps`], `Exporter` and [`Session`] values of the program work on until they are dropped. Forked

@@ -85,6 +85,15 @@ pub(crate) fn all() -> Vec<&'static Mark> {
     all
 }
 
+/// Every mark known, with its path, in the order of a snapshot.
+pub(crate) fn in_order() -> Vec<(&'static Mark, String)> {
+    let mut marks: Vec<_> = all().into_iter().map(|mark| (mark, mark.full_path())).collect();
+    marks.sort_by(|(one, path), (other, others_path)| {
+        (one.file, one.line, path).cmp(&(other.file, other.line, others_path))
+    });
+    marks
+}
+
 #[cfg(test)]
 mod tests {
     use std::ptr;

@@ -26,7 +26,7 @@ pub struct Mark {
     /// From 1 on, given at the first call; 0 until then.
     index: AtomicU32,
     /// Where every thread's table has it: the index, or 0 where that is unknown or beyond the table, or [`OFF`].
-    place: AtomicU32,
+    place: AtomicU64,
     /// The mark called before this one, in the list of those called.
     next: AtomicPtr<Self>,
     /// The marks of a generic function by its types, if it has them.
@@ -86,16 +86,17 @@ pub(crate) struct Manner {
 pub(crate) const PLACES: usize = 1 << 14;
 
 /// In the place's place, or together with it: calls of the mark do nothing. The highest bit, which is quick to test.
-const OFF: u32 = 1 << 31;
+const OFF: u64 = 1 << 63;
 
 /// The place that a mark has, or had before it was switched off; 0 for none.
-pub(crate) fn last_place(place: u32) -> u32 {
-    place & !OFF
+#[expect(clippy::cast_possible_truncation, reason = "below `PLACES`")]
+pub(crate) fn last_place(place: u64) -> u32 {
+    (place & !OFF) as u32
 }
 
 /// Whether the place means that calls do nothing.
 #[inline]
-pub(crate) fn is_off(place: u32) -> bool {
+pub(crate) fn is_off(place: u64) -> bool {
     place.cast_signed() < 0
 }
 
@@ -120,7 +121,7 @@ impl Mark {
         every: 0,
         manner: Manner { is_fenced: false, is_polled: false },
         index: AtomicU32::new(0),
-        place: AtomicU32::new(0),
+        place: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
         by_types: ByAddress::new(),
         interrupted: AtomicU64::new(0),
@@ -169,7 +170,7 @@ impl Mark {
 
     /// A mark of perfmark's own, in no list, with that index and place.
     pub(crate) const fn hidden(index: u32) -> Self {
-        Self { index: AtomicU32::new(index), place: AtomicU32::new(index), ..Self::OWN_MARK }
+        Self { index: AtomicU32::new(index), place: AtomicU64::new(index as u64), ..Self::OWN_MARK }
     }
 
     /// The mark's number in this process; 0 before its first call.
@@ -179,7 +180,7 @@ impl Mark {
 
     /// The mark's place in every thread's table, below [`PLACES`]; 0 where it has none; or [`OFF`].
     #[inline]
-    pub(crate) fn place(&self) -> u32 {
+    pub(crate) fn place(&self) -> u64 {
         self.place.load(Relaxed)
     }
 
@@ -191,7 +192,7 @@ impl Mark {
 
     /// Where its calls find their plans from now on. With none they do nothing.
     pub(crate) fn set_place(&self, place: Option<u32>) {
-        self.place.store(place.unwrap_or(OFF), SeqCst);
+        self.place.store(place.map_or(OFF, u64::from), SeqCst);
     }
 
     /// From now on its calls do nothing. What it recorded last is still known by its place.

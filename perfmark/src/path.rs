@@ -16,6 +16,10 @@ pub(crate) fn outside_brackets(text: &str) -> impl Iterator<Item = (usize, char)
 /// A path as people read it: without the closures and async blocks that something is in.
 #[cfg(feature = "record")]
 pub(crate) fn readable(path: &str) -> String {
+    // Most paths.
+    if !path.contains('{') {
+        return path.into();
+    }
     let mut path = path.replace("::{{closure}}::", "::");
     while let Some(shorter) = path.strip_suffix("::{{closure}}") {
         path.truncate(shorter.len());

@@ -1,14 +1,14 @@
 //! Memory that a fork wipes, and process-wide state that starts anew in a forked child.
 //!
-//! A child made by fork, or by a bare clone that runs no handlers, must not go on with its parent's recorders: their counters' pages are
-//! not mapped there, and their locks may be held by threads that do not exist there. `MADV_WIPEONFORK` (madvise(2), linux 4.14) gives
-//! the child zeroes instead.
+//! A child made by fork, or by a bare clone that runs no handlers, must not go on with its parent's recorders: their
+//! counters' pages are not mapped there, and their locks may be held by threads that do not exist there.
+//! `MADV_WIPEONFORK` (madvise(2), linux 4.14) gives the child zeroes instead.
 #![allow(unsafe_code, reason = "mmap, and a pointer that is published once")]
 
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use once_cell::sync::OnceCell;
 
@@ -42,37 +42,46 @@ pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     unsafe { libc::munmap(memory.as_ptr().cast(), length) };
 }
 
-/// Words at the start of what is [cleared](clear), which others may read meanwhile.
-pub(crate) const WATCHED: usize = 2;
+/// Maps the same at a multiple of `alignment`, which is of whole pages.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) fn map_aligned(length: usize, alignment: usize) -> io::Result<NonNull<u8>> {
+    // However large pages are.
+    let length = length.next_multiple_of(1 << 16);
+    let memory = map(length + alignment)?;
+    let before = memory.align_offset(alignment);
+    // SAFETY: within the mapping; what is given back is nobody's.
+    unsafe {
+        let start = memory.add(before);
+        if before > 0 {
+            unmap(memory, before);
+        }
+        unmap(start.add(length), alignment - before);
+        Ok(start)
+    }
+}
 
-/// Lets what [`map`] gave read as zeroes again, as far as it can without memory.
+/// Elsewhere.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(crate) fn map_aligned(length: usize, alignment: usize) -> io::Result<NonNull<u8>> {
+    let layout = layout(length)?.align_to(alignment).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    // SAFETY: callers ask for more than nothing.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Lets what [`map`] or [`map_aligned`] gave read as zeroes again, as far as it can without memory.
 ///
 /// # Safety
 ///
-/// It is the whole mapping, longer than [`WATCHED`] words. Nobody else uses it, except that other threads may load
-/// these words as `AtomicUsize`.
+/// It is the whole mapping, and nobody else uses it.
 pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the caller's word: a private anonymous mapping reads as zeroes then (madvise(2)).
+    // SAFETY: this function's contract: a private anonymous mapping reads as zeroes then (madvise(2)).
     if unsafe { libc::madvise(memory.as_ptr().cast(), length, libc::MADV_DONTNEED) } == 0 {
         return;
     }
     // Locked memory (mlock(2)) stays.
-    // SAFETY: the caller's word.
-    unsafe { zero(memory, length) };
-}
-
-/// Writes zeroes.
-///
-/// # Safety
-///
-/// As for [`clear`].
-unsafe fn zero(memory: NonNull<u8>, length: usize) {
-    let watched = memory.cast::<[AtomicUsize; WATCHED]>();
-    // SAFETY: mapped, and aligned as a page is; others use these words as atomics only.
-    unsafe { watched.as_ref() }.iter().for_each(|word| word.store(0, Relaxed));
-    // SAFETY: nobody else uses the rest.
-    unsafe { watched.add(1).cast::<u8>().write_bytes(0, length - size_of::<[AtomicUsize; WATCHED]>()) };
+    // SAFETY: this function's contract.
+    unsafe { memory.write_bytes(0, length) };
 }
 
 /// Elsewhere, and in Miri, which has no forks: memory that a child inherits as it is.
@@ -150,35 +159,5 @@ impl<T: Default + Send + Sync> PerProcess<T> {
                 }
             }
         }
-    }
-}
-
-#[cfg(all(test, not(perfmark_loom)))]
-mod tests {
-    use super::*;
-    use std::thread;
-
-    #[test]
-    fn another_thread_may_read_the_first_words_while_memory_is_cleared() {
-        const LENGTH: usize = 4096;
-        let memory = map(LENGTH).expect("memory");
-        // SAFETY: just mapped, and nobody else's.
-        unsafe { memory.write_bytes(0xff, LENGTH) };
-        // SAFETY: mapped, and aligned as a page is.
-        let watched = unsafe { memory.cast::<[AtomicUsize; WATCHED]>().as_ref() };
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while watched.iter().any(|word| word.load(Relaxed) != 0) {
-                    thread::yield_now();
-                }
-            });
-            // SAFETY: the other thread reads the first words, as atomics.
-            unsafe { zero(memory, LENGTH) };
-        });
-        // SAFETY: mapped and written; nobody writes it any more.
-        let bytes = unsafe { std::slice::from_raw_parts(memory.as_ptr(), LENGTH) };
-        assert!(bytes.iter().all(|&byte| byte == 0));
-        // SAFETY: nobody uses it any more.
-        unsafe { unmap(memory, LENGTH) };
     }
 }

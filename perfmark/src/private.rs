@@ -65,111 +65,20 @@ pub fn check_events(list: &str) -> Result<(), String> {
 
 #[cfg(feature = "record")]
 pub(crate) mod recording {
-    use std::mem::ManuallyDrop;
-    use std::thread;
-
     pub use inventory;
 
     pub use crate::defaults::Defaults;
     pub use crate::future::Polled;
     pub use crate::generic::of_types;
     pub use crate::linked::Batch;
-    use crate::mark;
     pub use crate::mark::Mark;
-    use crate::recorder::{self, Call};
-
-    /// One call of a mark, which [`ended`] ends; it belongs to the thread that made it. Where a program switches stacks it
-    /// may end on another thread all the same.
-    ///
-    /// ```compile_fail
-    /// fn sent<T: Send>() {}
-    /// sent::<perfmark::private::Begun>();
-    /// ```
-    #[derive(Debug)]
-    pub struct Begun {
-        call: Call,
-        mark: &'static Mark,
-    }
-
-    /// One call of a mark, ended when it is dropped.
-    #[derive(Debug)]
-    pub struct Guard {
-        _call: Begun,
-    }
+    pub use crate::recorder::{Begun, Guard, begin, ended, enter};
 
     /// The name of the value's type. `type_name_of_val` in the user's crate would be newer than the Rust it may ask for, which lints tell.
     #[inline]
     #[must_use]
     pub fn name_of<T>(_: &T) -> &'static str {
         std::any::type_name::<T>()
-    }
-
-    /// Begins a call. Switched off it is a load and a branch.
-    ///
-    /// In builds with debug assertions it is compiled once, and not anew in each part of the user's crate, as is a call's
-    /// end: without optimization it would be no faster there.
-    #[cfg_attr(debug_assertions, inline(never))]
-    #[cfg_attr(not(debug_assertions), inline)]
-    #[must_use]
-    pub fn begin(mark: &'static Mark) -> Begun {
-        let place = mark.place();
-        if mark::is_off(place) {
-            return Begun { call: Call::NONE, mark };
-        }
-        let call = recorder::enter(place);
-        Begun { call: if call.is_none() { recorder::enter_unusual(mark) } else { call }, mark }
-    }
-
-    /// Begins a call that ends when its guard is dropped. If a panic is under way then, it must be known whether one was
-    /// when the call began.
-    #[cfg_attr(debug_assertions, inline(never))]
-    #[cfg_attr(not(debug_assertions), inline)]
-    #[must_use]
-    pub fn enter(mark: &'static Mark) -> Guard {
-        Guard { _call: if thread::panicking() { begin_panicking(mark) } else { begin(mark) } }
-    }
-
-    #[cold]
-    fn begin_panicking(mark: &'static Mark) -> Begun {
-        let begun = ManuallyDrop::new(begin(mark));
-        let (recorder, token) = begun.call.parts();
-        Begun { call: recorder::note_panic(recorder, token), mark }
-    }
-
-    /// Ends a call whose body came to its end.
-    #[cfg_attr(
-        perfmark_off,
-        allow(unreachable_pub, reason = "calls by which probes are measured alone end by it then")
-    )]
-    #[cfg_attr(debug_assertions, inline(never))]
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    #[cfg_attr(
-        not(debug_assertions),
-        allow(clippy::inline_always, reason = "it is at the end of each marked function")
-    )]
-    pub fn ended(begun: Begun) {
-        // From here on nothing is left to be dropped, also if something unwound.
-        let begun = ManuallyDrop::new(begun);
-        if begun.call.is_open() {
-            let (recorder, token) = begun.call.parts();
-            recorder::leave(recorder, token, begun.mark);
-        }
-    }
-
-    /// The body was left by `return`, `?` or a panic.
-    impl Drop for Begun {
-        #[cfg_attr(debug_assertions, inline(never))]
-        #[cfg_attr(not(debug_assertions), inline(always))]
-        #[cfg_attr(
-            not(debug_assertions),
-            allow(clippy::inline_always, reason = "else it would be kept in memory for this")
-        )]
-        fn drop(&mut self) {
-            if self.call.is_open() {
-                let (recorder, token) = self.call.parts();
-                recorder::leave_early(recorder, token, self.mark);
-            }
-        }
     }
 }
 #[cfg(all(feature = "record", not(perfmark_off)))]

@@ -1,11 +1,12 @@
 //! Every thread's cells: those of threads that run, and one merged set of those that ended.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::ptr;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
+use std::sync::{Arc as Shared, PoisonError};
 use std::time::{Duration, Instant};
 use std::{process, thread};
 
@@ -16,10 +17,11 @@ use crate::per_process::PerProcess;
 use crate::start;
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-/// The figures of all marks, by the mark's index, and the number of threads that they come from.
+/// The totals of all marks, by the mark's index, and the number of threads that they come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
-    pub(crate) marks: BTreeMap<u32, Totals>,
+    /// Not by the standard library's own hasher, which asks the kernel for random numbers.
+    pub(crate) marks: HashMap<u32, Totals, BuildHasherDefault<DefaultHasher>>,
     pub(crate) threads: u64,
 }
 
@@ -38,9 +40,9 @@ impl Merged {
         }
     }
 
-    /// The figures of one mark.
-    pub(crate) fn totals(&self, mark: &Mark) -> Totals {
-        self.marks.get(&mark.index()).cloned().unwrap_or_default()
+    /// The totals of one mark, if it was called.
+    pub(crate) fn totals(&self, mark: &Mark) -> Option<&Totals> {
+        self.marks.get(&mark.index())
     }
 }
 
@@ -59,11 +61,13 @@ pub(crate) struct Registry {
     pub(crate) generation: u8,
 }
 
-#[derive(Debug, Default)]
+/// Clones share what they can. So a snapshot merges a clone while threads begin and end: it has each thread once, among
+/// those alive or among those retired.
+#[derive(Clone, Debug, Default)]
 struct Threads {
     alive: Vec<Arc<ThreadCells>>,
-    retired: Merged,
-    retired_graph: graph::Merged,
+    retired: Shared<Merged>,
+    retired_graph: Shared<graph::Merged>,
 }
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
@@ -150,30 +154,33 @@ impl Registry {
             mark.abandon(open.min(1), false);
             mark.abandon(open.saturating_sub(1), true);
         }
-        threads.retired.add(cells);
-        add_graph(&mut threads.retired_graph, cells);
+        Shared::make_mut(&mut threads.retired).add(cells);
+        if cells.graph.is_some() {
+            add_graph(Shared::make_mut(&mut threads.retired_graph), cells);
+        }
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
     }
 
     /// A call of the mark ends on another thread than it began on: it counts as unmeasured, unless it was counted
-    /// there.
-    pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64) {
+    /// there. A poll that does not end its call does not count; one that does is counted nowhere else.
+    pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64, counts: bool) {
         let threads = self.lock();
         // Where its thread ended, the call ended with it.
-        let Some(cells) = threads.alive.iter().find(|cells| cells.switched.is_its(number)) else { return };
-        let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
-        let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
-        let of_mark = of_mark.and_then(MarkCells::elsewhere);
-        // What is made of polls is counted when the last one ends.
-        if of_mark.is_some_and(|of_mark| cells.switched.end(number, of_mark)) && !mark.manner.is_polled {
+        let was_open = threads.alive.iter().find(|cells| cells.switched.is_its(number)).is_some_and(|cells| {
+            let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
+            let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
+            of_mark.and_then(MarkCells::elsewhere).is_some_and(|of_mark| cells.switched.end(number, of_mark))
+        });
+        if counts && (was_open || mark.manner.is_polled) {
             mark.unrecorded.fetch_add(1, Relaxed);
         }
     }
 
     /// Everything until now, and who was called under whom.
     pub(crate) fn merged(&self) -> (Merged, graph::Merged) {
-        let threads = self.lock();
-        let (mut merged, mut graph) = (threads.retired.clone(), threads.retired_graph.clone());
+        let threads = self.lock().clone();
+        let (mut merged, mut graph) =
+            (Shared::unwrap_or_clone(threads.retired), Shared::unwrap_or_clone(threads.retired_graph));
         for cells in &threads.alive {
             merged.add(cells);
             add_graph(&mut graph, cells);
@@ -183,12 +190,12 @@ impl Registry {
 
     /// Everything until now: of those that ended together, first, and of each that runs, with its number.
     pub(crate) fn by_thread(&self) -> Vec<(Option<Owner>, Merged)> {
-        let threads = self.lock();
+        let threads = self.lock().clone();
         let alive = threads.alive.iter().map(|cells| {
             let mut merged = Merged::default();
             merged.add(cells);
             (Some(cells.owner), merged)
         });
-        [(None, threads.retired.clone())].into_iter().chain(alive).collect()
+        [(None, Shared::unwrap_or_clone(threads.retired))].into_iter().chain(alive).collect()
     }
 }

@@ -181,7 +181,7 @@ fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
 }
 
 /// What the mark at this place records, if that is not what it says itself.
-pub(crate) fn of_place(place: u32) -> Option<&'static Variant> {
+pub(crate) fn of_place(place: u64) -> Option<&'static Variant> {
     VARIANTS.get(mark::last_place(place) as usize).and_then(variant_at)
 }
 

@@ -70,6 +70,12 @@ impl Switched {
         self.has_ended.load(Relaxed)
     }
 
+    /// Whether no call ended elsewhere so far, so that nothing in the thread's arena is used for such calls.
+    pub(crate) fn is_unused(&self) -> bool {
+        let state = self.lock();
+        state.open.is_none() && state.ended.is_empty()
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -68,14 +68,18 @@ const TURNS: u64 = 5_000;
 /// Runs the scenario, which looks after its own descriptors, and then looks at its report.
 fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
     let report = json(scenario, variables, 0);
-    let (measured, unmeasured) = calls(&report, "faults", "page-faults");
-    assert_eq!((measured, unmeasured), (2 * CALLS, 2 * CALLS), "{report}");
-    let values = &mark(&report, "faults")["values"]["page-faults"];
-    assert_eq!(values["imputed"], 2 * CALLS, "the others are like the measured ones: {values}");
-    // The program's stack may grow by a page in one of them.
-    let pages = PAGES as u64;
-    assert!(values["min"] == pages && (values["max"] == pages || values["max"] == pages + 1), "{values}");
-    has_reason(&report, "page-faults");
+    for (name, event) in
+        [("faults", "page-faults"), ("faults_read_together", "page-faults"), ("faults_read_together", "minor-faults")]
+    {
+        let (measured, unmeasured) = calls(&report, name, event);
+        assert_eq!((measured, unmeasured), (2 * CALLS, 2 * CALLS), "{report}");
+        let values = &mark(&report, name)["values"][event];
+        assert_eq!(values["imputed"], 2 * CALLS, "the others are like the measured ones: {values}");
+        // The program's stack may grow by a page in one of them.
+        let pages = PAGES as u64;
+        assert!(values["min"] == pages && (values["max"] == pages || values["max"] == pages + 1), "{values}");
+        has_reason(&report, event);
+    }
     let hardware = &mark(&report, "looped")["values"]["instructions"];
     if hardware.is_null() {
         return;
@@ -123,6 +127,13 @@ impl Fresh {
         this
     }
 
+    fn touch(&self) {
+        for page in 0..PAGES {
+            // SAFETY: within the mapping.
+            unsafe { self.0.add(page * 4_096).write_volatile(1) };
+        }
+    }
+
     fn again(&self) {
         // SAFETY: this value's own mapping.
         unsafe {
@@ -135,10 +146,14 @@ impl Fresh {
 #[perfmark(page_faults)]
 #[inline(never)]
 fn faults(pages: &Fresh) {
-    for page in 0..PAGES {
-        // SAFETY: within the mapping.
-        unsafe { pages.0.add(page * 4_096).write_volatile(1) };
-    }
+    pages.touch();
+}
+
+/// Read in one system call.
+#[perfmark(page_faults, minor_faults, task_clock)]
+#[inline(never)]
+fn faults_read_together(pages: &Fresh) {
+    pages.touch();
 }
 
 #[perfmark(instructions)]
@@ -151,6 +166,8 @@ fn calls_of_a_thread() {
     let pages = Fresh::new();
     for _ in 0..CALLS {
         faults(&pages);
+        pages.again();
+        faults_read_together(&pages);
         pages.again();
         looped();
     }

@@ -154,3 +154,42 @@ fn no_call_is_lost_when_filters_are_set_in_between() {
     assert!(stopped.calls <= THREADS * ROUNDS && stopped.in_flight == 0, "{stopped:?}");
     assert_whole(&stopped);
 }
+
+/// A thread may go on with what an ended one left.
+#[test]
+fn a_thread_has_only_its_own_calls_whatever_threads_made_that_ended_before() {
+    #[perfmark(time)]
+    fn of_each() {}
+    #[perfmark(time)]
+    fn of_the_first() {}
+    const ROUNDS: u64 = 3;
+    const CALLS: u64 = if cfg!(miri) { 10 } else { 300 };
+    let calls = |marks: &[Mark], name: &str| -> u64 {
+        marks.iter().filter(|mark| mark.name == name).map(|mark| mark.calls).sum()
+    };
+    let _alone = alone();
+    set_filter(&Filter::default()).expect("slots for settings");
+    for round in 1..=ROUNDS {
+        let first = || {
+            (0..CALLS).for_each(|_| of_each());
+            (0..20).for_each(|_| of_the_first());
+        };
+        thread::spawn(first).join().expect("no panic");
+        let second = move || {
+            (0..round).for_each(|_| of_each());
+            threads()
+        };
+        let told = thread::spawn(second).join().expect("no panic");
+        let alive: Vec<Mark> = told.into_iter().filter(|told| told.id.is_some()).flat_map(|told| told.marks).collect();
+        assert_eq!(calls(&alive, "of_each"), round);
+        assert!(alive.iter().all(|mark| mark.name != "of_the_first"), "{alive:?}");
+    }
+    let all = snapshot();
+    let sum = ROUNDS * CALLS + (1..=ROUNDS).sum::<u64>();
+    assert_eq!([calls(&all.marks, "of_each"), calls(&all.marks, "of_the_first")], [sum, ROUNDS * 20]);
+    for (name, calls) in [("of_each", sum), ("of_the_first", ROUNDS * 20)] {
+        let values = &figures(name).values[0];
+        assert_eq!((values.measured, values.buckets.iter().map(|bucket| bucket.2).sum::<u64>()), (calls, calls));
+        assert!(values.min <= values.p50 && values.p50 <= values.max);
+    }
+}

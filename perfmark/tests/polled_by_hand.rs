@@ -239,6 +239,16 @@ fn async_calls_deeper_than_the_stack_are_counted_and_unmeasured() {
 }
 
 #[test]
+fn a_call_in_which_a_region_around_it_ends_is_counted() {
+    #[perfmark(time)]
+    async fn ends_it<T>(region: T) {
+        drop(region);
+    }
+    run(ends_it(region!("around", time)));
+    assert_counts("ends_it", [1, 0, 0, 0, 0]);
+}
+
+#[test]
 fn a_region_of_an_async_block_is_as_an_async_function() {
     let call = |ends: bool| {
         let mut future = Box::pin(region!("waits", time, async move {

@@ -31,6 +31,7 @@ mod linux {
     use std::{env, fs, ptr};
 
     use perfmark::{Filter, perfmark};
+    use perfmark_rdpmc::{Attr, Counter, Software};
 
     use crate::program::threads::{self, reach, step, wait_for};
     use crate::program::{SCENARIO, command, file, text};
@@ -44,6 +45,10 @@ mod linux {
             ("each_system_call_is_in_the_guides_list", each_system_call_is_in_the_list),
             ("with_time_alone_no_counter_is_opened_or_read", with_time_alone_there_is_no_counter),
             ("after_finish_there_is_none", after_finish_there_is_none),
+            (
+                "events_of_the_kernel_cost_one_read_at_entry_and_one_at_exit",
+                events_of_the_kernel_cost_one_read_at_entry_and_one_at_exit,
+            ),
         ];
         support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
     }
@@ -63,6 +68,41 @@ mod linux {
     #[perfmark(cycles, instructions)]
     fn hardware() {
         black_box(());
+    }
+
+    #[perfmark(page_faults)]
+    fn one() {
+        black_box(());
+    }
+
+    #[perfmark(time, page_faults, task_clock, minor_faults)]
+    fn three() {
+        black_box(());
+    }
+
+    #[perfmark(page_faults, task_clock, minor_faults, major_faults, cpu_clock, alignment_faults, emulation_faults)]
+    fn seven() {
+        black_box(());
+    }
+
+    /// Marks with so many events that only the kernel counts; calls of each are a phase of the scenario [`KERNELS`].
+    const OF_THE_KERNEL: [(&str, fn()); 3] = [("1 event", one), ("3 events", three), ("7 events", seven)];
+    const KERNELS: &str = "events of the kernel";
+    const CALLS_OF_EACH: i64 = 200;
+
+    fn call_those_of_the_kernel() {
+        phase(FIRST_CALLS);
+        // Also to have the same events on the thread, and the same histograms, all the while.
+        for (_, call) in OF_THE_KERNEL {
+            (0..100).for_each(|_| call());
+        }
+        for (name, call) in OF_THE_KERNEL {
+            phase(name);
+            (0..CALLS_OF_EACH).for_each(|_| call());
+        }
+        phase(REPORT);
+        // SAFETY: of no other thread.
+        unsafe { libc::exit(0) }
     }
 
     fn call_all(n: u64) {
@@ -106,6 +146,9 @@ mod linux {
     }
 
     fn live(scenario: &str) {
+        if scenario == KERNELS {
+            return call_those_of_the_kernel();
+        }
         phase(FIRST_CALLS);
         call_all(1);
         phase(CALLS);
@@ -283,6 +326,23 @@ mod linux {
         {
             let opened: Vec<_> = made.iter().filter(|&name| of_events.contains(name.as_str())).collect();
             assert!(opened.is_empty(), "{phase}: {opened:?}");
+        }
+    }
+
+    /// Of each call; beside it there is the proof that the descriptor still is perfmark's, which no reading can be
+    /// without (see `perfmark-rdpmc/src/sys/identity.rs`).
+    fn events_of_the_kernel_cost_one_read_at_entry_and_one_at_exit() {
+        if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
+            return println!("skipped: {why}");
+        }
+        let Some(made) = traced(KERNELS, &[]) else { return };
+        for (name, _) in OF_THE_KERNEL {
+            let mut made = made.get(name).unwrap_or_else(|| panic!("no calls with {name}: {made:?}")).clone();
+            println!("{name}: {made:?}");
+            // A histogram may have grown.
+            made.retain(|call, _| !["mmap", "madvise"].contains(&call.as_str()));
+            let twice = |call: &str| (call.to_owned(), 2 * CALLS_OF_EACH);
+            assert_eq!(made, BTreeMap::from([twice("fcntl"), twice("read")]), "{name}");
         }
     }
 

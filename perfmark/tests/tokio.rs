@@ -56,13 +56,16 @@ struct Seen {
 }
 
 impl Seen {
-    fn watch<F: Future>(self: &Arc<Self>, future: F) -> Watched<F> {
-        Watched { future: Box::pin(future), threads: HashSet::new(), seen: Arc::clone(self) }
+    /// `at_two` is dropped when two polls have returned, or with the future.
+    fn watch<F: Future>(self: &Arc<Self>, future: F, at_two: Option<mpsc::UnboundedSender<()>>) -> Watched<F> {
+        Watched { future: Box::pin(future), polls: 0, at_two, threads: HashSet::new(), seen: Arc::clone(self) }
     }
 }
 
 struct Watched<F> {
     future: Pin<Box<F>>,
+    polls: u64,
+    at_two: Option<mpsc::UnboundedSender<()>>,
     threads: HashSet<ThreadId>,
     seen: Arc<Seen>,
 }
@@ -73,7 +76,12 @@ impl<F: Future> Future for Watched<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         self.seen.polls.fetch_add(1, Relaxed);
         self.threads.insert(thread::current().id());
-        self.future.as_mut().poll(context)
+        let polled = self.future.as_mut().poll(context);
+        self.polls += 1;
+        if self.polls == 2 {
+            self.at_two = None;
+        }
+        polled
     }
 }
 
@@ -120,7 +128,7 @@ fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_
         .map(|n| {
             let is_last = (n + 1) % ONE_BY_ONE == 0;
             let (behind, next) = if is_last { (None, None) } else { Some(oneshot::channel()).unzip() };
-            runtime.spawn(seen.watch(task(std::mem::replace(&mut before, next), behind)))
+            runtime.spawn(seen.watch(task(std::mem::replace(&mut before, next), behind), None))
         })
         .collect();
     let sent: usize = runtime.block_on(async {
@@ -162,9 +170,8 @@ enum Fate {
 }
 
 #[perfmark(time, name = "of all fates")]
-async fn meets(fate: Fate, begun: mpsc::UnboundedSender<()>) {
+async fn meets(fate: Fate) {
     yield_now().await;
-    drop(begun);
     match fate {
         Fate::Ends => {}
         // Without a message for each.
@@ -180,16 +187,16 @@ fn promise_5_tasks_that_end_panic_wait_and_are_aborted_are_told_apart() {
     const ABORTED: u64 = 300;
     const WAITING: u64 = 50;
     let (runtime, seen) = (workers(), Arc::new(Seen::default()));
-    let (begun, mut all_begun) = mpsc::unbounded_channel();
+    let (at_two, mut all_at_two) = mpsc::unbounded_channel();
     let spawn = |fate: fn() -> Fate, number: u64| -> Vec<_> {
-        (0..number).map(|_| runtime.spawn(seen.watch(meets(fate(), begun.clone())))).collect()
+        (0..number).map(|_| runtime.spawn(seen.watch(meets(fate()), Some(at_two.clone())))).collect()
     };
     let (ends, panics) = (spawn(|| Fate::Ends, ENDED), spawn(|| Fate::Panics, PANICKED));
     let (aborts, waits) = (spawn(|| Fate::Waits, ABORTED), spawn(|| Fate::Waits, WAITING));
-    drop(begun);
+    drop(at_two);
     runtime.block_on(async {
-        // When all of them have come to their fates.
-        assert_eq!(all_begun.recv().await, None);
+        // All of them have met their fates, and the polls in which they did have returned: only then are those counted.
+        assert_eq!(all_at_two.recv().await, None);
         for task in ends {
             task.await.expect("ends");
         }

@@ -4,7 +4,7 @@
 
 use std::arch::{asm, naked_asm};
 
-use super::{Native, Processor};
+use super::processor::{Native, Processor, ReadPair};
 
 /// A small function that leaves a counter's value in x9 and changes nothing else.
 type Reader = unsafe extern "C" fn();
@@ -33,6 +33,37 @@ static READERS: [Reader; 32] = readers!(
     "pmevcntr20_el0" "pmevcntr21_el0" "pmevcntr22_el0" "pmevcntr23_el0"
     "pmevcntr24_el0" "pmevcntr25_el0" "pmevcntr26_el0" "pmevcntr27_el0"
     "pmevcntr28_el0" "pmevcntr29_el0" "pmevcntr30_el0" "pmccntr_el0"
+);
+
+/// A small function that leaves the values of two counters in x9 and x10 and changes nothing else.
+type PairReader = unsafe extern "C" fn();
+
+macro_rules! pair_readers {
+    ([$($one:literal)*] $others:tt) => { [$(pair_readers!(@row $one $others)),*] };
+    (@row $one:literal [$($other:literal)*]) => {
+        [$({
+            /// # Safety: called by `Native::read_pair` alone, which expects the values in x9 and x10.
+            #[unsafe(naked)]
+            unsafe extern "C" fn read() {
+                naked_asm!(concat!("mrs x9, ", $one), concat!("mrs x10, ", $other), "ret")
+            }
+            read as PairReader
+        }),*]
+    };
+}
+
+/// For the first eight event counters, and for the cycle counter, which is the last one here. The kernel gives an event the
+/// free counter of the lowest number.
+#[rustfmt::skip]
+static PAIR_READERS: [[PairReader; 9]; 9] = pair_readers!(
+    [
+        "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0" "pmevcntr4_el0"
+        "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0" "pmccntr_el0"
+    ]
+    [
+        "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0" "pmevcntr4_el0"
+        "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0" "pmccntr_el0"
+    ]
 );
 
 /// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (syscall(2)).
@@ -86,5 +117,34 @@ impl Processor for Native {
         // SAFETY: Linux leaves the virtual timer to user space.
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
         ticks
+    }
+}
+
+impl ReadPair for Native {
+    type Pair = PairReader;
+
+    #[inline]
+    fn pair(&self, one: u32, other: u32) -> Option<PairReader> {
+        let index = |n: u32| match n {
+            0..8 => Some(n as usize),
+            31 => Some(8),
+            _ => None,
+        };
+        Some(PAIR_READERS[index(one)?][index(other)?])
+    }
+
+    #[inline]
+    unsafe fn read_pair(&self, reader: PairReader) -> (u64, u64) {
+        let (one, other): (u64, u64);
+        // SAFETY: the caller vouches for both counters; a reader changes x9, x10 and, by being called, x30.
+        // Not `nomem`: the compiler must not move it across the loads of the locks.
+        unsafe {
+            asm!(
+                "blr {}",
+                in(reg) reader, out("x9") one, out("x10") other, out("x30") _,
+                options(nostack, preserves_flags)
+            );
+        }
+        (one, other)
     }
 }

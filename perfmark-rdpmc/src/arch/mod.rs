@@ -1,37 +1,6 @@
 //! The processor's instructions for reading a counter and the tick.
 
-/// Reads the hardware counters of the CPU that it runs on.
-///
-/// The page reader is generic over it, so that a test can put a script in the processor's place.
-pub(crate) trait Processor {
-    /// A counter's number, made ready for many reads: on some processors it is a part of the instruction.
-    type Counter: Copy + std::fmt::Debug;
-
-    /// Makes hardware counter `n` ready.
-    fn counter(&self, n: u32) -> Self::Counter;
-
-    /// The raw bits of a hardware counter, of which the page's `pmc_width` lowest count.
-    ///
-    /// # Safety
-    ///
-    /// The page of an event opened on this thread named the counter: the instruction is refused, by a fatal signal, for one that this
-    /// thread may not read.
-    #[allow(unsafe_code, reason = "the caller must vouch for the counter")]
-    unsafe fn read(&self, counter: Self::Counter) -> u64;
-
-    /// The tick counter that the page's time fields are in.
-    fn ticks(&self) -> u64;
-
-    /// Waits a moment for a page that is being written.
-    fn pause(&self) {
-        std::hint::spin_loop();
-    }
-}
-
-/// The processor that this program runs on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Native;
-
+mod processor;
 #[cfg_attr(all(target_arch = "x86_64", not(any(miri, perfmark_unsupported))), path = "x86_64.rs")]
 #[cfg_attr(
     all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported))),
@@ -50,8 +19,11 @@ pub(crate) struct Native;
     path = "unsupported.rs"
 )]
 mod native;
+#[cfg(not(all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported)))))]
+mod pair;
 
 pub(crate) use native::fence;
+pub(crate) use processor::{Native, Processor, ReadPair};
 
 #[cfg(all(
     target_os = "linux",

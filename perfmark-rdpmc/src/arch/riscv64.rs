@@ -4,7 +4,7 @@
 
 use std::arch::asm;
 
-use super::{Native, Processor};
+use super::processor::{Native, Processor};
 
 type Reader = unsafe fn() -> u64;
 

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use super::{Native, Processor};
+use super::processor::{Native, Processor};
 
 pub(super) fn two_instructions_a_turn(turns: u64) {
     for turn in 0..turns {

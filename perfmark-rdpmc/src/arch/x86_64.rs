@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use super::{Native, Processor};
+use super::processor::{Native, Processor};
 
 /// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (System V ABI, AMD64
 /// supplement, A.2.1).

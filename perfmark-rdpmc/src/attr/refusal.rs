@@ -1,6 +1,5 @@
 //! What would open and count nothing, or what the kernel refuses without saying why: told before it is asked.
 
-use super::Attr;
 use crate::event::{CountedBy, Encoding};
 use crate::machine::Machine;
 use crate::sys::{
@@ -15,9 +14,17 @@ const MACHINES: u64 = FLAG_EXCLUDE_HOST | FLAG_EXCLUDE_GUEST;
 /// PMUs that cannot tell modes apart, and so refuse to leave one out (`PERF_PMU_CAP_NO_EXCLUDE`).
 const WITHOUT_MODES: &[&str] = &["msr"];
 
-/// Why `attr` is not opened on the PMU of `encoding`, if it is not.
-pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Option<String> {
-    let all = |flags| attr.flags & flags == flags;
+/// What the caller asks for, beside the event.
+pub(super) struct Asked {
+    /// Bits of `struct perf_event_attr`.
+    pub(super) flags: u64,
+    pub(super) user_reads: bool,
+    pub(super) samples: bool,
+}
+
+/// Why the event is not opened on the PMU of `encoding`. `None` if it is.
+pub(super) fn reason(asked: &Asked, encoding: &Encoding, machine: &Machine) -> Option<String> {
+    let all = |flags| asked.flags & flags == flags;
     if all(MODES) || all(MACHINES) {
         return Some("everything is left out, so that it would give 0 for ever; count one mode at least".into());
     }
@@ -29,7 +36,7 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
              name)"
         ));
     }
-    if attr.flags & FLAG_EXCLUDE_USER != 0
+    if asked.flags & FLAG_EXCLUDE_USER != 0
         && encoding.kind == TYPE_SOFTWARE
         && matches!(encoding.config, COUNT_SW_TASK_CLOCK | COUNT_SW_CPU_CLOCK)
     {
@@ -37,7 +44,7 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
             "linux leaves nothing out of its clocks: it would be the thread's whole time, user mode included".into(),
         );
     }
-    if encoding.kernel_only && !attr.counts_kernel() {
+    if encoding.kernel_only && all(FLAG_EXCLUDE_KERNEL) {
         let what = if encoding.kind == TYPE_TRACEPOINT { "tracepoints are met" } else { "it happens" };
         return Some(format!(
             "{what} in the kernel only, so that counting user mode would give 0 for ever; count the kernel's part too (:uk behind the name, \
@@ -53,21 +60,21 @@ pub(super) fn reason(attr: &Attr, encoding: &Encoding, machine: &Machine) -> Opt
                 "the PMU {pmu} counts for whole CPUs or sockets (it has a cpumask), never for one thread; linux refuses it for one (EINVAL)"
             ));
         }
-        if WITHOUT_MODES.contains(&pmu.as_str()) && attr.flags & (MODES | MACHINES | FLAG_EXCLUDE_IDLE) != 0 {
+        if WITHOUT_MODES.contains(&pmu.as_str()) && asked.flags & (MODES | MACHINES | FLAG_EXCLUDE_IDLE) != 0 {
             return Some(format!(
                 "the PMU {pmu} cannot tell user mode from the kernel's, and linux refuses to leave one out (EINVAL); count both (:ukh behind the \
                  name, Attr::kernel(true))"
             ));
         }
     }
-    if attr.flags & FLAG_INHERIT != 0 && attr.asks_user_reads() && encoding.counted_by == CountedBy::Core {
+    if asked.flags & FLAG_INHERIT != 0 && asked.user_reads && encoding.counted_by == CountedBy::Core {
         return Some(
             "it is to inherit and to be read in user space, and linux maps no page of an event that inherits (EINVAL): the page tells of one \
              thread alone; choose by Attr::inherit(false) or Attr::user_reads(false)"
                 .into(),
         );
     }
-    if cfg!(target_arch = "x86_64") && attr.flags >> PRECISE_IP_SHIFT & 0b11 != 0 && !attr.samples() {
+    if cfg!(target_arch = "x86_64") && asked.flags >> PRECISE_IP_SHIFT & 0b11 != 0 && !asked.samples {
         return Some("precise_ip is about samples, and x86 refuses it without a sample period (EINVAL); set one, or leave it out".into());
     }
     None

@@ -8,6 +8,7 @@ mod modifier;
 mod generic;
 mod cache;
 mod breakpoint;
+mod kind;
 mod nearest;
 mod failure;
 mod parse;
@@ -30,12 +31,14 @@ pub use cache::{Cache, CacheEvent, CacheOp, CacheResult};
 pub(crate) use encoding::CountedBy;
 pub use encoding::Encoding;
 pub use generic::{Hardware, Software};
+pub use kind::Kind;
 pub use list::{ListedEvent, ListedField, ListedPmu};
 pub use modifier::{Modifier, Modifiers};
 pub use term::{Term, Value};
 pub(crate) use tracepoint::are_readable as tracepoints_are_readable;
 
 use crate::error::Error;
+use crate::machine::Machine;
 
 /// Something that the processor or the kernel counts, under perf's names.
 ///
@@ -79,52 +82,6 @@ use crate::error::Error;
 pub struct Event {
     kind: Kind,
     modifiers: Modifiers,
-}
-
-/// What kind of event it is, without its modifiers. Events are made of their texts and of the generic ones' types, never of a kind, so that
-/// each can be written.
-///
-/// ```compile_fail
-/// // Its text would read as the generic event.
-/// let event: perfmark_rdpmc::Event = perfmark_rdpmc::Kind::Named("cycles".into()).into();
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// One of the kernel's generic hardware events.
-    Hardware(Hardware),
-    /// Something that the kernel counts.
-    Software(Software),
-    /// One of the kernel's generic cache events.
-    Cache(CacheEvent),
-    /// A number from the processor's manual: on x86 unit mask and event select (`r01c2`), on arm64 the event.
-    Raw(u64),
-    /// Type and config of `struct perf_event_attr`.
-    Numbered {
-        /// The kernel's number for the kind of event, or a PMU's `type` in sysfs.
-        kind: u32,
-        /// The event's number among its kind.
-        config: u64,
-    },
-    /// A tracepoint.
-    Tracepoint {
-        /// The part of the kernel that has it.
-        system: String,
-        /// Its name there.
-        name: String,
-    },
-    /// Accesses of an address.
-    Breakpoint(Breakpoint),
-    /// An event of a named PMU.
-    Pmu {
-        /// The PMU's name in sysfs, or the start of the names of several core PMUs (`cpu` for `cpu_core` and `cpu_atom`), or an event that
-        /// core PMUs have (`stall_slot/threshold=2/`).
-        pmu: String,
-        /// The terms between the slashes.
-        terms: Vec<Term>,
-    },
-    /// An event that the machine's PMUs may list.
-    Named(String),
 }
 
 impl Event {
@@ -185,6 +142,28 @@ impl Event {
         matches!(self.kind, Kind::Software(Software::CpuClock | Software::TaskClock))
     }
 
+    /// Its numbers on `machine`: one encoding, or one for each core PMU where the machine has several kinds of core, and the event is not
+    /// aimed at one of them. Never none.
+    ///
+    /// Where there are several, each counts on its own kind of core, so all have to be opened and their counts added.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::{Event, Machine};
+    ///
+    /// let wrong: Event = "page-fualts".parse()?;
+    /// let error = wrong.resolve(&Machine::here()).expect_err("no machine has it");
+    /// assert!(error.is_unknown_name() && error.to_string().contains("did you mean page-faults?"));
+    /// # Ok::<(), perfmark_rdpmc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the machine has no such PMU, event, field or tracepoint (with the nearest that it has), where a value does not fit its field (with
+    /// the field's width), and where sysfs or tracefs cannot be read.
+    pub fn resolve(&self, machine: &Machine) -> Result<Vec<Encoding>, Error> {
+        resolve::resolve(&self.kind, machine, &|| format!("event {:?}", self.to_string()))
+    }
+
     /// The same event with other modifiers, to be shown.
     pub(crate) fn shown_with(&self, modifiers: Modifiers) -> impl fmt::Display + '_ {
         Shown { kind: &self.kind, modifiers }
@@ -204,28 +183,6 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Hardware(event) => f.write_str(event.name()),
-            Self::Software(event) => f.write_str(event.name()),
-            Self::Cache(event) => write!(f, "{event}"),
-            Self::Raw(config) => write!(f, "r{config:x}"),
-            Self::Numbered { kind, config } => write!(f, "{kind}:{config:#x}"),
-            Self::Tracepoint { system, name } => write!(f, "{system}:{name}"),
-            Self::Breakpoint(breakpoint) => write!(f, "{breakpoint}"),
-            Self::Pmu { pmu, terms } => {
-                write!(f, "{pmu}/")?;
-                for (at, term) in terms.iter().enumerate() {
-                    write!(f, "{}{term}", if at == 0 { "" } else { "," })?;
-                }
-                f.write_str("/")
-            }
-            Self::Named(name) => f.write_str(name),
-        }
-    }
-}
-
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.shown_with(self.modifiers))
@@ -236,7 +193,10 @@ impl FromStr for Event {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        parse::event(text).map_err(|why| Error::name(format!("event {text:?}"), why))
+        match parse::event(text) {
+            Ok((kind, modifiers)) => Ok(Self { kind, modifiers }),
+            Err(why) => Err(Error::name(format!("event {text:?}"), why)),
+        }
     }
 }
 
@@ -261,5 +221,26 @@ impl From<CacheEvent> for Event {
 impl From<Breakpoint> for Event {
     fn from(breakpoint: Breakpoint) -> Self {
         Self::plain(Kind::Breakpoint(breakpoint))
+    }
+}
+
+impl Machine {
+    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some want more terms, some PMUs cannot count for one
+    /// thread; [`Event::resolve`] and opening tell. So do they of files that cannot be read, whose events are not listed here.
+    ///
+    /// ```
+    /// for event in perfmark_rdpmc::Machine::here().events() {
+    ///     println!("{event}");
+    /// }
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        let pmus = self.pmus().unwrap_or_default();
+        let pmus = pmus.iter().filter_map(|name| pmu::Pmu::find(self, name).ok()?);
+        let texts = pmus.flat_map(|pmu| {
+            let events = pmu.events().unwrap_or_default();
+            events.into_iter().map(move |event| format!("{}/{event}/", pmu.name()))
+        });
+        texts.filter_map(|text| text.parse().ok()).collect()
     }
 }

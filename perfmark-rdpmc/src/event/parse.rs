@@ -1,13 +1,13 @@
-//! The grammar: text to event, without a machine.
+//! The grammar: text to kind and modifiers, without a machine.
 //!
 //! After `tools/perf/util/parse-events.{l,y}` and `Documentation/perf-list.txt` (linux 6.16), for one event at a time.
 
 use super::breakpoint::Breakpoint;
 use super::cache::CacheEvent;
 use super::generic::{Hardware, Software};
+use super::kind::Kind;
 use super::modifier::Modifiers;
 use super::term::{Term, is_name_char, number};
-use super::{Event, Kind};
 
 /// Words that perf takes for events or their beginnings and that count nothing, and why.
 const NOTHING: &[(&str, &str)] = &[
@@ -19,8 +19,8 @@ const NOTHING: &[(&str, &str)] = &[
     ("system_time", "it is perf's own reading of rusage; task-clock counts the time on a CPU"),
 ];
 
-/// Gives what is wrong with the text where it is no event.
-pub(super) fn event(text: &str) -> Result<Event, String> {
+/// The event's kind and modifiers, or what is wrong with the text.
+pub(super) fn event(text: &str) -> Result<(Kind, Modifiers), String> {
     if text.is_empty() {
         return Err("no event is named".into());
     }
@@ -37,7 +37,7 @@ pub(super) fn event(text: &str) -> Result<Event, String> {
 }
 
 /// `ADDRESS[/LENGTH][:rwx][:modifiers]`.
-fn breakpoint(text: &str) -> Result<Event, String> {
+fn breakpoint(text: &str) -> Result<(Kind, Modifiers), String> {
     let mut parts = text.split(':');
     let place = parts.next().unwrap_or("");
     let rest: Vec<&str> = parts.collect();
@@ -49,11 +49,11 @@ fn breakpoint(text: &str) -> Result<Event, String> {
         _ => return Err("more than an address, a length, accesses and modifiers: mem:0x1000/8:rw:u".into()),
     };
     let kind = Kind::Breakpoint(Breakpoint::parse(place, access)?);
-    Ok(Event { kind, modifiers: modifiers(letters)? })
+    Ok((kind, modifiers(letters)?))
 }
 
 /// `pmu/terms/modifiers`, of which `rest` follows the first slash.
-fn on_pmu(pmu: &str, rest: &str) -> Result<Event, String> {
+fn on_pmu(pmu: &str, rest: &str) -> Result<(Kind, Modifiers), String> {
     let Some((terms, letters)) = rest.rsplit_once('/') else {
         return Err("the second / is missing, as in cpu/event=0xc2/".into());
     };
@@ -62,13 +62,13 @@ fn on_pmu(pmu: &str, rest: &str) -> Result<Event, String> {
     let modifiers = modifiers(Some(letters).filter(|letters| !letters.is_empty()))?;
     let terms = Term::parse_list(terms)?;
     if let Some(kind) = generic(pmu).filter(|_| terms.is_empty()) {
-        return Ok(Event { kind, modifiers });
+        return Ok((kind, modifiers));
     }
-    Ok(Event { kind: Kind::Pmu { pmu: pmu.into(), terms }, modifiers })
+    Ok((Kind::Pmu { pmu: pmu.into(), terms }, modifiers))
 }
 
 /// `name[:modifiers]`, `system:tracepoint[:modifiers]`, `type:config[:modifiers]`.
-fn plain(text: &str) -> Result<Event, String> {
+fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
     if text.contains([',', '{', '}']) {
         return Err("several events; each is asked for by itself".into());
     }
@@ -90,8 +90,8 @@ fn plain(text: &str) -> Result<Event, String> {
         (Kind::Tracepoint { system: head.into(), name: parts[1].into() }, &parts[2..])
     };
     match letters {
-        [] => Ok(Event::plain(kind)),
-        [letters] => Ok(Event { kind, modifiers: modifiers(Some(letters))? }),
+        [] => Ok((kind, Modifiers::default())),
+        [letters] => Ok((kind, modifiers(Some(letters))?)),
         _ => Err("modifiers stand behind one : only".into()),
     }
 }

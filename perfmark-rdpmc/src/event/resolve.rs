@@ -5,53 +5,34 @@ use super::cache::CacheEvent;
 use super::encoding::Encoding;
 use super::failure::Failure;
 use super::generic::{Hardware, Software};
+use super::kind::Kind;
 use super::nearest::{did_you_mean, nearest};
 use super::pmu::Pmu;
 use super::term::Term;
-use super::{Event, Kind, parse, probe, terms, tracepoint};
+use super::{parse, probe, terms, tracepoint};
 use crate::error::Error;
 use crate::machine::{DEVICES, Machine, Unreadable};
 use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, aim_of, aimed_at};
 
-impl Event {
-    /// Its numbers on `machine`: one encoding, or one for each core PMU where the machine has several kinds of core, and the event is not
-    /// aimed at one of them. Never none.
-    ///
-    /// Where there are several, each counts on its own kind of core, so all have to be opened and their counts added.
-    ///
-    /// ```
-    /// use perfmark_rdpmc::{Event, Machine};
-    ///
-    /// let wrong: Event = "page-fualts".parse()?;
-    /// let error = wrong.resolve(&Machine::here()).expect_err("no machine has it");
-    /// assert!(error.is_unknown_name() && error.to_string().contains("did you mean page-faults?"));
-    /// # Ok::<(), perfmark_rdpmc::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Where the machine has no such PMU, event, field or tracepoint (with the nearest that it has), where a value does not fit its field (with
-    /// the field's width), and where sysfs or tracefs cannot be read.
-    pub fn resolve(&self, machine: &Machine) -> Result<Vec<Encoding>, Error> {
-        let tried = || format!("event {:?}", self.to_string());
-        let explain = |failure: Failure| failure.explain(tried());
-        match &self.kind {
-            Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(explain),
-            Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(explain),
-            Kind::Raw(config) => on_cores(machine, TYPE_RAW, *config).map_err(explain),
-            Kind::Software(event) => Ok(vec![Encoding::new(TYPE_SOFTWARE, *event as u64)]),
-            Kind::Numbered { kind, config } => {
-                numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(explain)
-            }
-            Kind::Breakpoint(breakpoint) => {
-                breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(tried(), why))
-            }
-            Kind::Tracepoint { system, name } => {
-                tracepoint::encode(machine, &tried, system, name).map(|encoding| vec![encoding])
-            }
-            Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(explain),
-            Kind::Named(name) => named(machine, name).map_err(explain),
+/// The event's numbers on `machine`. `tried` names the event in errors.
+pub(super) fn resolve(kind: &Kind, machine: &Machine, tried: &dyn Fn() -> String) -> Result<Vec<Encoding>, Error> {
+    let explain = |failure: Failure| failure.explain(tried());
+    match kind {
+        Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(explain),
+        Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(explain),
+        Kind::Raw(config) => on_cores(machine, TYPE_RAW, *config).map_err(explain),
+        Kind::Software(event) => Ok(vec![Encoding::new(TYPE_SOFTWARE, *event as u64)]),
+        Kind::Numbered { kind, config } => {
+            numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(explain)
         }
+        Kind::Breakpoint(breakpoint) => {
+            breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(tried(), why))
+        }
+        Kind::Tracepoint { system, name } => {
+            tracepoint::encode(machine, tried, system, name).map(|encoding| vec![encoding])
+        }
+        Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(explain),
+        Kind::Named(name) => named(machine, name).map_err(explain),
     }
 }
 
@@ -64,27 +45,6 @@ impl Breakpoint {
         (encoding.config1, encoding.config2) = (self.address, u64::from(self.length()));
         encoding.bp_type = self.access as u32;
         Ok(encoding)
-    }
-}
-
-impl Machine {
-    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some want more terms, some PMUs cannot count for one
-    /// thread; [`Event::resolve`] and opening tell. So do they of files that cannot be read, whose events are not listed here.
-    ///
-    /// ```
-    /// for event in perfmark_rdpmc::Machine::here().events() {
-    ///     println!("{event}");
-    /// }
-    /// ```
-    #[must_use]
-    pub fn events(&self) -> Vec<Event> {
-        let pmus = self.pmus().unwrap_or_default();
-        let pmus = pmus.iter().filter_map(|name| Pmu::find(self, name).ok()?);
-        let texts = pmus.flat_map(|pmu| {
-            let events = pmu.events().unwrap_or_default();
-            events.into_iter().map(move |event| format!("{}/{event}/", pmu.name()))
-        });
-        texts.filter_map(|text| text.parse().ok()).collect()
     }
 }
 

@@ -4,10 +4,11 @@ use super::encoding::{CountedBy, Encoding};
 use super::failure::Failure;
 use super::format::{Format, Words, word};
 use super::generic::Hardware;
+use super::kind::Kind;
 use super::nearest::{did_you_mean, nearest};
+use super::parse;
 use super::pmu::Pmu;
 use super::term::{Term, Value};
-use super::{Kind, parse};
 use crate::machine::Unreadable;
 use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE, aimed_at};
 

@@ -2,20 +2,8 @@
 
 use std::fmt;
 
-use super::{Mark, Support};
-
-/// With a comma between thousands.
-pub(super) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+use super::data::Support;
+use super::findings::Mark;
 
 /// Columns of the report.
 const WIDTH: usize = 110;
@@ -61,16 +49,4 @@ fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, column: usize) -> fmt::Result
         at += length;
     }
     f.write_str("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        for (n, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (2_000_034, "2,000,034")] {
-            assert_eq!(grouped(n), text);
-        }
-    }
 }

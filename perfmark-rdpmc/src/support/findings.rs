@@ -1,7 +1,9 @@
 //! The report as a person reads it: what is and what is not, each no with its remedy.
 
-use super::display::grouped;
-use super::{CorePmu, Support, Time, Trial};
+use super::data::Support;
+use super::number::grouped;
+use super::pmus::CorePmu;
+use super::trial::{Time, Trial};
 use crate::clock;
 use crate::error::errno_text;
 use crate::event::Hardware;

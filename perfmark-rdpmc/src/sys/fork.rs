@@ -362,6 +362,11 @@ impl Descriptor {
         self.identity.is(id)
     }
 
+    /// Whether the event's id is known, so that it can be told from others in a group.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.identity.is_known()
+    }
+
     /// Why the descriptor could not be marked as ours, an errno: then it is never read.
     pub(crate) fn why_unmarked(&self) -> Option<i32> {
         self.identity.why_unmarked()
@@ -381,7 +386,7 @@ impl From<std::fs::File> for Descriptor {
 impl Mapping {
     /// Maps an event's page. Gives errno where the kernel refuses.
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
-        let length = usize::try_from(super::page_size()).unwrap_or(4096);
+        let length = usize::try_from(page_size()).unwrap_or(4096);
         let mut page = NonNull::dangling();
         let noted = Noted::new(|| {
             if !fd.is_ours() {
@@ -402,6 +407,12 @@ impl Mapping {
         // that stands in for it.
         unsafe { self.start.as_ref() }
     }
+}
+
+/// Bytes in a page.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 unsafe extern "C" fn before() {

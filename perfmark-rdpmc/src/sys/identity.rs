@@ -26,6 +26,19 @@
 //! | `preadv2(RWF_NOWAIT)`, `pread` | - | events refuse them: EOPNOTSUPP, ESPIPE |
 //! | `io_uring`, registered file, for read(2) | +0.56 | containers forbid it; a ring for each thread |
 //!
+//! So a reading takes two system calls, the proof and the read(2). No single one does both:
+//!
+//! - `pread(2)` would be harmless: sockets, pipes, terminals, eventfd, timerfd, signalfd and inotify answer ESPIPE and
+//!   lose nothing, and a regular file keeps its position. But events answer ESPIPE as well: only a file that was opened
+//!   by a path may be read at a position (`FMODE_PREAD` in `do_dentry_open`, `fs/open.c`, linux 6.12). A test looks
+//!   whether that is still so.
+//! - No request of an event gives its value, and its page has the value of a moment at which the event went on its PMU.
+//! - To leave the proof out for a while after a reading would be no promise: a program that closes a number twice, and
+//!   accepts a connection in between, takes a microsecond. And what a call costs would vary with the program, so that
+//!   it could not be subtracted.
+//!
+//! What can be saved is the number of readings: see [`group_read`](crate::group_read).
+//!
 //! Between the proof and what follows it, a few instructions, another thread may close the number and open another
 //! file. Only `io_uring`, which holds the file itself, excludes that. What a read returns then has another id, and is
 //! not taken for a value.
@@ -81,6 +94,11 @@ impl Identity {
         self.id.is_none_or(|own| own == id)
     }
 
+    /// Whether the event's id is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.id.is_some()
+    }
+
     /// Why the file could not be marked, an errno: then it is never read.
     pub(super) fn why_unmarked(&self) -> Option<i32> {
         self.flags.err()
@@ -102,4 +120,34 @@ fn event(fd: RawFd) -> Option<EventId> {
     let mut event = 0;
     // SAFETY: writes a number, which is live.
     (unsafe { libc::ioctl(fd, IOC_ID as libc::Ioctl, &raw mut event) } == 0).then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsRawFd as _, FromRawFd as _};
+
+    use super::*;
+    use crate::sys::{FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr};
+
+    /// Were it otherwise, `pread(2)` would be the proof and the reading in one.
+    #[test]
+    fn events_refuse_to_be_read_at_a_position_as_sockets_do() {
+        let attr = PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV);
+        let (mut pair, mut numbers) = ([-1; 2], [0_u64; 4]);
+        // SAFETY: a live structure of the size that it states, live memory of the stated size, and descriptors of this
+        // test's own.
+        unsafe {
+            let event = libc::syscall(libc::SYS_perf_event_open, &raw const attr, 0, -1, -1, 0);
+            if event < 0 {
+                return println!("skipped: {}", std::io::Error::last_os_error());
+            }
+            assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()), 0);
+            for fd in [RawFd::try_from(event).expect("small"), pair[0], pair[1]] {
+                let file = File::from_raw_fd(fd);
+                let bytes = libc::pread(file.as_raw_fd(), numbers.as_mut_ptr().cast(), size_of_val(&numbers), 0);
+                assert_eq!((bytes, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ESPIPE)));
+            }
+        }
+    }
 }

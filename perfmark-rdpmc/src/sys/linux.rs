@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use super::abi::{PerfEventAttr, ReadFormat};
-pub(crate) use super::fork::{Descriptor, Mapping, generation};
+pub(crate) use super::fork::{Descriptor, Mapping, generation, page_size};
 use super::identity::Identity;
 use crate::arch::system_call;
 
@@ -104,45 +104,47 @@ pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
 
 /// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error
 /// state. EBADF where the number may be another file's.
+#[inline]
 pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize, i32> {
-    loop {
-        if !fd.may_be_read() {
-            return Err(libc::EBADF);
-        }
-        // SAFETY: `numbers` is live and as large as stated.
-        let n = unsafe { libc::read(fd.number(), numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
-        match usize::try_from(n) {
-            Ok(n) => return Ok(n / size_of::<u64>()),
-            Err(_) => match errno() {
-                libc::EINTR => {}
-                errno => return Err(errno),
-            },
-        }
+    // SAFETY: `numbers` is live and as large as stated.
+    let bytes = unsafe { read_into(fd, numbers.as_mut_ptr().expose_provenance(), size_of_val(numbers)) }?;
+    Ok(bytes / size_of::<u64>())
+}
+
+/// `read(2)` of one event. `Ok(None)` is the end of file that a pinned event in error state gives. EBADF where the
+/// number may be another file's.
+#[inline]
+pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
+    const WHOLE: usize = size_of::<ReadFormat>();
+    let mut out = ReadFormat::default();
+    // SAFETY: `out` is live and as large as stated.
+    match unsafe { read_into(fd, (&raw mut out).expose_provenance(), WHOLE) }? {
+        WHOLE => Ok(Some(out)),
+        0 => Ok(None),
+        // No event's answer: the descriptor is another file's.
+        _ => Err(libc::EBADF),
     }
 }
 
-/// `read(2)`, in few instructions, and without a change of `errno` in the middle of a program. `Ok(None)` is the end of file that a pinned
-/// event in error state gives. EBADF where the number may be another file's.
+/// `read(2)` behind a proof that the number is the event's, in few instructions, and without a change of `errno` in the
+/// middle of a program. These are two system calls: none does both (see [`identity`](super::identity)).
+///
+/// # Safety
+///
+/// At the address there are so many bytes to be written.
 #[inline]
-pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
-    const WHOLE: libc::c_long = 32;
-    const _: () = assert!(size_of::<ReadFormat>() == 32);
+unsafe fn read_into(fd: &Descriptor, to: usize, bytes: usize) -> Result<usize, i32> {
     const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
-    let mut out = ReadFormat::default();
     loop {
         // Each time: a signal handler that interrupts a read may close it.
         if !fd.may_be_read() {
             return Err(libc::EBADF);
         }
-        let (number, to) = (usize::try_from(fd.number()).unwrap_or(usize::MAX), (&raw mut out).expose_provenance());
-        // SAFETY: `out` is live and as large as stated.
-        match unsafe { system_call(libc::SYS_read, number, to, size_of::<ReadFormat>()) } {
-            WHOLE => return Ok(Some(out)),
-            0 => return Ok(None),
+        let number = usize::try_from(fd.number()).unwrap_or(usize::MAX);
+        // SAFETY: this function's contract.
+        match unsafe { system_call(libc::SYS_read, number, to, bytes) } {
             INTERRUPTED => {}
-            // No event's answer: the descriptor is another file's.
-            1.. => return Err(libc::EBADF),
-            error => return Err(i32::try_from(-error).unwrap_or(libc::EIO)),
+            answer => return usize::try_from(answer).map_err(|_| i32::try_from(-answer).unwrap_or(libc::EIO)),
         }
     }
 }
@@ -151,10 +153,4 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
 pub(crate) fn cpu() -> Option<u32> {
     // SAFETY: takes nothing.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
-}
-
-/// Bytes in a page.
-pub(crate) fn page_size() -> u64 {
-    // SAFETY: sysconf has no preconditions.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

@@ -63,6 +63,10 @@ impl Descriptor {
         match *self {}
     }
 
+    pub(crate) fn is_identified(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn why_unmarked(&self) -> Option<i32> {
         match *self {}
     }

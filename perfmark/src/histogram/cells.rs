@@ -1,73 +1,92 @@
 //! The histogram that one thread writes and every thread may read.
 //!
-//! There is one writer, so a counter is advanced by a relaxed load and a store, without a lock prefix. A reader sees each number
-//! whole; numbers that belong together may be a call apart while the writer runs.
+//! There is one writer, so a counter is advanced by a relaxed load and a store, without a lock prefix. A reader sees
+//! each number whole; numbers that belong together may be a call apart while the writer runs.
 #![allow(unsafe_code, reason = "rows are published through atomic pointers")]
 
 use std::array;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::bucket::{self, LAST, PLACES, ROWS, SMALL};
+use super::bucket::{self, LAST, LINES, PLACES, SMALL};
 use super::frozen::Frozen;
 use crate::arena::Arena;
 use crate::sync::{AtomicPtr, AtomicU64, own};
 
-/// A histogram with its totals. 256 bytes more for each row between its smallest and its largest value; 512 for the last one.
+/// A histogram with its totals. 256 bytes more for each row between its smallest and its largest value; 512 for the
+/// last one.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cells {
-    /// Where place 0 of each row's counts is, or would be; null where there are none. All rows from the smallest value's to the largest's have
-    /// some.
-    rows: [AtomicPtr<AtomicU64>; ROWS],
-    /// The smallest value, and how much more the largest is: so that one comparison tells a value between them. [`NOTHING`] before the first.
-    min: AtomicU64,
-    span: AtomicU64,
+    /// Where each line begins; null where its row has no counts. All rows from the smallest value's to the largest's
+    /// have some.
+    lines: [AtomicPtr<AtomicU64>; LINES],
     /// Wraps.
     sum: AtomicU64,
+    /// The smallest value, and the largest. [`NOTHING`] before the first.
+    min: AtomicU64,
+    max: AtomicU64,
 }
 
 /// A smallest value that none is.
 const NOTHING: u64 = u64::MAX;
+/// Probes never cost so much more than they usually do: it is a counter that overflowed.
+const LEAST: u64 = 0_u64.wrapping_sub(1 << 31);
+
+/// Costs of which one comparison decides whether they are among them: `count` of them, from `low` on. If 0 is among
+/// them, so are costs below nothing, which count as 0, down to [`LEAST`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    low: u64,
+    count: u64,
+}
+
+impl Span {
+    pub(crate) const NOTHING: Self = Self { low: 0, count: 0 };
+
+    #[inline]
+    pub(crate) fn has(self, cost: u64) -> bool {
+        cost.wrapping_sub(self.low) < self.count
+    }
+}
 
 impl Cells {
     pub(crate) fn new() -> Self {
         Self {
-            rows: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-            min: AtomicU64::new(NOTHING),
-            span: AtomicU64::new(0),
+            lines: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             sum: AtomicU64::new(0),
+            min: AtomicU64::new(NOTHING),
+            max: AtomicU64::new(0),
         }
     }
 
-    /// Whether the value, which is not [`NOTHING`], is between the smallest and the largest until now. For the thread that owns these cells.
-    #[inline]
-    pub(crate) fn spans(&self, value: u64) -> bool {
-        // SAFETY: this thread alone writes them, so that it may read them together.
-        let (min, span) = unsafe { (own(&self.min), own(&self.span)) };
-        value.wrapping_sub(min) <= span
+    /// What is between the smallest and the largest value until now. For the thread that owns these cells.
+    pub(crate) fn span(&self) -> Span {
+        let Some((min, max)) = self.range() else { return Span::NOTHING };
+        let low = if min == 0 { LEAST } else { min };
+        Span { low, count: max.wrapping_sub(low) + 1 }
     }
 
-    /// The bucket of a value.
+    /// The bucket of a cost.
     ///
     /// # Safety
     ///
-    /// The cells [span](Self::spans) it.
+    /// It is in what the cells [span](Self::span), or spanned once.
     #[inline]
-    pub(crate) unsafe fn bucket(&self, value: u64) -> Bucket<'_> {
-        let row = bucket::row(value);
-        // SAFETY: every value's row is one of these, as a test of `bucket` has it.
-        let counts = unsafe { self.rows.get_unchecked(row) }.load(Relaxed);
-        // SAFETY: between the smallest and the largest value there are counts, which live as long as the arena, and so as these cells.
-        Bucket { count: unsafe { &*counts.wrapping_add(bucket::place(value, row)) } }
+    pub(crate) unsafe fn bucket(&self, cost: u64) -> Bucket<'_> {
+        let line = bucket::line(cost);
+        // SAFETY: a number of 64 bits has at most 64 leading zeroes, and 58 where the last row is one line.
+        let begin = unsafe { self.lines.get_unchecked(line) }.load(Relaxed);
+        // SAFETY: between the smallest and the largest value there are counts, which live as long as the arena, and so
+        // as these cells.
+        Bucket { count: unsafe { &*begin.wrapping_add(bucket::along(cost, line)) } }
     }
 
-    /// The bucket of any value; None where there is no memory for it. Only the thread that owns these cells may call it, always with the same
-    /// arena, which outlives them.
-    pub(crate) fn grow(&self, value: u64, arena: &Arena) -> Option<Bucket<'_>> {
-        // One less than the largest there is: `NOTHING` is none, and no count of anything comes near.
-        let value = value.min(NOTHING - 1);
-        if !self.spans(value) {
+    /// The bucket of any cost, that of 0 if it is less than nothing; None where there is no memory for it. Only the
+    /// thread that owns these cells may call it, always with the same arena, which outlives them.
+    pub(crate) fn grow(&self, cost: u64, arena: &Arena) -> Option<Bucket<'_>> {
+        let value = shown(cost);
+        if self.range().is_none_or(|(min, max)| value < min || value > max) {
             self.widen(value, arena)?;
         }
         // SAFETY: now they span it.
@@ -79,21 +98,23 @@ impl Cells {
     #[inline(never)]
     fn widen(&self, value: u64, arena: &Arena) -> Option<()> {
         let (min, max) = self.range().map_or((value, value), |(min, max)| (min.min(value), max.max(value)));
-        for row in bucket::row(max)..=bucket::row(min) {
-            if self.rows[row].load(Relaxed).is_null() {
+        for (row, _) in bucket::rows(min, max) {
+            if self.lines[row].load(Relaxed).is_null() {
                 let counts = if row == LAST { arena.take::<SMALL>()? } else { arena.take::<PLACES>()? };
-                self.rows[row].store(counts.as_ptr().wrapping_sub(*bucket::places(row).start()), Release);
+                for line in bucket::lines(row) {
+                    self.lines[line].store(counts.as_ptr().wrapping_offset(-bucket::begins_before(line)), Release);
+                }
             }
         }
         self.min.store(min, Relaxed);
-        self.span.store(max - min, Relaxed);
+        self.max.store(max, Relaxed);
         Some(())
     }
 
     /// The smallest and the largest value; None before the first.
     fn range(&self) -> Option<(u64, u64)> {
-        let (min, span) = (self.min.load(Relaxed), self.span.load(Relaxed));
-        (min != NOTHING).then(|| (min, min.saturating_add(span)))
+        let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));
+        (min != NOTHING).then(|| (min, max.max(min)))
     }
 
     /// Adds to the sum. Only the thread that owns these cells may call it.
@@ -102,45 +123,78 @@ impl Cells {
         add(&self.sum, value);
     }
 
-    /// Values and their sum, as far as it goes; for the thread that writes.
-    pub(crate) fn so_far(&self) -> (u64, u64) {
-        (self.counts().map(|(.., count)| count).sum(), self.sum.load(Relaxed))
+    /// Forgets all values; the rows stay. Only the thread that owns these cells may call it, and nobody reads them
+    /// meanwhile.
+    pub(crate) fn clear(&self) {
+        let counts = self.rows_in(self.range()).flat_map(|(.., counts)| counts);
+        counts.for_each(|(_, count)| count.store(0, Relaxed));
+        self.sum.store(0, Relaxed);
+        self.max.store(0, Relaxed);
+        self.min.store(NOTHING, Relaxed);
     }
 
-    /// Row, place and count of each bucket.
-    fn counts(&self) -> impl Iterator<Item = (usize, usize, u64)> {
-        let rows = self.rows.iter().enumerate().map(|(row, counts)| (row, counts.load(Acquire)));
-        rows.filter(|(_, counts)| !counts.is_null()).flat_map(|(row, counts)| {
-            bucket::places(row).map(move |place| {
-                // SAFETY: a row's counts live as long as the arena, and so as its cells.
-                let count = unsafe { &*counts.wrapping_add(place) };
-                (row, place, count.load(Acquire))
-            })
+    /// Values and their sum, as far as it goes; for the thread that writes.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        let counts = self.rows_in(self.range()).flat_map(|(.., counts)| counts);
+        (counts.map(|(_, count)| count.load(Relaxed)).sum(), self.sum.load(Relaxed))
+    }
+
+    /// The rows from the largest value's on to the smallest value's: each with its first place in that range, and with
+    /// the places and counts from there to its last place in the range.
+    fn rows_in(
+        &self,
+        range: Option<(u64, u64)>,
+    ) -> impl Iterator<Item = (usize, usize, impl DoubleEndedIterator<Item = (usize, &AtomicU64)> + Clone)> {
+        let rows = range.into_iter().flat_map(|(min, max)| bucket::rows(min, max));
+        rows.filter_map(|(row, places)| {
+            let begin = self.lines[row].load(Acquire);
+            let counts = begin.wrapping_offset(bucket::begins_before(row));
+            // SAFETY: a row has a count for each of its places; they live as long as the arena, and so as its cells.
+            let count = move |place| unsafe { &*counts.wrapping_add(bucket::slot(row, place)) };
+            let first = *places.start();
+            (!begin.is_null()).then(|| (row, first, places.map(move |place| (place, count(place)))))
         })
     }
 
-    /// Adds what is here to `frozen`.
-    pub(crate) fn add_to(&self, frozen: &mut Frozen) {
-        let mut near = 0;
-        let (mut lowest, mut highest) = (None, None);
-        // The rows of the largest values first.
-        for (row, place, count) in self.counts().filter(|(.., count)| *count > 0) {
-            let values = bucket::values(row, place);
-            near += i128::from(*values.start()) * i128::from(count);
-            frozen.add_bucket(row, place, count);
-            if highest.as_ref().is_none_or(|(of, _)| *of == row) {
-                highest = Some((row, values.clone()));
+    /// Adds what is here to `frozen`, each value as often as `weight` says. Returns how many values are here, and their
+    /// sum, without the weight.
+    pub(crate) fn add_to(&self, frozen: &mut Frozen, weight: u64) -> (u64, i128) {
+        // A value counted later is no loss: it is seen next time.
+        let Some((min, max)) = self.range() else { return (0, 0) };
+        frozen.make_room(min, max);
+        let (mut values, mut near, mut lowest, mut highest) = (0, 0, None, None);
+        // The rows of the largest values first. Nothing in a row depends on a count, so that the processor waits for
+        // several rows at once.
+        for (row, first, counts) in self.rows_in(Some((min, max))) {
+            let (mut in_row, mut places) = (0, 0);
+            for ((place, count), merged) in counts.clone().zip(frozen.counts(row, first)) {
+                let count = count.load(Acquire);
+                *merged = merged.saturating_add(count.saturating_mul(weight));
+                in_row += count;
+                places += place as u64 * count;
             }
-            if lowest.as_ref().is_none_or(|(of, _)| *of != row) {
-                lowest = Some((row, values));
+            if in_row > 0 {
+                values += in_row;
+                near += bucket::sum_of_starts(row, places);
+                highest = highest.or_else(|| Some((row, counts.clone())));
+                lowest = Some((row, counts));
             }
         }
+        let (Some((low_row, mut low)), Some((high_row, mut high))) = (lowest, highest) else { return (0, 0) };
+        let is_filled = |(_, count): &(usize, &AtomicU64)| count.load(Relaxed) > 0;
+        let (Some((low, _)), Some((high, _))) = (low.find(is_filled), high.rfind(is_filled)) else { return (0, 0) };
+        let (lowest, highest) = (bucket::values(low_row, low), bucket::values(high_row, high));
         // The owner may be about to change them: then they are known as well as the bucket.
-        let range = self.range().zip(lowest.zip(highest)).map(|((min, max), ((_, lowest), (_, highest)))| {
-            (min.clamp(*lowest.start(), *lowest.end()), max.clamp(*highest.start(), *highest.end()))
-        });
-        frozen.add_totals(whole(self.sum.load(Relaxed), near), range);
+        let range = (min.clamp(*lowest.start(), *lowest.end()), max.clamp(*highest.start(), *highest.end()));
+        let sum = whole(self.sum.load(Relaxed), near);
+        frozen.add_totals(values.saturating_mul(weight), sum.saturating_mul(weight.into()), range);
+        (values, sum)
     }
+}
+
+/// What is shown of a call's cost without probes: nothing where that is less than nothing.
+pub(crate) fn shown(net: u64) -> u64 {
+    if net.cast_signed() < 0 { 0 } else { net }
 }
 
 /// The number whose low 64 bits are these, and which is nearer to `near` than 2^63.

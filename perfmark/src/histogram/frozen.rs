@@ -1,13 +1,16 @@
 //! A histogram at rest: merged from many threads' cells, and asked for its quantiles.
 
+use std::iter;
+
 use super::bucket;
 use crate::snapshot::quantile::{Bucket, quantile};
 
 /// Counts by bucket, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frozen {
-    /// By the buckets' numbers, up to that of the largest value.
+    /// By the buckets' numbers, from `first` on, which is the smallest value's, to the largest value's.
     buckets: Vec<u64>,
+    first: usize,
     pub(crate) count: u64,
     /// Signed, as it is without what probes cost: of functions that do next to nothing it can be less than nothing.
     pub(crate) sum: i128,
@@ -15,36 +18,34 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    pub(super) fn add_bucket(&mut self, row: usize, place: usize, count: u64) {
-        if count > 0 {
-            let number = bucket::number(row, place);
-            if number >= self.buckets.len() {
-                self.buckets.resize(number + 1, 0);
-            }
-            self.buckets[number] += count;
-            self.count += count;
+    /// Makes room for values in that range.
+    pub(super) fn make_room(&mut self, min: u64, max: u64) {
+        let number = |value| bucket::number(bucket::row(value), bucket::place(value, bucket::row(value)));
+        let (first, end) = (number(min), number(max) + 1);
+        if self.buckets.is_empty() {
+            self.first = first;
+        }
+        if first < self.first {
+            self.buckets.splice(0..0, iter::repeat_n(0, self.first - first));
+            self.first = first;
+        }
+        if end > self.first + self.buckets.len() {
+            self.buckets.resize(end - self.first, 0);
         }
     }
 
-    /// `range` is of the smallest and the largest value, if there was one.
-    pub(super) fn add_totals(&mut self, sum: i128, range: Option<(u64, u64)>) {
+    /// The counts of these places of a row, from the first one on. There is room for them.
+    pub(super) fn counts(&mut self, row: usize, first: usize) -> &mut [u64] {
+        let first = bucket::number(row, first) - self.first;
+        &mut self.buckets[first..]
+    }
+
+    /// Values that were counted in buckets. `range` is of the smallest and the largest one.
+    pub(super) fn add_totals(&mut self, count: u64, sum: i128, range: (u64, u64)) {
+        self.count = self.count.saturating_add(count);
         self.sum = self.sum.saturating_add(sum);
-        if let Some((min, max)) = range {
-            let (low, high) = self.range.unwrap_or((min, max));
-            self.range = Some((low.min(min), high.max(max)));
-        }
-    }
-
-    /// Adds others, each of which counts as so many.
-    pub(crate) fn add(&mut self, other: &Self, weight: u64) {
-        if other.buckets.len() > self.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
-        }
-        for (count, other) in self.buckets.iter_mut().zip(&other.buckets) {
-            *count = count.saturating_add(other.saturating_mul(weight));
-        }
-        self.count = self.count.saturating_add(other.count.saturating_mul(weight));
-        self.add_totals(other.sum.saturating_mul(weight.into()), other.range);
+        let (low, high) = self.range.unwrap_or(range);
+        self.range = Some((low.min(range.0), high.max(range.1)));
     }
 
     pub(crate) fn min(&self) -> Option<u64> {
@@ -55,37 +56,75 @@ impl Frozen {
         self.range.map(|(_, max)| max)
     }
 
-    /// The value that such a part of all values is at or below: the middle of its bucket, and so within 1/64 of it.
-    pub(crate) fn quantile(&self, of: (u64, u64)) -> Option<u64> {
-        Some(quantile(self.buckets(), self.count, self.range?, of))
+    /// The buckets that are not empty. Most are, so several are looked at at once.
+    pub(crate) fn filled(&self) -> Filled {
+        const AT_ONCE: usize = 8;
+        /// Few histograms have more.
+        const ROOM: usize = 128;
+        let parts = (self.first..).step_by(AT_ONCE).zip(self.buckets.chunks(AT_ONCE));
+        let filled = parts.filter(|(_, counts)| counts.iter().fold(0, |bits, count| bits | count) != 0);
+        let counted = filled.flat_map(|(first, counts)| (first..).zip(counts.iter().copied()));
+        let mut buckets = Vec::with_capacity(self.buckets.len().min(ROOM));
+        buckets.extend(counted.filter(|(_, count)| *count > 0));
+        Filled { buckets, count: self.count, range: self.range }
+    }
+}
+
+/// The buckets of a histogram that are not empty.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    /// Number and count.
+    buckets: Vec<(usize, u64)>,
+    count: u64,
+    range: Option<(u64, u64)>,
+}
+
+impl Filled {
+    /// The values that such parts of all values are at or below: each the middle of its bucket, and so within 1/64 of
+    /// it. None if there is no value.
+    pub(crate) fn quantiles<const N: usize>(&self, of: [(u64, u64); N]) -> Option<[u64; N]> {
+        let range = self.range?;
+        Some(of.map(|of| quantile(self.buckets(), self.count, range, of)))
     }
 
-    /// The same with values in another unit, as whole numbers of it. A bucket's range is the same whatever else was recorded; those that begin with
-    /// one number are one.
-    pub(crate) fn scaled_buckets(&self, scale: f64) -> Vec<Bucket> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-        let scaled = |ticks: f64| (ticks * scale).round() as u64;
-        let mut buckets: Vec<Bucket> = Vec::new();
-        for (number, &count) in self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0) {
-            let low = scaled(bucket::first(number));
-            if let Some((_, _, before)) = buckets.last_mut().filter(|(before, ..)| *before == low) {
-                *before += count;
-                continue;
-            }
-            let mut edges = (number + 1..=bucket::COUNT).map(|number| scaled(bucket::first(number)));
-            let high = edges.find(|&next| next > low).map_or(u64::MAX, |next| next - 1);
-            buckets.push((low, high, count));
-        }
-        buckets
-    }
-
-    /// Lowest value, highest value and count of each bucket that is not empty.
+    /// Lowest value, highest value and count of each bucket.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> {
-        self.buckets.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(number, &count)| {
+        self.buckets.iter().map(|&(number, count)| {
             let (row, place) = bucket::numbered(number);
             let (low, high) = bucket::values(row, place).into_inner();
             (low, high, count)
         })
+    }
+
+    /// The same with values in another unit, as whole numbers of it. A bucket's range is the same whatever else was
+    /// recorded; those that begin with one number are one.
+    pub(crate) fn scaled_buckets(&self, scaled: &ScaledEdges) -> Vec<Bucket> {
+        let mut buckets: Vec<Bucket> = Vec::with_capacity(self.buckets.len());
+        for &(number, count) in &self.buckets {
+            let low = scaled.first[number];
+            if let Some((_, _, before)) = buckets.last_mut().filter(|(before, ..)| *before == low) {
+                *before += count;
+                continue;
+            }
+            let next = scaled.first[number + 1..].iter().find(|&&next| next > low);
+            buckets.push((low, next.map_or(u64::MAX, |next| next - 1), count));
+        }
+        buckets
+    }
+}
+
+/// The first value of each bucket in another unit, and behind them that of none.
+#[derive(Debug)]
+pub(crate) struct ScaledEdges {
+    first: Vec<u64>,
+}
+
+impl ScaledEdges {
+    /// With so many of the unit for each of what was recorded.
+    pub(crate) fn new(scale: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+        let scaled = |value: f64| (value * scale).round() as u64;
+        Self { first: (0..=bucket::COUNT).map(|number| scaled(bucket::first(number))).collect() }
     }
 }
 
@@ -95,13 +134,16 @@ mod tests {
     use super::*;
     use crate::arena::Arena;
 
+    /// The largest value there is.
+    const MOST: u64 = i64::MAX.cast_unsigned();
+
     fn frozen(values: &[u64]) -> Frozen {
         let (arena, cells, mut frozen) = (Arena::new(), Cells::new(), Frozen::default());
         for &value in values {
             cells.add_to_sum(value);
             cells.grow(value, &arena).expect("memory").publish();
         }
-        cells.add_to(&mut frozen);
+        cells.add_to(&mut frozen, 1);
         frozen
     }
 
@@ -110,7 +152,7 @@ mod tests {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state >> 33 << 32 | state.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+            state >> 34 << 32 | state.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
         };
         (0..count).map(|_| next() >> (next() % 64)).collect()
     }
@@ -127,7 +169,7 @@ mod tests {
             for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
                 let truth = values[usize::try_from(rank).expect("small") - 1];
-                let told = frozen.quantile((numerator, denominator)).expect("not empty");
+                let [told] = frozen.filled().quantiles([(numerator, denominator)]).expect("not empty");
                 assert!(u128::from(told.abs_diff(truth)) * 64 <= u128::from(truth), "{told} for {truth}");
             }
         }
@@ -136,18 +178,18 @@ mod tests {
     #[test]
     fn scaled_buckets_are_the_same_whatever_else_was_recorded_and_lose_no_call() {
         for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
-            let all: Vec<u64> = (0..70_000).chain([u64::MAX / 2, u64::MAX]).collect();
-            let scaled = frozen(&all).scaled_buckets(scale);
+            let all: Vec<u64> = (0..70_000).chain([u64::MAX / 4, MOST]).collect();
+            let scaled = frozen(&all).filled().scaled_buckets(&ScaledEdges::new(scale));
             assert!(scaled.iter().all(|(low, high, _)| low <= high), "{scaled:?}");
             assert!(scaled.windows(2).all(|pair| pair[0].1 < pair[1].0), "{scaled:?}");
             assert_eq!(scaled.iter().map(|bucket| bucket.2).sum::<u64>(), all.len() as u64);
             for value in all.into_iter().step_by(97) {
-                let alone = frozen(&[value]).scaled_buckets(scale);
+                let alone = frozen(&[value]).filled().scaled_buckets(&ScaledEdges::new(scale));
                 assert!(scaled.iter().any(|&(low, high, _)| alone == [(low, high, 1)]), "{value}: {alone:?}");
             }
         }
-        assert_eq!(frozen(&[u64::MAX]).scaled_buckets(2.0), [(u64::MAX, u64::MAX, 1)]);
-        assert_eq!(frozen(&[64, 65, 66]).scaled_buckets(1.0), [(64, 65, 2), (66, 67, 1)]);
+        assert_eq!(frozen(&[MOST]).filled().scaled_buckets(&ScaledEdges::new(4.0)), [(u64::MAX, u64::MAX, 1)]);
+        assert_eq!(frozen(&[64, 65, 66]).filled().scaled_buckets(&ScaledEdges::new(1.0)), [(64, 65, 2), (66, 67, 1)]);
     }
 
     #[test]
@@ -159,20 +201,20 @@ mod tests {
             cells.add_to_sum(value);
             cells.grow(value, &arena).expect("memory").publish();
         }
-        cells.add_to(&mut merged);
-        Cells::new().add_to(&mut merged);
+        cells.add_to(&mut merged, 1);
+        Cells::new().add_to(&mut merged, 1);
         assert_eq!(merged, frozen(&[one, two].concat()));
     }
 
     #[test]
     fn nothing_recorded_has_no_quantiles() {
         let none = frozen(&[]);
-        assert_eq!((none.count, none.min(), none.max(), none.quantile((1, 2))), (0, None, None, None));
+        assert_eq!((none.count, none.min(), none.max(), none.filled().quantiles([(1, 2)])), (0, None, None, None));
     }
 
     #[test]
     fn sums_beyond_64_bits_are_exact() {
-        assert_eq!(frozen(&[u64::MAX - 1, u64::MAX - 1, 1]).sum, 2 * i128::from(u64::MAX) - 1);
+        assert_eq!(frozen(&[MOST, MOST, MOST, 1]).sum, 3 * i128::from(MOST) + 1);
         let large: Vec<u64> = (0..100_000).map(|n| 1_000_000_000_000_000 + n).collect();
         assert_eq!(frozen(&large).sum, large.iter().map(|&value| i128::from(value)).sum());
     }

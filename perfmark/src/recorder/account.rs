@@ -1,10 +1,11 @@
-//! What an async call cost so far, as its future keeps it between polls: in bytes of no alignment, so that the future keeps its own.
+//! What an async call cost so far, as its future keeps it between polls: in bytes of no alignment, so that the future
+//! keeps its own.
 #![allow(unsafe_code, reason = "a box at any place, which is a pointer")]
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use super::long::Part;
+use super::part::Part;
 
 /// What a call cost so far in one event.
 #[derive(Clone, Copy, Debug)]

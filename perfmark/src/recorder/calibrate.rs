@@ -1,62 +1,47 @@
 //! What the probe costs: measured once for each set of events, on an empty marked function beside an unmarked one.
 //!
-//! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see of the whole probe. A
-//! call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has costs of its own.
+//! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see
+//! of the whole probe. A call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has
+//! costs of its own.
 
-use std::array;
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perfmark_rdpmc::{Counter, Delta, Reading, clock};
+use perfmark_rdpmc::{CounterSet, Delta, Reading, clock};
 
-use super::empty::Kinds;
-use super::plan::Set;
-use super::sources::{Slot, Slots};
-use crate::events::EventId;
-use crate::mark::{Manner, Mark};
+use super::cost::{Cost, Key};
+use super::counters::{Slot, Slots};
+use crate::mark::Mark;
 use crate::opening;
 use crate::per_process::PerProcess;
 
-/// What the probe of one set of events costs on threads that are alike.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cost {
-    /// What it sees of itself, for each event of the set.
-    pub(super) own: Vec<u64>,
-    /// How much more an empty call shows, at most, in nine cases of ten; for each event of the set.
-    pub(super) noise: Vec<u64>,
-    /// What a caller sees of its own probe, for each event of the set.
-    pub(super) own_caller: Vec<u64>,
-    /// What is seen of it from around, for each event that the thread has.
-    pub(super) whole: Vec<u64>,
-    /// How much more is seen of a caller's.
-    pub(super) extra: Vec<u64>,
-    /// What is seen from around of a call that is skipped, and how much more of one that is drawn to be measured.
-    pub(super) skip: Vec<u64>,
-    pub(super) draw: Vec<u64>,
-    /// How much more is seen from around of a call made of polls, each time that it is suspended.
-    pub(super) suspend: Vec<u64>,
+/// Functions to be called, all made in the same manner: some do nothing, marked as the attribute's expansion does it,
+/// others are the same without a mark.
+pub(crate) struct Kinds {
+    pub(crate) unmarked: fn(),
+    /// Of the mark `empty`.
+    pub(crate) marked: fn(),
+    /// Of the mark `skipped`, whose calls are.
+    pub(crate) skip: fn(),
+    /// Of the mark `drawn`, of which one call in some is measured.
+    pub(crate) draw: fn(),
+    pub(crate) unmarked_caller: fn(),
+    /// Of the mark `caller`; it calls the marked one.
+    pub(crate) marked_caller: fn(),
+    /// Of the mark `caller`, too; it calls the unmarked one.
+    pub(crate) around_unmarked: fn(),
+    /// Calls that are suspended once, where they can be.
+    pub(crate) unmarked_twice: fn(),
+    pub(crate) marked_twice: fn(),
+    pub(crate) empty: &'static Mark,
+    pub(crate) caller: &'static Mark,
+    pub(crate) skipped: &'static Mark,
+    pub(crate) drawn: &'static Mark,
 }
 
-/// What costs depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// The thread's events, and whether read(2) alone tells each.
-    events: Vec<(EventId, bool)>,
-    /// Which of these make up the set.
-    set: Vec<usize>,
-    manner: Manner,
-    /// Whether the thread keeps costs by event.
-    keeps_costs: bool,
-}
-
-impl Key {
-    pub(super) fn of(slots: &Slots, set: &Set, keeps_costs: bool) -> Self {
-        Self {
-            events: slots.iter().map(|slot| (slot.event, slot.is_kernels())).collect(),
-            set: set.events().map(|planned| planned.at).collect(),
-            manner: set.manner,
-            keeps_costs,
-        }
+impl std::fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kinds").finish_non_exhaustive()
     }
 }
 
@@ -67,7 +52,8 @@ static KNOWN: PerProcess<Known> = PerProcess::new();
 
 /// How the calibration gets at the thread that it runs on.
 pub(super) trait Calibrated {
-    /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be marked, too.
+    /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be
+    /// marked, too.
     fn as_program(&self, calls: &dyn Fn());
 
     /// How many calls of the mark event `n` of the set counted, and what it saw in them all.
@@ -80,7 +66,7 @@ pub(super) fn prepare() {
     _ = KNOWN.get();
     // It reads the machine's files, which nobody needs to who opens no counter.
     if opening::why_not().is_none() {
-        _ = Counter::may_be_next();
+        _ = CounterSet::is_supported();
     }
 }
 
@@ -94,37 +80,27 @@ pub(super) fn known(key: &Key) -> Option<Cost> {
 }
 
 /// Measures the costs for `key`, and keeps them. None if calls were not counted, as other events held the counters.
-pub(super) fn measure(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
-    let cost = cost(key, slots, thread)?;
+pub(super) fn measure(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Option<Cost> {
+    let cost = cost(key, slots, kinds, thread)?;
     if let Ok(known) = KNOWN.get() {
         lock(known).push((key.clone(), cost.clone()));
     }
     Some(cost)
 }
 
-impl Cost {
-    /// Where it is not known.
-    pub(super) fn nothing(key: &Key) -> Self {
-        let (own, whole) = (vec![0; key.set.len()], vec![0; key.events.len()]);
-        let [extra, skip, draw, suspend] = array::from_fn(|_| whole.clone());
-        Self { noise: own.clone(), own_caller: own.clone(), own, extra, skip, draw, suspend, whole }
-    }
-}
-
-/// Calls that are looked at one by one. What they cost in an interpreter nobody wants to know.
+/// Calls that are looked at one by one. In an interpreter their cost does not matter.
 const SAMPLES: usize = if cfg!(miri) { 3 } else { 31 };
 /// Loops of calls, and of how many.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
 
-fn cost(key: &Key, slots: &Slots, thread: &dyn Calibrated) -> Option<Cost> {
-    let kinds = Kinds::of(key.manner);
+fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Option<Cost> {
     // The first ones are in cold caches, and grow histograms.
     thread.as_program(&|| run(kinds.marked_caller));
     let events = key.set.len();
     let seen = samples(events, thread, kinds.empty, kinds.marked);
-    // As it is where calls follow one another: by itself a call is dearer, and functions of a few nanoseconds would lose
-    // what is their own.
+    // As it is where calls follow one another: by itself a call is dearer, and functions of a few nanoseconds would
+    // lose what is their own.
     let own = means(events, thread, kinds.empty, kinds.marked)?;
     let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
     let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
@@ -183,8 +159,8 @@ fn samples(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> V
     seen
 }
 
-/// What each event of the set counts in a call of `call`, which is so marked, on average: the least of a few loops, as in [`in_loops`]. None if it was never
-/// counted in a whole loop.
+/// What each event of the set counts in a call of `call`, which is so marked, on average: the least of a few loops, as
+/// in [`in_loops`]. None if it was never counted in a whole loop.
 fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
     let mut least = vec![None::<u64>; events];
     for _ in 0..LOOPS {
@@ -201,8 +177,9 @@ fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Opt
     least.into_iter().collect()
 }
 
-/// What the slots count in loops of some kinds of calls, which take turns: the least of a few each, as whatever disturbs a loop makes it
-/// dearer, and a cost that is too high takes away what calls did themselves. None if a kind was never counted in some event.
+/// What the slots count in loops of some kinds of calls, which take turns: the least of a few each, as whatever
+/// disturbs a loop makes it dearer, and a cost that is too high takes away what calls did themselves. None if a kind
+/// was never counted in some event.
 fn in_loops<const N: usize>(slots: &Slots, thread: &dyn Calibrated, kinds: [fn(); N]) -> Option<[Vec<u64>; N]> {
     let mut least = [const { Vec::new() }; N];
     for least in &mut least {

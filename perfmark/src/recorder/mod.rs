@@ -1,27 +1,37 @@
-//! What a marked call executes at its ends, and what a thread keeps for it.
+//! What a marked call executes at entry and exit, and what a thread keeps for it.
 
-mod identity;
-mod cold_stack;
-mod sources;
-mod frames;
-mod plan;
-mod probe;
-mod long;
-mod graph;
-mod options;
-mod empty;
-mod calibrate;
 mod thread_end;
-mod first_call;
+mod cold_stack;
+mod here;
+mod counters;
+mod part;
+mod stack;
+mod cost;
+mod calibrate;
+mod state;
+mod draws;
+mod plan;
+mod slow;
+mod fast;
+mod options;
+mod bind;
 mod account;
 mod polls;
+mod home;
+mod made;
+mod left;
+mod first_call;
 mod in_flight;
-mod thread;
+mod enter;
+mod poll;
+mod call;
 #[cfg(all(test, perfmark_loom))]
 mod model;
 
-pub(crate) use plan::shown;
-pub(crate) use polls::{Outcome, Polls, begin_poll, cancel, end_poll};
-pub(crate) use thread::{
-    Call, close_thread, enter, enter_unusual, in_flight, leave, leave_early, note_panic, own_work, prepare_process,
-};
+pub(crate) use calibrate::Kinds;
+pub use call::{Begun, Guard, begin, ended, enter};
+pub(crate) use enter::{in_flight, prepare_process};
+pub(crate) use first_call::close_thread;
+pub(crate) use poll::{Running, cancel};
+pub(crate) use polls::Polls;
+pub(crate) use state::own_work;

@@ -1,14 +1,15 @@
 //! The orders in which threads that record, threads that end and one that takes snapshots may run, as loom finds them:
 //! `ci/proof loom`.
 //!
-//! Cells, registry and the adding of calls are the real ones. Left out are marks' own lists and the settings, which are statics: loom's atomics
-//! cannot be. Of orders, those are tried that switch between threads where one could go on no more than a few times.
+//! Cells, registry and the adding of calls are the real ones. Left out are marks' own lists and the settings, which are
+//! statics: loom's atomics cannot be. Of orders, those are tried that switch between threads where one could go on no
+//! more than a few times.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use loom::thread;
 
-use super::long::Part;
+use super::part::Part;
 use crate::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
 use crate::events::{Events, What};
 use crate::mark::{HIDDEN, Mark};
@@ -63,7 +64,7 @@ impl Recorded {
 
 /// What a snapshot sees of the mark.
 fn seen(registry: &Registry) -> Totals {
-    registry.merged().0.totals(&MARK)
+    registry.merged().0.totals(&MARK).cloned().unwrap_or_default()
 }
 
 /// Of the event: calls, and their sum.

@@ -1,85 +1,89 @@
-//! The ends of marks with options: `every` and `fence`.
-#![allow(unsafe_code, reason = "frames and plans are found by pointers that live as long as the thread's recorder")]
+//! The hooks of marks with options: `every` and `fence`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
-use super::frames::{Header, NO_FRAME};
-use super::long;
-use super::plan::{Ends, Plan, Sums};
-use super::thread::{Call, Recorder, put_back};
+use super::plan::{Hooks, Plan};
+use super::stack::{FrameRef, NO_FRAME, SKIPPED, Token};
+use super::state::{Recorder, Taken};
 
-/// The ends of marks with fences: nothing that stands before the call is in its figures, and all that stands in it is.
-pub(super) const FENCED: Ends = Ends { begin: begin_fenced, end_leaf: end_leaf_fenced, end: end_fenced, ..long::ENDS };
+/// The hooks of marks with fences: nothing that comes before the call is in its values, and all that is in it is.
+pub(super) const FENCED: Hooks = Hooks {
+    begin: begin_fenced,
+    end_leaf: end_leaf_fenced,
+    end: end_fenced,
+    close_leaf: close_leaf_fenced,
+    close: close_fenced,
+};
 
-/// # Safety
-///
-/// As [`Begin`](super::plan::Begin) has it.
-unsafe fn begin_fenced(recorder: *mut Recorder, plan: *const Plan) -> Call {
+fn begin_fenced(plan: &Plan, recorder: Taken) -> Token {
     fence();
-    // SAFETY: the caller's word.
-    let call = unsafe { ((*plan).unfenced.get().begin)(recorder, plan) };
+    let token = (plan.plain.get().begin)(plan, recorder);
     fence();
-    call
+    token
 }
 
-/// # Safety
-///
-/// As [`End`](super::plan::End) has it.
-unsafe fn end_leaf_fenced(recorder: *mut Recorder, header: *mut Header) {
+fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: Taken) {
     fence();
-    // SAFETY: the caller's word.
-    unsafe { ((*(*header).plan).unfenced.get().end_leaf)(recorder, header) }
+    (plan.plain.get().end_leaf)(plan, frame, recorder);
 }
 
-/// # Safety
-///
-/// As [`End`](super::plan::End) has it.
-unsafe fn end_fenced(recorder: *mut Recorder, header: *mut Header) {
+fn end_fenced(plan: &Plan, frame: FrameRef, recorder: Taken) {
     fence();
-    // SAFETY: the caller's word.
-    unsafe { ((*(*header).plan).unfenced.get().end)(recorder, header) }
+    (plan.plain.get().end)(plan, frame, recorder);
+}
+
+fn close_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    fence();
+    (plan.plain.get().close_leaf)(plan, frame, recorder)
+}
+
+fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    fence();
+    (plan.plain.get().close)(plan, frame, recorder)
+}
+
+/// The hooks of a mark's measured calls.
+pub(super) fn measured(plan: &Plan) -> Hooks {
+    if plan.set().manner.is_fenced { FENCED } else { plan.plain.get() }
 }
 
 /// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.
-///
-/// # Safety
-///
-/// As [`Begin`](super::plan::Begin) has it.
-pub(super) unsafe fn begin_every(recorder: *mut Recorder, plan: *const Plan) -> Call {
-    // SAFETY: the caller's word.
-    let skipped = unsafe { &(*plan).cells.skipped };
+pub(super) fn begin_every(plan: &Plan, recorder: Taken) -> Token {
+    let skipped = &plan.cells.skipped;
     let before = skipped.load(Relaxed);
-    // SAFETY: the caller's word.
-    unsafe {
-        if (*plan).is_drawn(before) {
-            return begin_drawn(recorder, plan);
-        }
-        skipped.store(before + 1, Relaxed);
-        (*recorder).stack.skip();
-        put_back(recorder, NO_FRAME)
+    if plan.is_drawn(before) {
+        return begin_drawn(plan, recorder);
     }
+    skipped.store(before + 1, Relaxed);
+    recorder.stack.skip();
+    recorder.put_back();
+    NO_FRAME
 }
 
-/// Begins a call that is measured. What the calls cost that are skipped for it is paid with it, as its weight makes up for them.
-///
-/// # Safety
-///
-/// As [`Begin`](super::plan::Begin) has it.
+/// Begins a call that is measured. What the calls cost that are skipped for it is paid with it, as its weight makes up
+/// for them.
 #[inline(never)]
-unsafe fn begin_drawn(recorder: *mut Recorder, plan: *const Plan) -> Call {
-    // SAFETY: the caller's word.
-    unsafe {
-        (*plan).draw(&(*recorder).random);
-        pay_draw(&(*recorder).sums, &*plan);
-        ((*plan).measured().begin)(recorder, plan)
+fn begin_drawn(plan: &Plan, recorder: Taken) -> Token {
+    plan.draw(&recorder.random);
+    pay_draw(plan, &recorder);
+    (measured(plan).begin)(plan, recorder)
+}
+
+/// The same for the first poll of a call. Calls that are not measured are counted at their end.
+pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: Taken) -> Token {
+    if plan.is_poll_drawn() {
+        return begin_drawn(plan, recorder);
     }
+    recorder.stack.skip();
+    recorder.put_back();
+    SKIPPED
 }
 
 /// Pays what it costs to draw a call, or a poll of it, and to skip those that it counts for.
-pub(super) fn pay_draw(sums: &Sums, plan: &Plan) {
-    if let skipped @ 1.. = plan.weight() - 1 {
-        sums.pay_draw(&plan.set().costs, skipped);
+pub(super) fn pay_draw(plan: &Plan, recorder: &Taken) {
+    if let (skipped @ 1.., Some(around)) = (plan.weight() - 1, recorder.stack.top()) {
+        plan.set().costs.pay_draw(&around, skipped);
     }
 }

@@ -1,36 +1,37 @@
-//! What the two ends of a mark's calls do on one thread: bound once, at the thread's first call of it.
-#![allow(unsafe_code, reason = "points to what lives as long as the thread's recorder")]
+//! What entry and exit of a mark's calls do on one thread: bound once, at the thread's first call of it.
+#![allow(unsafe_code, reason = "refers to what lives as long as the thread's cells")]
 
 use std::cell::{Cell, RefCell};
+use std::mem::offset_of;
 use std::{array, ptr};
 
-use perfmark_rdpmc::clock;
+use perfmark_rdpmc::{Counter, CounterSet, GroupRead, Region, clock};
 
-use super::calibrate::{Cost, Key};
-use super::frames::{Header, Inside, Span};
-use super::long::{self, Part};
-use super::sources::{SLOTS, Slot, Slots};
-use super::thread::{Call, Recorder};
-use super::{graph, options, probe};
+use super::calibrate::Kinds;
+use super::cost::{Cost, Costs, Key};
+use super::counters::{SLOTS, Slot, Slots};
+use super::draws::Draws;
+use super::stack::{APART, Frame, FrameRef, Space, Token};
+use super::state::{Recorder, Taken};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
-use crate::config::config;
-use crate::mark::Manner;
+use crate::graph::Node;
+use crate::histogram::Span;
+use crate::mark::{Manner, PLACES};
 use crate::settings::Variant;
 
-/// Begins a call. The recorder is this thread's, taken, and put back at last.
-pub(super) type Begin = unsafe fn(*mut Recorder, *const Plan) -> Call;
-/// Ends the innermost call, whose header it is.
-pub(super) type End = unsafe fn(*mut Recorder, *mut Header);
+/// Begins a call, and puts the recorder back at last.
+pub(super) type Begin = fn(&Plan, Taken) -> Token;
 
-/// Takes the innermost frame off, whose header it is, of a poll; and gives what that cost. False, and nothing is done, where that takes the long way.
-pub(super) type Close = unsafe fn(*mut Recorder, *mut Header, &mut Parts) -> bool;
+/// Ends the innermost call, whose frame it is, and puts the recorder back at last.
+pub(super) type End = fn(&Plan, FrameRef, Taken);
 
-/// What a poll cost in each of its few events. None for what was not measured.
-pub(super) type Parts = [Option<Part>; SHORT];
+/// Removes the innermost frame, which is of a poll, and lets it hold what each event cost, in `begun`, and what calls
+/// inside it cost, in `at`. False, and nothing is done, where that takes the slow path.
+pub(super) type Close = fn(&Plan, FrameRef, &Recorder) -> bool;
 
-/// What a mark's two ends do.
+/// What entry and exit of a mark's calls execute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(super) struct Hooks {
     pub(super) begin: Begin,
     /// Of a call in which no other was begun.
     pub(super) end_leaf: End,
@@ -42,20 +43,26 @@ pub(super) struct Ends {
     pub(super) close: Close,
 }
 
-/// Events of a mark whose calls go the short way, at most.
-pub(super) const SHORT: usize = 4;
+/// Events of a mark whose calls go the fast path, at most.
+pub(super) const FAST: usize = CounterSet::MOST;
 
-/// A mark on one thread: its cells, which all threads read, and what its ends do, which is this thread's alone.
+const _: () = assert!(FAST == super::stack::EVENTS);
+
+/// A mark on one thread: its cells, which all threads read, and what entry and exit need, which is this thread's alone.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Plan {
-    pub(super) ends: Cell<Ends>,
-    /// What the ends of its measured calls do but for fences.
-    pub(super) unfenced: Cell<Ends>,
-    set: *const Set,
+    pub(super) hooks: Cell<Hooks>,
+    set: *const EventSet,
     /// Of its first events, once it is where it stays: while it is moved nothing may point into it.
-    event_cells: [Cell<*const EventCells>; SHORT],
+    event_cells: [Cell<*const EventCells>; FAST],
+    /// The range of each one's histogram when a call ended on the slow path last. Costs in it have a bucket.
+    spans: [Cell<Span>; FAST],
     pub(super) cells: MarkCells,
+    /// The hooks of its measured calls but for options.
+    pub(super) plain: Cell<Hooks>,
+    /// Where the mark's last call was in the call graph: under which node, and its own.
+    pub(super) last: [Cell<*const Node>; 2],
     /// What it records, if that is not what the mark says itself.
     variant: Option<&'static Variant>,
     /// Where one call in some is measured: which.
@@ -74,11 +81,36 @@ impl Holds for Plan {
 }
 
 impl Plan {
-    /// A mark with these cells, and with the events of that set, which lives as long as calls are made.
-    pub(super) fn new(cells: MarkCells, set: &Set, variant: Option<&'static Variant>, draws: Draws) -> Self {
-        let event_cells = [const { Cell::new(ptr::null()) }; SHORT];
-        let ends = Cell::new(set.plain.get());
-        Self { unfenced: ends.clone(), ends, set, event_cells, cells, variant, draws }
+    /// A mark with these cells, and with the events of that set.
+    ///
+    /// # Safety
+    ///
+    /// The set lives as long as calls are made.
+    pub(super) unsafe fn new(
+        cells: MarkCells,
+        set: &EventSet,
+        variant: Option<&'static Variant>,
+        draws: Draws,
+    ) -> Self {
+        let nothing = [const { Cell::new(ptr::null()) }; FAST];
+        let hooks = Cell::new(set.plain.get());
+        let last = [const { Cell::new(ptr::dangling()) }; 2];
+        let spans = [const { Cell::new(Span::NOTHING) }; FAST];
+        Self { plain: hooks.clone(), hooks, set, event_cells: nothing, spans, cells, last, variant, draws }
+    }
+
+    /// The plan of an open call.
+    #[inline]
+    pub(super) fn of<'a>(frame: FrameRef) -> &'a Self {
+        // SAFETY: a call's frame holds what `pointer` gave when it was opened, and plans live as long as the thread's
+        // cells (CELLS).
+        unsafe { &*frame.plan().cast() }
+    }
+
+    /// What a frame holds.
+    #[inline]
+    pub(super) fn pointer(&self) -> *const () {
+        ptr::from_ref(self).cast()
     }
 
     /// Where its mark's calls find it; 0 where that is nowhere.
@@ -86,31 +118,18 @@ impl Plan {
         self.variant.map_or_else(|| self.cells.mark.own_place(), |variant| variant.place)
     }
 
-    /// Binds what its ends do, as its set has it. It is not moved from now on.
-    pub(super) fn bind(&self) {
+    /// It is where it stays.
+    pub(super) fn settle(&self) {
         for (at, cells) in self.event_cells.iter().zip(&self.cells.events) {
             at.set(cells);
         }
-        let (set, is_weighted) = (self.set(), self.cells.weight > 1);
-        self.unfenced.set(if is_weighted { set.weighted.get() } else { set.plain.get() });
-        let measured = self.measured();
-        // Of polls only the first of a call asks.
-        self.ends.set(if is_weighted && !set.manner.is_polled {
-            Ends { begin: options::begin_every, ..measured }
-        } else {
-            measured
-        });
     }
 
-    /// What the ends of its measured calls do.
-    pub(super) fn measured(&self) -> Ends {
-        if self.set().manner.is_fenced { options::FENCED } else { self.unfenced.get() }
-    }
-
-    /// Whether the call that begins is measured: the one drawn of each `every` calls in a row. `before` are the calls that were not, so far.
+    /// Whether the call that begins is measured: the one drawn of each `every` calls in a row. `before` are the calls
+    /// that were not, so far.
     #[inline]
     pub(super) fn is_drawn(&self, before: u64) -> bool {
-        before == self.draws.next.get()
+        self.draws.is_next(before)
     }
 
     /// Draws the call to be measured next.
@@ -119,18 +138,8 @@ impl Plan {
     }
 
     /// Whether the call that begins with its first poll is measured.
-    pub(super) fn is_poll_drawn(&self, random: &Cell<u64>) -> bool {
-        if self.cells.weight == 1 {
-            return true;
-        }
-        let before = self.draws.skipped.get();
-        let is_drawn = self.is_drawn(before);
-        if is_drawn {
-            self.draw(random);
-        } else {
-            self.draws.skipped.set(before + 1);
-        }
-        is_drawn
+    pub(super) fn is_poll_drawn(&self) -> bool {
+        self.draws.is_next_counted()
     }
 
     /// How many calls a measured one counts as.
@@ -140,24 +149,43 @@ impl Plan {
     }
 
     #[inline]
-    pub(super) fn set(&self) -> &Set {
-        // SAFETY: it lives as long as calls are made.
+    pub(super) fn set(&self) -> &EventSet {
+        // SAFETY: it lives as long as calls are made, which `new` asks for.
         unsafe { &*self.set }
     }
 
-    /// The cells of its events.
+    /// The cells of its first `N` events.
     ///
     /// # Safety
     ///
-    /// It has so many.
+    /// It has as many, and is settled.
     #[inline]
     pub(super) unsafe fn event_cells<const N: usize>(&self) -> [&EventCells; N] {
-        // SAFETY: the caller's word; they live as long as the plan.
+        // SAFETY: this function's contract; cells live as long as the plan.
         array::from_fn(|n| unsafe { &*self.event_cells[n].get() })
     }
 
+    /// Whether the histogram of each of its first `N` events is known to have room for that cost.
+    #[inline]
+    pub(super) fn has_room<const N: usize>(&self, costs: &[u64; N]) -> bool {
+        // Without a branch for each.
+        (0..N).fold(true, |has_room, n| has_room & self.spans[n].get().has(costs[n]))
+    }
+
+    /// Takes note of what the histogram of its event `n` spans now.
+    pub(super) fn note_span(&self, n: usize) {
+        if let Some(span) = self.spans.get(n) {
+            span.set(self.cells.events[n].values.span());
+        }
+    }
+
+    /// Takes note that its histograms are empty.
+    pub(super) fn forget_spans(&self) {
+        self.spans.iter().for_each(|span| span.set(Span::NOTHING));
+    }
+
     /// Takes note of what its probe costs, as far as its set knows.
-    pub(super) fn tell(&self) {
+    pub(super) fn note_cost(&self) {
         let cost = self.set().cost.borrow();
         for (planned, cells) in self.set().events().zip(&self.cells.events) {
             cells.probe.set(match &*cost {
@@ -173,105 +201,58 @@ impl Plan {
     }
 }
 
-/// Which calls of a mark are measured, where it is one in some: of each so many calls in a row one, drawn at random. So every call is as likely to be
-/// measured as any other, whatever it does, and its [weight](MarkCells::weight) makes up for those that are not: sums are unbiased (D. G. Horvitz and D. J.
-/// Thompson, 1952). Draws that were independent of one another would make them vary more.
-#[derive(Debug, Default)]
-pub(super) struct Draws {
-    /// As many calls are skipped before the next one that is measured.
-    next: Cell<u64>,
-    /// Where the last one measured was among the calls in a row.
-    at: Cell<u64>,
-    /// Calls skipped so far, where their cells count them at their end.
-    skipped: Cell<u64>,
-}
-
-impl Draws {
-    /// Of marks with that weight, the first draw made.
-    pub(super) fn new(weight: u32, random: &Cell<u64>) -> Self {
-        let draws = Self::default();
-        draws.at.set(below(weight, random));
-        draws.next.set(draws.at.get());
-        draws
-    }
-
-    /// Of calls that are never measured.
-    pub(super) fn never() -> Self {
-        Self { next: Cell::new(u64::MAX), ..Self::default() }
-    }
-
-    fn draw(&self, weight: u32, random: &Cell<u64>) {
-        let (before, at) = (self.at.get(), below(weight, random));
-        self.at.set(at);
-        self.next.set(self.next.get() + (u64::from(weight) - 1 - before) + at);
-    }
-}
-
-/// A random number below `limit`: a step of xorshift64* (S. Vigna, 2016), whose state is never 0.
-fn below(limit: u32, random: &Cell<u64>) -> u64 {
-    let mut state = random.get();
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    random.set(state);
-    let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-    (drawn * u64::from(limit)) >> 32
-}
-
-/// Some events that marks of a thread have together, and how they are read. What is of one kind stands side by side, so that the short ways load it
-/// in pairs.
+/// Some events that marks of a thread have together, and how they are read.
+#[derive(Debug)]
 #[repr(C)]
-pub(super) struct Set {
-    /// What the probe sees of itself in each.
-    pub(super) own: [Cell<u64>; SLOTS],
-    slots: [*const Slot; SLOTS],
-    /// Where they are among the thread's.
-    pub(super) at: [usize; SLOTS],
-    count: usize,
-    /// What a caller's probe sees of itself.
-    pub(super) own_caller: [Cell<u64>; SLOTS],
+pub(super) struct EventSet {
+    /// Its counters, as the fast path reads them.
+    pub(super) counters: CounterSet,
     pub(super) costs: Costs,
+    /// The slots of its events, which are the thread's; `time` first.
+    pub(super) at: [usize; SLOTS],
+    slots: [*const Slot; SLOTS],
+    count: usize,
     pub(super) manner: Manner,
-    /// What the ends of its marks do but for fences.
-    pub(super) plain: Cell<Ends>,
-    /// The same of marks whose calls count as several.
-    pub(super) weighted: Cell<Ends>,
+    /// The calls by which its probes are measured.
+    pub(super) kinds: &'static Kinds,
+    /// The hooks of its marks but for options, and those of marks whose calls count as several.
+    pub(super) plain: Cell<Hooks>,
+    pub(super) weighted: Cell<Hooks>,
     /// All that is known of what its probes cost, and on what it depends; none before it is measured.
     pub(super) cost: RefCell<Option<Cost>>,
     pub(super) key: RefCell<Option<Key>>,
+    /// The slot whose counter reads the thread's group, if several events of the set are in it; else null.
+    reader: *const Slot,
 }
 
-/// What the thread's slots see of a set's probes from around.
-pub(super) struct Costs {
-    pub(super) whole: [Cell<u64>; SLOTS],
-    /// Of a caller's more.
-    pub(super) extra: [Cell<u64>; SLOTS],
-    /// Of a call that is skipped; and of one that is drawn to be measured, more.
-    pub(super) skip: [Cell<u64>; SLOTS],
-    pub(super) draw: [Cell<u64>; SLOTS],
-    /// Of a call made of polls more, each time that it is suspended.
-    pub(super) suspend: [Cell<u64>; SLOTS],
-}
-
-impl Set {
-    /// The events of these slots, which live as long as it.
-    pub(super) fn new(at: &[usize], slots: &Slots, manner: Manner) -> Self {
-        let zeroes = || [const { Cell::new(0) }; SLOTS];
+impl EventSet {
+    /// The events of these slots. Until others are bound, entry and exit are by `hooks`.
+    ///
+    /// # Safety
+    ///
+    /// The slots live as long as the set, and stay where they are.
+    pub(super) unsafe fn new(at: &[usize], slots: &Slots, manner: Manner, kinds: &'static Kinds, hooks: Hooks) -> Self {
         let mut set = Self {
-            count: at.len(),
-            slots: [ptr::null(); SLOTS],
+            counters: CounterSet::new(),
+            costs: Costs::new(),
             at: [0; SLOTS],
-            own: zeroes(),
-            own_caller: zeroes(),
-            costs: Costs { whole: zeroes(), extra: zeroes(), skip: zeroes(), draw: zeroes(), suspend: zeroes() },
+            slots: [ptr::null(); SLOTS],
+            count: at.len(),
             manner,
-            plain: Cell::new(long::ENDS),
-            weighted: Cell::new(long::ENDS),
+            kinds,
+            plain: Cell::new(hooks),
+            weighted: Cell::new(hooks),
             cost: RefCell::default(),
             key: RefCell::default(),
+            reader: ptr::null(),
         };
         for (n, &at) in at.iter().enumerate() {
             (set.slots[n], set.at[n]) = (&raw const *slots[at], at);
+        }
+        // A reading of one event by itself is cheaper.
+        let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
+        if let Some(reader) = slots.reader().filter(|_| is_read_together) {
+            set.reader = reader;
         }
         set
     }
@@ -280,69 +261,56 @@ impl Set {
         self.count
     }
 
+    /// The slots of its events.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.at[..self.count]
+    }
+
     /// Whether it is these events, of calls that are made so.
     pub(super) fn is(&self, at: &[usize], manner: Manner) -> bool {
-        self.manner == manner && self.at[..self.count] == *at
+        self.manner == manner && self.places() == at
     }
 
-    /// Binds what the ends of its marks do, on a thread of so many slots.
-    pub(super) fn bind(&self, slots: usize, keeps_costs: bool) {
-        let has_graph = config().has_call_graph;
-        let ends =
-            |is_weighted| if has_graph { graph::ENDS } else { probe::ends(self, slots, keeps_costs, is_weighted) };
-        self.plain.set(ends(false));
-        self.weighted.set(ends(true));
-    }
-
-    /// Takes note of what its probes cost.
-    pub(super) fn apply(&self, cost: &Cost) {
-        let Costs { whole, extra, skip, draw, suspend } = &self.costs;
-        for (cells, known) in [
-            (&self.own, &cost.own),
-            (&self.own_caller, &cost.own_caller),
-            (whole, &cost.whole),
-            (extra, &cost.extra),
-            (skip, &cost.skip),
-            (draw, &cost.draw),
-            (suspend, &cost.suspend),
-        ] {
-            cells.iter().zip(known).for_each(|(cell, &cost)| cell.set(cost));
-        }
-    }
-
-    pub(super) fn events(&self) -> impl Iterator<Item = Planned<'_>> {
+    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = Planned<'_>> {
         let one = |n| Planned { n, at: self.at[n], set: self };
         (0..self.count).map(one)
     }
 
-    /// Event `n` as a thread has it.
-    ///
-    /// # Safety
-    ///
-    /// It has so many.
-    #[inline]
-    unsafe fn slot(&self, n: usize) -> &Slot {
-        // SAFETY: the caller's word; slots live as long as the set.
-        unsafe { &**self.slots.get_unchecked(n) }
+    /// Whether `time` is among its events: then it is the first one.
+    pub(super) fn is_timed(&self) -> bool {
+        self.events().next().is_some_and(|event| event.slot().counter().is_none())
     }
 
-    /// Its first events as the thread has them.
-    ///
-    /// # Safety
-    ///
-    /// It has so many.
-    #[inline]
-    pub(super) unsafe fn first_slots<const N: usize>(&self) -> [&Slot; N] {
-        // SAFETY: the caller's word.
-        array::from_fn(|n| unsafe { self.slot(n) })
+    /// Replaces the sum of locks, in the frame of a call with these events, by the lock of each counter's page. If the
+    /// set has remembered other pages since, the counters are unmeasured in that call.
+    pub(super) fn take_apart(&self, frame: FrameRef) {
+        let locks = frame.locks.replace(APART);
+        if locks == APART {
+            return;
+        }
+        let is_known = locks == self.counters.locks();
+        for (counter, at) in frame.at[self.is_timed().into()..].iter().enumerate() {
+            at.set(if is_known { self.counters.lock(counter) } else { Region::NOT_BEGUN });
+        }
     }
 
-    /// What event `n` saw of the probes of a call that had these inside, on a thread without other sets.
-    #[inline]
-    pub(super) fn overhead(&self, n: usize, at: usize, inside: Inside) -> u64 {
-        let inside_it = inside.calls.wrapping_mul(self.costs.whole[at].get());
-        let callers = inside.callers.wrapping_mul(self.costs.extra[at].get());
-        self.own_caller[n].get().wrapping_add(inside_it).wrapping_add(callers)
+    /// Whether events of the set are read by the thread's group.
+    pub(super) fn has_group(&self) -> bool {
+        !self.reader.is_null()
+    }
+
+    /// Reads the thread's group. `None` if the set's events are not read so.
+    pub(super) fn read_group(&self) -> Option<GroupRead> {
+        // SAFETY: slots live as long as the set.
+        let reader = unsafe { self.reader.as_ref() }?;
+        reader.counter().map(Counter::read_group)
+    }
+
+    /// Lets the fast path read what its counters remember now. False where it cannot.
+    pub(super) fn remember(&self) -> bool {
+        let counters = self.events().filter_map(|planned| planned.slot().counter());
+        // SAFETY: slots, and so counters, live as long as the set; and there are no more than it takes.
+        self.count <= FAST && unsafe { self.counters.remember(counters) }
     }
 }
 
@@ -351,105 +319,100 @@ impl Set {
 pub(super) struct Planned<'a> {
     /// Which.
     pub(super) n: usize,
-    /// Where it is among the thread's.
+    /// Its slot, which is the thread's.
     pub(super) at: usize,
-    pub(super) set: &'a Set,
+    pub(super) set: &'a EventSet,
 }
 
 impl<'a> Planned<'a> {
     pub(super) fn slot(self) -> &'a Slot {
-        // SAFETY: it is one of them.
-        unsafe { self.set.slot(self.n) }
+        // SAFETY: one of the set's, which live as long as it.
+        unsafe { &*self.set.slots[self.n] }
     }
 
-    /// Reads at the beginning of a call; false where that takes the long way.
-    pub(super) fn begin(self, span: &mut Span) -> bool {
-        if let Some(counter) = self.slot().counter() {
-            return counter.begin_unchanged(&mut span.region);
-        }
-        span.value = clock::ticks();
-        true
+    /// Whether it is read together with others of the set, by the thread's group.
+    pub(super) fn is_grouped(self) -> bool {
+        self.set.has_group() && self.slot().is_grouped()
     }
 
-    /// What the event saw of the probes of a call that had these inside.
-    #[inline]
-    pub(super) fn overhead(self, sums: &Sums, span: &Span, inside: Inside, keeps_costs: bool) -> u64 {
-        if inside.is_none() {
-            self.set.own[self.n].get()
-        } else if keeps_costs {
-            self.set.own_caller[self.n].get().wrapping_add(sums.cost[self.at].get().wrapping_sub(span.cost))
-        } else {
-            self.set.overhead(self.n, self.at, inside)
-        }
+    /// Reads at the beginning of a call; false where the kernel touched the counter since it was read last.
+    pub(super) fn begin(self, frame: FrameRef) -> bool {
+        let Some(counter) = self.slot().counter() else {
+            frame.raw(self.n).set(clock::ticks());
+            return true;
+        };
+        let mut region = frame.region(self.n);
+        let is_begun = counter.begin_unchanged(&mut region);
+        frame.set_region(self.n, region);
+        is_begun
     }
 
-    /// What was counted since; None where that takes the long way.
-    pub(super) fn end(self, span: &Span) -> Option<u64> {
+    /// What was counted since; `None` where the kernel touched the counter.
+    pub(super) fn end(self, frame: FrameRef) -> Option<u64> {
         match self.slot().counter() {
-            Some(counter) => counter.end_unchanged(&span.region),
+            Some(counter) => counter.end_unchanged(&frame.region(self.n)),
             // Ticks that run backwards, on CPUs that do not agree, are no time.
-            None => clock::ticks().checked_sub(span.value),
+            None => clock::ticks().checked_sub(frame.raw(self.n).get()),
         }
     }
 }
 
-/// What a thread's calls have cost so far, for each of its slots. All of it wraps.
+/// A mark's plan; null where the mark was not called on this thread.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Place(*const Plan);
+
+impl Place {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self(plan)
+    }
+
+    /// The plan, if there is one.
+    #[inline]
+    pub(super) fn plan<'a>(self) -> Option<&'a Plan> {
+        // SAFETY: what `of` was given lives as long as the thread's cells (CELLS).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// What is mapped for a thread, at a multiple of [`ALIGNMENT`](super::stack::ALIGNMENT). Each recorder is a part of
+/// one.
 #[repr(C)]
-pub(super) struct Sums {
-    /// The selfs of the calls that ended.
-    pub(super) inside: [Cell<u64>; SLOTS],
-    /// What probes cost, on a thread whose marks have several sets of events.
-    pub(super) cost: [Cell<u64>; SLOTS],
+pub(super) struct Home {
+    pub(super) space: Space,
+    pub(super) recorder: Recorder,
+    /// By the mark's place.
+    places: [Cell<Place>; PLACES],
 }
 
-impl Sums {
-    /// Adds what a probe costs in the thread's first slots, of which there are no more than so many.
-    #[inline]
-    pub(super) fn pay<const PAID: usize>(&self, costs: &[Cell<u64>; SLOTS]) {
-        // All loads before the first store: so the compiler takes several at once.
-        let mut paid = [0; PAID];
-        for (n, paid) in paid.iter_mut().enumerate() {
-            *paid = self.cost[n].get().wrapping_add(costs[n].get());
-        }
-        for (sum, paid) in self.cost.iter().zip(paid) {
-            sum.set(paid);
-        }
-    }
-
-    /// Adds what a drawn call costs, but for its probe, with so many that are skipped for it.
-    pub(super) fn pay_draw(&self, costs: &Costs, skipped: u64) {
-        for ((sum, skip), draw) in self.cost.iter().zip(&costs.skip).zip(&costs.draw) {
-            sum.set(sum.get().wrapping_add(skip.get().wrapping_mul(skipped)).wrapping_add(draw.get()));
-        }
-    }
-
-    /// Takes a probe's cost off again.
-    pub(super) fn take_back(&self, costs: &[Cell<u64>; SLOTS]) {
-        for (sum, cost) in self.cost.iter().zip(costs) {
-            sum.set(sum.get().wrapping_sub(cost.get()));
-        }
-    }
-
-    /// Adds in the slot at `at` what a call cost that ended, and that counts as `weight` calls; it began with `before` there. What the calls inside it cost.
+impl Home {
+    /// The one that the recorder is a part of.
     ///
-    /// What calls cost inside one another adds up to their selfs: a call's own part is its self as often as it counts, while the calls inside it have added
-    /// theirs, whether it is measured or not.
+    /// # Safety
+    ///
+    /// It is a part of one, for all of which the pointer is good.
     #[inline]
-    pub(super) fn leave(&self, at: usize, net: u64, before: u64, weight: u64) -> u64 {
-        let so_far = self.inside[at].get();
-        let inside = so_far.wrapping_sub(before);
-        self.inside[at].set(so_far.wrapping_add(weight.wrapping_mul(net.wrapping_sub(inside))));
-        inside
-    }
-
-    /// Adds in the slot at `at` the self of a call that was not counted.
-    pub(super) fn stand_in(&self, at: usize, own: u64, weight: u64) {
-        self.inside[at].set(self.inside[at].get().wrapping_add(weight.wrapping_mul(own)));
+    pub(super) unsafe fn of(recorder: ptr::NonNull<Recorder>) -> *mut Self {
+        // SAFETY: this function's contract.
+        unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
     }
 }
 
-/// Of what a call cost, without probes, what is shown: nothing for what is less, as where these cost less than they usually do.
+/// A thread's plan of the mark with that place, if it was called there.
+///
+/// # Safety
+///
+/// It is the thread's recorder, as RECORDER has it.
 #[inline]
-pub(crate) fn shown(net: u64) -> u64 {
-    if net.cast_signed() < 0 { 0 } else { net }
+#[allow(clippy::cast_possible_truncation, reason = "below `PLACES`")]
+pub(super) unsafe fn place_of<'a>(recorder: ptr::NonNull<Recorder>, place: u64) -> &'a Cell<Place> {
+    // SAFETY: this function's contract: it is a part of a home, for which the pointer is good. A place is below
+    // `PLACES`.
+    unsafe { &*(&raw const (*Home::of(recorder)).places).cast::<Cell<Place>>().add(place as usize) }
+}
+
+/// What a frame of the call graph's root has, too: see [`Frame::node`].
+pub(super) fn node_of(frame: &Frame) -> Option<&Node> {
+    // SAFETY: nodes live as long as the thread's cells (CELLS); the root's is null.
+    unsafe { frame.node.get().as_ref() }
 }

@@ -13,8 +13,12 @@ pub(super) fn prepare() {
 }
 
 /// Calls `end(data)` when this thread ends; not on the thread that calls exit.
+///
+/// # Safety
+///
+/// `end` may be called with `data` on this thread, then and once.
 #[cfg(unix)]
-pub(super) fn call_at_end(end: End, data: *mut c_void) {
+pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
     // Without a key left (there are 1024) the thread's cells stay with the registry, and its counters open: nothing is lost.
     if let Some(key) = key() {
         END.set(Some(end));
@@ -52,19 +56,23 @@ unsafe extern "C" fn destructor(data: *mut c_void) {
         return;
     }
     if let Some(end) = END.take() {
-        // SAFETY: the pair that `call_at_end` was given.
+        // SAFETY: the pair that `call_at_end` was given, which promises that it may be.
         unsafe { end(data) };
     }
 }
 
 /// Calls `end(data)` when this thread ends.
+///
+/// # Safety
+///
+/// `end` may be called with `data` on this thread, then and once.
 #[cfg(not(unix))]
-pub(super) fn call_at_end(end: End, data: *mut c_void) {
+pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
     struct AtEnd(Cell<Option<(End, *mut c_void)>>);
     impl Drop for AtEnd {
         fn drop(&mut self) {
             if let Some((end, data)) = self.0.take() {
-                // SAFETY: the pair that `call_at_end` was given.
+                // SAFETY: the pair that `call_at_end` was given, which promises that it may be.
                 unsafe { end(data) };
             }
         }

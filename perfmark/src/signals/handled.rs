@@ -1,7 +1,6 @@
 //! Signals that a program may have handled, by name and number.
 
-use super::FAULTS;
-pub(crate) use super::listener::Listener;
+use super::held_back::FAULTS;
 
 /// The number of the signal that has this name, or is this number: one of those that do not end the program by their usual meaning.
 pub(crate) fn from_name(name: &str) -> Result<i32, String> {

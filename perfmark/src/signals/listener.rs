@@ -1,4 +1,5 @@
 //! A thread that hears of signals.
+#![allow(unsafe_code, reason = "what wakes a thread from a handler")]
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -10,8 +11,8 @@ use std::thread::JoinHandle;
 use signal_hook::SigId;
 use signal_hook::low_level::{register, unregister};
 
+use super::background;
 use super::handled::check;
-use crate::background;
 
 /// Signals are heard of as long as it lives.
 #[derive(Debug)]

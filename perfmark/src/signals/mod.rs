@@ -1,6 +1,7 @@
 //! Signals: by name and number, held back, and heard of.
-#![allow(unsafe_code, reason = "signal masks, and what wakes a thread from a handler")]
 
+mod held_back;
+pub(crate) mod background;
 #[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
 mod handled;
 #[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
@@ -8,60 +9,23 @@ mod listener;
 /// Elsewhere, and without the feature, nobody hears of signals.
 #[cfg(not(all(feature = "signal", any(target_os = "linux", target_os = "android"))))]
 mod handled {
-    #[cfg(feature = "signal")]
+    pub(crate) fn from_name(_: &str) -> Result<i32, String> {
+        Err("this build of perfmark handles no signals: enable its feature `signal`, on linux".into())
+    }
+}
+#[cfg(all(feature = "signal", not(any(target_os = "linux", target_os = "android"))))]
+mod listener {
     #[derive(Debug)]
     pub(crate) struct Listener;
 
-    #[cfg(feature = "signal")]
     impl Listener {
         pub(crate) fn start(_: &[i32], _: impl Fn() + Send + 'static) -> std::io::Result<Self> {
             Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "dumps at signals are for linux"))
         }
     }
-
-    pub(crate) fn from_name(_: &str) -> Result<i32, String> {
-        Err("this build of perfmark handles no signals: enable its feature `signal`, on linux".into())
-    }
 }
 
-#[cfg(feature = "signal")]
-pub(crate) use handled::Listener;
 pub(crate) use handled::from_name;
-
-/// As long as it lives, no handler runs on this thread, nor on threads that it starts.
-///
-/// What a thread's own fault raises is not held back, as the kernel ends a process that has it blocked.
-pub(crate) struct HeldBack(#[cfg(all(unix, not(miri)))] Option<libc::sigset_t>);
-
-/// What a thread's own fault raises.
-#[cfg(unix)]
-#[cfg_attr(miri, allow(dead_code, reason = "nothing is held back there"))]
-const FAULTS: [libc::c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
-
-impl HeldBack {
-    pub(crate) fn new() -> Self {
-        Self(
-            // Miri knows no signals.
-            #[cfg(all(unix, not(miri)))]
-            // SAFETY: live sets; sigfillset makes any memory one, and these are signals.
-            unsafe {
-                let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-                libc::sigfillset(&raw mut held);
-                for fault in FAULTS {
-                    libc::sigdelset(&raw mut held, fault);
-                }
-                (libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before) == 0).then_some(before)
-            },
-        )
-    }
-}
-
-#[cfg(all(unix, not(miri)))]
-impl Drop for HeldBack {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            // SAFETY: the set that was in force.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
-        }
-    }
-}
+pub(crate) use held_back::HeldBack;
+#[cfg(feature = "signal")]
+pub(crate) use listener::Listener;

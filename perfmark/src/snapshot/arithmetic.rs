@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::data::{Event, Mark, Probe, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
-use super::{Event, Mark, Probe, Read, Snapshot, Values};
 
 /// How counts and sums of two snapshots make those of a third.
 #[derive(Clone, Copy)]

@@ -4,16 +4,14 @@ use std::collections::BTreeSet;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-use super::{Node, Snapshot};
-
-/// Refuses other versions: their fields have other meanings. 0 is that of an empty snapshot, which a merge replaces.
-pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+/// Refuses versions other than `known`: their fields have other meanings. 0 is that of an empty snapshot, which a merge
+/// replaces.
+pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D, known: u32) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
-        Snapshot::SCHEMA => Ok(Snapshot::SCHEMA),
+        schema if schema == known => Ok(schema),
         0 => Err(D::Error::custom("schema 0, as of a build that records nothing")),
         schema => Err(D::Error::custom(format_args!(
-            "this report has schema {schema}, but this version of perfmark reads schema {}",
-            Snapshot::SCHEMA
+            "this report has schema {schema}, but this version of perfmark reads schema {known}"
         ))),
     }
 }
@@ -31,24 +29,29 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Ok(buckets)
 }
 
-/// Calls one in the other, as many as the recorder knows the nodes of (`graph::OPEN`).
+/// Calls one in the other, as many as a thread's stack has frames for (`switched::ROOM`).
 const DEEPEST: usize = 2_048;
 
 /// Each node behind its caller, none twice, and none deeper than calls are recorded: what is told of a node is as long as its stack.
-pub(super) fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
-    let nodes = Vec::<Node>::deserialize(deserializer)?;
+///
+/// `caller_and_mark` gives a node's caller and its mark.
+pub(super) fn call_graph<'de, D: Deserializer<'de>, N: Deserialize<'de>>(
+    deserializer: D,
+    caller_and_mark: impl Fn(&N) -> (Option<usize>, usize),
+) -> Result<Vec<N>, D::Error> {
+    let nodes = Vec::<N>::deserialize(deserializer)?;
     let mut known = BTreeSet::new();
     let mut depths: Vec<usize> = Vec::with_capacity(nodes.len());
-    for (place, node) in nodes.iter().enumerate() {
-        if node.parent.is_some_and(|parent| parent >= place) {
+    for (place, (parent, mark)) in nodes.iter().map(caller_and_mark).enumerate() {
+        if parent.is_some_and(|parent| parent >= place) {
             return Err(D::Error::custom(format_args!(
                 "call graph: the caller of node {place} does not stand before it"
             )));
         }
-        if !known.insert((node.parent, node.mark)) {
+        if !known.insert((parent, mark)) {
             return Err(D::Error::custom(format_args!("call graph: node {place} is there twice")));
         }
-        let depth = 1 + node.parent.map_or(0, |parent| depths[parent]);
+        let depth = 1 + parent.map_or(0, |parent| depths[parent]);
         if depth > DEEPEST {
             return Err(D::Error::custom(format_args!(
                 "call graph: node {place} has {DEEPEST} callers, one in the other, and no call that is recorded has so many"
@@ -68,7 +71,7 @@ pub(super) mod by_event {
     use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
     use serde::ser::{Serialize, Serializer};
 
-    use crate::snapshot::OfEvent;
+    use crate::snapshot::of_event::OfEvent;
 
     pub(crate) fn serialize<T: OfEvent + Serialize, S: Serializer>(
         values: &[T],

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::arithmetic::{ADD, Combine, SUBTRACT};
-use super::{Mark, Node, NodeValues, Snapshot};
+use super::data::{Mark, Node, NodeValues, Snapshot};
 use crate::tree::{self, Tree};
 
 /// Calls, and the events' figures, by the mark's place.

@@ -1,6 +1,6 @@
 //! Quantiles of a histogram.
 
-use super::Values;
+use super::data::Values;
 
 /// Lowest value, highest value (inclusive) and number of calls of a bucket.
 pub(crate) type Bucket = (u64, u64, u64);

@@ -3,8 +3,10 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
@@ -21,7 +23,13 @@ pub(crate) fn scenario(name: &str, variables: &[(&str, &str)]) -> Output {
 
 /// The same of a copy of this program.
 pub(crate) fn scenario_of(program: &Path, name: &str, variables: &[(&str, &str)]) -> Output {
-    command(program, name, variables).output().expect("started")
+    loop {
+        match command(program, name, variables).output() {
+            // A child that another test forked while the copy was written has it open until it executes its own program.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            done => return done.expect("started"),
+        }
+    }
 }
 
 /// The same, not yet started.

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::{CommandLine, output};
+use crate::output;
 
 /// Write completions for a shell to stdout
 ///
@@ -25,14 +25,15 @@ pub(crate) struct Man {
     command: Option<String>,
 }
 
-pub(crate) fn completions(arguments: &Completions) -> Result<ExitCode, String> {
+/// `program` is the whole command line.
+pub(crate) fn completions(arguments: &Completions, mut program: Command) -> Result<ExitCode, String> {
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut CommandLine::command(), "perfmark", &mut text);
+    clap_complete::generate(arguments.shell, &mut program, "perfmark", &mut text);
     give(&text)
 }
 
-pub(crate) fn man(arguments: &Man) -> Result<ExitCode, String> {
-    let mut program = CommandLine::command();
+/// `program` is the whole command line.
+pub(crate) fn man(arguments: &Man, mut program: Command) -> Result<ExitCode, String> {
     program.build();
     let page = match &arguments.command {
         None => program,

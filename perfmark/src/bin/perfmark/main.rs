@@ -15,7 +15,7 @@ mod generate;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// What went wrong before a command could give its answer: 2, as of a wrong argument.
 const TROUBLE: u8 = 2;
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
-        Command::Completions(arguments) => generate::completions(&arguments),
-        Command::Man(arguments) => generate::man(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments, CommandLine::command()),
+        Command::Man(arguments) => generate::man(&arguments, CommandLine::command()),
     };
     done.unwrap_or_else(|why| {
         output::say(&why);

@@ -19,7 +19,7 @@ fn plain() {
     black_box(());
 }
 
-#[perfmark(page_faults)]
+#[perfmark(page_faults, task_clock, minor_faults)]
 fn software() {
     black_box(());
 }

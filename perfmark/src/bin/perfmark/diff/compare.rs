@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
 
-use super::Side;
 use super::figure::grouped;
 use super::judge::{FEWEST, Judgement, One, Statistic, Verdict, judge};
+use super::side::Side;
 use crate::output::{clean, counted};
 
 /// Both sides' marks.

@@ -95,7 +95,7 @@ fn table_rows(pair: &Pair) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diff::Side;
+    use crate::diff::side::Side;
     use perfmark::Snapshot;
     use serde_json::{Map, Value, json};
 

@@ -2,6 +2,7 @@
 //!
 //! Every file is a run. A figure of one side is told from the other's by a margin: how much it varies anyway (`judge`).
 
+mod side;
 mod figure;
 mod judge;
 mod compare;
@@ -15,12 +16,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use perfmark::{Filter, Snapshot};
+use perfmark::Filter;
 
 use self::compare::Comparison;
 use self::gate::Gate;
+use self::side::Side;
+use crate::output;
 use crate::report::check_marks;
-use crate::{output, reports};
 
 /// A gate failed.
 const FAILED: u8 = 1;
@@ -99,21 +101,6 @@ enum Form {
     Markdown,
     /// For programs
     Json,
-}
-
-/// The runs of one side.
-struct Side {
-    name: &'static str,
-    files: Vec<String>,
-    runs: Vec<Snapshot>,
-}
-
-impl Side {
-    fn read(name: &'static str, first: Option<&PathBuf>, more: &[PathBuf]) -> Result<Self, String> {
-        let files: Vec<_> = first.into_iter().chain(more).collect();
-        let runs = files.iter().map(|file| reports::read(file)).collect::<Result<_, _>>()?;
-        Ok(Self { name, files: files.into_iter().map(|file| file.display().to_string()).collect(), runs })
-    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {

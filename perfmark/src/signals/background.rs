@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-use crate::signals::HeldBack;
+use super::held_back::HeldBack;
 
 /// A thread on which none of the program's signals is handled: a program that waits for one on a thread of its own has it blocked in all that it knows.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

@@ -1,0 +1,26 @@
+//! The kernel's clocks, by `clock_gettime(2)`: one that all processes share, and one of each thread.
+
+use std::mem::zeroed;
+use std::time::Duration;
+
+fn read(clock: libc::clockid_t) -> Duration {
+    // SAFETY: zeroes are a time, and the kernel writes one.
+    let time = unsafe {
+        let mut time: libc::timespec = zeroed();
+        libc::clock_gettime(clock, &raw mut time);
+        time
+    };
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+/// The same for all processes.
+#[must_use]
+pub fn now() -> Duration {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of this thread.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}

@@ -1,0 +1,245 @@
+//! Counters of one thread that are read together: at the entry and the exit of a region.
+//!
+//! It does for several counters what [`region`](crate::region) does for one. What the thread remembers of their pages
+//! is kept side by side, so that few loads find it, and the locks of all pages are checked at once behind the reading,
+//! by their sum.
+//! The first counter's lock is checked before it, too. On x86-64, and on arm64 where the machine has cores of one kind
+//! only, that is enough for all of them: a thread that may read one of its counters may read any number, and a number
+//! that is no longer the event's gives another counter's value, or 0, which the check behind the reading finds. On
+//! riscv64 the kernel grants each counter by itself, and between kinds of core a number may name no counter at all:
+//! there a set is of one counter.
+
+use std::array;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicU8, compiler_fence};
+
+use crate::arch::{Native, Processor, ReadPair};
+use crate::counter::Counter;
+use crate::machine::Machine;
+use crate::region::{NO_PAGE, NONE};
+use crate::sys::MmapPage;
+
+type Pair = <Native as ReadPair>::Pair;
+type Single = <Native as Processor>::Counter;
+
+/// What a thread remembers of the pages of counters that it reads together.
+///
+/// Like a [`Counter`], it belongs to its thread: it is not `Send`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CounterSet {
+    // Side by side, as entry and exit load them in pairs.
+    pages: [Cell<*const MmapPage>; Self::MOST],
+    /// All locks, added up.
+    sum: Cell<u64>,
+    /// The first page's lock.
+    first: Cell<u64>,
+    pairs: [Cell<Option<Pair>>; Self::MOST / 2],
+    /// Readers of the first and the third counter, for sets of an odd number.
+    singles: [Cell<Single>; Self::MOST / 2],
+    locks: [Cell<u64>; Self::MOST],
+}
+
+impl Default for CounterSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CounterSet {
+    /// Counters of a set, at most.
+    pub const MOST: usize = 4;
+
+    /// A set that remembers nothing: [`read`](Self::read) finds no value.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            pages: array::from_fn(|_| Cell::new(&raw const NO_PAGE)),
+            sum: Cell::new(NONE),
+            first: Cell::new(NONE),
+            pairs: array::from_fn(|_| Cell::new(None)),
+            singles: array::from_fn(|_| Cell::new(Native.counter(0))),
+            locks: array::from_fn(|_| Cell::new(NONE)),
+        }
+    }
+
+    /// Whether this machine lets several counters be read together.
+    #[must_use]
+    pub fn is_supported() -> bool {
+        const UNKNOWN: u8 = 2;
+        // Not a lock, which a child forked meanwhile would wait for: two threads find out the same.
+        static HERE: AtomicU8 = AtomicU8::new(UNKNOWN);
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return false;
+        }
+        if HERE.load(Relaxed) == UNKNOWN {
+            let is_supported = Machine::here().core_pmus().is_ok_and(|pmus| pmus.len() <= 1);
+            HERE.store(is_supported.into(), Relaxed);
+        }
+        HERE.load(Relaxed) == 1
+    }
+
+    /// Takes over what the counters remember of their pages, to be called after a [`Counter::begin`] of each of them.
+    /// Returns `false` if one of them remembers nothing, or if they cannot be read together: then the set remembers
+    /// nothing.
+    ///
+    /// # Safety
+    ///
+    /// The counters live until the set is dropped or [forgets](Self::forget) them; there are [`MOST`](Self::MOST) at
+    /// most.
+    #[allow(unsafe_code, reason = "keeps pointers to the counters' pages")]
+    #[allow(single_use_lifetimes, reason = "anonymous ones in `impl Trait` are not stable")]
+    pub unsafe fn remember<'a>(&self, counters: impl Iterator<Item = &'a Counter>) -> bool {
+        self.forget();
+        let Some((sum, first, page)) = self.remember_all_but_the_first(counters) else { return false };
+        self.pages[0].set(page);
+        self.first.set(first);
+        self.sum.set(sum);
+        true
+    }
+
+    /// The sum of all locks; the first lock and its page.
+    #[allow(single_use_lifetimes, reason = "as above")]
+    fn remember_all_but_the_first<'a>(
+        &self,
+        counters: impl Iterator<Item = &'a Counter>,
+    ) -> Option<(u64, u64, *const MmapPage)> {
+        let (mut numbers, mut count, mut sum, mut first) = ([0; Self::MOST], 0, 0, None);
+        for counter in counters {
+            let (number, lock, page) = counter.remembered()?;
+            if count == 0 {
+                first = Some((lock, page));
+            } else {
+                self.pages[count].set(page);
+            }
+            self.locks[count].set(lock);
+            sum += lock;
+            numbers[count] = number;
+            count += 1;
+        }
+        if count > 1 && !Self::is_supported() {
+            return None;
+        }
+        for (n, pair) in self.pairs.iter().enumerate().take(count / 2) {
+            pair.set(Some(Native.pair(numbers[2 * n], numbers[2 * n + 1])?));
+        }
+        if count % 2 == 1 {
+            self.singles[count / 2].set(Native.counter(numbers[count - 1]));
+        }
+        first.map(|(lock, page)| (sum, lock, page))
+    }
+
+    /// Remembers nothing from now on: [`read`](Self::read) finds no value, whatever the locks, and looks at no
+    /// counter's page.
+    pub fn forget(&self) {
+        self.pages[0].set(&raw const NO_PAGE);
+        self.first.set(NONE);
+        self.sum.set(NONE);
+    }
+
+    /// The values of the locks for which what is remembered is right, added up. As no lock goes back, the sum is the
+    /// same only as long as each of them is.
+    #[inline]
+    #[must_use]
+    pub fn locks(&self) -> u64 {
+        self.sum.get()
+    }
+
+    /// The value of the lock of counter `n` for which what is remembered is right, if there is anything.
+    #[must_use]
+    pub fn lock(&self, n: usize) -> u64 {
+        self.locks[n].get()
+    }
+
+    /// The bits of the set's `K` counters, if the locks of their pages add up to `locks`. The first one is checked
+    /// before the reading, and all of them behind it.
+    ///
+    /// # Safety
+    ///
+    /// The set is of `K` counters. The locks are what [`locks`](Self::locks) gives, or gave when the region began.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "reads counters")]
+    #[allow(clippy::inline_always, reason = "what is between the program and the readings is measured")]
+    #[must_use]
+    pub unsafe fn read<const K: usize>(&self, locks: u64) -> Option<[u64; K]> {
+        let mut raw = [0; K];
+        if K == 0 {
+            return Some(raw);
+        }
+        let pages: [*const MmapPage; K] = array::from_fn(|n| self.pages[n].get());
+        let pairs = [self.pairs[0].get(), self.pairs[1].get()];
+        // SAFETY: mapped as long as the counters live, which `remember` asks for; or `NO_PAGE`, whose lock no set
+        // remembers.
+        let lock_now = |n: usize| u64::from(unsafe { &*pages[n] }.lock.load(Relaxed));
+        if lock_now(0) != if K == 1 { locks } else { self.first.get() } {
+            return None;
+        }
+        compiler_fence(Acquire);
+        // SAFETY: the lock is what it was when the first counter's number was right, so that this thread may read it;
+        // and so it may read the others, as the set remembers something only where that holds. Then it also has its
+        // pairs.
+        unsafe {
+            for n in 0..K / 2 {
+                (raw[2 * n], raw[2 * n + 1]) = Native.read_pair(pairs[n].unwrap_unchecked());
+            }
+            if K % 2 == 1 {
+                raw[K - 1] = Native.read(self.singles[K / 2].get());
+            }
+        }
+        compiler_fence(Acquire);
+        let sum: u64 = (0..K).map(lock_now).sum();
+        if sum == locks { Some(raw) } else { None }
+    }
+}
+
+#[cfg(all(test, not(perfmark_unsupported)))]
+#[allow(unsafe_code, reason = "as in what is tested")]
+mod tests {
+    use super::*;
+    use crate::region::Region;
+    use crate::{Attr, Delta, Hardware};
+
+    #[test]
+    fn a_set_without_counters_reads_no_value_and_one_of_none_reads_nothing() {
+        let set = CounterSet::new();
+        // SAFETY: locks that the set gave.
+        unsafe {
+            assert_eq!(set.read::<1>(set.locks()), None);
+            assert_eq!(set.read::<2>(set.locks()), None);
+            assert_eq!(set.read::<0>(set.locks()), Some([]));
+        }
+    }
+
+    #[test]
+    fn counters_read_together_count_what_each_counts_alone() {
+        let open = |event| Counter::open(&Attr::new(event));
+        let (Ok(cycles), Ok(instructions)) = (open(Hardware::Cycles), open(Hardware::Instructions)) else {
+            return println!("skipped: this machine has no PMU");
+        };
+        if cycles.user_reads().is_err() || !CounterSet::is_supported() {
+            return println!("skipped: user space may not read these counters together");
+        }
+        let (set, mut regions) = (CounterSet::new(), [Region::default(); 2]);
+        let counters = [&cycles, &instructions];
+        for _ in 0..100 {
+            counters.iter().zip(&mut regions).for_each(|(counter, region)| counter.begin(region));
+            // SAFETY: the counters outlive the set, which has two.
+            let (locks, begun) = unsafe {
+                _ = set.remember(counters.into_iter());
+                (set.locks(), set.read::<2>(set.locks()))
+            };
+            let Some(begun) = begun else { continue };
+            let region = Region::from_parts([begun[1], set.lock(1), 0, 0]);
+            _ = crate::known_loop(1_000);
+            // SAFETY: as above.
+            let ended = unsafe { set.read::<2>(locks) };
+            if let (Some(ended), Delta::Exact(alone)) = (ended, instructions.end(&region)) {
+                let together = ended[1] - begun[1];
+                assert!((2_000..2_200).contains(&together) && together <= alone, "{together} {alone}");
+                return;
+            }
+        }
+        panic!("the kernel touched the counters in each of 100 tries");
+    }
+}

@@ -1,0 +1,116 @@
+//! The thread-local word in which a thread finds its recorder.
+//!
+//! The standard library reaches a thread-local of a library by a call, as the library may be part of a shared object
+//! that is loaded later. Where it cannot be, or where the C library keeps room for such words, this one has the
+//! initial-exec model ("ELF Handling For Thread-Local Storage", 4.3): three instructions and no call, so that a marked
+//! function's entry and exit save no registers for it. glibc keeps some hundred bytes for objects that are loaded later
+//! (`glibc.rtld.optional_static_tls`).
+#![allow(unsafe_code, reason = "thread-local memory of a model that Rust does not let choose")]
+
+use std::cell::Cell;
+use std::ptr;
+
+/// This thread's word. It cannot leave its thread, which lives longer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Here(*const Cell<*const ()>);
+
+impl Here {
+    /// Finds the word anew: a program that switches stacks may be on another thread in the same function.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "some instructions")]
+    pub(super) fn get() -> Self {
+        Self(local::word())
+    }
+
+    #[inline]
+    pub(super) fn load(self) -> *const () {
+        // SAFETY: thread-local memory of this thread, without a destructor; nobody else knows it.
+        unsafe { (*self.0).get() }
+    }
+
+    #[inline]
+    pub(super) fn store(self, recorder: *const ()) {
+        // SAFETY: as in `load`.
+        unsafe { (*self.0).set(recorder) };
+    }
+
+    #[inline]
+    pub(super) fn clear(self) {
+        self.store(ptr::null());
+    }
+}
+
+#[cfg(all(
+    not(miri),
+    target_os = "linux",
+    any(target_env = "gnu", target_feature = "crt-static"),
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod local {
+    use std::arch::{asm, global_asm};
+    use std::cell::Cell;
+
+    /// Its symbol is a part of the word's: so each copy of perfmark in a program has a word of its own.
+    static COPY: u8 = 0;
+
+    global_asm!(
+        ".pushsection .tbss.{copy}.recorder,\"awT\",@nobits",
+        ".p2align 3",
+        ".globl {copy}.recorder",
+        ".hidden {copy}.recorder",
+        ".type {copy}.recorder, @object",
+        ".size {copy}.recorder, 8",
+        "{copy}.recorder:",
+        ".zero 8",
+        ".popsection",
+        copy = sym COPY,
+    );
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "some instructions")]
+    pub(super) fn word() -> *const Cell<*const ()> {
+        let word;
+        // SAFETY: computes the address of the word above. Not `pure`, so that no result stands for another one.
+        unsafe {
+            #[cfg(target_arch = "aarch64")]
+            asm!(
+                "mrs {thread}, tpidr_el0",
+                "adrp {word}, :gottprel:{copy}.recorder",
+                "ldr {word}, [{word}, :gottprel_lo12:{copy}.recorder]",
+                "add {word}, {word}, {thread}",
+                thread = out(reg) _,
+                word = out(reg) word,
+                copy = sym COPY,
+                options(readonly, nostack, preserves_flags)
+            );
+            #[cfg(target_arch = "x86_64")]
+            asm!(
+                "mov {word}, qword ptr [rip + {copy}.recorder@gottpoff]",
+                "add {word}, qword ptr fs:[0]",
+                word = out(reg) word,
+                copy = sym COPY,
+                options(readonly, nostack)
+            );
+        }
+        word
+    }
+}
+
+#[cfg(not(all(
+    not(miri),
+    target_os = "linux",
+    any(target_env = "gnu", target_feature = "crt-static"),
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+mod local {
+    use std::cell::Cell;
+    use std::ptr;
+
+    #[inline]
+    pub(super) fn word() -> *const Cell<*const ()> {
+        thread_local!(static WORD: Cell<*const ()> = const { Cell::new(ptr::null()) });
+        WORD.with(ptr::from_ref)
+    }
+}

@@ -1,0 +1,313 @@
+//! What a snapshot holds.
+
+#[cfg(feature = "serde")]
+use serde::de::Deserializer;
+
+#[cfg(feature = "serde")]
+use super::form;
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+use super::of_event::OfEvent;
+
+/// All that was recorded in this process until now: every thread's values merged, with ticks converted to nanoseconds.
+///
+/// [`snapshot()`](crate::snapshot) returns it. With the feature `serde` it implements `Serialize` and `Deserialize`.
+/// Its JSON form is the one that `PERFMARK_FORMAT=json` writes, so that reports can be read back and merged.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Snapshot {
+    /// The version of this data's form: [`Snapshot::SCHEMA`].
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "schema"))]
+    pub schema: u32,
+    /// The program's name, without its folder.
+    pub program: String,
+    /// The process's number; 0 if it is not known.
+    pub pid: u32,
+    /// How many threads made at least one call.
+    pub threads: u64,
+    /// Nanoseconds since the program started.
+    pub wall_ns: u64,
+    /// How often [`reset`](crate::reset) was called before it.
+    pub resets: u32,
+    /// Every event that a mark asked for, and how it was counted.
+    pub events: Vec<Event>,
+    /// Every mark known to the program, the ones never called included, in the order of file and line.
+    pub marks: Vec<Mark>,
+    /// The call graph, callers first; empty without `PERFMARK_CALL_GRAPH=on`.
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "call_graph"))]
+    pub call_graph: Vec<Node>,
+    /// Measured calls that are in no node, because there was no room for one (a thread has 8,192 nodes, all together
+    /// have 16,384), or because they were deeper than the thread's stack of open calls. In a merged snapshot, also the
+    /// calls of snapshots without a call graph.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub call_graph_lacks: u64,
+    /// What a reader of the values must know, each a sentence: refused settings, counters that some threads did not
+    /// have.
+    pub notes: Vec<String>,
+}
+
+impl Snapshot {
+    /// The version of the form that this version of perfmark writes and reads. It changes when a field changes its
+    /// meaning or is removed. Reports of another version are refused.
+    pub const SCHEMA: u32 = 2;
+}
+
+#[cfg(feature = "serde")]
+fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    form::schema(deserializer, Snapshot::SCHEMA)
+}
+
+#[cfg(feature = "serde")]
+fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
+    form::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+}
+
+/// What one thread recorded, or all that ended.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Thread {
+    /// The kernel's number of the thread (gettid(2)), on other systems a unique number. `None` for threads that ended,
+    /// and if it is not known.
+    pub id: Option<u32>,
+    /// The name that it has in the kernel, of 15 bytes at most.
+    pub name: Option<String>,
+    /// The marks that it called, in the order of file and line.
+    pub marks: Vec<Mark>,
+}
+
+/// An event that was asked for, and how it was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Event {
+    /// The event's name, as perf writes it: `instructions`, `page-faults`, `time`.
+    pub name: String,
+    /// What its figures are counted in.
+    pub unit: Unit,
+    /// How it was read.
+    pub read: Read,
+    /// Why it was not read in user space, or not at all.
+    pub reason: Option<String>,
+}
+
+/// What an event's figures are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+pub enum Unit {
+    /// Occurrences.
+    Count,
+    /// Nanoseconds.
+    Ns,
+}
+
+/// How an event was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+pub enum Read {
+    /// By the processor's instruction for it, in user space.
+    User,
+    /// By read(2).
+    Syscall,
+    /// From the processor's tick counter (`time`).
+    Ticks,
+    /// Not at all; [`Event::reason`] says why.
+    None,
+}
+
+/// One mark's figures.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(test, derive(Default))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Mark {
+    /// The function's name, or the one given with `name = "…"`.
+    pub name: String,
+    /// The function's full path.
+    pub path: String,
+    /// The source file, as the compiler was given it.
+    pub file: String,
+    /// The line of the attribute.
+    pub line: u32,
+    /// Whether calls are recorded now, as the [filter](crate::Filter) has it.
+    pub on: bool,
+    /// Calls that ended, in every way.
+    pub calls: u64,
+    /// Calls that had begun and not ended when the snapshot was taken.
+    pub in_flight: u64,
+    /// Of `calls`, those that a panic ended: in no distribution.
+    pub unwound: u64,
+    /// Of `calls` of an async function, those whose future was dropped in the middle: in no distribution.
+    pub cancelled: u64,
+    /// How often calls of an async function were polled; 0 of others.
+    pub polls: u64,
+    /// Of `calls`, those in a signal handler that interrupted perfmark's entry or exit code on the thread. They are
+    /// unmeasured.
+    pub interrupted: u64,
+    /// One call in so many is measured, as the mark's `every` has it.
+    pub every: u32,
+    /// Of `calls`, those that `every` skipped: counted, and not measured.
+    pub skipped: u64,
+    /// The figures of each event recorded, in the order in which the mark names them.
+    #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
+    pub values: Vec<Values>,
+}
+
+impl Mark {
+    /// What filters are compared with.
+    #[cfg(feature = "record")]
+    pub(crate) fn target(&self) -> String {
+        crate::path::target(self.path.clone(), &self.name)
+    }
+
+    /// In the order of a snapshot.
+    pub(crate) fn by_place(&self, other: &Self) -> std::cmp::Ordering {
+        (&self.file, self.line, &self.path).cmp(&(&other.file, other.line, &other.path))
+    }
+}
+
+/// One event's values over one mark's calls.
+///
+/// Counts are of calls. Sums, `min`, `max`, `mean` and quantiles are in the event's unit ([`Event::unit`]).
+///
+/// Each call of the mark is in one of five counts:
+/// `measured + unmeasured + unwound + cancelled + skipped = calls`. The [mark](Mark) has all of them but the first two.
+/// The equation holds where no thread records meanwhile, and no filter changed the mark's events.
+///
+/// The distribution, which is `min`, `max`, `mean`, the quantiles and `buckets`, is of the measured calls. Each counts
+/// as many calls as it stands for: one, or `N` of a mark with `every = N`. So the counts of all buckets add up to
+/// `weight`, not to `measured`, and `mean` is `sum / weight`. Without `every`, `weight` equals `measured`.
+///
+/// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
+///
+/// Sums are signed. The cost of the probes is subtracted from them, and the estimate of one caller's self can be
+/// negative, where calls inside it are skipped. Counts and sums are additive: those of two threads, two processes or
+/// two spans of time add up to those of both.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Values {
+    /// The event's name; in JSON the key.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub event: String,
+    /// Calls that were measured, each counted once.
+    pub measured: u64,
+    /// Calls that the measured ones stand for: the sum of the counts in `buckets`.
+    pub weight: u64,
+    /// Of `measured`, the calls counted in part and scaled by enabled / running time.
+    pub scaled: u64,
+    /// Calls that were to be measured, and could not be: all that are in none of the other four counts. They are in no
+    /// distribution.
+    pub unmeasured: u64,
+    /// Calls that were not measured, and for which `total` and `self_sum` include an estimate: the mean of the calls that
+    /// the same thread measured before (mean imputation). Each counts with its weight, as the measured calls do.
+    pub imputed: u64,
+    /// The sum over the calls in the distribution, each counted with its weight.
+    pub sum: i64,
+    /// The sum over the measured and the imputed calls that had no other call of the same mark around them: recursion
+    /// counts once.
+    pub total: i64,
+    /// Of `unmeasured`, the outermost calls of a recursive function: `total` lacks them and all calls inside them.
+    pub missing_outermost: u64,
+    /// Whether `total` and `self_sum` are estimates, because calls were skipped or not measured.
+    pub extrapolated: bool,
+    /// Of `measured`, the calls whose self is an estimate: marked calls inside them were skipped or not measured.
+    pub estimated: u64,
+    /// The sum over the measured and the imputed calls, without what marked calls inside them cost. Unlike `total`,
+    /// it includes calls inside another call of the same mark.
+    #[cfg_attr(feature = "serde", serde(rename = "self"))]
+    pub self_sum: Option<i64>,
+    /// As `total`, of calls that a panic ended, and of async calls that were dropped. They are not in `total`.
+    pub unwound_total: i64,
+    /// As `self_sum`, of these.
+    pub unwound_self: i64,
+    /// As `total`, of calls in flight, until now: those of the thread that took the snapshot. Those of other threads
+    /// are [counted](Mark::in_flight) only. Between two snapshots it is the difference of the two: what an earlier
+    /// snapshot had of a call that ended since is subtracted.
+    pub in_flight_total: i64,
+    /// As `self_sum`, of these.
+    pub in_flight_self: i64,
+    /// The smallest measured call. An estimate if that call was `scaled`, as for all statistics of scaled calls.
+    pub min: Option<u64>,
+    /// The largest measured call; an estimate likewise.
+    pub max: Option<u64>,
+    /// `sum / weight`.
+    pub mean: Option<f64>,
+    /// Half the calls are at or below; within 1/64 of the value, as every quantile here.
+    pub p50: Option<u64>,
+    /// Nine in ten calls are at or below.
+    pub p90: Option<u64>,
+    /// 99 in a hundred calls are at or below.
+    pub p99: Option<u64>,
+    /// 999 in a thousand calls are at or below.
+    pub p999: Option<u64>,
+    /// The probe overhead, which is subtracted from all values here.
+    pub probe: Probe,
+    /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
+    /// The numbers of calls add up to `weight`.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "form::buckets"))]
+    pub buckets: Vec<(u64, u64, u64)>,
+}
+
+/// A mark's calls under one caller.
+///
+/// The same mark under another caller is another node: a path from a node to the one without a caller is a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Node {
+    /// The caller's place in [`Snapshot::call_graph`], before this one; none if no measured call was around these. A call that `every` leaves out is nobody's
+    /// caller: what it calls is under its own.
+    pub parent: Option<usize>,
+    /// The mark's place in [`Snapshot::marks`].
+    pub mark: usize,
+    /// Calls that ended.
+    pub calls: u64,
+    /// The figures of each event recorded.
+    #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
+    pub values: Vec<NodeValues>,
+}
+
+/// One event's figures over a node's calls.
+///
+/// The sums of all nodes of a mark add up to the mark's, with these exceptions:
+/// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
+/// - Each poll of an async function is in them by itself, also of calls that were dropped or ended by a panic later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeValues {
+    /// The event's name; in JSON the key.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub event: String,
+    /// Calls that were measured; of an async function, polls.
+    pub measured: u64,
+    /// The sum over these, each counted as often as the calls it stands for.
+    pub sum: i64,
+    /// The sum without what marked calls inside these calls cost.
+    #[cfg_attr(feature = "serde", serde(rename = "self"))]
+    pub self_sum: Option<i64>,
+}
+
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+macro_rules! of_event {
+    ($($figures:ty)*) => {
+        $(impl OfEvent for $figures {
+            fn event(&self) -> &str {
+                &self.event
+            }
+
+            #[cfg(feature = "serde")]
+            fn of(self, event: String) -> Self {
+                Self { event, ..self }
+            }
+        })*
+    };
+}
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+of_event! { Values NodeValues }
+
+/// What a mark's own measuring costs in one event, measured in this process for each set of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Probe {
+    /// What a call shows of it.
+    pub own: u64,
+    /// What the marked calls around it show of it.
+    pub whole: u64,
+    /// How far `own` varies: what is left of an empty call at most, in nine cases of ten. A value no larger says little.
+    pub noise: u64,
+}

@@ -1,0 +1,152 @@
+//! Events that only the kernel counts are read together. Their values are those that each has by itself, also while
+//! further ones join them.
+#![cfg(target_os = "linux")]
+
+use std::thread;
+
+use perfmark::{Values, perfmark, snapshot};
+use perfmark_rdpmc::{Attr, Counter, Software};
+
+const PAGES: usize = 3;
+const THREADS: u64 = 20;
+/// Of each function on each thread.
+const CALLS: u64 = 50;
+
+/// Three pages of its own, which no allocator has touched.
+#[inline(never)]
+fn touch_pages() {
+    let (length, access) = (PAGES * 4_096, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping at an address of the kernel's choice, which is written within and unmapped.
+    unsafe {
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let pages = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        (0..PAGES).for_each(|page| pages.cast::<u8>().add(page * 4_096).write_volatile(1));
+        assert_eq!(libc::munmap(pages, length), 0);
+    }
+}
+
+#[perfmark(page_faults)]
+fn alone() {
+    touch_pages();
+    two();
+    touch_pages();
+}
+
+#[perfmark(page_faults, task_clock)]
+fn two() {
+    touch_pages();
+    seven();
+    alone_inside();
+}
+
+#[perfmark(page_faults, task_clock, minor_faults, major_faults, cpu_clock, alignment_faults, emulation_faults)]
+fn seven() {
+    touch_pages();
+}
+
+#[perfmark(minor_faults)]
+fn alone_inside() {
+    touch_pages();
+}
+
+fn values(name: &str, event: &str) -> Values {
+    let mark = snapshot().marks.into_iter().find(|mark| mark.name == name).unwrap_or_else(|| panic!("no {name}"));
+    let values = mark.values.into_iter().find(|values| values.event == event);
+    values.unwrap_or_else(|| panic!("{name} has no {event}"))
+}
+
+#[test]
+fn page_faults_are_exact_however_many_events_are_read_together() {
+    if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
+        return println!("skipped: {why}");
+    }
+    for _ in 0..THREADS {
+        // On each of them all join while calls are open.
+        thread::spawn(|| (0..CALLS).for_each(|_| alone())).join().expect("does not panic");
+    }
+    if !cfg!(feature = "record") {
+        return assert_eq!(snapshot().marks, []);
+    }
+    let calls = THREADS * CALLS;
+    for (name, event, times) in [
+        ("alone", "page-faults", 5),
+        ("two", "page-faults", 3),
+        ("seven", "page-faults", 1),
+        ("seven", "minor-faults", 1),
+        ("alone_inside", "minor-faults", 1),
+    ] {
+        let values = values(name, event);
+        println!("{name} {event} {:?} to {:?}, sum {}", values.min, values.max, values.sum);
+        assert_eq!((values.measured, values.unmeasured), (calls, 0), "{name}");
+        let pages = times * PAGES as u64;
+        assert_eq!(values.min, Some(pages), "{name} {event}");
+        // The stack may grow, and a first call inside is left out but for a page or two.
+        let most = i128::from(calls * pages + 5 * THREADS);
+        assert!(i128::from(values.sum) <= most, "{name} {event}: {} of {}", values.sum, calls * pages);
+    }
+    for (name, event) in [("two", "task-clock"), ("seven", "task-clock"), ("seven", "cpu-clock")] {
+        let values = values(name, event);
+        assert_eq!((values.measured, values.unmeasured), (calls, 0), "{name}");
+        assert!(values.min > Some(100), "{name} {event}: {:?}", values.min);
+    }
+}
+
+#[perfmark(page_faults)]
+fn alone_without_ioctl() {
+    touch_pages();
+}
+
+#[perfmark(page_faults, cpu_clock)]
+fn two_without_ioctl() {
+    touch_pages();
+}
+
+/// Lets the kernel answer this thread's `ioctl(2)` with EPERM (`seccomp(2)`).
+fn deny_ioctl() -> std::io::Result<()> {
+    const NUMBER: u32 = 0;
+    let statement =
+        |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
+    let call = u32::try_from(libc::SYS_ioctl).expect("small");
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NUMBER),
+        libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call) },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned()),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+    // SAFETY: a live program of that length.
+    let is_installed = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    if is_installed { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+#[test]
+fn events_that_may_not_join_are_measured_by_themselves() {
+    if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
+        return println!("skipped: {why}");
+    }
+    let calls = || {
+        deny_ioctl()?;
+        (0..CALLS).for_each(|_| alone_without_ioctl());
+        (0..CALLS).for_each(|_| two_without_ioctl());
+        (0..CALLS).for_each(|_| alone_without_ioctl());
+        Ok::<_, std::io::Error>(())
+    };
+    if let Err(why) = thread::spawn(calls).join().expect("does not panic") {
+        return println!("skipped: no filter can be installed here: {why}");
+    }
+    if !cfg!(feature = "record") {
+        return;
+    }
+    for (name, event, calls) in [
+        ("alone_without_ioctl", "page-faults", 2 * CALLS),
+        ("two_without_ioctl", "page-faults", CALLS),
+        ("two_without_ioctl", "cpu-clock", CALLS),
+    ] {
+        let values = values(name, event);
+        assert_eq!((values.measured, values.unmeasured), (calls, 0), "{name}: {event}");
+    }
+}
