@@ -5,6 +5,7 @@
 
 mod allocator;
 mod forks;
+mod seccomp;
 mod support;
 mod taken;
 
@@ -197,33 +198,12 @@ fn leaks() {
     assert!((1..8).contains(&opened), "{opened} of 9 groups");
 }
 
-/// A seccomp filter that answers `perf_event_open(2)` so, as containers' do (`seccomp(2)`).
+/// A seccomp filter refuses `perf_event_open(2)`, as containers' do.
 fn filtered(errno: i32, told: &str) {
-    const NR: u32 = 0;
     let attr = most_telling();
     let Some(earlier) = open(&attr) else { return };
-    let statement =
-        |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
-    let mut program = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NR),
-        libc::sock_filter {
-            jf: 1,
-            ..statement(
-                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-                u32::try_from(libc::SYS_perf_event_open).expect("small"),
-            )
-        },
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | u32::try_from(errno).expect("small")),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-    // SAFETY: a live program of that length.
-    let installed = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if !installed {
-        println!("skipped: no filter can be installed here: {}", io::Error::last_os_error());
+    if let Err(why) = seccomp::refuse(&[libc::SYS_perf_event_open], errno) {
+        println!("skipped: no filter can be installed here: {why}");
         return;
     }
     let refused = || {

@@ -2,9 +2,11 @@
 //!
 //! Programs that it runs are this same program, started anew with `PERFMARK_TEST_SCENARIO`.
 
+mod program;
+#[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
-mod program;
 
 use std::env;
 use std::fs::{self, File};
@@ -153,7 +155,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
         // As container engines do it.
         "doctor without perf_event_open" => {
             use std::os::unix::process::CommandExt as _;
-            refuse_perf_event_open();
+            seccomp::refuse(&[libc::SYS_perf_event_open], libc::EPERM).expect("a filter");
             let error = perfmark(&["doctor"]).env_remove(SCENARIO).exec();
             panic!("{error}");
         }
@@ -1028,30 +1030,6 @@ fn settings_for_a_program_are_passed_on() {
 }
 
 // What the machine can count.
-
-/// Lets the kernel answer EPERM from now on (`seccomp(2)`).
-fn refuse_perf_event_open() {
-    let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
-        code: u16::try_from(code).expect("small"),
-        jt: 0,
-        jf: skipped,
-        k,
-    };
-    let number = u32::try_from(libc::SYS_perf_event_open).expect("a number");
-    let mut filter = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 1),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs(), 0),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
-    ];
-    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-    // SAFETY: a live program, which the kernel copies.
-    let set = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
-    };
-    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-}
 
 fn doctor_says_what_the_library_says() {
     let support = perfmark_rdpmc::support();

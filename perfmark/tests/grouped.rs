@@ -2,6 +2,9 @@
 //! further ones join them.
 #![cfg(target_os = "linux")]
 
+#[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
+
 use std::thread;
 
 use perfmark::{Values, perfmark, snapshot};
@@ -102,34 +105,13 @@ fn two_without_ioctl() {
     touch_pages();
 }
 
-/// Lets the kernel answer this thread's `ioctl(2)` with EPERM (`seccomp(2)`).
-fn deny_ioctl() -> std::io::Result<()> {
-    const NUMBER: u32 = 0;
-    let statement =
-        |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
-    let call = u32::try_from(libc::SYS_ioctl).expect("small");
-    let mut program = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NUMBER),
-        libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call) },
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned()),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-    // SAFETY: a live program of that length.
-    let is_installed = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if is_installed { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
 #[test]
 fn events_that_may_not_join_are_measured_by_themselves() {
     if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
         return println!("skipped: {why}");
     }
     let calls = || {
-        deny_ioctl()?;
+        seccomp::refuse(&[libc::SYS_ioctl], libc::EPERM)?;
         (0..CALLS).for_each(|_| alone_without_ioctl());
         (0..CALLS).for_each(|_| two_without_ioctl());
         (0..CALLS).for_each(|_| alone_without_ioctl());

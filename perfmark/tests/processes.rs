@@ -2,9 +2,11 @@
 //!
 //! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
 
+mod program;
+#[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
-mod program;
 
 use std::env;
 use std::fs;
@@ -140,7 +142,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
         // As a sandbox does it: before the program starts, and while it runs.
         "without a number from the start" => {
             use std::os::unix::process::CommandExt as _;
-            let error = match answer_to(&[libc::SYS_getpid], libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()) {
+            let error = match seccomp::refuse(&[libc::SYS_getpid], libc::ENOSYS) {
                 Ok(()) => Command::new(env::current_exe().expect("known")).env(SCENARIO, "calls").exec(),
                 Err(why) => why,
             };
@@ -150,8 +152,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
         "without a number" => {
             println!("{}", std::process::id());
             work(1);
-            let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
-            if let Err(why) = answer_to(&[libc::SYS_getpid, libc::SYS_gettid], refused) {
+            if let Err(why) = seccomp::refuse(&[libc::SYS_getpid, libc::SYS_gettid], libc::EPERM) {
                 eprintln!("not run: {why}");
                 return ExitCode::from(NOT_RUN);
             }
@@ -170,7 +171,9 @@ fn run_scenario(scenario: &str) -> ExitCode {
             let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
             #[cfg(not(target_arch = "x86_64"))]
             let renames = [libc::SYS_renameat, libc::SYS_renameat2];
-            if let Err(why) = answer_to(&renames, libc::SECCOMP_RET_KILL_PROCESS) {
+            // SAFETY: no preconditions. It leaves no core file.
+            unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+            if let Err(why) = seccomp::answer_to(&renames, libc::SECCOMP_RET_KILL_PROCESS) {
                 eprintln!("not run: {why}");
                 return ExitCode::from(NOT_RUN);
             }
@@ -200,33 +203,6 @@ const NOT_RUN: u8 = 77;
 fn dumps() -> perfmark::Dumping {
     let dumps = perfmark::Dumps::new(env::var_os(FILE).expect("set"));
     dumps.every(Duration::from_millis(1)).start().expect("a thread")
-}
-
-/// What the kernel does from now on when this process makes one of these system calls (`seccomp(2)`).
-fn answer_to(calls: &[libc::c_long], answer: u32) -> io::Result<()> {
-    let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
-        code: u16::try_from(code).expect("small"),
-        jt: 0,
-        jf: skipped,
-        k,
-    };
-    let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
-    for &call in calls {
-        let number = u32::try_from(call).expect("a number");
-        filter.push(statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 1));
-        filter.push(statement(libc::BPF_RET | libc::BPF_K, answer, 0));
-    }
-    filter.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
-    let length = u16::try_from(filter.len()).expect("small");
-    let program = libc::sock_fprog { len: length, filter: filter.as_mut_ptr() };
-    // SAFETY: a live program, which the kernel copies.
-    let set = unsafe {
-        // No core file.
-        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
-    };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 // The tests.

@@ -7,7 +7,7 @@ use std::os::fd::IntoRawFd as _;
 use perfmark::{Snapshot, perfmark};
 
 use crate::ledger::{descriptors, folder};
-use crate::{CALLS, leaves, on_threads, work};
+use crate::{CALLS, leaves, on_threads, seccomp, work};
 
 /// In waves, so that counters are opened and closed beside one another.
 pub(crate) fn threads_come_and_go() {
@@ -100,26 +100,10 @@ fn own_file(n: usize) -> File {
     File::options().read(true).write(true).open(path).expect("there")
 }
 
-/// A seccomp filter that answers `perf_event_open(2)` with EPERM, as containers' do (`seccomp(2)`).
+/// A seccomp filter refuses `perf_event_open(2)`, as containers' do.
 pub(crate) fn filtered() {
-    const NR: u32 = 0;
-    let statement =
-        |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
-    let call = u32::try_from(libc::SYS_perf_event_open).expect("small");
-    let mut program = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NR),
-        libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call) },
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned()),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-    // SAFETY: a live program of that length.
-    let is_installed = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if !is_installed {
-        println!("skipped: no filter can be installed here: {}", io::Error::last_os_error());
+    if let Err(why) = seccomp::refuse(&[libc::SYS_perf_event_open], libc::EPERM) {
+        println!("skipped: no filter can be installed here: {why}");
         return;
     }
     on_threads(4, || (0..CALLS).for_each(work));

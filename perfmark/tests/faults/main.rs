@@ -17,6 +17,8 @@ mod processes;
 mod project;
 #[path = "../program/mod.rs"]
 mod program;
+#[path = "../../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
 #[path = "../../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
 mod trials;
