@@ -59,6 +59,7 @@ mod polled {
 
     use super::{Kinds, Mark, Polled};
     use crate::mark::HIDDEN;
+    use crate::recorder::{begin, ended};
 
     static EMPTY: Mark = Mark::hidden(4).polled();
     static CALLER: Mark = Mark::hidden(5).polled();
@@ -75,6 +76,8 @@ mod polled {
         around_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
         unmarked_twice: || poll(async { twice().await }),
         marked_twice: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
+        ended: || ended(begin(&EMPTY)),
+        returned: || drop(begin(&EMPTY)),
         empty: &EMPTY,
         caller: &CALLER,
         skipped: &SKIPPED,

@@ -96,6 +96,15 @@ fn parent(n: u64) -> u64 {
     black_box(two(n))
 }
 
+#[perfmark(cycles, instructions)]
+#[inline(never)]
+fn returned(n: u64) -> u64 {
+    if n > 0 {
+        return black_box(n);
+    }
+    0
+}
+
 #[perfmark(time)]
 #[inline(never)]
 fn time_parent(n: u64) -> u64 {
@@ -247,6 +256,7 @@ fn a_mark_costs_what_it_did() {
         ("time", alone(time) - bare, 88),
         ("one event", alone(one) - bare, 113),
         ("two events", alone(two) - bare, 140),
+        ("two events, left by `return`", alone(returned) - bare, 140),
         ("four events", alone(four) - bare, 208),
         ("parent and child of two events", alone(parent) - bare_parent, 325),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 157),

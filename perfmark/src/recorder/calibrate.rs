@@ -33,6 +33,9 @@ pub(crate) struct Kinds {
     /// Calls that are suspended once, where they can be.
     pub(crate) unmarked_twice: fn(),
     pub(crate) marked_twice: fn(),
+    /// Of the mark `empty`, and not made of polls: a call that comes to its end, and one that is left by `return`.
+    pub(crate) ended: fn(),
+    pub(crate) returned: fn(),
     pub(crate) empty: &'static Mark,
     pub(crate) caller: &'static Mark,
     pub(crate) skipped: &'static Mark,
@@ -113,8 +116,11 @@ fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Opt
         kinds.draw,
         kinds.unmarked_twice,
         kinds.marked_twice,
+        kinds.ended,
+        kinds.returned,
     ];
-    let [bare, whole, bare_caller, caller, skip, draw, bare_twice, twice] = in_loops(slots, thread, loops)?;
+    let [bare, whole, bare_caller, caller, skip, draw, bare_twice, twice, ended, returned] =
+        in_loops(slots, thread, loops)?;
     let more = |with: &[u64], without: &[u64]| -> Vec<u64> {
         let a_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
@@ -129,6 +135,8 @@ fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Opt
         .zip(skip.iter().zip(&whole))
         .map(|(drawn, (skip, whole))| drawn.saturating_sub(u64::from(CALLS - 1) * skip + whole))
         .collect();
+    let early = more(&returned, &ended);
+    let own_early = key.set.iter().map(|&at| early[at]).collect();
     let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
     let callers = means(events, thread, kinds.caller, kinds.marked_caller)?;
     let around = means(events, thread, kinds.caller, kinds.around_unmarked)?;
@@ -136,7 +144,7 @@ fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Opt
     let inside =
         around.iter().zip(&own).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
     let own_caller = callers.iter().zip(inside).map(|(callers, inside)| callers.saturating_sub(inside)).collect();
-    Some(Cost { own, noise, own_caller, whole, extra, skip, draw, suspend })
+    Some(Cost { own, noise, own_caller, whole, extra, skip, draw, suspend, early, own_early })
 }
 
 /// What each event of the set counted in some calls of `call`, which is so marked; sorted.

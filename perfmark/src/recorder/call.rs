@@ -123,6 +123,8 @@ mod called {
         around_unmarked,
         unmarked_twice: unmarked,
         marked_twice: unmarked,
+        ended: marked,
+        returned,
         empty: &EMPTY,
         caller: &CALLER,
         skipped: &SKIPPED,
@@ -134,6 +136,13 @@ mod called {
         let begun = begin(&EMPTY);
         black_box(());
         ended(begun);
+    }
+
+    #[inline(never)]
+    fn returned() {
+        let begun = begin(&EMPTY);
+        black_box(());
+        drop(begun);
     }
 
     #[inline(never)]

@@ -29,14 +29,19 @@ pub(super) struct Cost {
     pub(super) draw: Vec<u64>,
     /// How much more is seen from around of a call made of polls, each time that it is suspended.
     pub(super) suspend: Vec<u64>,
+    /// How much more is seen from around of a call that is left by `return` or `?`; and by itself, for each event of the
+    /// set.
+    pub(super) early: Vec<u64>,
+    pub(super) own_early: Vec<u64>,
 }
 
 impl Cost {
     /// Where it is not known.
     pub(super) fn nothing(key: &Key) -> Self {
         let (own, whole) = (vec![0; key.set.len()], vec![0; key.events.len()]);
-        let [extra, skip, draw, suspend] = array::from_fn(|_| whole.clone());
-        Self { noise: own.clone(), own_caller: own.clone(), own, extra, skip, draw, suspend, whole }
+        let [extra, skip, draw, suspend, early] = array::from_fn(|_| whole.clone());
+        let [noise, own_caller, own_early] = array::from_fn(|_| own.clone());
+        Self { noise, own_caller, own_early, own, extra, skip, draw, suspend, early, whole }
     }
 }
 
@@ -65,13 +70,15 @@ pub(super) struct Inside {
     pub(super) calls: u64,
     /// Of these, those that had calls inside themselves.
     pub(super) callers: u64,
+    /// Those that were left by `return` or `?`.
+    pub(super) early: u64,
 }
 
 impl Inside {
     /// Of a call that ends while `serial` is the number of the call begun last.
     #[inline]
     pub(super) fn of(frame: &Frame, serial: u64) -> Self {
-        Self { calls: serial - frame.number(), callers: frame.callers.get() }
+        Self { calls: serial - frame.number(), callers: frame.callers.get(), early: frame.early.get() }
     }
 
     #[inline]
@@ -93,13 +100,15 @@ pub(super) struct Costs {
     skip: [Cell<u64>; SLOTS],
     draw: [Cell<u64>; SLOTS],
     pub(super) suspend: [Cell<u64>; SLOTS],
+    early: [Cell<u64>; SLOTS],
+    own_early: [Cell<u64>; SLOTS],
 }
 
 impl Costs {
     pub(super) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; SLOTS];
-        let [own, own_caller, whole, extra, skip, draw, suspend] = array::from_fn(|_| zeroes());
-        Self { own, own_caller, whole, extra, skip, draw, suspend }
+        let [own, own_caller, whole, extra, skip, draw, suspend, early, own_early] = array::from_fn(|_| zeroes());
+        Self { own, own_caller, whole, extra, skip, draw, suspend, early, own_early }
     }
 
     /// Takes over what was measured.
@@ -112,6 +121,8 @@ impl Costs {
             (&self.skip, &cost.skip),
             (&self.draw, &cost.draw),
             (&self.suspend, &cost.suspend),
+            (&self.early, &cost.early),
+            (&self.own_early, &cost.own_early),
         ] {
             cells.iter().zip(known).for_each(|(cell, &cost)| cell.set(cost));
         }
@@ -137,14 +148,25 @@ impl Costs {
         keeps_costs: bool,
     ) -> u64 {
         let seen = if keeps_costs { frame.cost[slot].get() } else { self.of_calls(inside, slot) };
-        self.own_caller[n].get().wrapping_add(seen)
+        let early = inside.early.wrapping_mul(self.early[slot].get());
+        self.own_caller[n].get().wrapping_add(seen).wrapping_add(early)
     }
 
-    /// What the probes of these calls cost in that slot, if all of them are of this set.
+    /// What the probes of these calls cost in that slot, if all of them are of this set and came to their end.
     #[inline]
-    pub(super) fn of_calls(&self, Inside { calls, callers }: Inside, slot: usize) -> u64 {
+    pub(super) fn of_calls(&self, Inside { calls, callers, .. }: Inside, slot: usize) -> u64 {
         let callers = callers.wrapping_mul(self.extra[slot].get());
         calls.wrapping_mul(self.whole[slot].get()).wrapping_add(callers)
+    }
+
+    /// Subtracts from a call of this set that is left by `return` or `?` what that costs, as if it had begun so much
+    /// later, and counts it in the frame around. What the call has beyond [`EVENTS`] is not corrected.
+    #[inline]
+    pub(super) fn note_early(&self, frame: &Frame, around: &Frame) {
+        for (begun, early) in frame.begun.iter().zip(&self.own_early) {
+            begun.set(begun.get().wrapping_add(early.get()));
+        }
+        around.early.set(around.early.get() + 1);
     }
 
     /// Adds to the frame around what it costs to draw a call, but for its probe, with so many that are skipped for it.

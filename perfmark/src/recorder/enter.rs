@@ -8,7 +8,7 @@ use super::calibrate::{self, Kinds};
 use super::first_call::first_call;
 use super::plan::{Plan, place_of};
 use super::slow;
-use super::stack::{NO_FRAME, SERIAL, Token, UNUSUAL};
+use super::stack::{FrameRef, NO_FRAME, SERIAL, Token, UNUSUAL};
 use super::state::{Doing, Recorder, Taken, Thread, own_work, with_thread};
 use super::thread_end;
 use crate::cells::OpenCall;
@@ -90,7 +90,21 @@ pub(crate) fn leave(token: Token, mark: &'static Mark) {
 /// Ends a call of the mark that was left by `return`, `?` or a panic, or whose guard is dropped.
 #[inline(never)]
 pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
-    if panicking() { leave_panicking(token, mark) } else { leave(token, mark) }
+    if panicking() {
+        return leave_panicking(token, mark);
+    }
+    let Some(recorder) = Taken::take() else { return leave_elsewhere(token, mark, true) };
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
+    let plan = Plan::of(frame);
+    plan.set().costs.note_early(&frame, &frame.below());
+    let hooks = plan.hooks.get();
+    let end = if recorder.stack.serial.get() == token { hooks.end_leaf } else { hooks.end };
+    end(plan, frame, recorder);
+}
+
+/// The innermost frame, if it is that call's.
+fn innermost(recorder: &Taken, token: Token) -> Option<FrameRef> {
+    recorder.stack.top().filter(|frame| frame.serial.get() == token)
 }
 
 #[cold]
@@ -102,13 +116,18 @@ fn leave_panicking(token: Token, mark: &'static Mark) {
     }
 }
 
-/// Ends a call after which others were begun, or which did not begin here.
+/// Ends a call in which others were begun.
 #[inline(never)]
 fn leave_caller(token: Token, mark: &'static Mark, recorder: Taken) {
-    if let Some(frame) = recorder.stack.top().filter(|frame| frame.serial.get() == token) {
-        let plan = Plan::of(frame);
-        return (plan.hooks.get().end)(plan, frame, recorder);
-    }
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
+    let plan = Plan::of(frame);
+    (plan.hooks.get().end)(plan, frame, recorder);
+}
+
+/// Ends a call whose frame is not the innermost, or which did not begin here.
+#[cold]
+#[inline(never)]
+fn leave_slow(token: Token, mark: &'static Mark, recorder: Taken) {
     if !slow::leave(token, recorder, false) {
         leave_elsewhere(token, mark, true);
     }

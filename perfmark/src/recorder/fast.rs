@@ -239,6 +239,7 @@ fn pass_on<F: Fit, const N: usize, const IS_LEAF: bool>(
     let (set, mut inside) = (plan.set(), [0; N]);
     if !IS_LEAF {
         inside = array::from_fn(|n| frame.inner[slot::<F>(set, n)].get());
+        frame.pass_early_on(&below);
         if F::IS_ONLY_SET {
             // All that is there is in `net`.
             (0..N).for_each(|n| frame.inner[n].set(0));

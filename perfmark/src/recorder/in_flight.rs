@@ -13,14 +13,16 @@ impl Recorder {
     /// it is the poll that goes on.
     pub(super) fn in_flight(&self) -> Vec<OpenCall> {
         let (keeps_costs, serial, mut open) = (self.keeps_costs.get(), self.stack.serial.get(), Vec::new());
-        // What the open calls further inside add, as if they ended now: their selfs, what their probes cost, and how
-        // many had calls inside.
-        let (mut added, mut cost, mut callers) = ([0_u64; SLOTS], [0_u64; SLOTS], 0);
+        // What the open calls further inside add, as if they ended now: their selfs, what their probes cost, how many
+        // had calls inside, and how many calls in them were left early.
+        let (mut added, mut cost, mut callers, mut early) = ([0_u64; SLOTS], [0_u64; SLOTS], 0, 0);
         for frame in self.stack.iter() {
             let plan = Plan::of(frame);
             plan.set().take_apart(frame);
             let mut inside = Inside::of(&frame, serial);
             inside.callers = inside.callers.wrapping_add(callers);
+            inside.early += early;
+            early = inside.early;
             let group = plan.set().read_group();
             for planned in plan.set().events() {
                 let slot = planned.at;

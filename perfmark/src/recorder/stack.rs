@@ -10,7 +10,7 @@
 //!
 //! - FRAMES: the memory of a thread's frames is mapped, all blocks of it, until the thread ends. So a [`FrameRef`], which only a
 //!   [`Stack`] makes and which cannot leave its thread, may be read at any time.
-//! - ZEROES: in a block that is part of no open call, what calls inside cost (`inner`, `cost` and `callers`) is zero, and so is `more`. So entry
+//! - ZEROES: in a block that is part of no open call, what calls inside cost (`inner`, `cost`, `callers` and `early`) is zero, and so is `more`. So entry
 //!   writes nothing there, and exit writes only if there were calls inside.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
 
@@ -80,6 +80,8 @@ pub(super) struct Frame {
     /// Of the calls inside that ended, directly or not, those that had calls inside themselves. Where costs are kept:
     /// estimates among the calls directly inside.
     pub(super) callers: Cell<u64>,
+    /// Of the calls inside that ended, directly or not, those that were left by `return` or `?`.
+    pub(super) early: Cell<u64>,
     /// Its node in the call graph, where there is one.
     pub(super) node: Cell<*const Node>,
     /// Of each event, the second part of its region: a lock, or why there is none. After `set_counted`, what kind of
@@ -234,6 +236,13 @@ impl Frame {
     pub(super) fn pass_cost_on(&self, below: &Self) {
         below.add_cost(&self.cost);
         self.cost.iter().for_each(|sum| sum.set(0));
+        self.pass_early_on(below);
+    }
+
+    /// Counts in the frame below, as this one ends, the calls inside that were left by `return` or `?`.
+    #[inline]
+    pub(super) fn pass_early_on(&self, below: &Self) {
+        below.early.set(below.early.get() + self.early.take());
     }
 
     /// Gives all that calls inside cost to the frame below, as nothing is known of this one itself: ZEROES.

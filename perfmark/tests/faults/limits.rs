@@ -1,7 +1,6 @@
 //! What a system refuses: descriptors, and system calls; and where it moves threads to.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::IntoRawFd as _;
 
 use perfmark::{Snapshot, perfmark};
