@@ -417,8 +417,11 @@ fn a_call_and_its_caller_show_the_same_however_it_ends() {
         println!("left {way}: {call} instructions a call, {caller} a call in its caller's self");
     }
     if !cfg!(debug_assertions) {
-        assert!(calls.iter().all(|one| one.abs_diff(calls[0]) <= 3), "{calls:?}");
-        assert!(callers.iter().all(|one| one.abs_diff(callers[0]) <= 3), "{callers:?}");
+        // The way out by `?` has some more instructions in the function itself.
+        assert!(calls.iter().all(|one| one.abs_diff(calls[0]) <= 4), "{calls:?}");
+        // A guard asks at entry whether a panic is in progress: four instructions that stay in the caller.
+        assert!(callers[..3].iter().all(|one| one.abs_diff(callers[0]) <= 1), "{callers:?}");
+        assert!(callers[3].abs_diff(callers[0]) <= 4, "{callers:?}");
     }
 }
 

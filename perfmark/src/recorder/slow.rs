@@ -376,6 +376,6 @@ fn forget_those(recorder: &Recorder) {
         }
         pass_on(plan, frame, below, recorder.keeps_costs.get(), false);
     };
-    stack.retain(|frame| !state.take(frame.number()), remove);
+    stack.retain(|frame| !state.take(frame.number()), remove, |frame| Plan::of(frame).set().len());
     cells.switched.forget(&mut state);
 }

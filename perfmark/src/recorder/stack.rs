@@ -10,7 +10,7 @@
 //!
 //! - FRAMES: the memory of a thread's frames is mapped, all blocks of it, until the thread ends. So a [`FrameRef`], which only a
 //!   [`Stack`] makes and which cannot leave its thread, may be read at any time.
-//! - ZEROES: in a block that is part of no open call, what calls inside cost (`inner`, `cost`, `callers` and `early`) is zero, and so is `more`. So entry
+//! - ZEROES: in a block that is part of no open call, what calls inside cost (`inner`, `cost`, `callers` and `early`) is zero. So entry
 //!   writes nothing there, and exit writes only if there were calls inside.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
 
@@ -63,6 +63,11 @@ const FRAMES: usize = BYTES.div_ceil(size_of::<Frame>());
 
 const _: () = assert!(FRAMES <= ROOM);
 
+/// Blocks of a call of so many events but for its frame.
+fn blocks_below(events: usize) -> usize {
+    events.saturating_sub(1) / EVENTS
+}
+
 /// An open call.
 #[repr(C, align(64))]
 pub(super) struct Frame {
@@ -88,8 +93,6 @@ pub(super) struct Frame {
     /// value `begun` holds. Of a poll that was closed, what calls inside cost.
     pub(super) at: [Cell<u64>; EVENTS],
     times: [[Cell<u64>; 2]; EVENTS],
-    /// Its blocks but for this one.
-    more: Cell<usize>,
     /// What the marked calls inside cost that ended, in each of the thread's slots. It wraps.
     pub(super) inner: [Cell<u64>; SLOTS],
     /// What their probes cost in each slot, where that is kept.
@@ -320,10 +323,7 @@ impl Stack {
 
     /// The same, with room for so many events.
     pub(super) fn next_of(&self, events: usize) -> Option<FrameRef> {
-        let more = events.saturating_sub(1) / EVENTS;
-        let frame = FrameRef::within(self.top.get().wrapping_add(1 + more))?;
-        frame.more.set(more);
-        Some(frame)
+        FrameRef::within(self.top.get().wrapping_add(1 + blocks_below(events)))
     }
 
     /// Opens a frame that [`next`](Self::next) gave, and returns its number.
@@ -348,7 +348,6 @@ impl Stack {
 
     /// Removes the innermost frame.
     pub(super) fn pop(&self, frame: FrameRef) {
-        frame.more.set(0);
         self.pop_to(frame.below());
     }
 
@@ -364,8 +363,13 @@ impl Stack {
     }
 
     /// Removes the frames that are not kept, wherever they are: they are around those above them no more. Each goes
-    /// through `remove` before, together with the frame below.
-    pub(super) fn retain(&self, mut is_kept: impl FnMut(FrameRef) -> bool, remove: impl Fn(FrameRef, FrameRef)) {
+    /// through `remove` before, together with the frame below. `events` says how many a frame has.
+    pub(super) fn retain(
+        &self,
+        mut is_kept: impl FnMut(FrameRef) -> bool,
+        remove: impl Fn(FrameRef, FrameRef),
+        events: impl Fn(FrameRef) -> usize,
+    ) {
         let mut above: Option<FrameRef> = None;
         for frame in self.iter() {
             if is_kept(frame) {
@@ -374,18 +378,17 @@ impl Stack {
             }
             let below = frame.below();
             remove(frame, below);
-            frame.more.set(0);
             // Its blocks are not used again before all above it are gone, or are moved.
             match above {
                 Some(above) => above.below.set(below.0.as_ptr()),
                 None => self.pop_to(below),
             }
         }
-        self.close_gaps();
+        self.close_gaps(events);
     }
 
     /// Moves the frames down to where there are none any more.
-    fn close_gaps(&self) {
+    fn close_gaps(&self, events: impl Fn(FrameRef) -> usize) {
         // So that each names the one above it.
         let (mut next, mut bottom) = (None, None);
         for frame in self.iter() {
@@ -393,10 +396,10 @@ impl Stack {
             frame.below.set(next.replace(frame).map_or(ptr::null(), |above: FrameRef| above.0.as_ptr()));
         }
         self.clear();
-        while let (Some(FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
+        while let (Some(frame @ FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
+            let more = blocks_below(events(frame));
             // SAFETY: FRAMES; the bits of blocks that are in use go down, over such that are not, or over the same.
             unsafe {
-                let more = from.as_ref().more.get();
                 bottom = NonNull::new(from.as_ref().below.get().cast_mut()).map(FrameRef);
                 let to = top.add(1);
                 if to.add(more) != from {
