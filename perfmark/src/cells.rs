@@ -13,7 +13,7 @@ use crate::graph::Graph;
 use crate::histogram::{Cells, Frozen, add, whole};
 use crate::mark::Mark;
 use crate::switched::Switched;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU64};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 /// One event's figures over one mark's calls on one thread.
 #[derive(Debug)]
@@ -107,26 +107,26 @@ pub(crate) struct Probe {
     pub(crate) is_unknown: bool,
 }
 
-/// The same on one thread.
+/// The same on one thread; a cost of 2^32 and more, which none is, as one less.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeCells {
-    own: AtomicU64,
-    whole: AtomicU64,
-    noise: AtomicU64,
+    own: AtomicU32,
+    whole: AtomicU32,
+    noise: AtomicU32,
     is_unknown: AtomicBool,
 }
 
 impl ProbeCells {
     pub(crate) fn set(&self, probe: Probe) {
         for (cell, value) in [(&self.own, probe.own), (&self.whole, probe.whole), (&self.noise, probe.noise)] {
-            cell.store(value, Relaxed);
+            cell.store(u32::try_from(value).unwrap_or(u32::MAX), Relaxed);
         }
         self.is_unknown.store(probe.is_unknown, Relaxed);
     }
 
     /// The larger of each.
     fn max(&self, other: Probe) -> Probe {
-        let larger = |cell: &AtomicU64, other: u64| cell.load(Relaxed).max(other);
+        let larger = |cell: &AtomicU32, other: u64| u64::from(cell.load(Relaxed)).max(other);
         Probe {
             own: larger(&self.own, other.own),
             whole: larger(&self.whole, other.whole),

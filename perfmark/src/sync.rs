@@ -3,13 +3,13 @@
 #[cfg(not(all(test, perfmark_loom)))]
 pub(crate) use std::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicPtr, AtomicU64},
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64},
 };
 
 #[cfg(all(test, perfmark_loom))]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicPtr, AtomicU64},
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64},
 };
 
 /// A number as the only thread that writes it reads it: together with others, where the processor can.

@@ -60,7 +60,7 @@ fn hooks<F: Fit, const N: usize, const K: usize>() -> Hooks {
 /// Binds a plan's hooks, as its set has them.
 pub(super) fn bind_plan(plan: &Plan) {
     let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
-    plan.plain.set(if is_weighted { set.weighted.get() } else { set.plain.get() });
+    plan.choose_plain();
     let measured = options::measured(plan);
     let begin = match (is_weighted, set.manner.is_polled) {
         (false, _) => measured.begin,

@@ -19,34 +19,34 @@ pub(super) const FENCED: Hooks = Hooks {
 
 fn begin_fenced(plan: &Plan, recorder: Taken) -> Token {
     fence();
-    let token = (plan.plain.get().begin)(plan, recorder);
+    let token = (plan.plain().begin)(plan, recorder);
     fence();
     token
 }
 
 fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: Taken) {
     fence();
-    (plan.plain.get().end_leaf)(plan, frame, recorder);
+    (plan.plain().end_leaf)(plan, frame, recorder);
 }
 
 fn end_fenced(plan: &Plan, frame: FrameRef, recorder: Taken) {
     fence();
-    (plan.plain.get().end)(plan, frame, recorder);
+    (plan.plain().end)(plan, frame, recorder);
 }
 
 fn close_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     fence();
-    (plan.plain.get().close_leaf)(plan, frame, recorder)
+    (plan.plain().close_leaf)(plan, frame, recorder)
 }
 
 fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     fence();
-    (plan.plain.get().close)(plan, frame, recorder)
+    (plan.plain().close)(plan, frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
 pub(super) fn measured(plan: &Plan) -> Hooks {
-    if plan.set().manner.is_fenced { FENCED } else { plan.plain.get() }
+    if plan.set().manner.is_fenced { FENCED } else { plan.plain() }
 }
 
 /// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.

@@ -59,8 +59,8 @@ pub(super) struct Plan {
     /// The range of each one's histogram when a call ended on the slow path last. Costs in it have a bucket.
     spans: [Cell<Span>; FAST],
     pub(super) cells: MarkCells,
-    /// The hooks of its measured calls but for options.
-    pub(super) plain: Cell<Hooks>,
+    /// See [`plain`](Self::plain); one of its set's.
+    plain: Cell<*const Cell<Hooks>>,
     /// Where the mark's last call was in the call graph: under which node, and its own.
     pub(super) last: [Cell<*const Node>; 2],
     /// What it records, if that is not what the mark says itself.
@@ -93,10 +93,10 @@ impl Plan {
         draws: Draws,
     ) -> Self {
         let nothing = [const { Cell::new(ptr::null()) }; FAST];
-        let hooks = Cell::new(set.plain.get());
+        let (hooks, plain) = (Cell::new(set.plain.get()), Cell::new(&raw const set.plain));
         let last = [const { Cell::new(ptr::dangling()) }; 2];
         let spans = [const { Cell::new(Span::NOTHING) }; FAST];
-        Self { plain: hooks.clone(), hooks, set, event_cells: nothing, spans, cells, last, variant, draws }
+        Self { plain, hooks, set, event_cells: nothing, spans, cells, last, variant, draws }
     }
 
     /// The plan of an open call.
@@ -111,6 +111,19 @@ impl Plan {
     #[inline]
     pub(super) fn pointer(&self) -> *const () {
         ptr::from_ref(self).cast()
+    }
+
+    /// The hooks of its measured calls but for options.
+    #[inline]
+    pub(super) fn plain(&self) -> Hooks {
+        // SAFETY: one of its set's, which lives as long as calls are made.
+        unsafe { &*self.plain.get() }.get()
+    }
+
+    /// Goes by its set's hooks, as these are from now on.
+    pub(super) fn choose_plain(&self) {
+        let set = self.set();
+        self.plain.set(if self.cells.weight > 1 { &raw const set.weighted } else { &raw const set.plain });
     }
 
     /// Where its mark's calls find it; 0 where that is nowhere.

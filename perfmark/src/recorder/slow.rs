@@ -84,7 +84,7 @@ pub(super) fn note_panic(recorder: &Recorder, token: Token) -> Token {
 fn begin_full(plan: &Plan, recorder: Taken) -> Token {
     forget_ended(&recorder);
     if recorder.stack.next_of(plan.set().len()).is_some() {
-        return (plan.plain.get().begin)(plan, recorder);
+        return (plan.plain().begin)(plan, recorder);
     }
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
@@ -109,7 +109,7 @@ pub(super) fn begin_again(plan: &Plan, recorder: Taken, frame: FrameRef) -> Toke
     if look_again(set, stack, frame) {
         stack.pop(frame);
         stack.serial.set(stack.serial.get() - 1);
-        return (plan.plain.get().begin)(plan, recorder);
+        return (plan.plain().begin)(plan, recorder);
     }
     read(set, frame);
     add(&plan.cells.open, 1);
