@@ -171,7 +171,7 @@ pub fn enable_all_of_thread() -> Result<(), Error> {
     sys::enable_all_of_thread(true).map_err(|errno| prctl_refused("prctl(PR_TASK_PERF_EVENTS_ENABLE)", errno))
 }
 
-/// Stops all events that the calling thread opened for itself, those of other libraries included.
+/// Stops all events that the calling thread opened, those of other libraries included.
 ///
 /// # Errors
 ///

@@ -33,7 +33,7 @@ use crate::sys;
 ///
 /// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE), an event that does not name
 /// one kind is opened on the PMU of each, and the counts are added. The counter continues when its thread moves between
-/// them. Its regions then use full readings at begin and end.
+/// them. Its regions then use full readings at start and end.
 ///
 /// In a forked child, reading a counter of the parent is an error. The parent's counters continue.
 #[derive(Debug)]

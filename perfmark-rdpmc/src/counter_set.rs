@@ -28,8 +28,6 @@ type Single = <Native as Processor>::Counter;
 ///
 /// Like a [`Counter`], it belongs to its thread: it is not `Send`. It is for perfmark's recorder only, and not covered
 /// by this crate's stability promise.
-///
-/// Like a [`Counter`], it belongs to its thread: it is not `Send`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CounterSet {

@@ -116,8 +116,7 @@ impl PmuEvent {
         self.page().ok().map(|mapping| mapping.page().lock.load(Relaxed))
     }
 
-    /// Whether this is the process that opened it. In a forked child, accessing the page before this check may be
-    /// fatal.
+    /// Whether this is the process that opened it. In a forked child the page may not be mapped yet.
     #[inline]
     pub(crate) fn is_this_process(&self) -> bool {
         self.generation == sys::generation()
@@ -200,7 +199,8 @@ impl PmuEvent {
     }
 
     /// Reads an entire group by `read(2)`: the number of values, enabled, running, and a value and an id for each event
-    /// (`perf_event_open(2)`, "Reading results"). `N` is at least 3, and 2 more for each event (see [`GROUP_NUMBERS`]).
+    /// (`perf_event_open(2)`, "Reading results"). `N` must be at least 3, plus 2 for each event (see
+    /// [`GROUP_NUMBERS`]).
     #[inline(never)]
     pub(crate) fn group_read<const N: usize>(&self, numbers: &mut [u64; N]) -> Result<Reading, Refusal> {
         let before = self.times.get();
@@ -290,7 +290,7 @@ impl PmuEvent {
         self.memory.forget();
     }
 
-    /// The full reading at a region's begin, if it is known.
+    /// The full reading at a region's start, if it is known.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
         self.memory.beginning(region)
     }

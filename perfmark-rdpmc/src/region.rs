@@ -1,9 +1,9 @@
-//! The fast exact read: what a counter counted between the begin and the end of a region, for less than two reads of
+//! The fast exact read: what a counter counted between the start and the end of a region, for less than two reads of
 //! it.
 //!
 //! While a page's lock is unchanged, nothing on the page has changed: neither the hardware counter's number nor the
 //! offset. The thread therefore remembers, with the lock's value, which counter to read. Suppose the lock has that
-//! value before and after the counter's instruction, both at the begin and at the end of the region. Then the event was
+//! value before and after the counter's instruction, both at the start and at the end of the region. Then the event was
 //! on that counter the whole time, and the plain difference is exact: no offset, no times, no retry. When a counter
 //! overflows, the kernel updates the page, and the lock changes.
 //!
@@ -21,7 +21,7 @@ use crate::read::{UserRead, sign_extend};
 use crate::reading::{CoreClock, Reading};
 use crate::sys::MmapPage;
 
-/// The begin of a region, set by [`Counter::begin`](crate::Counter::begin) for [`Counter::end`](crate::Counter::end).
+/// The start of a region, set by [`Counter::begin`](crate::Counter::begin) for [`Counter::end`](crate::Counter::end).
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
     /// The hardware counter's raw value, or the event's value.
@@ -190,7 +190,7 @@ impl<P: Processor> PageMemory<P> {
     }
 
     /// The remembered counter's raw value, if the page's lock is `remembered` before the read and `at` after it. The
-    /// lock never decreases, so the page was then the same from `at` until now.
+    /// lock never decreases, so the page has not changed since its lock was `at`.
     ///
     /// # Safety
     ///
@@ -224,7 +224,7 @@ impl<P: Processor> PageMemory<P> {
     }
 
     /// Remembers the page's contents, so that the next regions use the fast path. Returns `false` if they cannot: once
-    /// other events have used the counter, a region needs the times at its own begin.
+    /// other events have used the counter, a region needs the times at its own start.
     pub(crate) fn remember(&self, processor: &P, read: &UserRead) -> bool {
         if read.enabled != read.running {
             self.lock.set(NONE);
@@ -258,7 +258,7 @@ impl<P: Processor> PageMemory<P> {
         self.resets.get()
     }
 
-    /// The full reading at a region's begin, if it was begun and its page state is still remembered.
+    /// The full reading at a region's start, if it was begun and its page state is still remembered.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
         let resets = self.resets();
         if region.at & (STALE_TIMES - 1) == FULL_READING + u64::from(resets) {
@@ -270,7 +270,7 @@ impl<P: Processor> PageMemory<P> {
         }
         let state = self.states.iter().map(Cell::get).find(|state| state.lock == region.at && region.at != NONE)?;
         let value = state.offset.wrapping_add(sign_extend(region.raw, state.width));
-        // The times are from when the page was remembered, not from the region's begin.
+        // The times are from when the page was remembered, not from the region's start.
         Some(Reading {
             value,
             enabled: state.time,

@@ -12,7 +12,7 @@ fn main() {
 
 const ITERATIONS: u64 = 1_000;
 
-/// The limit on arm64: two checks of the lock and a call of a reader, at both begin and end.
+/// The limit on arm64: two checks of the lock and a call of a reader, at both the start and the end.
 const LIMIT: u64 = 25;
 
 /// Instructions in user mode that `work` executes, as another counter counts them: the least of a few tries.

@@ -71,7 +71,7 @@ fn region(counter: &Counter, iterations: u64) -> (Delta, bool) {
     (delta, counter.page_lock() == lock)
 }
 
-/// What an undisturbed region counts extra its loop.
+/// What an undisturbed region counts in addition to its loop.
 fn extra(counter: &Counter) -> u64 {
     let regions = (0..1_000).map(|_| region(counter, 1_000));
     let undisturbed: Vec<_> = regions.filter(|(_, undisturbed)| *undisturbed).map(|(delta, _)| delta).collect();

@@ -1,5 +1,5 @@
 //! Requests that would count nothing, or that the kernel refuses without an explanation. They are refused here with the
-//! reason, before the kernel is requested.
+//! reason, before the kernel is asked.
 
 use crate::event::{CountedBy, Encoding};
 use crate::machine::Machine;

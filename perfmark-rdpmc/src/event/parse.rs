@@ -89,14 +89,14 @@ fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
         name("a tracepoint's system", head)?;
         name("a tracepoint", parts[1])?;
         if Modifiers::are_letters(parts[1]) {
-            return Err(format!("{:?} after a : are modifiers, and modifiers may follow only one :", parts[1]));
+            return Err(format!("{:?} is a list of modifiers, and an event may have only one", parts[1]));
         }
         (Kind::Tracepoint { system: head.into(), name: parts[1].into() }, &parts[2..])
     };
     match letters {
         [] => Ok((kind, Modifiers::default())),
         [letters] => Ok((kind, modifiers(Some(letters))?)),
-        _ => Err("modifiers may follow only one :".into()),
+        _ => Err("there is more than one list of modifiers".into()),
     }
 }
 

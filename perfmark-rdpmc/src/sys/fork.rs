@@ -15,9 +15,9 @@
 //! the same: that thread does not take the lock again, and a number that a fork wipes shows that the counters are the
 //! parent's. If such a handler opens a counter in the child, the parent's are released at that point.
 //!
-//! Two things such a handler must not do. In the child, it must not begin or end regions or call `read_user`: these do
-//! not check that number, for speed, and are killed where the page is not mapped. And it must not wait for another
-//! thread that opens or drops a counter, because that thread waits for the lock.
+//! Two things such a handler must not do. In the child, it must not begin or end regions or call `read_user`: for speed
+//! these do not check that number, and accessing a page that is not mapped kills the process. And it must not wait for
+//! another thread that opens or drops a counter, because that thread waits for the lock.
 //!
 //! `pthread_atfork(3)` covers only `fork`. A child made by a bare `clone` or by `vfork` must not use its parent's
 //! counters.
@@ -462,7 +462,7 @@ unsafe extern "C" fn after_fork_in_parent() {
 
 unsafe extern "C" fn after_fork_in_child() {
     UNWIPED.store(0, Relaxed);
-    // Leaves the parent's behind.
+    // Releases the resources inherited from the parent.
     with_list(|_| ());
     after_fork();
 }
