@@ -137,7 +137,7 @@ impl Counter {
     }
 
     fn reading(&self) -> Result<Reading, Refusal> {
-        if !self.pmu_event.is_here() {
+        if !self.pmu_event.is_this_process() {
             return Err(Refusal::Forked);
         }
         self.user_reading().map_or_else(|_| self.kernel_reading(), Ok)

@@ -63,7 +63,7 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
                 encoding.unit.clone(),
             )
         };
-        let message: Vec<_> = machine.events().iter().map(line).collect();
+        let listed: Vec<_> = machine.events().iter().map(line).collect();
         let path = format!("{}/tests/fixtures/{name}/events", env!("CARGO_MANIFEST_DIR"));
         let documented = fs::read_to_string(path).expect("there");
         let documented: Vec<_> = documented
@@ -75,7 +75,7 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
                 (line.to_owned(), scale.map(|scale| scale.parse().expect("a factor")), unit.map(str::to_owned))
             })
             .collect();
-        assert_eq!(message, documented, "{name}");
+        assert_eq!(listed, documented, "{name}");
     }
 }
 
@@ -149,11 +149,11 @@ fn alder_lake_counts_on_the_kind_of_core_that_is_named() {
 fn alder_lakes_slots_are_recognized() {
     let machine = machine("alder-lake");
     let retiring = resolve(&machine, "topdown-retiring");
-    let message: Vec<_> = retiring
+    let topdown: Vec<_> = retiring
         .iter()
         .map(|event| (event.pmu.as_deref(), event.config, event.is_topdown(), event.is_user_readable()))
         .collect();
-    assert_eq!(message, [(Some("cpu_atom"), 0xc2, false, true), (Some("cpu_core"), 0x8000, true, false)]);
+    assert_eq!(topdown, [(Some("cpu_atom"), 0xc2, false, true), (Some("cpu_core"), 0x8000, true, false)]);
     assert_eq!(numbers(&machine, "topdown_retiring"), numbers(&machine, "topdown-retiring"), "as a Rust identifier");
     for slots in [
         "slots",
