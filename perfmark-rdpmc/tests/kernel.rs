@@ -175,7 +175,7 @@ extern "C" fn probed() {
 
 fn uprobe() -> Result<Attr, String> {
     let (path, offset) =
-        process::in_file(probed as *const ()).ok_or("this position of this program's code in its file is unknown")?;
+        process::in_file(probed as *const ()).ok_or("the position of this program's code in its file is unknown")?;
     let text = format!("uprobe/path='{path}',offset={offset:#x}/");
     text.parse::<Event>().map(Attr::new).map_err(|error| error.to_string())
 }
