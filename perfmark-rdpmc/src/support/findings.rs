@@ -80,7 +80,7 @@ impl Support {
         match self.nmi_watchdog {
             Some(true) if !self.core_pmus.is_empty() => findings.push(bad(
                 "NMI watchdog",
-                "on: on most machines it uses one counter of each core, and opening an event does not report that",
+                "on; on most machines it uses one counter of each core, and opening an event does not report that",
                 "as root: sysctl kernel.nmi_watchdog=0",
             )),
             Some(on) => findings.push(note("NMI watchdog", if on { "on" } else { "off" })),
@@ -227,12 +227,12 @@ impl Support {
                 .into(),
             Some("Kubernetes") => {
                 "in the container's securityContext, seccompProfile of type Unconfined, or Localhost with \
-                                   a profile that allows perf_event_open; or capabilities: add: [PERFMON]"
+                 a profile that allows perf_event_open; or capabilities: add: [PERFMON]"
                     .into()
             }
             _ => {
                 "allow perf_event_open where the filter is set: docker or podman run --security-opt seccomp=unconfined \
-                  (or --cap-add PERFMON), systemd SystemCallFilter=perf_event_open"
+                 (or --cap-add PERFMON), systemd SystemCallFilter=perf_event_open"
                     .into()
             }
         }
