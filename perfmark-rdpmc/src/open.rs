@@ -185,7 +185,7 @@ impl Refused<'_> {
         let is_tracepoint = encoding.kind == TYPE_TRACEPOINT;
         let is_kernel_address = encoding.kind == TYPE_BREAKPOINT && self.raw.config1 >> 63 != 0;
         let mut rights = Rights::of(self.machine);
-        if rights.may_do_all() || (errno == libc::EPERM && !is_tracepoint && !is_kernel_address) {
+        if rights.is_admin() || (errno == libc::EPERM && !is_tracepoint && !is_kernel_address) {
             return FILTER.into();
         }
         if rights.paranoid.is_none()

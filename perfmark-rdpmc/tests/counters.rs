@@ -23,7 +23,7 @@ fn main() {
             ),
             ("every_thread_counts_its_own", every_thread_counts_its_own),
             ("the_region_of_another_counter_does_no_harm_in_hardware", || {
-                anothers_region(&Attr::new(Hardware::Instructions))
+                anothers_region(&Attr::new(Hardware::Instructions));
             }),
             ("a_pinned_event_that_does_not_fit_says_so", a_pinned_event_that_does_not_fit_says_so),
         ],

@@ -200,7 +200,7 @@ impl Support {
         let rights = &self.rights;
         let why = if rights.paranoid.is_none_or(|is| is <= level) {
             ""
-        } else if rights.may_do_all() {
+        } else if rights.is_admin() {
             ", and the process has CAP_SYS_ADMIN"
         } else if level == 2 && rights.high_level_opens {
             ", which this kernel treats as 2"
