@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use std::{env, fs, io, thread};
+use std::{env, fs, thread};
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, clock, known_loop};
 use support::{open_if_supported as open, trial};
@@ -46,7 +46,7 @@ fn main() {
             ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
             ("a_forked_child_keeps_mappings_at_the_address_of_a_former_page", || passes("page's address used again")),
             ("descriptor_numbers_of_other_files_are_not_used_off_the_pmu", || {
-                passes("numbers reused, events multiplexed")
+                passes("numbers reused, events multiplexed");
             }),
             ("without_locked_memory_counters_are_read_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
@@ -214,6 +214,7 @@ fn filtered(errno: i32, cause: &str) {
     refused();
     still_works(&earlier);
     // The error is the same for a user without permissions, for whom the level may also be too high.
+    // SAFETY: no preconditions; the program has one thread.
     if unsafe { libc::geteuid() == 0 && libc::setuid(65_534) == 0 } {
         refused();
         still_works(&earlier);

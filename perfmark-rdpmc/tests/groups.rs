@@ -162,6 +162,7 @@ fn a_group_inherits_as_a_unit_or_not_at_all() {
     assert!(error.reason().starts_with("either all events of a group inherit, or none does"), "{error}");
 }
 
+/// Each member by itself, also the leader, whose descriptor returns the values of all.
 fn members_are_counters_too(attr: &Attr) {
     let opened = Group::open(&vec![attr.clone(); 3]);
     if is_unsupported(&opened) {

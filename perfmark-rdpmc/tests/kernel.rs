@@ -126,14 +126,14 @@ fn switches() {
 /// Checks that it counts the thread's switches as the kernel accounts for them.
 fn assert_counts_switches(counter: &Counter) {
     let mut accounted = 0;
-    let counted = count(counter, || {
+    let switches = count(counter, || {
         let before = process::switches();
         // They yield the CPU, unless the time is already over.
         (0..20).for_each(|_| std::thread::sleep(std::time::Duration::from_micros(50)));
         accounted = process::switches() - before;
     });
     // A few more may occur between the two readings.
-    assert!(accounted > 0 && (accounted..=accounted + 5).contains(&counted), "{counted} of {accounted}");
+    assert!(accounted > 0 && (accounted..=accounted + 5).contains(&switches), "{switches} of {accounted}");
 }
 
 static WRITTEN: AtomicU64 = AtomicU64::new(0);

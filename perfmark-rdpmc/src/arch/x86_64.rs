@@ -47,8 +47,8 @@ impl Processor for Native {
     #[inline]
     unsafe fn read(&self, n: u32) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: the caller guarantees `n`; the instruction writes only eax and edx. Not `nomem`: the compiler must
-        // not move it across the loads of the lock.
+        // SAFETY: the caller guarantees `n`; the instruction writes only eax and edx.
+        // Not `nomem`: the compiler must not move it across the loads of the lock.
         unsafe { asm!("rdpmc", in("ecx") n, out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
         u64::from(high) << 32 | u64::from(low)
     }
@@ -57,7 +57,8 @@ impl Processor for Native {
     fn ticks(&self) -> u64 {
         let (low, high): (u32, u32);
         // SAFETY: every x86-64 has it, and Linux allows it in user space (unless disabled by prctl PR_SET_TSC); it
-        // writes only eax and edx. Not `nomem`: the compiler does not move loads across it.
+        // writes only eax and edx.
+        // Not `nomem`: the compiler does not move loads across it.
         unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
         u64::from(high) << 32 | u64::from(low)
     }

@@ -42,6 +42,7 @@ extern "C" fn emulate_rdpmc(_: libc::c_int, _: *mut libc::siginfo_t, context: *m
         (RDPMC, 0x4000_0000) => &FIXED,
         _ => {
             // Not handled here: the default action ends the test when the instruction runs again.
+            // SAFETY: signal is async-signal-safe.
             unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
             return;
         }

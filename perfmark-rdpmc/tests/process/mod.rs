@@ -25,6 +25,7 @@ impl Memory {
         let start = unsafe { libc::mmap(ptr::null_mut(), pages * page_size(), access, kind, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         // With huge pages there would be one fault for many pages. Kernels without huge pages refuse, which is fine.
+        // SAFETY: our own mapping.
         unsafe { libc::madvise(start, pages * page_size(), libc::MADV_NOHUGEPAGE) };
         Self { start: NonNull::new(start.cast()).expect("not at 0"), pages }
     }
