@@ -89,7 +89,7 @@ impl Support {
         findings.push(match &self.virtual_machine {
             Some(machine) => {
                 let name = machine.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-                note("machine", format!("virtual{name}, by {}", machine.by))
+                note("machine", format!("virtual{name}, detected by {}", machine.by))
             }
             None => note("machine", "no virtual machine detected"),
         });
@@ -102,7 +102,7 @@ impl Support {
             Some(true) | None => {}
         }
         if let Some(container) = &self.confinement.container {
-            findings.push(note("container", format!("{}, by {}", container.name, container.by)));
+            findings.push(note("container", format!("{}, detected by {}", container.name, container.by)));
         }
         if !self.other_pmus.is_empty() {
             findings.push(note("other PMUs", self.other_pmus.join(", ")));
