@@ -111,7 +111,7 @@ struct PageState {
     lock: u64,
     offset: u64,
     width: u16,
-    /// Enabled time, which equals the running time: a counter that was ever off the PMU uses the slow path.
+    /// Enabled time, which equals the running time: a counter that has been off the PMU uses the slow path.
     time: u64,
 }
 

@@ -108,7 +108,7 @@ fn regions_are_exact_or_scaled_or_unmeasured() {
     let (exact, scaled) = (values.len(), errors.len());
     let percent = |sum: f64| sum / scaled.max(1) as f64 * 100.0;
     let (bias, off) = (percent(errors.iter().sum()), percent(errors.iter().map(|error: &f64| error.abs()).sum()));
-    // The same counter without the others: one that was ever off the PMU always uses the slow path.
+    // The same counter without the others: one that has been off the PMU always uses the slow path.
     counters.truncate(1);
     // If it was off the PMU at that moment, the next rotation puts it back.
     let _ = known_loop(20_000_000);
