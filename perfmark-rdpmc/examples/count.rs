@@ -1,7 +1,8 @@
-//! Counts events over a loop of known length: `cargo run --release -p perfmark-rdpmc --example count -- [--turns N] [--regions N] [EVENT…]`.
+//! Counts events over a loop of known length. To run it: `cargo run --release -p perfmark-rdpmc --example count --
+//! [--iterations N] [--regions N] [EVENT…]`.
 //!
-//! Events are in perf's grammar: `cycles`, `L1-dcache-load-misses`, `cpu/event=0xc0/`, `page-faults:u`, `syscalls:sys_enter_read`. Each one
-//! that cannot be counted says why.
+//! Events are in perf's grammar: `cycles`, `L1-dcache-load-misses`, `cpu/event=0xc0/`, `page-faults:u`,
+//! `syscalls:sys_enter_read`. For each event that cannot be counted, the reason is printed.
 
 use std::process::ExitCode;
 
@@ -9,14 +10,14 @@ use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, known_loop};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
-    let (mut turns, mut regions) = (1_000_000, 1_000);
+    let (mut iterations, mut regions) = (1_000_000, 1_000);
     while let Some(option) = arguments.next_if(|argument| argument.starts_with("--")) {
         let value = arguments.next().and_then(|value| value.parse().ok()).filter(|&value| value > 0);
         match (option.as_str(), value) {
-            ("--turns", Some(given)) => turns = given,
+            ("--iterations", Some(given)) => iterations = given,
             ("--regions", Some(given)) => regions = given,
             _ => {
-                eprintln!("count: {option}: there are --turns NUMBER and --regions NUMBER");
+                eprintln!("count: {option}: expected --iterations NUMBER or --regions NUMBER");
                 return ExitCode::from(2);
             }
         }
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     for event in events {
         match event.parse::<Event>().and_then(|event| Counter::open(&Attr::new(event))) {
-            Ok(counter) => count(&counter, turns, regions),
+            Ok(counter) => count(&counter, iterations, regions),
             Err(why) => {
                 println!("{why}");
                 status = ExitCode::FAILURE;
@@ -38,13 +39,13 @@ fn main() -> ExitCode {
     status
 }
 
-/// Counts the loop in pieces, each a region of its own.
-fn count(counter: &Counter, turns: u64, regions: u64) {
+/// Counts the loop in parts, each in its own region.
+fn count(counter: &Counter, iterations: u64, regions: u64) {
     let (mut sum, mut scaled, mut unmeasured, mut length) = (0_u64, 0, 0, 0);
     let mut region = Region::default();
     for _ in 0..regions {
         counter.begin(&mut region);
-        length += known_loop(turns / regions);
+        length += known_loop(iterations / regions);
         match counter.end(&region) {
             Delta::Exact(value) => sum += value,
             Delta::Scaled { estimate, .. } => {
@@ -60,6 +61,6 @@ fn count(counter: &Counter, turns: u64, regions: u64) {
     };
     println!("{sum} {} in {length} instructions; {how}", counter.event());
     if scaled + unmeasured > 0 {
-        println!("  of {regions} regions {scaled} scaled, {unmeasured} unmeasured");
+        println!("  {regions} regions: {scaled} scaled, {unmeasured} unmeasured");
     }
 }

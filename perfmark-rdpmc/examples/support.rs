@@ -1,4 +1,4 @@
-//! What can be counted here, how, and what is in the way.
+//! Prints what can be counted on this machine, how, and what prevents the rest.
 
 fn main() {
     print!("{}", perfmark_rdpmc::support());

@@ -1,4 +1,4 @@
-//! How an event is to be counted.
+//! How an event is counted.
 
 use std::fmt;
 
@@ -13,16 +13,17 @@ use crate::sys::{
 
 mod refusal;
 
-use refusal::Asked;
+use refusal::Requested;
 
-/// An event and how it is to be counted: by default in user mode only, from the moment it is opened, with the widest counters there are, and
-/// for the thread that opens it alone. The modifiers in the event's text are where it starts from.
+/// An event and how it is counted. By default it is counted in user mode only, from the moment it is opened, with the
+/// widest counters available, and only for the thread that opens it. The modifiers in the event's text change these
+/// defaults.
 ///
 /// ```
 /// use perfmark_rdpmc::{Attr, Event, Hardware};
 ///
-/// let whole = Attr::new(Hardware::Cycles).kernel(true);
-/// assert_eq!(whole.event().to_string(), "cycles");
+/// let all_modes = Attr::new(Hardware::Cycles).kernel(true);
+/// assert_eq!(all_modes.event().to_string(), "cycles");
 /// assert_eq!(Attr::new("cycles:k".parse::<Event>()?).pinned(true).to_string(), "cycles:kD");
 /// # Ok::<(), perfmark_rdpmc::Error>(())
 /// ```
@@ -36,17 +37,18 @@ pub struct Attr {
     fields: Vec<(Field, u64)>,
 }
 
-/// Fields of `struct perf_event_attr` (`include/uapi/linux/perf_event.h`, linux 6.12) that only samples and other rare uses need.
+/// Fields of `struct perf_event_attr` (`include/uapi/linux/perf_event.h`, linux 6.12) that only sampling and other rare
+/// uses need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Field {
-    /// Events between two samples, or samples a second if the flag `freq` is set.
+    /// Events between two samples; or samples per second, if the flag `freq` is set.
     SamplePeriod,
-    /// What a sample holds (`PERF_SAMPLE_*`).
+    /// What a sample contains (`PERF_SAMPLE_*`).
     SampleType,
-    /// The bit field behind `read_format`, from `disabled` on. What this crate sets itself stays set.
+    /// The bit field that follows `read_format`, starting with `disabled`. Bits that this crate sets stay set.
     Flags,
-    /// Samples, or bytes, after which the descriptor is ready.
+    /// The number of samples or bytes after which the descriptor becomes ready.
     WakeupEvents,
     /// Replaces the event's `config`.
     Config,
@@ -58,11 +60,11 @@ pub enum Field {
     Config3,
     /// Which branches are recorded (`PERF_SAMPLE_BRANCH_*`).
     BranchSampleType,
-    /// Handed to the handler of the signal that `sigtrap` asks for.
+    /// Passed to the handler of the signal that `sigtrap` requests.
     SigData,
 }
 
-/// The modes that modifiers name, and what leaves each out.
+/// The modes that modifiers name, and the flag that excludes each.
 const MODES: [(Modifier, u64); 3] = [
     (Modifier::User, FLAG_EXCLUDE_USER),
     (Modifier::Kernel, FLAG_EXCLUDE_KERNEL),
@@ -74,26 +76,26 @@ const FLAGS: [(Modifier, u64); 3] =
     [(Modifier::NotIdle, FLAG_EXCLUDE_IDLE), (Modifier::Pinned, FLAG_PINNED), (Modifier::Exclusive, FLAG_EXCLUSIVE)];
 
 impl Attr {
-    /// Counts `event` in the modes that its modifiers name, in user mode if they name none.
+    /// Counts `event` in the modes that its modifiers name, or in user mode if they name none.
     #[must_use]
     pub fn new(event: impl Into<Event>) -> Self {
         let event = event.into();
-        let asked = event.modifiers();
+        let modifiers = event.modifiers();
         let mut flags = 0;
-        let mut leave_out = |choices: &[(Modifier, u64)]| {
-            let unnamed = choices.iter().filter(|(modifier, _)| !asked.contains(*modifier));
+        let mut exclude = |choices: &[(Modifier, u64)]| {
+            let unnamed = choices.iter().filter(|(modifier, _)| !modifiers.contains(*modifier));
             flags |= unnamed.fold(0, |flags, (_, flag)| flags | flag);
         };
-        if asked.name_modes() {
-            leave_out(&MODES);
+        if modifiers.name_modes() {
+            exclude(&MODES);
         } else {
-            leave_out(&MODES[1..]);
+            exclude(&MODES[1..]);
         }
-        if asked.contains(Modifier::Host) || asked.contains(Modifier::Guest) {
-            leave_out(&MACHINES);
+        if modifiers.contains(Modifier::Host) || modifiers.contains(Modifier::Guest) {
+            exclude(&MACHINES);
         }
         flags |=
-            FLAGS.iter().filter(|(modifier, _)| asked.contains(*modifier)).fold(0, |flags, (_, flag)| flags | flag);
+            FLAGS.iter().filter(|(modifier, _)| modifiers.contains(*modifier)).fold(0, |flags, (_, flag)| flags | flag);
         Self { event, flags, wide: true, user_reads: true, fields: Vec::new() }
     }
 
@@ -102,107 +104,111 @@ impl Attr {
         self
     }
 
-    /// Whether to count what the kernel and a hypervisor do for this thread, too. Needs rights where
+    /// Whether to also count what the kernel and a hypervisor do for this thread. Requires permission where
     /// `kernel.perf_event_paranoid` is 2 or more.
     #[must_use]
     pub fn kernel(self, kernel: bool) -> Self {
         self.flag(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV, !kernel)
     }
 
-    /// Whether to leave out user mode.
+    /// Whether to exclude user mode.
     #[must_use]
     pub fn exclude_user(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_USER, exclude)
     }
 
-    /// Whether to leave out the kernel. To count it needs rights where `kernel.perf_event_paranoid` is 2 or more.
+    /// Whether to exclude kernel mode. Counting it requires permission where `kernel.perf_event_paranoid` is 2 or more.
     #[must_use]
     pub fn exclude_kernel(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_KERNEL, exclude)
     }
 
-    /// Whether to leave out the hypervisor, where the processor can tell it apart. x86 and what the kernel counts itself cannot: there a
-    /// counter of the hypervisor alone is refused.
+    /// Whether to exclude the hypervisor, where the processor distinguishes it. x86 counters and the kernel's own
+    /// events do not; a request to count the hypervisor alone is refused there.
     #[must_use]
     pub fn exclude_hv(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HV, exclude)
     }
 
-    /// Whether to leave out the idle task, which no counter of a thread meets.
+    /// Whether to exclude the idle task. No counter of a thread ever counts it.
     #[must_use]
     pub fn exclude_idle(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_IDLE, exclude)
     }
 
-    /// Whether to leave out the host, and count virtual machines alone.
+    /// Whether to exclude the host, and count only virtual machines.
     #[must_use]
     pub fn exclude_host(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HOST, exclude)
     }
 
-    /// Whether to leave out virtual machines that this thread runs.
+    /// Whether to exclude virtual machines that this thread runs.
     #[must_use]
     pub fn exclude_guest(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_GUEST, exclude)
     }
 
-    /// Whether the event is to be on the PMU whenever its thread runs. If it does not fit, it goes into an error state for good, in which it
-    /// cannot be read; it never shares a hardware counter in turns.
+    /// Whether the event must be on the PMU whenever its thread runs. It is never multiplexed. If it does not fit, it
+    /// permanently enters an error state, in which it cannot be read.
     #[must_use]
     pub fn pinned(self, pinned: bool) -> Self {
         self.flag(FLAG_PINNED, pinned)
     }
 
-    /// Whether the event, or the group that it leads, is to be alone on the PMU.
+    /// Whether the event, or the group that it leads, must be alone on the PMU.
     #[must_use]
     pub fn exclusive(self, exclusive: bool) -> Self {
         self.flag(FLAG_EXCLUSIVE, exclusive)
     }
 
-    /// Whether to begin stopped, until it is enabled.
+    /// Whether the counter starts stopped, until it is enabled.
     #[must_use]
     pub fn disabled(self, disabled: bool) -> Self {
         self.flag(FLAG_DISABLED, disabled)
     }
 
-    /// Whether an `exec` enables it. Descriptors here close on `exec`, so this is for children of this thread that inherit a disabled event.
+    /// Whether an `exec` enables it. This crate's descriptors are close-on-exec, so this only affects children of this
+    /// thread that inherit a disabled event.
     #[must_use]
     pub fn enable_on_exec(self, enable: bool) -> Self {
         self.flag(FLAG_ENABLE_ON_EXEC, enable)
     }
 
-    /// Whether threads and processes that this thread makes from now on are counted, too; their counts are added when they end.
+    /// Whether threads and processes that this thread creates from now on are counted as well. Their counts are added
+    /// when they end.
     ///
-    /// Refused together with [`user_reads`](Self::user_reads), which are on unless turned off: linux does not map the page of an event that
-    /// inherits and is not bound to one CPU (EINVAL, `perf_mmap` in `kernel/events/core.c`, linux 6.12), because the page tells of one thread
-    /// alone.
+    /// Cannot be combined with [`user_reads`](Self::user_reads), which is on by default. Linux does not map the page of
+    /// an event that inherits and is not bound to one CPU (EINVAL, `perf_mmap` in `kernel/events/core.c`, linux 6.12),
+    /// because the page describes only one thread.
     #[must_use]
     pub fn inherit(self, inherit: bool) -> Self {
         self.flag(FLAG_INHERIT, inherit)
     }
 
-    /// Whether to map the event's page, so that hardware counters can be read without the kernel.
+    /// Whether to map the event's page, so that hardware counters can be read without a system call.
     #[must_use]
     pub fn user_reads(self, user_reads: bool) -> Self {
         Self { user_reads, ..self }
     }
 
-    /// How near to the instruction samples are to be, 0 to 3; more counts as 3. Nothing but samples needs it: x86 refuses it for an event
-    /// without a [sample period](Field::SamplePeriod) (EINVAL, `x86_pmu_hw_config` in `arch/x86/events/core.c`, linux 6.12).
+    /// How precise sample addresses must be, from 0 to 3; larger values count as 3. Only sampling needs it: x86 refuses
+    /// it for an event without a [sample period](Field::SamplePeriod) (EINVAL, `x86_pmu_hw_config` in
+    /// `arch/x86/events/core.c`, linux 6.12).
     #[must_use]
     pub fn precise_ip(mut self, level: u8) -> Self {
         self.flags = self.flags & !(0b11 << PRECISE_IP_SHIFT) | u64::from(level.min(3)) << PRECISE_IP_SHIFT;
         self
     }
 
-    /// Whether to ask for 64-bit counters first (arm64, where each counter has 32 bits unless asked and able to do more). Totals are
-    /// exact either way: the kernel takes an interrupt when a narrow counter overflows.
+    /// Whether to request 64-bit counters first. This matters on arm64, where a counter has 32 bits unless more are
+    /// requested and available. Totals are exact either way: the kernel handles an interrupt when a narrow counter
+    /// overflows.
     #[must_use]
     pub fn wide(self, wide: bool) -> Self {
         Self { wide, ..self }
     }
 
-    /// Sets a field for which there is no method. Nothing is checked; the kernel answers.
+    /// Sets a field for which there is no method. The value is not checked here; the kernel may reject it.
     #[must_use]
     pub fn field(mut self, field: Field, value: u64) -> Self {
         self.fields.retain(|(other, _)| *other != field);
@@ -210,13 +216,13 @@ impl Attr {
         self
     }
 
-    /// What is counted.
+    /// The event.
     #[must_use]
     pub fn event(&self) -> &Event {
         &self.event
     }
 
-    /// Whether it asks for what only a group's leader may have.
+    /// Whether it sets a flag that only a group's leader may have.
     pub(crate) fn is_for_leaders(&self) -> bool {
         self.flags & (FLAG_PINNED | FLAG_EXCLUSIVE) != 0
     }
@@ -234,9 +240,9 @@ impl Attr {
         self.flags & FLAG_DISABLED != 0
     }
 
-    /// Whether all else is the same, but that one may begin stopped.
+    /// Whether `other` differs only in its event, and in whether it starts stopped.
     pub(crate) fn differs_in_event_alone(&self, other: &Self) -> bool {
-        // Neither does the kernel hear of how it is to be read.
+        // The kernel does not know how the event is read, so those settings are ignored.
         let same = |one: &Self| {
             Self { event: self.event.clone(), wide: true, user_reads: true, ..one.clone() }.disabled(false)
         };
@@ -255,12 +261,12 @@ impl Attr {
         self.user_reads
     }
 
-    /// Whether the event's page is to be mapped, or why not.
+    /// Whether the event's page is mapped; if not, why.
     pub(crate) fn maps(&self, encoding: &Encoding) -> Result<(), &'static str> {
         match encoding.counted_by {
-            CountedBy::Kernel => Err("the kernel alone counts it"),
+            CountedBy::Kernel => Err("only the kernel counts it"),
             CountedBy::Topdown => {
-                Err("its hardware register holds fractions of slots, which the kernel alone makes counts of")
+                Err("its hardware register holds fractions of slots, which only the kernel converts to counts")
             }
             CountedBy::Core if !self.user_reads => Err("user-space reads were turned off (Attr::user_reads(false))"),
             CountedBy::Core => Ok(()),
@@ -271,11 +277,11 @@ impl Attr {
         self.fields.iter().find(|(other, _)| *other == field).map(|&(_, value)| value)
     }
 
-    /// What the kernel is asked for, on each PMU that counts the event on `machine`, or why it would count nothing there.
+    /// The requests to the kernel, one for each PMU that counts the event on `machine`; or why it would count nothing.
     pub(crate) fn encode(&self, machine: &Machine) -> Result<Vec<Request>, Error> {
         let encodings = self.event.resolve(machine)?;
-        let asked = Asked { flags: self.flags, user_reads: self.user_reads, samples: self.samples() };
-        let requests = encodings.into_iter().map(|encoding| match refusal::reason(&asked, &encoding, machine) {
+        let requested = Requested { flags: self.flags, user_reads: self.user_reads, samples: self.samples() };
+        let requests = encodings.into_iter().map(|encoding| match refusal::reason(&requested, &encoding, machine) {
             Some(why) => Err(Error::refused(self.to_string(), why)),
             None => Ok(Request { attr: self.fill(&encoding), encoding }),
         });
@@ -322,7 +328,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The kernel's structure. Where a probe's place is a text, it holds its address: it is of use as long as `self` lives.
+    /// The kernel's structure. For a probe whose location is a text, it contains a pointer to that text, and is valid
+    /// only while `self` lives.
     pub(crate) fn attr(&self) -> PerfEventAttr {
         let mut attr = self.attr.clone();
         if let Some(text) = &self.encoding.text {

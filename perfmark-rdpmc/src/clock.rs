@@ -1,29 +1,31 @@
-//! The processor's tick counter, and what a tick is in nanoseconds.
+//! The processor's tick counter, and its rate.
 
 use std::time::{Duration, Instant};
 
 use crate::arch::{self, Native, Processor as _};
 
-/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64, elsewhere nanoseconds of the standard library's clock.
+/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64. On other targets, nanoseconds of
+/// the standard library's monotonic clock.
 ///
-/// Not serialised: the processor may read it a few instructions early or late.
+/// Not serialized: the processor may read it a few instructions early or late.
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
     Native.ticks()
 }
 
-/// Lets the processor finish all instructions before it begins those after: `lfence` on x86-64 (Intel SDM volume 2A; on AMD where linux made
-/// it serialise, which it does on every processor that can), `isb` on arm64 (Arm ARM, B2.7.4), `fence` on riscv64, which orders memory and counters
-/// only. A reading of ticks or of a counter behind it counts all that stood before.
+/// Waits until all earlier instructions have finished before later ones start. Uses `lfence` on x86-64 (Intel SDM
+/// volume 2A; on AMD where linux made it serializing, which it does on every processor that can), `isb` on arm64 (Arm
+/// ARM, B2.7.4), and `fence` on riscv64, which orders memory and counters only. A tick or counter that is read after it
+/// includes everything that came before.
 ///
-/// Some tens of cycles, and what the processor could have done meanwhile.
+/// It costs some tens of cycles, and the overlap of instructions that it prevents.
 #[inline]
 pub fn fence() {
     arch::fence();
 }
 
-/// Relates ticks to nanoseconds by the monotonic clock, over the time since it was started.
+/// Converts ticks to nanoseconds, by comparing both with the monotonic clock since it was started.
 ///
 /// ```
 /// use perfmark_rdpmc::clock::{Clock, ticks};
@@ -40,10 +42,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Notes tick and time now.
+    /// Records the current tick and time.
     #[must_use]
     pub fn start() -> Self {
-        // Between the two readings the thread may be interrupted: of a few pairs, the one whose ends are nearest to each other.
+        // The thread may be interrupted between the readings. Of a few pairs, this uses the one with the closest ticks.
         let pairs = (0..5).map(|_| {
             let (before, instant, after) = (ticks(), Instant::now(), ticks());
             let apart = after.saturating_sub(before);
@@ -60,8 +62,9 @@ impl Clock {
         self.instant.elapsed()
     }
 
-    /// Nanoseconds a tick, measured from the start until now; as exact as two readings of the monotonic clock (some 50 ns) over
-    /// that time. Called within the first millisecond it waits for it to pass.
+    /// Nanoseconds per tick, measured from the start until now. Its error is that of two readings of the monotonic
+    /// clock (about 50 ns) over that time. Within the first millisecond after the start, it waits for that millisecond
+    /// to pass.
     #[must_use]
     pub fn nanoseconds_per_tick(&self) -> f64 {
         const ENOUGH: Duration = Duration::from_millis(1);
@@ -74,8 +77,8 @@ impl Clock {
     }
 }
 
-/// Whether the ticks of different CPUs agree, as far as the kernel says: on x86 it keeps `tsc` among its clock sources only while it
-/// finds it stable and synchronised.
+/// Whether the ticks of different CPUs agree, according to the kernel. On x86 the kernel lists `tsc` among its clock
+/// sources only while it considers it stable and synchronized.
 #[must_use]
 pub fn is_trusted() -> bool {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {

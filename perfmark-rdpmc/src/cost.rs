@@ -1,18 +1,21 @@
-//! What a reading costs.
+//! The cost of a reading.
 
 use crate::clock::ticks;
 use crate::counter::Counter;
 
 impl Counter {
-    /// Ticks (of [`clock::ticks`](crate::clock::ticks)) that a user read and a `read(2)` take at best, of some batches of each; `None` for
-    /// one that there is not, or that failed. It reads a thousand times, and so takes the better part of a millisecond.
+    /// The ticks (of [`clock::ticks`](crate::clock::ticks)) of a user-space read and of a `read(2)`, each from the
+    /// fastest of some batches. `None` if that way of reading is not available, or failed. It reads a thousand times,
+    /// which takes most of a millisecond. For perfmark's recorder only; not covered by this crate's stability promise.
+    #[doc(hidden)]
     #[must_use]
     pub fn cost(&self) -> (Option<f64>, Option<f64>) {
         (fastest(|| self.read_user().is_some()), fastest(|| self.read_syscall().is_ok()))
     }
 }
 
-/// Ticks of the fastest of a few batches, for each reading; `None` if one fails. arm64's tick can last longer than a reading.
+/// Ticks per reading, of the fastest of some batches; `None` if a reading fails. Batches are needed because a tick on
+/// arm64 can be longer than a reading.
 fn fastest(read: impl Fn() -> bool) -> Option<f64> {
     const BATCHES: usize = 16;
     const BATCH: u32 = 32;
@@ -24,7 +27,7 @@ fn fastest(read: impl Fn() -> bool) -> Option<f64> {
                 return None;
             }
         }
-        // Ticks of two CPUs may differ.
+        // The ticks of two CPUs may differ.
         let Some(taken) = ticks().checked_sub(start) else { continue };
         best = Some(best.map_or(taken, |best| best.min(taken)));
     }

@@ -1,4 +1,4 @@
-//! One event opened on one thread.
+//! One event, opened on one thread.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::event::Event;
-use crate::kinds::Others;
+use crate::kinds::OtherKinds;
 use crate::machine::Machine;
 use crate::open;
-use crate::part::{Part, Refusal};
-use crate::read::AskKernel;
+use crate::pmu_event::{PmuEvent, Refusal};
+use crate::read::NoUserRead;
 use crate::reading::{Delta, Reading};
 use crate::region::Region;
 use crate::sys;
 
-/// One event, counted on the thread that opened it since it was opened.
+/// One event, counted on the thread that opened it, from when it was opened.
 ///
-/// It belongs to that thread: a processor reads only its own counters, so the type is not `Send`.
+/// It belongs to that thread: a processor can only read its own counters, so the type is not `Send`.
 ///
 /// ```compile_fail
 /// fn sent<T: Send>() {}
 /// sent::<perfmark_rdpmc::Counter>();
 /// ```
 ///
-/// It holds a descriptor and a mapped page, which counts against the locked memory that `kernel.perf_event_mlock_kb` and
-/// `RLIMIT_MEMLOCK` allow; where there is none left, the counter reads by `read(2)`. If the program closes the
-/// descriptor, and its number is another file's by then, the counter notices that before it uses it, and never uses it
-/// again: readings by `read(2)` are errors, those in user space go on.
+/// It owns a descriptor and a mapped page. The page counts against the locked memory that `kernel.perf_event_mlock_kb`
+/// and `RLIMIT_MEMLOCK` allow. If none is left, the counter reads by `read(2)`. If the program closes the descriptor
+/// and another file gets its number, the counter detects that before it uses the number, and never uses it again:
+/// readings by `read(2)` are errors, and user-space readings continue.
 ///
-/// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE) an event that is not aimed at one kind is opened
-/// on the PMU of each, and the counts are added: the counter goes on when its thread moves between them. Its regions are whole readings at
-/// either end.
+/// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE), an event that does not name
+/// one kind is opened on the PMU of each, and the counts are added. The counter continues when its thread moves between
+/// them. Its regions then use full readings at start and end.
 ///
-/// In a forked child the counters of the parent are gone: reading them is an error there, and the parent's go on.
+/// In a forked child, reading a counter of the parent is an error. The parent's counters continue.
 #[derive(Debug)]
 pub struct Counter {
-    part: Part,
-    /// The event on the other kinds of core, where there are any.
-    others: Option<Box<Others>>,
-    /// How it is counted.
+    pmu_event: PmuEvent,
+    /// The event on the other kinds of core, if there are any.
+    other_kinds: Option<Box<OtherKinds>>,
+    /// The event and how it is counted.
     attr: Attr,
-    /// Who is to know that its descriptor was given up.
+    /// Who is notified when it gives up its descriptor.
     losses: Option<Losses>,
 }
 
@@ -58,58 +58,61 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses, with its answer, the likely cause on this machine, and the remedy.
+    /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
         let machine = Machine::here();
         let opened = open::open_each(attr, &machine, &mut sys::open)?;
-        let mut parts = opened.into_iter().map(|opened| {
+        let mut pmu_events = opened.into_iter().map(|opened| {
             let page = attr.maps(&opened.encoding);
             let cpus = opened.encoding.pmu.map(|pmu| machine.cpus(&pmu)).unwrap_or_default();
-            (Part::new(opened.fd, page), cpus)
+            (PmuEvent::new(opened.fd, page), cpus)
         });
-        let Some((part, cpus)) = parts.next() else {
+        let Some((pmu_event, cpus)) = pmu_events.next() else {
             return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
         };
-        let others = Others::new(&part, cpus, parts.collect());
-        Ok(Self { part, others, attr: attr.clone(), losses: None })
+        let other_kinds = OtherKinds::new(&pmu_event, cpus, pmu_events.collect());
+        Ok(Self { pmu_event, other_kinds, attr: attr.clone(), losses: None })
     }
 
-    pub(crate) fn from_part(part: Part, attr: Attr) -> Self {
-        Self { part, others: None, attr, losses: None }
+    pub(crate) fn from_pmu_event(pmu_event: PmuEvent, attr: Attr) -> Self {
+        Self { pmu_event, other_kinds: None, attr, losses: None }
     }
 
-    /// Where it is one event on one PMU.
-    pub(crate) fn part(&self) -> &Part {
-        &self.part
+    /// The event on its only PMU, or on that of the first kind of core.
+    pub(crate) fn pmu_event(&self) -> &PmuEvent {
+        &self.pmu_event
     }
 
-    /// To be called when it was started or stopped.
-    pub(crate) fn note_starts(&self) {
-        if let Some(others) = &self.others {
-            others.note_starts(&self.part);
+    /// Call it after the event was started or stopped.
+    pub(crate) fn measure_clock_offsets(&self) {
+        if let Some(others) = &self.other_kinds {
+            others.measure_clock_offsets(&self.pmu_event);
         }
     }
 
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
-        std::iter::once(&self.part).chain(self.others.iter().flat_map(|others| others.parts()))
+    pub(crate) fn pmu_events(&self) -> impl Iterator<Item = &PmuEvent> {
+        std::iter::once(&self.pmu_event).chain(self.other_kinds.iter().flat_map(|others| others.pmu_events()))
     }
 
-    /// Gives up user-space reads of this counter: every reading is by `read(2)` from now on.
+    /// Turns user-space reads off: every reading uses `read(2)` from now on. For perfmark's recorder only; not covered
+    /// by this crate's stability promise.
+    #[doc(hidden)]
     pub fn read_by_kernel_only(&mut self) {
-        self.part.give_up_page("user-space reads were given up");
-        if let Some(others) = &mut self.others {
-            others.give_up_pages("user-space reads were given up");
+        self.pmu_event.give_up_page("user-space reads were turned off");
+        if let Some(others) = &mut self.other_kinds {
+            others.give_up_pages("user-space reads were turned off");
         }
     }
 
-    /// Adds one to `losses` when the counter gives up its descriptor, which then may be another file's (see [the
-    /// limits](crate#known-limits)). For those who count regions, whose ends give no reason for what they did not
-    /// measure.
+    /// Adds one to `losses` when the counter gives up its descriptor, because another file may have its number (see
+    /// [the limits](crate#known-limits)). The end of a region does not give that reason. For perfmark's recorder only;
+    /// not covered by this crate's stability promise.
+    #[doc(hidden)]
     pub fn count_loss_in(&mut self, losses: Arc<AtomicU64>) {
         self.losses = Some(Losses { of_all: losses, is_counted: Cell::new(false) });
     }
 
-    /// What is counted.
+    /// The event.
     #[must_use]
     pub fn event(&self) -> &Event {
         self.attr.event()
@@ -119,12 +122,12 @@ impl Counter {
         &self.attr
     }
 
-    /// Takes note that the kernel counts otherwise now.
+    /// Records that the kernel now counts `attr`.
     pub(crate) fn changed_to(&mut self, attr: &Attr) {
         self.attr = attr.clone();
     }
 
-    /// Reads without a system call where the kernel allows it now, else by `read(2)`.
+    /// Reads without a system call if that is possible now, otherwise by `read(2)`.
     ///
     /// # Errors
     ///
@@ -134,32 +137,33 @@ impl Counter {
     }
 
     fn reading(&self) -> Result<Reading, Refusal> {
-        if !self.part.is_here() {
+        if !self.pmu_event.is_this_process() {
             return Err(Refusal::Forked);
         }
         self.user_reading().map_or_else(|_| self.kernel_reading(), Ok)
     }
 
     #[inline]
-    fn user_reading(&self) -> Result<Reading, AskKernel> {
-        match &self.others {
-            None => self.part.user_read(),
-            Some(others) => others.user_read(&self.part),
+    fn user_reading(&self) -> Result<Reading, NoUserRead> {
+        match &self.other_kinds {
+            None => self.pmu_event.user_read(),
+            Some(others) => others.user_read(&self.pmu_event),
         }
     }
 
-    /// Reads without a system call. `None` where only the kernel knows: for a software event always, for a hardware event also while
-    /// it has no hardware counter. [`user_reads`](Self::user_reads) tells why.
+    /// Reads without a system call. `None` if only the kernel can read it: always for a software event, and for a
+    /// hardware event while it has no hardware counter. [`user_reads`](Self::user_reads) returns the reason.
     #[inline]
     #[must_use]
     pub fn read_user(&self) -> Option<Reading> {
-        match &self.others {
-            None => self.part.user_read().ok(),
-            Some(others) => others.user_read(&self.part).ok(),
+        match &self.other_kinds {
+            None => self.pmu_event.user_read().ok(),
+            Some(others) => others.user_read(&self.pmu_event).ok(),
         }
     }
 
-    /// Begins a region. Cheaper than a whole [`read`](Self::read) while the kernel leaves the counter alone.
+    /// Begins a region. This costs less than a [`read`](Self::read) while the kernel does not change the counter's
+    /// page.
     ///
     /// ```
     /// use perfmark_rdpmc::{Attr, Counter, Hardware, Region};
@@ -177,16 +181,19 @@ impl Counter {
         }
     }
 
-    /// Begins a region if the kernel did not touch the counter since the last one was begun, by the same few instructions always. If it tells
-    /// that it did not, [`begin`](Self::begin) does, and makes the next ones cheap again where that can be.
+    /// Begins a region if the kernel has not changed the page since the last one began, always in the same few
+    /// instructions. If it returns `false`, call [`begin`](Self::begin), which restores this fast path if possible. For
+    /// perfmark's recorder only; not covered by this crate's stability promise.
+    #[doc(hidden)]
     #[inline]
     #[must_use]
     pub fn begin_unchanged(&self, region: &mut Region) -> bool {
-        self.part.begin(region)
+        self.pmu_event.begin(region)
     }
 
-    /// Ends a region that this counter began, and gives what it counted inside. Of a region that another counter began it tells nothing of
-    /// meaning ([`Delta::Unmeasured`], or for events that only the kernel knows any number), and does no harm.
+    /// Ends a region that this counter began, and returns what it counted inside. For a region that another counter
+    /// began, the result is meaningless ([`Delta::Unmeasured`], or any number for events that only the kernel can
+    /// read), but safe.
     #[inline]
     #[must_use]
     pub fn end(&self, region: &Region) -> Delta {
@@ -196,38 +203,42 @@ impl Counter {
         }
     }
 
-    /// Ends a region if the kernel did not touch the counter inside it. `None`: [`end`](Self::end) tells what was counted.
+    /// Ends a region if the kernel did not change the page inside it. If it returns `None`, call [`end`](Self::end).
+    /// For perfmark's recorder only; not covered by this crate's stability promise.
+    #[doc(hidden)]
     #[inline]
     #[must_use]
     pub fn end_unchanged(&self, region: &Region) -> Option<u64> {
-        self.part.end(region)
+        self.pmu_event.end(region)
     }
 
-    /// What it remembers of its page: the number of the hardware counter, the value of the page's lock for which that is right,
-    /// and the page. `None` if there is nothing, and for an event that is counted on several PMUs.
+    /// The remembered page state: the number of the hardware counter, the lock value for which it is valid, and the
+    /// page. `None` if there is none, and for an event that is counted on several PMUs.
     pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
-        if self.others.is_some() { None } else { self.part.remembered() }
+        if self.other_kinds.is_some() { None } else { self.pmu_event.remembered() }
     }
 
-    /// Makes a region that was begun here independent of what the counter remembers: it keeps the last eight states of its page, one for each time that
-    /// the kernel touched it and a region was begun after. For regions that stay open while many others are begun inside them.
+    /// Makes a region independent of the remembered page states. The counter remembers the last eight, one for each
+    /// change of the page after which a region began. For regions that stay open while many others begin inside them.
+    /// For perfmark's recorder only; not covered by this crate's stability promise.
+    #[doc(hidden)]
     pub fn keep(&self, region: &mut Region) {
-        if self.others.is_none()
-            && let Some(beginning) = self.part.beginning(region)
+        if self.other_kinds.is_none()
+            && let Some(beginning) = self.pmu_event.beginning(region)
         {
-            *region = Region::whole(beginning);
+            *region = Region::from_reading(beginning);
         }
     }
 
-    /// Remembers what the page says now, because the kernel touched it since, and begins the region; the long way where that does not help.
-    // Not #[cold]: this is the way of every region that read(2) alone can measure. Regions go in and out by value: one whose address is given
-    // away here would be kept in memory on the short way, too.
+    /// Remembers the changed page, and begins the region. Uses a full reading if that does not enable the fast path.
+    // Not #[cold]: every region that only read(2) can measure runs this. Regions are passed by value: passing an
+    // address here would force the caller to keep the region in memory on the fast path as well.
     #[inline(never)]
     fn begin_after_a_change(&self) -> Region {
-        let begun = match (&self.others, self.part.look()) {
+        let begun = match (&self.other_kinds, self.pmu_event.read_page()) {
             (None, Ok(read)) => {
                 let mut region = Region::default();
-                if self.part.remember(&read) && self.part.begin(&mut region) {
+                if self.pmu_event.remember(&read) && self.pmu_event.begin(&mut region) {
                     return region;
                 }
                 self.reading()
@@ -235,14 +246,14 @@ impl Counter {
             (None, Err(_)) => self.kernel_reading(),
             (Some(_), _) => self.reading(),
         };
-        begun.map_or_else(|_| Region::default(), Region::whole)
+        begun.map_or_else(|_| Region::default(), Region::from_reading)
     }
 
     #[inline(never)]
     fn end_after_a_change(&self, region: Region) -> Delta {
-        let is_kernels = self.part.page().is_err() && self.others.is_none();
-        let end = if is_kernels { self.noted(self.part.kernel_read()) } else { self.reading() };
-        match (end, self.part.beginning(&region)) {
+        let is_read_by_kernel = self.pmu_event.page().is_err() && self.other_kinds.is_none();
+        let end = if is_read_by_kernel { self.counting_losses(self.pmu_event.kernel_read()) } else { self.reading() };
+        match (end, self.pmu_event.beginning(&region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -252,21 +263,21 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses to read what it opened: an event in error state, or a system call filter.
+    /// If the kernel refuses: the event is in error state, or a system call filter forbids it.
     pub fn read_syscall(&self) -> Result<Reading, Error> {
         self.kernel_reading().map_err(|refusal| self.explain(refusal))
     }
 
     fn kernel_reading(&self) -> Result<Reading, Refusal> {
-        self.noted(match &self.others {
-            None => self.part.kernel_read(),
-            Some(others) => others.kernel_read(&self.part),
+        self.counting_losses(match &self.other_kinds {
+            None => self.pmu_event.kernel_read(),
+            Some(others) => others.kernel_read(&self.pmu_event),
         })
     }
 
-    /// Takes note of a loss.
+    /// Counts the loss of the descriptor, once.
     #[inline]
-    pub(crate) fn noted(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
+    pub(crate) fn counting_losses(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
         if let (Err(Refusal::Closed), Some(losses)) = (&read, &self.losses)
             && !losses.is_counted.replace(true)
         {
@@ -279,36 +290,42 @@ impl Counter {
         refusal.explain("read", self.event().to_string())
     }
 
-    /// Whether the counter can be read without a system call, as long as it has a hardware counter.
+    /// Whether the counter can be read without a system call while it has a hardware counter.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// The reason, if it cannot.
     pub fn user_reads(&self) -> Result<(), String> {
-        let part = self.others.as_ref().map_or(&self.part, |others| others.here(&self.part));
-        let why = match (part.page(), part.look()) {
+        let pmu_event = self
+            .other_kinds
+            .as_ref()
+            .map_or(&self.pmu_event, |other_kinds| other_kinds.on_current_kind(&self.pmu_event));
+        let why = match (pmu_event.page(), pmu_event.read_page()) {
             (Err(why), _) => return Err(why.into()),
             (_, Ok(_)) => return Ok(()),
             (_, Err(why)) => why,
         };
-        let setting = || Machine::here().forbids_user_reads().map(|forbids| forbids.to_string());
+        let setting = || Machine::here().setting_against_user_reads().map(|blocking| blocking.to_string());
         Err(match why {
-            AskKernel::OldKernel => "linux before 3.12 does not tell whether user space may read".into(),
-            AskKernel::NotAllowed => setting().unwrap_or_else(|| "the kernel does not let user space read it".into()),
-            AskKernel::NoIndex => match setting() {
+            NoUserRead::OldKernel => "linux before 3.12 does not say whether user space may read".into(),
+            NoUserRead::NotAllowed => {
+                setting().unwrap_or_else(|| "the kernel does not allow user space to read it".into())
+            }
+            NoUserRead::NoIndex => match setting() {
                 Some(setting) => setting,
-                // Other events hold the PMU just now: it can when its turn comes.
-                None if part.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
-                None => "the kernel counts it, but gives user space no counter to read".into(),
+                // Other events use the PMU now: it can be read when its turn comes.
+                None if pmu_event.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
+                None => "the kernel counts it, but assigns no counter that user space can read".into(),
             },
-            AskKernel::NoTimes | AskKernel::Busy => return Ok(()),
+            NoUserRead::NoTimes | NoUserRead::Busy => return Ok(()),
         })
     }
 
-    /// The page's lock, which moves whenever the kernel touches the counter: at a switch to another thread, an overflow, a rotation
-    /// among events. If it is the same before and after, the counter ran without a break in between. `None` without a page.
+    /// The page's lock. It changes whenever the kernel updates the page: at a switch to another thread, at an overflow,
+    /// and when events are multiplexed. If it is the same before and after, the counter ran without interruption.
+    /// `None` without a page.
     #[must_use]
     pub fn page_lock(&self) -> Option<u32> {
-        self.part.lock().filter(|_| self.others.is_none())
+        self.pmu_event.lock().filter(|_| self.other_kinds.is_none())
     }
 }

@@ -1,13 +1,14 @@
-//! Counters of one thread that are read together: at the entry and the exit of a region.
+//! Counters of one thread that are read together, at the entry and the exit of a region.
 //!
-//! It does for several counters what [`region`](crate::region) does for one. What the thread remembers of their pages
-//! is kept side by side, so that few loads find it, and the locks of all pages are checked at once behind the reading,
-//! by their sum.
-//! The first counter's lock is checked before it, too. On x86-64, and on arm64 where the machine has cores of one kind
-//! only, that is enough for all of them: a thread that may read one of its counters may read any number, and a number
-//! that is no longer the event's gives another counter's value, or 0, which the check behind the reading finds. On
-//! riscv64 the kernel grants each counter by itself, and between kinds of core a number may name no counter at all:
-//! there a set is of one counter.
+//! It does for several counters what [`region`](crate::region) does for one. The remembered state of all pages is
+//! stored side by side, so that few loads are needed. The locks of all pages are checked at once after the reading, by
+//! their sum. The first counter's lock is also checked before the reading.
+//!
+//! On x86-64, and on arm64 with one kind of core, that check is enough for all counters of the set. A thread that may
+//! read one of its counters may read any counter number. A number that no longer belongs to the event gives another
+//! counter's value, or 0, and the check after the reading detects that. On riscv64 the kernel grants access to each
+//! counter separately. On arm64 with several kinds of core, a number may name no counter at all. There a set has one
+//! counter.
 
 use std::array;
 use std::cell::Cell;
@@ -23,20 +24,21 @@ use crate::sys::MmapPage;
 type Pair = <Native as ReadPair>::Pair;
 type Single = <Native as Processor>::Counter;
 
-/// What a thread remembers of the pages of counters that it reads together.
+/// The remembered page state of counters that one thread reads together.
 ///
-/// Like a [`Counter`], it belongs to its thread: it is not `Send`.
+/// Like a [`Counter`], it belongs to its thread: it is not `Send`. It is for perfmark's recorder only, and not covered
+/// by this crate's stability promise.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CounterSet {
-    // Side by side, as entry and exit load them in pairs.
+    // Side by side, because entry and exit load them in pairs.
     pages: [Cell<*const MmapPage>; Self::MOST],
-    /// All locks, added up.
+    /// The sum of all locks.
     sum: Cell<u64>,
-    /// The first page's lock.
+    /// The lock of the first page.
     first: Cell<u64>,
     pairs: [Cell<Option<Pair>>; Self::MOST / 2],
-    /// Readers of the first and the third counter, for sets of an odd number.
+    /// Readers of the first and the third counter, for sets with an odd number of counters.
     singles: [Cell<Single>; Self::MOST / 2],
     locks: [Cell<u64>; Self::MOST],
 }
@@ -48,10 +50,10 @@ impl Default for CounterSet {
 }
 
 impl CounterSet {
-    /// Counters of a set, at most.
+    /// The most counters that a set can have.
     pub const MOST: usize = 4;
 
-    /// A set that remembers nothing: [`read`](Self::read) finds no value.
+    /// A set that remembers nothing: [`read`](Self::read) returns `None`.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -64,11 +66,11 @@ impl CounterSet {
         }
     }
 
-    /// Whether this machine lets several counters be read together.
+    /// Whether several counters can be read together on this machine.
     #[must_use]
     pub fn is_supported() -> bool {
         const UNKNOWN: u8 = 2;
-        // Not a lock, which a child forked meanwhile would wait for: two threads find out the same.
+        // Not a lock: a child forked meanwhile would wait for it. Two threads compute the same value.
         static HERE: AtomicU8 = AtomicU8::new(UNKNOWN);
         if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             return false;
@@ -80,14 +82,13 @@ impl CounterSet {
         HERE.load(Relaxed) == 1
     }
 
-    /// Takes over what the counters remember of their pages, to be called after a [`Counter::begin`] of each of them.
-    /// Returns `false` if one of them remembers nothing, or if they cannot be read together: then the set remembers
-    /// nothing.
+    /// Copies the remembered page state of the counters. Call it after a [`Counter::begin`] of each of them. Returns
+    /// `false` if one of them remembers nothing, or if they cannot be read together. The set then remembers nothing.
     ///
     /// # Safety
     ///
-    /// The counters live until the set is dropped or [forgets](Self::forget) them; there are [`MOST`](Self::MOST) at
-    /// most.
+    /// The counters live until the set is dropped or [`forget`](Self::forget) is called. There are at most
+    /// [`MOST`](Self::MOST) of them.
     #[allow(unsafe_code, reason = "keeps pointers to the counters' pages")]
     #[allow(single_use_lifetimes, reason = "anonymous ones in `impl Trait` are not stable")]
     pub unsafe fn remember<'a>(&self, counters: impl Iterator<Item = &'a Counter>) -> bool {
@@ -99,7 +100,7 @@ impl CounterSet {
         true
     }
 
-    /// The sum of all locks; the first lock and its page.
+    /// The sum of all locks, the first lock, and the first page.
     #[allow(single_use_lifetimes, reason = "as above")]
     fn remember_all_but_the_first<'a>(
         &self,
@@ -130,37 +131,36 @@ impl CounterSet {
         first.map(|(lock, page)| (sum, lock, page))
     }
 
-    /// Remembers nothing from now on: [`read`](Self::read) finds no value, whatever the locks, and looks at no
-    /// counter's page.
+    /// Forgets everything: [`read`](Self::read) then returns `None` for all locks, and accesses no counter's page.
     pub fn forget(&self) {
         self.pages[0].set(&raw const NO_PAGE);
         self.first.set(NONE);
         self.sum.set(NONE);
     }
 
-    /// The values of the locks for which what is remembered is right, added up. As no lock goes back, the sum is the
-    /// same only as long as each of them is.
+    /// The sum of the lock values for which the remembered state is valid. Locks never decrease, so the sum is
+    /// unchanged only while each of them is.
     #[inline]
     #[must_use]
     pub fn locks(&self) -> u64 {
         self.sum.get()
     }
 
-    /// The value of the lock of counter `n` for which what is remembered is right, if there is anything.
+    /// The lock value for which the remembered state of counter `n` is valid, if there is any.
     #[must_use]
     pub fn lock(&self, n: usize) -> u64 {
         self.locks[n].get()
     }
 
-    /// The bits of the set's `K` counters, if the locks of their pages add up to `locks`. The first one is checked
-    /// before the reading, and all of them behind it.
+    /// The raw values of the set's `K` counters, if the locks of their pages add up to `locks`. The first lock is
+    /// checked before the reading, and all of them after it.
     ///
     /// # Safety
     ///
-    /// The set is of `K` counters. The locks are what [`locks`](Self::locks) gives, or gave when the region began.
+    /// The set has `K` counters. `locks` is the value of [`locks`](Self::locks), now or when the region began.
     #[inline(always)]
     #[allow(unsafe_code, reason = "reads counters")]
-    #[allow(clippy::inline_always, reason = "what is between the program and the readings is measured")]
+    #[allow(clippy::inline_always, reason = "instructions between the program and the readings are measured")]
     #[must_use]
     pub unsafe fn read<const K: usize>(&self, locks: u64) -> Option<[u64; K]> {
         let mut raw = [0; K];
@@ -169,16 +169,15 @@ impl CounterSet {
         }
         let pages: [*const MmapPage; K] = array::from_fn(|n| self.pages[n].get());
         let pairs = [self.pairs[0].get(), self.pairs[1].get()];
-        // SAFETY: mapped as long as the counters live, which `remember` asks for; or `NO_PAGE`, whose lock no set
-        // remembers.
+        // SAFETY: mapped while the counters live, which `remember` requires; or `NO_PAGE`, whose lock no set remembers.
         let lock_now = |n: usize| u64::from(unsafe { &*pages[n] }.lock.load(Relaxed));
         if lock_now(0) != if K == 1 { locks } else { self.first.get() } {
             return None;
         }
         compiler_fence(Acquire);
-        // SAFETY: the lock is what it was when the first counter's number was right, so that this thread may read it;
-        // and so it may read the others, as the set remembers something only where that holds. Then it also has its
-        // pairs.
+        // SAFETY: the lock has the value for which the first counter's number is valid, so this thread may read that
+        // counter. It may then read the others as well, because the set remembers several only where that holds. In
+        // that case it also has its pairs.
         unsafe {
             for n in 0..K / 2 {
                 (raw[2 * n], raw[2 * n + 1]) = Native.read_pair(pairs[n].unwrap_unchecked());
@@ -201,9 +200,9 @@ mod tests {
     use crate::{Attr, Delta, Hardware};
 
     #[test]
-    fn a_set_without_counters_reads_no_value_and_one_of_none_reads_nothing() {
+    fn an_empty_set_reads_nothing() {
         let set = CounterSet::new();
-        // SAFETY: locks that the set gave.
+        // SAFETY: the set's own locks.
         unsafe {
             assert_eq!(set.read::<1>(set.locks()), None);
             assert_eq!(set.read::<2>(set.locks()), None);
@@ -240,6 +239,6 @@ mod tests {
                 return;
             }
         }
-        panic!("the kernel touched the counters in each of 100 tries");
+        panic!("the kernel changed the pages in each of 100 tries");
     }
 }

@@ -1,10 +1,10 @@
-//! What was tried, what the kernel answered, why here, and what to do.
+//! Errors: the event, the system call and its errno, the likely cause, and the remedy.
 
 use std::fmt;
 
-/// Why an event could not be counted, or an event's name was not understood.
+/// Why an event could not be counted, or why its name is invalid.
 ///
-/// Its `Display` form is one line: the event, the system call and its error's name, the likely cause on this machine, and the
+/// Its `Display` form is one line: the event, the system call and its errno, the likely cause on this machine, and the
 /// remedy. [`reason`](Error::reason) leaves out the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Repr>);
@@ -12,7 +12,7 @@ pub struct Error(Box<Repr>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Repr {
     kind: Kind,
-    tried: String,
+    subject: String,
     reason: String,
 }
 
@@ -25,28 +25,28 @@ enum Kind {
 }
 
 impl Error {
-    pub(crate) fn unsupported(tried: impl Into<String>) -> Self {
+    pub(crate) fn unsupported(subject: impl Into<String>) -> Self {
         let reason = "perfmark-rdpmc reads counters on Linux, x86-64, arm64 and riscv64; this target is not supported";
-        Self::new(Kind::Unsupported, tried, reason)
+        Self::new(Kind::Unsupported, subject, reason)
     }
 
-    pub(crate) fn name(tried: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::new(Kind::Name, tried, reason)
+    pub(crate) fn name(subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(Kind::Name, subject, reason)
     }
 
-    pub(crate) fn refused(tried: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::new(Kind::Refused, tried, reason)
+    pub(crate) fn refused(subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, subject, reason)
     }
 
-    pub(crate) fn os(errno: i32, call: &str, tried: impl Into<String>, why: &str) -> Self {
-        Self::new(Kind::Os(errno), tried, format!("{call} gave {}: {why}", errno_text(errno)))
+    pub(crate) fn os(errno: i32, call: &str, subject: impl Into<String>, why: &str) -> Self {
+        Self::new(Kind::Os(errno), subject, format!("{call} failed with {}: {why}", errno_text(errno)))
     }
 
-    fn new(kind: Kind, tried: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self(Box::new(Repr { kind, tried: tried.into(), reason: reason.into() }))
+    fn new(kind: Kind, subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self(Box::new(Repr { kind, subject: subject.into(), reason: reason.into() }))
     }
 
-    /// The kernel's answer, where it was asked.
+    /// The errno, if a system call failed.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self.0.kind {
@@ -55,25 +55,25 @@ impl Error {
         }
     }
 
-    /// The name of the kernel's answer, such as `ENOENT`.
+    /// The name of the errno, such as `ENOENT`.
     #[must_use]
     pub fn errno_name(&self) -> Option<&'static str> {
         self.errno().and_then(errno_name)
     }
 
-    /// The kernel's answer, its likely cause here and the remedy, without the event.
+    /// The system call and its errno, the likely cause on this machine, and the remedy, without the event.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
 
-    /// Whether this build's target has no counters at all.
+    /// Whether this build's target does not support counters.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.0.kind == Kind::Unsupported
     }
 
-    /// Whether the event's name was not understood.
+    /// Whether the event's name was not recognized.
     #[must_use]
     pub fn is_unknown_name(&self) -> bool {
         self.0.kind == Kind::Name
@@ -82,28 +82,28 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.tried, self.0.reason)
+        write!(f, "{}: {}", self.0.subject, self.0.reason)
     }
 }
 
 impl std::error::Error for Error {}
 
-/// What is used up, and the remedy, where `errno` says that something is.
-pub(crate) fn used_up(errno: i32) -> Option<&'static str> {
+/// The resource that is exhausted, and the remedy, if `errno` means that.
+pub(crate) fn exhausted(errno: i32) -> Option<&'static str> {
     match errno {
-        libc::EMFILE => Some("this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)"),
-        libc::ENFILE => Some("the system has no descriptor left; raise fs.file-max"),
+        libc::EMFILE => Some("this process has no file descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)"),
+        libc::ENFILE => Some("the system has no file descriptor left; raise fs.file-max"),
         libc::ENOMEM => Some("the kernel has no memory left"),
         _ => None,
     }
 }
 
-/// `ENOENT`, or `errno 12345` for one without a name here.
+/// `ENOENT`, or `errno 12345` for one whose name is not known here.
 pub(crate) fn errno_text(errno: i32) -> String {
     errno_name(errno).map_or_else(|| format!("errno {errno}"), str::to_owned)
 }
 
-/// Names of what `perf_event_open(2)`, `mmap(2)`, `read(2)` and a seccomp filter in front of them answer.
+/// The names of the errors that `perf_event_open(2)`, `mmap(2)`, `read(2)` and a seccomp filter return.
 fn errno_name(errno: i32) -> Option<&'static str> {
     macro_rules! names {
         ($($name:ident)*) => {
@@ -113,5 +113,8 @@ fn errno_name(errno: i32) -> Option<&'static str> {
             }
         };
     }
-    names!(E2BIG EACCES EAGAIN EBADF EBUSY EFAULT EINTR EINVAL EIO EISDIR ELOOP EMFILE ENFILE ENODEV ENOENT ENOMEM ENOSPC ENOSYS EPERM ESRCH EOPNOTSUPP EOVERFLOW)
+    names!(
+        E2BIG EACCES EAGAIN EBADF EBUSY EFAULT EINTR EINVAL EIO EISDIR ELOOP EMFILE ENFILE ENODEV ENOENT ENOMEM ENOSPC
+        ENOSYS EPERM ESRCH EOPNOTSUPP EOVERFLOW
+    )
 }

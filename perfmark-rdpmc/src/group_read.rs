@@ -1,9 +1,9 @@
-//! Events that the kernel alone counts, each with a counter of its own, and all read by one `read(2)`.
+//! Software events, each with its own counter, that are all read by one `read(2)`.
 //!
-//! They form a group that further events join as they are asked for. To be in a group does not change when such an
-//! event is counted: it needs no hardware counter, so neither it nor the group ever waits for one (`perf_sw_context`,
-//! `include/linux/sched.h`, linux 6.12). Hardware events are not grouped so: a group of these is on the PMU as a unit
-//! or not at all.
+//! They form a group that further events join when they are requested. Membership does not change when such an event is
+//! counted: it needs no hardware counter, so neither it nor the group ever waits for one (`perf_sw_context`,
+//! `include/linux/sched.h`, linux 6.12). Hardware events are not grouped like this, because a group of them is on the
+//! PMU as a unit or not at all.
 
 use crate::attr::Attr;
 use crate::counter::Counter;
@@ -11,38 +11,39 @@ use crate::error::Error;
 use crate::event::Kind;
 use crate::machine::Machine;
 use crate::open;
-use crate::part::{Part, Refusal};
+use crate::pmu_event::{PmuEvent, Refusal};
 use crate::reading::{Delta, Reading};
 use crate::region::Region;
 use crate::sys::{self, FORMAT_GROUP, TYPE_SOFTWARE, TYPE_TRACEPOINT};
 
-/// What one `read(2)` gave: the values of the counters that are in a group.
+/// The result of one `read(2)`: the values of the counters of a group. For perfmark's recorder only; not covered by
+/// this crate's stability promise.
 #[derive(Debug)]
 pub struct GroupRead {
-    /// How many values, the times, then each value and its event's id.
+    /// The number of values, the times, then each value with its event's id.
     numbers: [u64; NUMBERS],
-    /// That of the counter that was read.
+    /// The reading of the counter whose descriptor was read.
     read: Result<Reading, Refusal>,
 }
 
 const NUMBERS: usize = 3 + 2 * GroupRead::MOST;
 
 impl GroupRead {
-    /// Counters in such a group, at most.
+    /// The most counters in a group.
     pub const MOST: usize = 16;
 
-    /// Begins a region of a counter that is in the group.
+    /// Begins a region of a counter of the group.
     #[inline]
     #[must_use]
     pub fn begin(&self, counter: &Counter) -> Region {
-        self.reading(counter).map_or_else(|_| Region::default(), Region::whole)
+        self.reading(counter).map_or_else(|_| Region::default(), Region::from_reading)
     }
 
-    /// What a counter that is in the group counted in a region that [`begin`](Self::begin) began.
+    /// What a counter of the group counted in a region that [`begin`](Self::begin) began.
     #[inline]
     #[must_use]
     pub fn end(&self, counter: &Counter, region: &Region) -> Delta {
-        match (self.reading(counter), counter.part().beginning(region)) {
+        match (self.reading(counter), counter.pmu_event().beginning(region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -50,14 +51,14 @@ impl GroupRead {
 
     #[inline]
     fn reading(&self, counter: &Counter) -> Result<Reading, Refusal> {
-        let part = counter.part();
-        counter.noted(self.read.and_then(|Reading { enabled, running, .. }| {
+        let pmu_event = counter.pmu_event();
+        counter.counting_losses(self.read.and_then(|Reading { enabled, running, .. }| {
             let count = usize::try_from(self.numbers[0]).unwrap_or(Self::MOST);
             let mut values = self.numbers[3..].chunks_exact(2).take(count);
-            match values.find(|value| part.has_id(value[1])) {
-                Some(value) => Ok(part.reading(value[0], enabled, running)),
-                // The event left the group when the program closed its descriptor, or the leader's.
-                None => Err(part.give_up()),
+            match values.find(|value| pmu_event.has_id(value[1])) {
+                Some(value) => Ok(pmu_event.reading(value[0], enabled, running)),
+                // The event left the group, because the program closed its descriptor or the leader's.
+                None => Err(pmu_event.give_up()),
             }
         }))
     }
@@ -65,7 +66,8 @@ impl GroupRead {
 
 #[doc(hidden)]
 impl Counter {
-    /// Whether an event that is counted so may be in a group that others join.
+    /// Whether an event that is counted like this may be in a group that others join. For perfmark's recorder only; not
+    /// covered by this crate's stability promise.
     #[must_use]
     pub fn is_groupable(attr: &Attr) -> bool {
         let is_software = match attr.event().kind() {
@@ -77,15 +79,16 @@ impl Counter {
         is_software && !(attr.is_for_leaders() || attr.inherits() || attr.is_disabled() || attr.samples())
     }
 
-    /// Opens a counter in the group of `leader` and starts it. The group's [`read_group`](Self::read_group) is by this
-    /// one, the second of the group, so that the first one, which may stay alone, is read by itself: that is cheaper by
-    /// nearly half.
+    /// Opens a counter in the group of `leader`, and starts it. [`read_group`](Self::read_group) reads by this counter,
+    /// the second of the group. The first one may stay alone and is then read by itself, which is cheaper by nearly
+    /// half. For perfmark's recorder only; not covered by this crate's stability promise.
     ///
     /// Both events are [groupable](Self::is_groupable), and `leader` was opened on this thread.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open). If the group could not be started again, its leader is [given up](Self::give_up).
+    /// As [`open`](Self::open). If the group could not be restarted, its leader [gives up its
+    /// descriptor](Self::give_up).
     pub fn open_reader(attr: &Attr, leader: &Self) -> Result<Self, Error> {
         let reader = join(attr, leader, FORMAT_GROUP)?;
         let read = reader.read_group();
@@ -93,8 +96,8 @@ impl Counter {
         Ok(reader)
     }
 
-    /// Opens a counter in the group of `leader` and `reader`, and starts it. The group has [`MOST`](GroupRead::MOST)
-    /// counters at most.
+    /// Opens a counter in the group of `leader` and `reader`, and starts it. The group has at most
+    /// [`MOST`](GroupRead::MOST) counters. For perfmark's recorder only; not covered by this crate's stability promise.
     ///
     /// # Errors
     ///
@@ -105,27 +108,29 @@ impl Counter {
         Ok(member)
     }
 
-    /// Reads all counters of the group in which this one is the [reader](Self::open_reader).
+    /// Reads all counters of the group in which this one is the [reader](Self::open_reader). For perfmark's recorder
+    /// only; not covered by this crate's stability promise.
     #[inline]
     #[must_use]
     pub fn read_group(&self) -> GroupRead {
         let mut numbers = [0; NUMBERS];
-        let read = self.part().group_read(&mut numbers);
+        let read = self.pmu_event().group_read(&mut numbers);
         GroupRead { numbers, read }
     }
 
-    /// Never uses the descriptor again.
+    /// Gives the descriptor up: it is never used again. For perfmark's recorder only; not covered by this crate's
+    /// stability promise.
     pub fn give_up(&self) {
-        self.part().give_up();
+        self.pmu_event().give_up();
     }
 }
 
-/// Opens an event in the leader's group. `format` is added to its read format.
+/// Opens an event in the leader's group. `format` is added to the event's read format.
 fn join(attr: &Attr, leader: &Counter, format: u64) -> Result<Counter, Error> {
-    let fd = leader.part().fd().map_err(|refusal| leader.explain(refusal))?;
-    // An event of another of the kernel's software PMUs that joins a group while that counts does not count before the
-    // thread is switched (seen in linux 6.18). So the group is stopped meanwhile.
-    if !leader.part().is_identified() {
+    let fd = leader.pmu_event().fd().map_err(|refusal| leader.explain(refusal))?;
+    // An event of another software PMU that joins a running group does not count until the next thread switch (seen in
+    // linux 6.18). The group is therefore stopped while the event is opened.
+    if !leader.pmu_event().is_identified() {
         return Err(no_ids(attr));
     }
     leader.disable()?;
@@ -139,13 +144,13 @@ fn join(attr: &Attr, leader: &Counter, format: u64) -> Result<Counter, Error> {
         return Err(error);
     }
     let opened = opened?;
-    let part = Part::new(opened.fd, attr.maps(&opened.encoding));
-    if !part.is_identified() {
+    let pmu_event = PmuEvent::new(opened.fd, attr.maps(&opened.encoding));
+    if !pmu_event.is_identified() {
         return Err(no_ids(attr));
     }
-    Ok(Counter::from_part(if format == 0 { part } else { part.reading_group() }, attr.clone()))
+    Ok(Counter::from_pmu_event(if format == 0 { pmu_event } else { pmu_event.reading_group() }, attr.clone()))
 }
 
 fn no_ids(attr: &Attr) -> Error {
-    Error::refused(attr.to_string(), "the kernel does not give the ids of events, which groups need")
+    Error::refused(attr.to_string(), "the kernel does not return the ids of events, which groups require")
 }

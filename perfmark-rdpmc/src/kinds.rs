@@ -1,153 +1,156 @@
 //! One event on the PMUs of several kinds of core: performance and efficiency cores, big.LITTLE.
 //!
-//! The event is open on each PMU. On each it is enabled all the time, and running only while the thread is on that kind of core. So counts
-//! and running times are added, never scaled each, and the enabled time is that of the kind that the thread is on: read at the same moment as
-//! the one running time that moves, so that the time off the PMU does not jitter, however long the reading of all takes.
+//! The event is open on each PMU. On each it is always enabled, but it runs only while the thread is on that kind of
+//! core. Counts and running times are therefore added, and never scaled separately. The enabled time is taken from the
+//! kind that the thread is on. It is read at the same moment as the one running time that advances. The computed time
+//! off the PMU then has no jitter, however long it takes to read all PMUs.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-use crate::part::{Part, Refusal};
-use crate::read::{self, AskKernel};
-use crate::reading::{Clock, Reading};
+use crate::pmu_event::{PmuEvent, Refusal};
+use crate::read::{self, NoUserRead};
+use crate::reading::{CoreClock, Reading};
 use crate::sys;
 
 /// The event on the kinds of core after the first.
 #[derive(Debug)]
-pub(crate) struct Others {
-    parts: Box<[Part]>,
-    /// Of all, the first one's before.
+pub(crate) struct OtherKinds {
+    pmu_events: Box<[PmuEvent]>,
+    /// All kinds, the first one included.
     kinds: Box<[Kind]>,
 }
 
 #[derive(Debug)]
 struct Kind {
     cpus: Vec<RangeInclusive<u32>>,
-    /// Nanoseconds that its enabled time is ahead of the first one's, as it was started a little earlier.
+    /// Nanoseconds by which its enabled time is ahead of the first kind's, because it was started a little earlier.
     ahead: Cell<u64>,
-    /// Which kind it is, and how far that may be off.
-    clock: Cell<Clock>,
+    /// The kind's number, and the uncertainty of `ahead`.
+    clock: Cell<CoreClock>,
 }
 
-/// No machine has more kinds.
+/// No machine has more kinds of core.
 const KINDS: usize = 8;
 
 /// The kernel moves a thread from one kind of core to another at most a few times a millisecond.
 const TRIES: usize = 10;
 
-impl Others {
-    /// None if there is one kind only.
+impl OtherKinds {
+    /// `None` if there is only one kind of core.
     pub(crate) fn new(
-        first: &Part,
+        first: &PmuEvent,
         cpus: Vec<RangeInclusive<u32>>,
-        others: Vec<(Part, Vec<RangeInclusive<u32>>)>,
+        others: Vec<(PmuEvent, Vec<RangeInclusive<u32>>)>,
     ) -> Option<Box<Self>> {
-        let (parts, others): (Vec<Part>, Vec<_>) = others.into_iter().unzip();
-        if parts.is_empty() {
+        let (pmu_events, others): (Vec<PmuEvent>, Vec<_>) = others.into_iter().unzip();
+        if pmu_events.is_empty() {
             return None;
         }
         let kinds = (0..).zip(std::iter::once(cpus).chain(others)).map(Kind::new).collect();
-        let this = Self { parts: parts.into(), kinds };
-        this.note_starts(first);
+        let this = Self { pmu_events: pmu_events.into(), kinds };
+        this.measure_clock_offsets(first);
         Some(Box::new(this))
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
-        &self.parts
+    pub(crate) fn pmu_events(&self) -> &[PmuEvent] {
+        &self.pmu_events
     }
 
-    fn all<'a>(&'a self, first: &'a Part) -> impl Iterator<Item = &'a Part> {
-        std::iter::once(first).chain(&self.parts)
+    fn all<'a>(&'a self, first: &'a PmuEvent) -> impl Iterator<Item = &'a PmuEvent> {
+        std::iter::once(first).chain(&self.pmu_events)
     }
 
     pub(crate) fn give_up_pages(&mut self, why: &str) {
-        for part in &mut self.parts {
-            part.give_up_page(why);
+        for pmu_event in &mut self.pmu_events {
+            pmu_event.give_up_page(why);
         }
     }
 
-    /// Which kind of core the thread is on.
-    fn kind_here(&self) -> usize {
+    /// The kind of core that the thread is on.
+    fn current_kind(&self) -> usize {
         let cpu = sys::cpu();
         let has = |kind: &Kind| cpu.is_some_and(|cpu| kind.cpus.iter().any(|cpus| cpus.contains(&cpu)));
         self.kinds.iter().position(has).unwrap_or(0)
     }
 
-    /// The event on that kind.
-    pub(crate) fn here<'a>(&'a self, first: &'a Part) -> &'a Part {
-        self.kind_here().checked_sub(1).and_then(|other| self.parts.get(other)).unwrap_or(first)
+    /// The event on the PMU of that kind.
+    pub(crate) fn on_current_kind<'a>(&'a self, first: &'a PmuEvent) -> &'a PmuEvent {
+        self.current_kind().checked_sub(1).and_then(|other| self.pmu_events.get(other)).unwrap_or(first)
     }
 
-    /// Takes note of how far the enabled times are apart, as they were started or stopped one after another: of a few tries the one whose
-    /// readings are nearest to each other.
-    pub(crate) fn note_starts(&self, first: &Part) {
+    /// Measures the offsets between the enabled times, as the events were started or stopped one after another. Of a
+    /// few tries it keeps the one whose readings are closest together.
+    pub(crate) fn measure_clock_offsets(&self, first: &PmuEvent) {
         const READINGS: usize = 16;
-        for (part, kind) in self.parts.iter().zip(&self.kinds[1..]) {
-            let ahead = || {
-                let (before, other, after) = (first.kernel_read(), part.kernel_read(), first.kernel_read());
+        for (pmu_event, kind) in self.pmu_events.iter().zip(&self.kinds[1..]) {
+            let measure = || {
+                let (before, other, after) = (first.kernel_read(), pmu_event.kernel_read(), first.kernel_read());
                 let (before, other, after) = (before.ok()?.enabled, other.ok()?.enabled, after.ok()?.enabled);
                 let apart = after.saturating_sub(before);
                 Some((apart, other.wrapping_sub(before + apart / 2)))
             };
-            if let Some((apart, ahead)) = (0..READINGS).filter_map(|_| ahead()).min() {
+            if let Some((apart, ahead)) = (0..READINGS).filter_map(|_| measure()).min() {
                 kind.ahead.set(ahead);
-                kind.clock
-                    .set(Clock { within: u16::try_from(apart.div_ceil(2)).unwrap_or(u16::MAX), ..kind.clock.get() });
+                kind.clock.set(CoreClock {
+                    uncertainty: u16::try_from(apart.div_ceil(2)).unwrap_or(u16::MAX),
+                    ..kind.clock.get()
+                });
             }
         }
     }
 
-    /// Reads in user space: the kind that the thread is on has a counter to read, and the others' pages stand still.
+    /// Reads in user space: the current kind has a hardware counter to read, and the other pages do not change.
     #[inline(never)]
-    pub(crate) fn user_read(&self, first: &Part) -> Result<Reading, AskKernel> {
+    pub(crate) fn user_read(&self, first: &PmuEvent) -> Result<Reading, NoUserRead> {
         let mut locks = [0; KINDS];
-        let mut why = AskKernel::NoIndex;
+        let mut why = NoUserRead::NoIndex;
         for _ in 0..TRIES {
             let mut sum = None;
-            let mut resting = Resting::default();
-            for ((part, kind), lock) in self.all(first).zip(&self.kinds).zip(&mut locks) {
-                let page = part.page().map_err(|_| AskKernel::NotAllowed)?.page();
-                match part.look() {
-                    Ok(read) if read.is_late => return Err(AskKernel::NoTimes),
+            let mut inactive = Inactive::default();
+            for ((pmu_event, kind), lock) in self.all(first).zip(&self.kinds).zip(&mut locks) {
+                let page = pmu_event.page().map_err(|_| NoUserRead::NotAllowed)?.page();
+                match pmu_event.read_page() {
+                    Ok(read) if read.has_stale_times => return Err(NoUserRead::NoTimes),
                     Ok(read) => {
                         *lock = read.lock;
                         sum = Some(Reading { resets: first.resets(), ..kind.on(read.into()) });
                     }
-                    Err(AskKernel::NoIndex) => {
-                        let rest = read::rest(page).ok_or(AskKernel::Busy)?;
-                        *lock = rest.lock;
-                        resting.add(rest.value, rest.running);
+                    Err(NoUserRead::NoIndex) => {
+                        let page_state = read::read_inactive(page).ok_or(NoUserRead::Busy)?;
+                        *lock = page_state.lock;
+                        inactive.add(page_state.value, page_state.running);
                     }
                     Err(other) => why = other,
                 }
             }
             let sum = sum.ok_or(why)?;
-            let is_unchanged = |(part, lock): (&Part, &u32)| part.lock() == Some(*lock);
+            let is_unchanged = |(pmu_event, lock): (&PmuEvent, &u32)| pmu_event.lock() == Some(*lock);
             if self.all(first).zip(&locks).all(is_unchanged) {
-                return Ok(resting.with(sum));
+                return Ok(inactive.with(sum));
             }
         }
-        Err(AskKernel::Busy)
+        Err(NoUserRead::Busy)
     }
 
-    /// Reads by `read(2)`, one after the other.
-    pub(crate) fn kernel_read(&self, first: &Part) -> Result<Reading, Refusal> {
+    /// Reads all by `read(2)`, one after the other.
+    pub(crate) fn kernel_read(&self, first: &PmuEvent) -> Result<Reading, Refusal> {
         let mut tries = 0;
         loop {
-            let here = self.kind_here();
+            let here = self.current_kind();
             let mut on = Reading::default();
-            let mut resting = Resting::default();
-            for (n, (part, kind)) in self.all(first).zip(&self.kinds).enumerate() {
-                let reading = part.kernel_read()?;
+            let mut inactive = Inactive::default();
+            for (n, (pmu_event, kind)) in self.all(first).zip(&self.kinds).enumerate() {
+                let reading = pmu_event.kernel_read()?;
                 if n == here {
                     on = kind.on(reading);
                 } else {
-                    resting.add(reading.value, reading.running);
+                    inactive.add(reading.value, reading.running);
                 }
             }
             tries += 1;
-            if self.kind_here() == here || tries == TRIES {
-                return Ok(resting.with(on));
+            if self.current_kind() == here || tries == TRIES {
+                return Ok(inactive.with(on));
             }
         }
     }
@@ -155,29 +158,29 @@ impl Others {
 
 impl Kind {
     fn new((kind, cpus): (u8, Vec<RangeInclusive<u32>>)) -> Self {
-        Self { cpus, ahead: Cell::new(0), clock: Cell::new(Clock { kind, within: 0 }) }
+        Self { cpus, ahead: Cell::new(0), clock: Cell::new(CoreClock { kind, uncertainty: 0 }) }
     }
 
-    /// A reading of this kind by the first one's clock.
+    /// Converts a reading of this kind to the clock of the first kind.
     fn on(&self, reading: Reading) -> Reading {
         Reading { enabled: reading.enabled.wrapping_sub(self.ahead.get()), clock: self.clock.get(), ..reading }
     }
 }
 
-/// What the kinds of core have counted that the thread is not on.
+/// The counts of the kinds of core that the thread is not on.
 #[derive(Default)]
-struct Resting {
+struct Inactive {
     value: u64,
     running: u64,
 }
 
-impl Resting {
+impl Inactive {
     fn add(&mut self, value: u64, running: u64) {
         self.value = self.value.wrapping_add(value);
         self.running = self.running.wrapping_add(running);
     }
 
-    /// Together with the kind that the thread is on.
+    /// The sum with the reading of the current kind.
     fn with(self, on: Reading) -> Reading {
         Reading { value: on.value.wrapping_add(self.value), running: on.running.wrapping_add(self.running), ..on }
     }
@@ -188,7 +191,7 @@ mod tests {
     use super::*;
     use crate::reading::Delta;
 
-    /// A kind of core as the kernel keeps it: started at some time, it runs while the thread is on it.
+    /// A kind of core as the kernel accounts for it: started at some time, running while the thread is on it.
     #[derive(Clone, Copy, Default)]
     struct Clocked {
         started: u64,
@@ -196,7 +199,7 @@ mod tests {
         running: u64,
     }
 
-    /// A thread on two kinds of core, which counts an event each nanosecond; each look at a kind takes some time.
+    /// A thread on two kinds of core, which counts one event per nanosecond. Each reading of a kind takes some time.
     struct Model {
         now: u64,
         kinds: [Clocked; 2],
@@ -209,31 +212,31 @@ mod tests {
             let kinds =
                 [Clocked { started: 100, ..Clocked::default() }, Clocked { started: 900, ..Clocked::default() }];
             let clocks = [0, 1].map(|kind| Kind::new((kind, Vec::new())));
-            // As it is worked out when both were started: the second one's clock is 800 behind, give or take 40.
+            // As measured when both were started: the second clock is 800 behind, with an uncertainty of 40.
             clocks[1].ahead.set(0_u64.wrapping_sub(800 + 33));
-            clocks[1].clock.set(Clock { kind: 1, within: 40 });
+            clocks[1].clock.set(CoreClock { kind: 1, uncertainty: 40 });
             Self { now: 1_000, kinds, here: 0, clocks }
         }
 
-        /// `counted` of the time on the PMU.
+        /// `time` passes, `counted` of it on the PMU.
         fn pass(&mut self, time: u64, counted: u64) {
             self.now += time;
             self.kinds[self.here].value += counted;
             self.kinds[self.here].running += counted;
         }
 
-        fn look(&mut self, kind: usize) -> Reading {
+        fn read_kind(&mut self, kind: usize) -> Reading {
             self.pass(37, 37);
             let Clocked { started, value, running } = self.kinds[kind];
             Reading { value, enabled: self.now - started, running, ..Reading::default() }
         }
 
         fn read(&mut self) -> Reading {
-            let looks = [self.look(0), self.look(1)];
-            let mut resting = Resting::default();
-            let other = looks[1 - self.here];
-            resting.add(other.value, other.running);
-            resting.with(self.clocks[self.here].on(looks[self.here]))
+            let readings = [self.read_kind(0), self.read_kind(1)];
+            let mut inactive = Inactive::default();
+            let other = readings[1 - self.here];
+            inactive.add(other.value, other.running);
+            inactive.with(self.clocks[self.here].on(readings[self.here]))
         }
     }
 
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn time_off_the_pmu_on_either_kind_is_scaled_over_the_whole() {
+    fn time_off_the_pmu_on_either_kind_is_scaled_over_the_region() {
         for moves in [false, true] {
             let mut model = Model::new();
             let before = model.read();

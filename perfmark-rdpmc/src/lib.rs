@@ -1,8 +1,9 @@
 //! Reads the calling thread's Linux performance counters in user space.
 //!
-//! `perf_event_open(2)` gives a descriptor; its first mapped page tells which hardware counter the event occupies and what
-//! to add to it. So a thread can read its own counters by one instruction (`rdpmc` on x86-64, `mrs` on arm64, `csrr` on riscv64) instead of a
-//! system call, and falls back to `read(2)` for what the kernel alone can count.
+//! `perf_event_open(2)` returns a descriptor. The first page mapped from it names the hardware counter that the event
+//! uses, and the value to add to that counter. A thread can therefore read its own counters with one instruction
+//! instead of a system call: `rdpmc` on x86-64, `mrs` on arm64, `csrr` on riscv64. Events that only the kernel can
+//! count are read by `read(2)`.
 //!
 //! ```
 //! use perfmark_rdpmc::{Counter, Delta, Event};
@@ -14,19 +15,22 @@
 //!         match counter.read()?.since(&before) {
 //!             Delta::Exact(n) => println!("{n} instructions for {sum}"),
 //!             Delta::Scaled { estimate, .. } => println!("about {estimate} instructions for {sum}"),
-//!             Delta::Unmeasured => println!("other events held the counters all the while"),
+//!             Delta::Unmeasured => println!("other events used the counters the whole time"),
 //!         }
 //!     }
-//!     // On a machine without a PMU, or without the right to use it: what was tried, what the kernel said, what to do.
+//!     // Without a PMU, or without permission to use it: the system call, its errno, the likely cause, the remedy.
 //!     Err(why) => eprintln!("{why}"),
 //! }
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
-//! [`Event`]s are written as perf writes them, an [`Attr`] says how one is counted, a [`Counter`] or a [`Group`] counts on the thread that opened
-//! it, a [`Reading`] is what it says at one moment, and a [`Delta`] what lies between two: exact, scaled because other events took the
-//! counter for a part of the time, or unmeasured, which is not zero. Counts are of user mode unless the kernel's part is asked for. Linux on
-//! x86-64, arm64 and riscv64; elsewhere the crate compiles, opening says that the target is not supported, and [`clock`] still tells the time.
+//! [`Event`]s use perf's syntax. An [`Attr`] specifies how an event is counted. A [`Counter`] or a [`Group`] counts on
+//! the thread that opened it. A [`Reading`] is its value at one moment. A [`Delta`] is the difference of two readings:
+//! exact; scaled, because other events used the counter for part of the time; or unmeasured, which is not zero.
+//!
+//! Counts cover user mode only, unless kernel mode is requested as well. Supported targets are Linux on x86-64, arm64
+//! and riscv64. On other targets the crate compiles, opening a counter fails with an error that says so, and [`clock`]
+//! still works.
 //!
 //! # Many short regions
 //!
@@ -47,9 +51,9 @@
 //! }
 //! ```
 //!
-//! # A ratio
+//! # Ratios
 //!
-//! Only events of one [`Group`] are counted at the same times, and may be divided by one another:
+//! Only events of one [`Group`] are counted during exactly the same time. Divide only their values by one another:
 //!
 //! ```
 //! use perfmark_rdpmc::{Attr, Delta, Group, Hardware};
@@ -62,7 +66,7 @@
 //!             println!("{:.1} % of the branches", 100.0 * misses as f64 / branches as f64);
 //!         }
 //!     }
-//!     // A group with more events than the PMU has counters is told how many fit.
+//!     // For a group with more events than the PMU has counters, the error says how many fit.
 //!     Err(why) => eprintln!("{why}"),
 //! }
 //! # Ok::<(), perfmark_rdpmc::Error>(())
@@ -70,40 +74,45 @@
 //!
 //! # More events than counters
 //!
-//! The kernel takes turns. Differences are scaled over the region, never over the counter's life, and say so:
+//! The kernel multiplexes the events. A difference is then scaled over its own region, never over the counter's
+//! lifetime, and is marked as scaled:
 //!
 //! ```
 //! use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 //!
-//! let counters: Vec<Counter> = Hardware::ALL.iter().filter_map(|&event| Counter::open(&Attr::new(event)).ok()).collect();
+//! let open = |&event| Counter::open(&Attr::new(event)).ok();
+//! let counters: Vec<Counter> = Hardware::ALL.iter().filter_map(open).collect();
 //! for counter in &counters {
 //!     let before = counter.read()?;
 //!     std::hint::black_box(6 * 7);
 //!     if let Delta::Scaled { estimate, counted } = counter.read()?.since(&before) {
-//!         println!("{}: {counted} seen, some {estimate} in all", counter.event());
+//!         println!("{}: {counted} counted, about {estimate} in total", counter.event());
 //!     }
 //! }
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
-//! # Cache events, tracepoints, and all the others
+//! # Cache events, tracepoints, and others
 //!
 //! ```no_run
 //! use perfmark_rdpmc::{Attr, Counter, Event};
 //!
 //! let misses: Event = "L1-dcache-load-misses".parse()?;
-//! let reads: Event = "syscalls:sys_enter_read".parse()?; // a tracepoint: wants tracefs, so usually root
-//! let raw: Event = "cpu/event=0xc4,umask=0x20/u".parse()?; // the PMU's own terms, as in /sys/bus/event_source/devices/cpu/format
+//! // A tracepoint: requires access to tracefs, which usually only root has.
+//! let reads: Event = "syscalls:sys_enter_read".parse()?;
+//! // The PMU's own terms, as in /sys/bus/event_source/devices/cpu/format.
+//! let raw: Event = "cpu/event=0xc4,umask=0x20/u".parse()?;
 //! for event in [misses, reads, raw] {
 //!     println!("{}", Counter::open(&Attr::new(event))?.read()?.value);
 //! }
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
-//! # Why can't I?
+//! # When an event cannot be counted
 //!
-//! Every [`Error`] says what was tried, what the kernel answered, why here, and what to do. [`support()`] tells all there is to tell of this
-//! machine and process at once:
+//! Every [`Error`] names the event, the system call and its errno, the likely cause on this machine, and the remedy.
+//! [`support()`] checks everything at once: what this process can count on this machine, what prevents the rest, and
+//! how to allow it:
 //!
 //! ```
 //! println!("{}", perfmark_rdpmc::support());
@@ -111,35 +120,36 @@
 //!
 //! # Known limits
 //!
-//! When *root revokes user access while a program reads* (writes 0 to `kernel.perf_user_access`, or to
-//! `/sys/bus/event_source/devices/cpu/rdpmc`), the next read may be an instruction that the processor refuses, and the program dies of SIGILL
-//! or SIGSEGV: the page does not tell until its next update. No check prevents this, in any reader.
+//! *Root revokes user access while a program reads*, by writing 0 to `kernel.perf_user_access` or to
+//! `/sys/bus/event_source/devices/cpu/rdpmc`. The page does not show this until its next update. Until then the
+//! processor may refuse the read instruction, and the program is killed by SIGILL or SIGSEGV. No check in any reader
+//! can prevent this.
 //!
-//! *A program may close a counter's descriptor* (`close_range(3, ~0)`, as daemons do) and get its number for a socket.
-//! Before each `read(2)`, request and `close`, the counter therefore checks by `fcntl(F_GETFL)` that the number is
-//! still its own; each `read(2)` returns the event's id as well. At the first doubt the counter gives its descriptor up
-//! for good: it neither reads nor closes it, [`Counter::read_syscall`] is an error, and regions that need it are
-//! [`Delta::Unmeasured`]. User-space reads go on, as they need no descriptor while the event is on the PMU. Two things
-//! remain:
+//! *A program closes a counter's descriptor* (daemons call `close_range(3, ~0)`), and later gets the same number for a
+//! socket. Before each `read(2)`, request and `close`, the counter therefore checks with `fcntl(F_GETFL)` that the
+//! number is still its own. Each `read(2)` also returns the event's id. If a check fails, the counter gives up its
+//! descriptor permanently: it neither reads nor closes it, [`Counter::read_syscall`] returns an error, and regions that
+//! need it are [`Delta::Unmeasured`]. User-space reads continue, because they need no descriptor while the event is on
+//! the PMU. Two risks remain:
 //!
-//! - If *another* thread closes the descriptor and opens a file in the instructions between the check and what follows
-//!   it, one `read(2)` takes at most 32 bytes of that file (1,048 of a counter that reads a group) or blocks in it, or one `close`
-//!   closes it. The bytes are never taken for a value.
-//! - A file that the program itself made read-write, appending and non-blocking, and did not open by a path, such as a
-//!   socket with `O_APPEND`, passes the check before a `read(2)`. It does not pass the one before a request or a
+//! - *Another* thread closes the descriptor and opens a file in the few instructions between the check and the
+//!   operation. Then one `read(2)` takes at most 32 bytes of that file (1,048 for a counter that reads a group) or
+//!   blocks in it, or one `close` closes it. These bytes are never used as a value.
+//! - The program has a file that is read-write, appending and non-blocking, and was not opened by a path, for example a
+//!   socket with `O_APPEND`. It passes the check before a `read(2)`. It does not pass the check before a request or a
 //!   `close`.
 //!
-//! The check costs a system call for each `read(2)`, about a third of it; a [`Group`] is read by one for all of its
-//! events. Where a filter forbids `fcntl`, counters are
-//! read in user space only.
+//! The check is one more system call for each `read(2)`, and adds about a third to its cost. A [`Group`] needs one
+//! check for all its events. Where a filter forbids `fcntl`, counters are read in user space only.
 //!
-//! A child made by `fork` has no counters: its parent's are closed there at once, and say so when they are read. A child made by a bare
-//! `clone(2)` or `vfork` must not touch its parent's counters. Nor may a fork handler begin or end regions or call [`Counter::read_user`] in the
-//! child, if a library that was loaded before this crate registered it (`pthread_atfork(3)`): it runs before this crate's own.
+//! A child made by `fork` has no counters: the parent's are closed there immediately, and reading them returns an
+//! error. A child made by a bare `clone(2)` or `vfork` must not use its parent's counters. The same holds in the child
+//! for fork handlers (`pthread_atfork(3)`) registered by a library that was loaded before this crate. They run before
+//! this crate's own handler, and must not begin or end regions or call [`Counter::read_user`].
 
 #![deny(unsafe_code)]
 
-// `libc::ENOENT` and the like then mean this crate's own.
+// On this target, `libc::ENOENT` and other error numbers are this crate's own constants.
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 extern crate self as libc;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
@@ -156,7 +166,7 @@ mod open;
 mod read;
 mod reading;
 mod region;
-mod part;
+mod pmu_event;
 mod kinds;
 mod counter;
 mod counter_set;

@@ -1,19 +1,19 @@
-//! What a machine says of its counters in procfs and sysfs.
+//! A machine's counters, as procfs and sysfs describe them.
 
 use std::io::{self, ErrorKind};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use crate::error::{Error, used_up};
+use crate::error::{Error, exhausted};
 
-/// A machine, as its procfs and sysfs describe it; or a description of one, in a directory that holds copies of their files.
+/// A machine, as its procfs and sysfs describe it; or a copy of those files in another directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     root: PathBuf,
 }
 
-/// Where the kernel lists its PMUs.
+/// The directory in which the kernel lists its PMUs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 pub(crate) const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 const USER_ACCESS: &str = "proc/sys/kernel/perf_user_access";
@@ -25,33 +25,39 @@ impl Machine {
         Self::at("/")
     }
 
-    /// The machine whose `proc` and `sys` lie in `root`.
+    /// The machine whose `proc` and `sys` directories are in `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The file or directory of that path, which is relative to the root.
+    /// The machine that a directory in `tests/fixtures` describes.
+    #[cfg(test)]
+    pub(crate) fn fixture(name: &str) -> Self {
+        Self::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
+    }
+
+    /// The full path of a file or directory that is given relative to the root.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
     }
 
-    /// A file's text, without white space at its ends; none where it is missing or cannot be read.
+    /// A file's text, without surrounding white space; `None` if it is missing or cannot be read.
     pub(crate) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         self.read(path).ok()?
     }
 
-    /// A file's text, without white space at its ends; none if there is no such file.
+    /// A file's text, without surrounding white space; `None` if there is no such file.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<Option<String>, Unreadable> {
         let text = fs::read(self.path(&path)).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         present(path.as_ref(), text)
     }
 
-    /// A file's number.
+    /// The number in a file.
     pub(crate) fn number(&self, path: impl AsRef<Path>) -> Option<i64> {
         self.text(path)?.parse().ok()
     }
 
-    /// The names in a directory, sorted; none if there is no such directory.
+    /// The names in a directory, sorted; empty if there is no such directory.
     pub(crate) fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unreadable> {
         let list = |entries: fs::ReadDir| -> io::Result<Vec<String>> {
             let names = entries.filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose());
@@ -67,7 +73,8 @@ impl Machine {
         self.number(PARANOID)
     }
 
-    /// The names of all PMUs. None where a sandbox hides sysfs, as where there is none: the kernel's generic events do without.
+    /// The names of all PMUs. Empty if there is no sysfs, or if a sandbox hides it: the kernel's generic events work
+    /// without it.
     pub(crate) fn pmus(&self) -> Result<Vec<String>, Unreadable> {
         match self.names(DEVICES) {
             Err(Unreadable { errno: libc::EACCES | libc::EPERM, .. }) => Ok(Vec::new()),
@@ -75,14 +82,15 @@ impl Machine {
         }
     }
 
-    /// The PMUs of the cores. One that covers some CPUs only names them in `cpus`; x86 calls its only one `cpu`.
+    /// The PMUs of the cores. A PMU that covers only some CPUs lists them in `cpus`. If x86 has only one, it is called
+    /// `cpu`.
     pub(crate) fn core_pmus(&self) -> Result<Vec<String>, Unreadable> {
         let mut pmus = self.pmus()?;
         pmus.retain(|pmu| pmu == "cpu" || self.path(DEVICES).join(pmu).join("cpus").exists());
         Ok(pmus)
     }
 
-    /// The CPUs that a core PMU covers, as its `cpus` lists them; nothing for one that covers all.
+    /// The CPUs that a core PMU covers, from its file `cpus`; empty for a PMU that covers all.
     pub(crate) fn cpus(&self, pmu: &str) -> Vec<RangeInclusive<u32>> {
         let list = self.text(Path::new(DEVICES).join(pmu).join("cpus")).unwrap_or_default();
         let range = |range: &str| {
@@ -92,7 +100,8 @@ impl Machine {
         list.split(',').filter_map(range).collect()
     }
 
-    /// Whether a PMU counts for whole CPUs, sockets or machines, never for one thread: then it names CPUs to open its events on.
+    /// Whether a PMU counts for entire CPUs, sockets or machines, never for one thread. Such a PMU lists the CPUs on
+    /// which to open its events.
     pub(crate) fn counts_whole_cpus(&self, pmu: &str) -> bool {
         self.path(DEVICES).join(pmu).join("cpumask").exists()
     }
@@ -107,22 +116,22 @@ impl Machine {
         self.number(format!("{DEVICES}/{pmu}/rdpmc"))
     }
 
-    /// The setting that keeps user space from reading hardware counters, if there is one.
-    pub(crate) fn forbids_user_reads(&self) -> Option<Forbids> {
+    /// The setting that prevents user space from reading hardware counters, if there is one.
+    pub(crate) fn setting_against_user_reads(&self) -> Option<BlockingSetting> {
         let pmus = self.core_pmus().unwrap_or_default();
-        Forbids::among(self.perf_user_access(), pmus.iter().map(|pmu| (pmu.as_str(), self.rdpmc(pmu))))
+        BlockingSetting::among(self.perf_user_access(), pmus.iter().map(|pmu| (pmu.as_str(), self.rdpmc(pmu))))
     }
 }
 
-/// A setting that keeps user space from reading hardware counters.
+/// A setting that prevents user space from reading hardware counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Forbids {
+pub(crate) struct BlockingSetting {
     pub(crate) setting: String,
     pub(crate) remedy: String,
 }
 
-impl Forbids {
-    /// Of the settings `kernel.perf_user_access` and, for each core PMU, `rdpmc`.
+impl BlockingSetting {
+    /// The first blocking setting among `kernel.perf_user_access` and each core PMU's `rdpmc`.
     pub(crate) fn among<'a, I>(perf_user_access: Option<i64>, rdpmc: I) -> Option<Self>
     where
         I: IntoIterator<Item = (&'a str, Option<i64>)>,
@@ -140,13 +149,13 @@ impl Forbids {
     }
 }
 
-impl fmt::Display for Forbids {
+impl fmt::Display for BlockingSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; {}", self.setting, self.remedy)
     }
 }
 
-/// A file or directory that is there, or may be, and could not be read.
+/// A file or directory that exists, or may exist, and could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     path: PathBuf,
@@ -154,15 +163,15 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// In words: `tried` could not be looked up.
-    pub(crate) fn explain(&self, tried: impl Into<String>) -> Error {
-        let why = used_up(self.errno).unwrap_or(match self.errno {
+    /// The error for `subject`, which could not be looked up.
+    pub(crate) fn explain(&self, subject: impl Into<String>) -> Error {
+        let why = exhausted(self.errno).unwrap_or(match self.errno {
             libc::EACCES | libc::EPERM => {
-                "a sandbox or a security module hides it from this process; let it look there"
+                "a sandbox or a security module hides it from this process; allow access to it"
             }
-            _ => "what stands behind the file fails; the kernel's log may tell more",
+            _ => "the file system or device failed; see the kernel's log",
         });
-        Error::os(self.errno, &format!("reading {self}"), tried, why)
+        Error::os(self.errno, &format!("reading {self}"), subject, why)
     }
 }
 
@@ -172,7 +181,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// What was read; none where nothing is there. A name that is too long for a file is no file's.
+/// What was read; `None` if the file does not exist. No file has a name that is too long.
 fn present<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Unreadable> {
     use ErrorKind::{InvalidFilename, NotADirectory, NotFound, Unsupported};
     match read {

@@ -1,79 +1,83 @@
-//! What a counter says, and what lies between two sayings.
+//! A counter's value at one moment, and the difference of two.
 
 use crate::read::UserRead;
 
-/// A counter's value at one moment, with the nanoseconds for which the event was enabled and, of these, on the PMU.
+/// A counter's value at one moment, the time for which the event was enabled, and the time for which it was on the PMU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reading {
     /// Events counted since the counter was opened, while it was on the PMU.
     pub value: u64,
-    /// Nanoseconds enabled.
+    /// Nanoseconds for which the event was enabled.
     pub enabled: u64,
-    /// Nanoseconds enabled and on the PMU.
+    /// Nanoseconds for which the event was enabled and on the PMU.
     pub running: u64,
     /// How often the counter had been reset.
     pub(crate) resets: u32,
-    /// Whether the times are of an earlier moment than the value. Their difference is of this moment all the same.
-    pub(crate) is_late: bool,
-    /// Whose enabled time it is.
-    pub(crate) clock: Clock,
+    /// Whether the times are older than the value. The difference of the two times is current all the same.
+    pub(crate) has_stale_times: bool,
+    /// The kind of core whose enabled time it has.
+    pub(crate) clock: CoreClock,
 }
 
-/// Where the event is on several kinds of core, the one whose enabled time a reading has.
+/// For an event on several kinds of core: the kind whose enabled time a reading has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Clock {
+pub(crate) struct CoreClock {
     pub(crate) kind: u8,
-    /// Nanoseconds that it may be off from the first kind's.
-    pub(crate) within: u16,
+    /// The uncertainty of its offset from the first kind's clock, in nanoseconds.
+    pub(crate) uncertainty: u16,
 }
 
 impl From<UserRead> for Reading {
     #[inline]
     fn from(read: UserRead) -> Self {
-        let UserRead { value, enabled, running, is_late, .. } = read;
-        Self { value, enabled, running, resets: 0, is_late, clock: Clock::default() }
+        let UserRead { value, enabled, running, has_stale_times, .. } = read;
+        Self { value, enabled, running, resets: 0, has_stale_times, clock: CoreClock::default() }
     }
 }
 
 /// What was counted between two readings of one counter.
+///
+/// These three cases are all that there are, so a `match` may be exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// The counter was on the PMU from the first reading to the second, as far as it was not stopped.
+    /// The counter was on the PMU from the first reading to the second, except while it was stopped.
     Exact(u64),
-    /// Other events took its place for a part of the time.
+    /// Other events used the hardware counter for part of the time.
     Scaled {
-        /// `counted` scaled to the whole time.
+        /// `counted`, scaled to the total time.
         estimate: u64,
-        /// What was really counted.
+        /// The count itself.
         counted: u64,
     },
-    /// The counter was off the PMU, or was reset, or the program closed its descriptor; or it went off the PMU for the
-    /// first time where the kernel's page does not tell when the region began. Nothing is known, which is not zero.
+    /// Nothing is known, which is not zero. The counter was off the PMU the whole time, or was reset, or the program
+    /// closed its descriptor. Or it went off the PMU for the first time, and the kernel's page does not show when the
+    /// region began.
     Unmeasured,
 }
 
 impl Reading {
     /// What was counted since `earlier`, a reading of the same counter.
     ///
-    /// The difference of enabled and running times is the time off the PMU; if it has not grown, the count is exact. Otherwise the
-    /// count is scaled over this region alone, never over the counter's life.
+    /// The difference of enabled and running time is the time off the PMU. If it has not grown, the count is exact.
+    /// Otherwise the count is scaled over this region alone, never over the counter's lifetime.
     #[inline]
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Delta {
         let counted = self.value.wrapping_sub(earlier.value);
         let enabled = self.enabled.wrapping_sub(earlier.enabled);
         let running = self.running.wrapping_sub(earlier.running);
-        // Between kinds of core whose clocks are known to within some nanoseconds, so much time off the PMU is none.
-        let within = if self.clock.kind == earlier.clock.kind {
+        // Between two kinds of core, a time off the PMU within the uncertainty of their clocks counts as none.
+        let uncertainty = if self.clock.kind == earlier.clock.kind {
             0
         } else {
-            u64::from(self.clock.within) + u64::from(earlier.clock.within)
+            u64::from(self.clock.uncertainty) + u64::from(earlier.clock.uncertainty)
         };
         if self.resets != earlier.resets || self.value < earlier.value {
             Delta::Unmeasured
-        } else if enabled.abs_diff(running) <= within {
+        } else if enabled.abs_diff(running) <= uncertainty {
             Delta::Exact(counted)
-        } else if running == 0 || running > enabled || earlier.is_late {
+        } else if running == 0 || running > enabled || earlier.has_stale_times {
             Delta::Unmeasured
         } else {
             let estimate = u128::from(counted) * u128::from(enabled) / u128::from(running);
@@ -91,12 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn whole_or_not_at_all() {
+    fn a_region_is_exact_scaled_or_unmeasured() {
         let start = reading(100, 1_000, 600);
         assert_eq!(reading(150, 3_000, 2_600).since(&start), Delta::Exact(50));
         assert_eq!(reading(150, 3_000, 1_600).since(&start), Delta::Scaled { estimate: 100, counted: 50 });
         assert_eq!(reading(100, 3_000, 600).since(&start), Delta::Unmeasured, "never on the PMU is not zero");
-        assert_eq!(reading(100, 1_000, 600).since(&start), Delta::Exact(0), "nothing happened, and it was seen");
+        assert_eq!(reading(100, 1_000, 600).since(&start), Delta::Exact(0), "no event happened while it was counted");
     }
 
     #[test]
@@ -107,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn times_of_an_earlier_moment_scale_nothing() {
-        let start = Reading { is_late: true, ..reading(100, 1_000, 1_000) };
+    fn stale_times_scale_nothing() {
+        let start = Reading { has_stale_times: true, ..reading(100, 1_000, 1_000) };
         assert_eq!(reading(150, 3_000, 3_000).since(&start), Delta::Exact(50));
         assert_eq!(reading(150, 3_000, 2_000).since(&start), Delta::Unmeasured);
     }

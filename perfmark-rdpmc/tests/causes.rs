@@ -1,6 +1,7 @@
-//! Refusals and their true causes: files that cannot be read, breakpoints that cannot be changed, capabilities that count for nothing.
+//! Errors name their actual causes: files that cannot be read, breakpoints that cannot be changed, capabilities without
+//! effect.
 //!
-//! What changes a whole process happens in this program started anew, with `PERFMARK_TEST_SCENARIO`.
+//! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -25,14 +26,14 @@ fn main() {
     }
     support::run(
         vec![
-            trial("a_file_that_cannot_be_read_is_told_with_errno_and_is_no_unknown_name", unreadable),
+            trial("a_file_that_cannot_be_read_is_reported_with_errno_not_as_an_unknown_name", unreadable),
             trial("without_descriptors_no_name_is_unknown", || passes("descriptors")),
-            trial("root_of_a_user_namespace_is_told_that_it_is_none", || passes("namespace")),
-            trial("a_breakpoint_that_was_aimed_elsewhere_counts_and_is_named_there", aimed_elsewhere),
-            trial("a_breakpoint_that_cannot_be_changed_is_told_what_is_in_the_way", not_to_be_changed),
-            trial("what_would_count_nothing_is_not_opened", counting_nothing),
+            trial("root_of_a_user_namespace_learns_why_it_has_no_permission", || passes("namespace")),
+            trial("a_breakpoint_that_was_changed_counts_and_names_the_new_address", changed_breakpoint),
+            trial("a_breakpoint_that_cannot_be_changed_reports_the_reason", unchangeable_breakpoint),
+            trial("an_event_that_would_count_nothing_is_not_opened", counting_nothing),
         ],
-        &[("user_reads_that_were_turned_off_are_told_as_the_callers_choice", turned_off)],
+        &[("user_reads_that_were_turned_off_name_the_callers_setting", turned_off)],
     );
 }
 
@@ -51,13 +52,13 @@ fn fixture(name: &str) -> Machine {
     Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
 }
 
-fn assert_told(error: &Error, errno: &str, path: &str) {
+fn assert_names_cause(error: &Error, errno: &str, path: &str) {
     assert_eq!(error.errno_name(), Some(errno), "{error}");
     assert!(!error.is_unknown_name() && error.reason().contains(path), "{error}");
     assert!(!error.reason().contains("did you mean") && !error.reason().contains("as root"), "{error}");
 }
 
-/// Links that lead to themselves cannot be read by root either.
+/// Not even root can read a symbolic link that points to itself.
 fn unreadable() {
     const PMU: &str = "sys/bus/event_source/devices/cpu";
     let root = env::temp_dir().join(format!("perfmark-causes-{}", std::process::id()));
@@ -89,15 +90,15 @@ fn unreadable() {
         fs::create_dir_all(link.parent().expect("below the root")).expect("writable");
         symlink(&link, &link).expect("writable");
         for event in events {
-            let error = parse(event).resolve(&Machine::at(&root)).expect_err("nobody knows it");
+            let error = parse(event).resolve(&Machine::at(&root)).expect_err("unknown");
             println!("{error}");
-            assert_told(&error, "ELOOP", broken);
+            assert_names_cause(&error, "ELOOP", broken);
         }
         if name == "devices" {
             let mut support = Support::of(&Machine::at(&root));
             support.target = true;
             let findings = support.findings();
-            let pmu = findings.iter().find(|finding| finding.subject == "PMU").expect("told");
+            let pmu = findings.iter().find(|finding| finding.subject == "PMU").expect("reported");
             assert!(pmu.text.contains("ELOOP") && !pmu.text.contains("no hardware event"), "{pmu:?}");
         }
     }
@@ -121,7 +122,7 @@ fn without_descriptors() {
     for event in events {
         let error = parse(event).resolve(&machine).expect_err("no file can be opened");
         println!("{error}");
-        assert_told(&error, "EMFILE", "/sys/");
+        assert_names_cause(&error, "EMFILE", "/sys/");
         assert!(error.reason().contains("RLIMIT_NOFILE"), "{error}");
     }
     let error = Counter::open(&Attr::new(Hardware::Cycles)).expect_err("nor an event");
@@ -142,11 +143,11 @@ fn in_a_user_namespace() {
         println!("skipped: this kernel has no uprobes");
         return;
     }
-    let error = Counter::open(&Attr::new(probe)).expect_err("it is nobody's root");
+    let error = Counter::open(&Attr::new(probe)).expect_err("no capability outside the namespace");
     println!("{error}");
-    let told = error.errno_name() == Some("EACCES") && error.reason().contains("are its user namespace's");
+    let explained = error.errno_name() == Some("EACCES") && error.reason().contains("belong to its user namespace");
     let filtered = error.errno_name() != Some("EACCES") && error.reason().contains("filter");
-    assert!(told || filtered || error.is_unsupported(), "{error}");
+    assert!(explained || filtered || error.is_unsupported(), "{error}");
 }
 
 static FIRST: AtomicU64 = AtomicU64::new(0);
@@ -156,12 +157,12 @@ fn writes(variable: &AtomicU64) -> Attr {
     Attr::new(Breakpoint::on(variable, Access::Write).expect("8 bytes"))
 }
 
-/// None, and told, where this machine has no breakpoints.
+/// `None`, with a printed reason, if this machine has no breakpoints.
 fn open_breakpoint() -> Option<Counter> {
     Counter::open(&writes(&FIRST)).map_err(|error| println!("skipped: {error}")).ok()
 }
 
-fn aimed_elsewhere() {
+fn changed_breakpoint() {
     let Some(mut counter) = open_breakpoint() else { return };
     let count = |counter: &Counter| {
         let before = counter.read().expect("readable");
@@ -178,26 +179,26 @@ fn aimed_elsewhere() {
     assert_eq!((count(&counter), counter.event()), (3, second.event()));
 }
 
-fn not_to_be_changed() {
+fn unchangeable_breakpoint() {
     let Some(mut counter) = open_breakpoint() else { return };
     let event = counter.event().clone();
     let mut refusal = |attr: &Attr| {
         let error = counter.modify_attributes(attr).expect_err("not possible");
         println!("{error}");
-        assert_eq!(counter.event(), &event, "it is where it was");
+        assert_eq!(counter.event(), &event, "it is unchanged");
         assert!(!error.reason().contains("this one counts"), "{error}");
         error.to_string()
     };
     assert!(refusal(&writes(&SECOND).kernel(true)).contains("this changes its modes or fields"));
-    assert!(refusal(&Attr::new(Software::TaskClock)).contains("another breakpoint, and nothing else"));
+    assert!(refusal(&Attr::new(Software::TaskClock)).contains("only be changed to another breakpoint"));
     let kernels = Breakpoint::at(0xffff_ffff_8100_0000, 8, Access::Write).expect("8 bytes");
-    assert!(refusal(&Attr::new(kernels)).contains("the address is the kernel's own"));
+    assert!(refusal(&Attr::new(kernels)).contains("the address is a kernel address"));
 }
 
 fn counting_nothing() {
     for text in ["page-faults:h", "minor-faults:h", "context-switches:h", "mem:0x1000/8:w:h"] {
-        let error = Counter::open(&Attr::new(parse(text))).expect_err("it would give 0");
-        assert!(error.is_unsupported() || error.reason().contains("0 for ever"), "{error}");
+        let error = Counter::open(&Attr::new(parse(text))).expect_err("it would always be 0");
+        assert!(error.is_unsupported() || error.reason().contains("always be 0"), "{error}");
     }
 }
 

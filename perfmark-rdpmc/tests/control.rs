@@ -1,4 +1,4 @@
-//! Starting, stopping, resetting, and what is for other kinds of event.
+//! Starting, stopping and resetting counters, and requests for other kinds of event.
 
 #[cfg(target_os = "linux")]
 mod samples;
@@ -11,28 +11,28 @@ use perfmark_rdpmc::{
     Access, Attr, Breakpoint, Counter, Delta, Error, Hardware, Region, Software, disable_all_of_thread,
     enable_all_of_thread, known_loop,
 };
-use support::trial;
+use support::{open_if_supported as open, trial};
 
 fn main() {
     support::run(
         vec![
-            trial("a_stopped_counter_stands_still", || stands_still(&Attr::new(Software::TaskClock))),
+            trial("a_stopped_counter_does_not_count", || does_not_count(&Attr::new(Software::TaskClock))),
             trial("a_region_with_a_reset_inside_is_unmeasured", || reset_inside(&Attr::new(Software::TaskClock))),
             trial("all_of_a_thread_can_be_stopped", || all_of_a_thread(&Attr::new(Software::TaskClock))),
-            trial("requests_for_sampling_events_are_refused_as_such", requests_for_sampling_events),
-            trial("a_breakpoint_can_be_aimed_at_another_variable", a_breakpoint_can_be_aimed_at_another_variable),
+            trial("requests_for_sampling_events_are_refused_with_the_reason", requests_for_sampling_events),
+            trial("a_breakpoint_can_be_moved_to_another_variable", a_breakpoint_can_be_moved_to_another_variable),
             trial("every_event_has_its_own_id", every_event_has_its_own_id),
             #[cfg(target_os = "linux")]
-            trial("an_events_samples_can_be_sent_to_anothers_buffer", samples::sent_to_another),
+            trial("the_samples_of_an_event_can_be_sent_to_the_buffer_of_another", samples::sent_to_another),
             #[cfg(target_os = "linux")]
-            trial("samples_can_be_held_back", samples::held_back),
+            trial("the_output_of_samples_can_be_paused", samples::paused),
             #[cfg(target_os = "linux")]
-            trial("the_events_between_two_samples_can_be_changed", samples::period_changed),
+            trial("the_sample_period_can_be_changed", samples::period_changed),
             #[cfg(target_os = "linux")]
-            trial("an_event_can_be_let_sample_a_few_times_more", samples::a_few_more),
+            trial("a_stopped_event_can_take_a_few_more_samples", samples::a_few_more),
         ],
         &[
-            ("a_stopped_hardware_counter_stands_still", || stands_still(&Attr::new(Hardware::Instructions))),
+            ("a_stopped_hardware_counter_does_not_count", || does_not_count(&Attr::new(Hardware::Instructions))),
             ("a_region_with_a_reset_of_a_hardware_counter_is_unmeasured", || {
                 reset_inside(&Attr::new(Hardware::Instructions));
             }),
@@ -43,20 +43,11 @@ fn main() {
     );
 }
 
-/// None on a target without counters.
-fn open(attr: &Attr) -> Option<Counter> {
-    match Counter::open(attr) {
-        Ok(counter) => Some(counter),
-        Err(error) if error.is_unsupported() => None,
-        Err(error) => panic!("{error}"),
-    }
-}
-
 fn value(counter: &Counter) -> u64 {
     counter.read().expect("readable").value
 }
 
-fn stands_still(attr: &Attr) {
+fn does_not_count(attr: &Attr) {
     let Some(counter) = open(&attr.clone().disabled(true)) else { return };
     let counts = || {
         let before = value(&counter);
@@ -76,7 +67,7 @@ fn reset_inside(attr: &Attr) {
     let mut region = Region::default();
     counter.begin(&mut region);
     counter.reset().expect("allowed");
-    // Long enough for the value to be beyond the one that it had.
+    // Long enough for the value to exceed the one before the reset.
     let _ = known_loop(10_000_000);
     assert_eq!(counter.end(&region), Delta::Unmeasured);
     counter.begin(&mut region);
@@ -107,23 +98,27 @@ fn requests_for_sampling_events() {
         ("SET_OUTPUT", counter.set_output(Some(&other))),
     ];
     for (request, refused) in refused {
-        let error: Error = refused.expect_err("it counts");
+        let error: Error = refused.expect_err("it does not sample");
         println!("{error}");
         let errno = error.errno_name().expect("the kernel was asked");
         assert!(["EINVAL", "EOPNOTSUPP"].contains(&errno), "{error}");
-        let told = format!(
-            "task-clock: ioctl({request}) gave {errno}: the request is for events that sample, and this one counts"
+        let expected = format!(
+            "task-clock: ioctl({request}) failed with {errno}: the request is for events that sample, and this one \
+             counts"
         );
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), expected);
     }
     let error = counter.set_output(None).expect_err("it has no samples");
     assert_eq!(error.reason(), "the request is for events that sample, and this one counts");
-    let error = counter.modify_attributes(&breakpoint).expect_err("it is none");
-    assert_eq!(error.reason(), "it is no breakpoint; these alone can be changed, whether they count or sample");
-    assert!(value(&counter) > 0, "and goes on counting");
+    let error = counter.modify_attributes(&breakpoint).expect_err("it is not a breakpoint");
+    assert_eq!(
+        error.reason(),
+        "it is not a breakpoint, and only breakpoints can be changed, whether they count or sample"
+    );
+    assert!(value(&counter) > 0, "and still counts");
 }
 
-fn a_breakpoint_can_be_aimed_at_another_variable() {
+fn a_breakpoint_can_be_moved_to_another_variable() {
     static VARIABLES: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
     let on = |n: usize| Attr::new(Breakpoint::on(&VARIABLES[n], Access::Write).expect("8 bytes"));
     let mut counter = match Counter::open(&on(0)) {
@@ -138,14 +133,14 @@ fn a_breakpoint_can_be_aimed_at_another_variable() {
     assert_eq!([written(&counter, 0, 7), written(&counter, 1, 9)], [7, 0]);
     counter.modify_attributes(&on(1)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!([written(&counter, 0, 1_000), written(&counter, 1, 1_000)], [0, 1_000]);
-    let error = counter.modify_attributes(&Attr::new(Software::TaskClock)).expect_err("no breakpoint");
-    assert_eq!(error.to_string(), "task-clock: a breakpoint can be made another breakpoint, and nothing else");
-    assert_eq!([written(&counter, 0, 5), written(&counter, 1, 3)], [0, 3], "and stays where it was");
+    let error = counter.modify_attributes(&Attr::new(Software::TaskClock)).expect_err("not a breakpoint");
+    assert_eq!(error.to_string(), "task-clock: a breakpoint can only be changed to another breakpoint");
+    assert_eq!([written(&counter, 0, 5), written(&counter, 1, 3)], [0, 3], "and still counts the same variable");
 }
 
 fn every_event_has_its_own_id() {
     let (Some(one), Some(two)) = (open(&Attr::new(Software::TaskClock)), open(&Attr::new(Software::TaskClock))) else {
         return;
     };
-    assert_ne!(one.id().expect("told"), two.id().expect("told"));
+    assert_ne!(one.id().expect("known"), two.id().expect("known"));
 }

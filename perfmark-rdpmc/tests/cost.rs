@@ -1,4 +1,4 @@
-//! What a reading costs, in instructions, which repeat exactly in the emulated machine.
+//! The cost of a reading in instructions, which are the same in every run of the emulated machine.
 
 mod support;
 
@@ -10,12 +10,12 @@ fn main() {
     support::run(vec![], &[("a_region_costs_a_few_instructions", a_region_costs_a_few_instructions)]);
 }
 
-const TURNS: u64 = 1_000;
+const ITERATIONS: u64 = 1_000;
 
-/// On arm64: two checks of the lock, and a reader behind a pointer, at either end.
-const MOST: u64 = 25;
+/// The limit on arm64: two checks of the lock and a call of a reader, at both the start and the end.
+const LIMIT: u64 = 25;
 
-/// Instructions in user mode that `work` takes, as another counter has it: the least of a few tries.
+/// Instructions in user mode that `work` executes, as another counter counts them: the least of a few tries.
 fn instructions(work: &dyn Fn(&Counter)) -> u64 {
     let open = || Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
     let (counter, witness) = (open(), open());
@@ -27,23 +27,23 @@ fn instructions(work: &dyn Fn(&Counter)) -> u64 {
             other => panic!("{other:?}"),
         }
     });
-    tries.min().expect("tried")
+    tries.min().expect("five tries")
 }
 
-/// What a turn of it takes more than one that does nothing.
-fn a_turn(work: &dyn Fn(&Counter)) -> u64 {
+/// The instructions of one iteration of `work`, beyond those of an iteration that does nothing.
+fn per_iteration(work: &dyn Fn(&Counter)) -> u64 {
     let nothing = instructions(&|_| {
-        for n in 0..TURNS {
+        for n in 0..ITERATIONS {
             black_box(n);
         }
     });
-    (instructions(work) - nothing) / TURNS
+    (instructions(work) - nothing) / ITERATIONS
 }
 
 fn a_region_costs_a_few_instructions() {
-    let region = a_turn(&|counter| {
+    let region = per_iteration(&|counter| {
         let mut region = Region::default();
-        for n in 0..TURNS {
+        for n in 0..ITERATIONS {
             black_box(n);
             counter.begin(&mut region);
             if !matches!(counter.end(&region), Delta::Exact(_)) {
@@ -51,21 +51,21 @@ fn a_region_costs_a_few_instructions() {
             }
         }
     });
-    let user = a_turn(&|counter| {
-        for n in 0..TURNS {
+    let user = per_iteration(&|counter| {
+        for n in 0..ITERATIONS {
             black_box(n);
             black_box((counter.read_user(), counter.read_user()));
         }
     });
-    let syscall = a_turn(&|counter| {
-        for n in 0..TURNS {
+    let syscall = per_iteration(&|counter| {
+        for n in 0..ITERATIONS {
             black_box(n);
             _ = black_box((counter.read_syscall(), counter.read_syscall()));
         }
     });
-    println!("instructions in user mode: {region} a region; {user} two whole user reads; {syscall} two read(2)");
+    println!("instructions in user mode: {region} for a region; {user} for two user reads; {syscall} for two read(2)");
     if cfg!(all(target_arch = "aarch64", not(debug_assertions))) {
-        assert!(region <= MOST, "{region}");
+        assert!(region <= LIMIT, "{region}");
     }
     assert!(region < user);
 }

@@ -8,11 +8,11 @@ use support::trial;
 fn main() {
     support::run(
         vec![
-            trial("a_refusal_tells_event_errno_cause_and_remedy", a_refusal_tells_event_errno_cause_and_remedy),
+            trial("an_error_names_event_errno_cause_and_remedy", an_error_names_event_errno_cause_and_remedy),
             trial("an_event_that_would_count_nothing_is_refused", an_event_that_would_count_nothing_is_refused),
-            trial("an_event_that_stands_in_for_others_is_refused", an_event_that_stands_in_for_others_is_refused),
+            trial("a_placeholder_event_is_refused", a_placeholder_event_is_refused),
             trial("a_software_event_is_read_by_the_kernel", a_software_event_is_read_by_the_kernel),
-            trial("anothers_region_does_no_harm", || anothers_region(&Attr::new(Software::TaskClock))),
+            trial("the_region_of_another_counter_does_no_harm", || anothers_region(&Attr::new(Software::TaskClock))),
         ],
         &[
             ("a_loop_of_known_length_is_counted_exactly", a_loop_of_known_length_is_counted_exactly),
@@ -22,8 +22,10 @@ fn main() {
                 counters_of_every_width_are_exact_over_their_overflows,
             ),
             ("every_thread_counts_its_own", every_thread_counts_its_own),
-            ("anothers_region_does_no_harm_in_hardware", || anothers_region(&Attr::new(Hardware::Instructions))),
-            ("a_pinned_event_without_room_is_told_as_such", a_pinned_event_without_room_is_told_as_such),
+            ("the_region_of_another_counter_does_no_harm_in_hardware", || {
+                anothers_region(&Attr::new(Hardware::Instructions));
+            }),
+            ("a_pinned_event_that_does_not_fit_says_so", a_pinned_event_that_does_not_fit_says_so),
         ],
     );
 }
@@ -43,14 +45,14 @@ fn exact(delta: Delta) -> u64 {
     }
 }
 
-fn a_refusal_tells_event_errno_cause_and_remedy() {
+fn an_error_names_event_errno_cause_and_remedy() {
     let Err(error) = Counter::open(&Attr::new(Event::raw(u64::MAX))) else {
-        return; // A PMU that takes any number.
+        return; // A PMU that accepts any number.
     };
     let text = error.to_string();
     assert!(text.starts_with("rffffffffffffffff:u: "), "{text}");
     match error.errno_name() {
-        Some(name) => assert!(text.contains(&format!("perf_event_open gave {name}: ")), "{text}"),
+        Some(name) => assert!(text.contains(&format!("perf_event_open failed with {name}: ")), "{text}"),
         None => assert!(error.is_unsupported() && text.contains("not supported"), "{text}"),
     }
 }
@@ -63,13 +65,13 @@ fn an_event_that_would_count_nothing_is_refused() {
 }
 
 /// `dummy` and `bpf-output`, by number and by name.
-fn an_event_that_stands_in_for_others_is_refused() {
+fn a_placeholder_event_is_refused() {
     for event in ["software/config=9/", "software/config=10/", "1:9", "1:0xa"] {
         let attr = Attr::new(event.parse::<Event>().expect("well formed"));
         for attr in [attr.clone(), attr.kernel(true)] {
             let error = Counter::open(&attr).expect_err("counts nothing");
-            let told = "it stands in for an event and counts nothing, for ever";
-            assert!(error.is_unsupported() || error.reason() == told, "{error}");
+            let expected = "it is a placeholder that counts nothing";
+            assert!(error.is_unsupported() || error.reason() == expected, "{error}");
         }
     }
     for name in ["dummy", "bpf-output"] {
@@ -78,7 +80,7 @@ fn an_event_that_stands_in_for_others_is_refused() {
     }
 }
 
-/// Whatever region a counter is given: no signal, no panic, and nothing of it stays.
+/// Whatever region a counter gets: no signal, no panic, and no lasting effect.
 fn anothers_region(attr: &Attr) {
     let opened = || match Counter::open(attr) {
         Err(error) if error.is_unsupported() => None,
@@ -93,15 +95,15 @@ fn anothers_region(attr: &Attr) {
     assert_eq!(one.end(&Region::default()), Delta::Unmeasured, "never begun");
     let (of_one, of_two) = (region(&one), region(&two));
     let _ = known_loop(10_000);
-    println!("another's region: {:?} and {:?}, no more than a number", one.end(&of_two), two.end(&of_one));
+    println!("regions of another counter: {:?} and {:?}", one.end(&of_two), two.end(&of_one));
     let elsewhere = std::thread::scope(|scope| {
         let thread = scope.spawn(|| (opened().expect("opens").end(&of_one), region(&opened().expect("opens"))));
         thread.join().expect("no panic")
     });
-    println!("of another thread: {:?}; of a counter that is gone: {:?}", elsewhere.0, one.end(&elsewhere.1));
+    println!("of another thread: {:?}; of a dropped counter: {:?}", elsewhere.0, one.end(&elsewhere.1));
     drop(two);
-    println!("of a counter that is closed: {:?}", one.end(&of_two));
-    // Its own are as right as ever, the one begun long ago among them.
+    println!("of a closed counter: {:?}", one.end(&of_two));
+    // Its own regions are still correct, also the one that began before.
     let now = region(&one);
     let length = known_loop(10_000);
     for (region, about) in [(&of_one, 2 * length), (&now, length)] {
@@ -110,7 +112,7 @@ fn anothers_region(attr: &Attr) {
     }
 }
 
-fn a_pinned_event_without_room_is_told_as_such() {
+fn a_pinned_event_that_does_not_fit_says_so() {
     let pinned = Attr::new(Hardware::Instructions).pinned(true);
     let counters: Vec<_> = (0..64).map_while(|_| Counter::open(&pinned).ok()).collect();
     let refused: Vec<_> = counters.iter().filter_map(|counter| counter.read().err()).collect();
@@ -119,8 +121,8 @@ fn a_pinned_event_without_room_is_told_as_such() {
         assert_eq!(counters.len() - refused.len(), 6);
     }
     for error in refused {
-        let told = "instructions:uD: the event is in error state: it was pinned and does not fit the PMU";
-        assert!([told, &told.replace(":uD", "")].contains(&error.to_string().as_str()), "{error}");
+        let expected = "instructions:uD: the event is in error state: it was pinned and does not fit the PMU";
+        assert!([expected, &expected.replace(":uD", "")].contains(&error.to_string().as_str()), "{error}");
     }
 }
 
@@ -138,24 +140,25 @@ fn a_software_event_is_read_by_the_kernel() {
     assert!(nanoseconds > 0);
 }
 
-/// How far a region may be off in which the kernel touched the counter: some processors count an instruction an interrupt.
+/// The tolerance for a region in which the kernel updated the page: some processors count one instruction per
+/// interrupt.
 const DISTURBED: u64 = 100;
 
-/// Counts a loop of known length, and gives what is counted besides: the second half of the one read and the first half of the other.
-/// The flag tells whether the kernel left the counter alone.
+/// Counts a loop of known length. Returns what is counted in addition, which is the second half of the first read and
+/// the first half of the second; and whether the kernel left the page unchanged.
 #[inline(never)]
-fn besides(counter: &Counter, turns: u64) -> (u64, bool) {
+fn extra(counter: &Counter, iterations: u64) -> (u64, bool) {
     let lock = counter.page_lock();
     let before = read(counter);
-    let length = known_loop(turns);
+    let length = known_loop(iterations);
     let after = read(counter);
     let undisturbed = counter.page_lock() == lock;
     (exact(after.since(&before)) - length, undisturbed)
 }
 
-/// What is counted besides in an undisturbed region.
+/// The additional count of an undisturbed region.
 fn constant(counter: &Counter) -> u64 {
-    let mut regions = std::iter::repeat_with(|| besides(counter, 1));
+    let mut regions = std::iter::repeat_with(|| extra(counter, 1));
     regions.find(|(_, undisturbed)| *undisturbed).expect("endless").0
 }
 
@@ -163,13 +166,13 @@ fn a_loop_of_known_length_is_counted_exactly() {
     let counter = open(&Attr::new(Hardware::Instructions));
     let constant = constant(&counter);
     let mut quiet = 0;
-    for turns in 1..=1_000 {
-        let (besides, undisturbed) = besides(&counter, turns);
+    for iterations in 1..=1_000 {
+        let (extra, undisturbed) = extra(&counter, iterations);
         if undisturbed {
-            assert_eq!(besides, constant, "{turns} turns");
+            assert_eq!(extra, constant, "{iterations} iterations");
             quiet += 1;
         }
-        assert!(besides.abs_diff(constant) <= DISTURBED, "{turns} turns: {besides}, not {constant}");
+        assert!(extra.abs_diff(constant) <= DISTURBED, "{iterations} iterations: {extra}, not {constant}");
     }
     assert!(quiet > 500, "{quiet} of 1000 regions undisturbed");
 }
@@ -180,19 +183,19 @@ fn user_reads_and_read_2_agree() {
     let empty = by_kernel();
     let empty = exact(by_kernel().since(&empty));
     let outer = by_kernel();
-    let (user, _) = besides(&counter, 1_000_000);
+    let (user, _) = extra(&counter, 1_000_000);
     let outer = exact(by_kernel().since(&outer)) - 2_000_000;
-    // The reads by the kernel have all of the user reads between them, and their own.
+    // Between the reads by the kernel are the complete user reads and half of each read by the kernel.
     assert!(outer > user && outer - user <= empty + constant(&counter) + DISTURBED, "{user} {outer} {empty}");
 }
 
 fn counters_of_every_width_are_exact_over_their_overflows() {
     for wide in [true, false] {
         let counter = open(&Attr::new(Hardware::Instructions).wide(wide));
-        // More than 2^32 instructions: a 32-bit counter, which the kernel lets overflow every 2^31, does so twice.
-        let (besides, _) = besides(&counter, 9 << 28);
+        // More than 2^32 instructions: a 32-bit counter, which the kernel lets overflow every 2^31, overflows twice.
+        let (extra, _) = extra(&counter, 9 << 28);
         let constant = constant(&counter);
-        assert!(besides.abs_diff(constant) <= DISTURBED, "wide {wide}: {besides}, not {constant}");
+        assert!(extra.abs_diff(constant) <= DISTURBED, "wide {wide}: {extra}, not {constant}");
     }
 }
 
@@ -201,12 +204,12 @@ fn every_thread_counts_its_own() {
         .map(|n| {
             std::thread::spawn(move || {
                 let counter = open(&Attr::new(Hardware::Instructions));
-                let (besides, constant) = (besides(&counter, n * 500_000).0, constant(&counter));
-                assert!(besides.abs_diff(constant) <= DISTURBED, "{besides}, not {constant}");
+                let (extra, constant) = (extra(&counter, n * 500_000).0, constant(&counter));
+                assert!(extra.abs_diff(constant) <= DISTURBED, "{extra}, not {constant}");
             })
         })
         .collect();
     for thread in threads {
-        thread.join().expect("counted right");
+        thread.join().expect("correct counts");
     }
 }

@@ -1,22 +1,22 @@
-//! What happens to a counter when the process forks, runs out of descriptors or locked memory, is filtered, or moves between CPUs.
+//! Counters when the process forks, runs out of descriptors or locked memory, is filtered, or moves between CPUs.
 //!
-//! What changes a whole process happens in this program started anew, with `PERFMARK_TEST_SCENARIO`.
+//! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
 mod allocator;
 mod forks;
 mod seccomp;
 mod support;
-mod taken;
+mod reused_numbers;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use std::{env, fs, io, thread};
+use std::{env, fs, thread};
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, clock, known_loop};
-use support::trial;
+use support::{open_if_supported as open, trial};
 
 const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 
@@ -26,51 +26,53 @@ fn main() {
     }
     support::run(
         vec![
-            trial("a_forked_childs_counters_are_gone_and_the_parents_go_on", || {
+            trial("counters_fail_in_a_forked_child_and_continue_in_the_parent", || {
                 forks::fork(&Attr::new(Software::TaskClock));
             }),
-            trial("a_forked_child_closes_no_file_of_others", || passes("closed by another")),
-            trial("a_fork_in_a_thread_locals_destructor_is_as_any", || passes("fork at a thread's end")),
-            trial("forks_meet_threads_that_open_and_close_counters", || passes("fork beside openings")),
-            trial("fork_handlers_that_run_before_ours_may_use_counters", || passes("earlier handlers")),
-            trial("a_programs_fork_handlers_find_the_parents_counters_gone", || passes("a program's handlers")),
-            trial("numbers_that_other_files_have_are_not_used", || passes("numbers taken")),
+            trial("a_forked_child_closes_no_other_files", || passes("closed by another")),
+            trial("a_fork_in_a_thread_locals_destructor_works", || passes("fork at a thread's end")),
+            trial("forks_work_while_threads_open_and_close_counters", || passes("fork beside openings")),
+            trial("fork_handlers_that_run_before_this_crates_may_use_counters", || passes("earlier handlers")),
+            trial("counters_of_the_parent_fail_in_a_programs_fork_handlers", || passes("a program's handlers")),
+            trial("descriptor_numbers_of_other_files_are_not_used", || passes("numbers reused")),
             trial("an_allocator_may_open_counters", || passes("allocator")),
-            trial("without_descriptors_it_is_told", || passes("descriptors")),
-            trial("nothing_leaks_of_what_was_closed_or_half_opened", || passes("leaks")),
-            trial("a_filter_that_answers_eperm_is_told_as_such", || passes("eperm")),
-            trial("a_filter_that_answers_enosys_is_told_as_such", || passes("enosys")),
+            trial("running_out_of_descriptors_is_reported", || passes("descriptors")),
+            trial("closed_and_partly_opened_counters_leak_nothing", || passes("leaks")),
+            trial("a_filter_that_returns_eperm_is_reported", || passes("eperm")),
+            trial("a_filter_that_returns_enosys_is_reported", || passes("enosys")),
         ],
         &[
-            ("a_forked_childs_hardware_counters_are_gone", || forks::fork(&Attr::new(Hardware::Instructions))),
+            ("hardware_counters_fail_in_a_forked_child", || forks::fork(&Attr::new(Hardware::Instructions))),
             ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
-            ("a_forked_child_keeps_what_lies_where_a_page_was", || passes("page's address used again")),
-            ("numbers_that_other_files_have_are_not_used_off_the_pmu", || passes("numbers taken, events in turns")),
-            ("without_locked_memory_it_reads_by_the_kernel", without_locked_memory),
+            ("a_forked_child_keeps_mappings_at_the_address_of_a_former_page", || passes("page's address used again")),
+            ("descriptor_numbers_of_other_files_are_not_used_off_the_pmu", || {
+                passes("numbers reused, events multiplexed");
+            }),
+            ("without_locked_memory_counters_are_read_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],
     );
 }
 
-/// Runs a scenario, which panics where it fails, and is ended with its children if it hangs.
+/// Runs a scenario, which panics if it fails. If it hangs, it is killed with its children.
 fn passes(scenario: &str) {
-    const HANGS: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
     let mut command = Command::new(env::current_exe().expect("known"));
     command.env(SCENARIO, scenario).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     let process = command.spawn().expect("started");
     let group = libc::pid_t::try_from(process.id()).expect("small");
     let (ended, end) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
-        if end.recv_timeout(HANGS) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: ends processes of this test's. They may have blocked all other signals.
+        if end.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: ends processes of this test. They may have blocked all other signals.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
     });
     let output = process.wait_with_output().expect("started");
     drop(ended);
     watch.join().expect("does not panic");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {told}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {stderr}", output.status);
     print!("{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -83,39 +85,31 @@ fn run_scenario(scenario: &str) {
         "a program's handlers" => forks::handlers::of_a_program(),
         "allocator" => allocator::opens_counters(),
         "page's address used again" => forks::address_used_again(),
-        "numbers taken" => taken::numbers(),
-        "numbers taken, events in turns" => taken::in_turns(),
+        "numbers reused" => reused_numbers::all_kinds(),
+        "numbers reused, events multiplexed" => reused_numbers::multiplexed(),
         "descriptors" => descriptors(),
         "leaks" => leaks(),
         "eperm" => filtered(
             libc::EPERM,
-            "EPERM: a seccomp filter or a security module refuses it (containers do); allow perf_event_open there",
+            "EPERM: a seccomp filter or a security module refuses it (common in containers); allow perf_event_open \
+             there",
         ),
         "enosys" => filtered(
             libc::ENOSYS,
-            "ENOSYS: the kernel has no perf events, or a seccomp filter hides them (containers do)",
+            "ENOSYS: the kernel has no perf events, or a seccomp filter hides them (common in containers)",
         ),
         "no locked memory" => no_locked_memory(),
         _ => panic!("no scenario {scenario}"),
     }
 }
 
-/// None on a target without counters.
-fn open(attr: &Attr) -> Option<Counter> {
-    match Counter::open(attr) {
-        Ok(counter) => Some(counter),
-        Err(error) if error.is_unsupported() => None,
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Instructions where there is a PMU, so that there are pages, too.
-fn most_telling() -> Attr {
+/// Instructions if there is a PMU, so that there are pages as well; otherwise a software event.
+fn best_attr() -> Attr {
     let hardware = Attr::new(Hardware::Instructions);
     if Counter::open(&hardware).is_ok() { hardware } else { Attr::new(Software::TaskClock) }
 }
 
-/// Sets how many descriptors there may be, and gives the limit that was.
+/// Sets the limit on descriptors, and returns the previous one.
 fn limit_descriptors(to: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: live limits.
@@ -128,61 +122,61 @@ fn limit_descriptors(to: u64) -> u64 {
 }
 
 fn descriptors() {
-    let attr = most_telling();
+    let attr = best_attr();
     let Some(earlier) = open(&attr) else { return };
     let before = limit_descriptors(3);
     for error in [
         Counter::open(&attr).expect_err("0, 1 and 2 are open"),
-        Group::open(std::slice::from_ref(&attr)).expect_err("too"),
+        Group::open(std::slice::from_ref(&attr)).expect_err("as above"),
     ] {
         println!("{error}");
-        // Of a hardware event the list of PMUs is read first.
-        let (what, told) = error.reason().split_once(" gave ").expect("the kernel's answer");
-        assert!(["perf_event_open", "reading /sys/bus/event_source/devices"].contains(&what), "{error}");
-        assert_eq!(told, "EMFILE: this process has no descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)");
+        // For a hardware event the list of PMUs is read first.
+        let (call, cause) = error.reason().split_once(" failed with ").expect("an errno");
+        assert!(["perf_event_open", "reading /sys/bus/event_source/devices"].contains(&call), "{error}");
+        assert_eq!(cause, "EMFILE: this process has no file descriptor left; raise RLIMIT_NOFILE (`ulimit -n`)");
     }
-    goes_on(&earlier);
+    still_works(&earlier);
     limit_descriptors(before);
-    goes_on(&open(&attr).expect("there are descriptors again"));
+    still_works(&open(&attr).expect("there are descriptors again"));
 }
 
-/// What is left to a program whose events are refused: the counters that it has, and the time.
-fn goes_on(counter: &Counter) {
+/// Checks that existing counters and the tick counter still work.
+fn still_works(counter: &Counter) {
     let (before, ticks) = (counter.read().expect("readable"), clock::ticks());
     let _ = known_loop(100_000);
     let delta = counter.read().expect("readable").since(&before);
     assert!(matches!(delta, Delta::Exact(100..)) && clock::ticks() > ticks, "{delta:?}");
 }
 
-/// Descriptors and mappings of this process.
-fn held() -> (usize, usize) {
+/// The number of descriptors and of perf event mappings of this process.
+fn open_resources() -> (usize, usize) {
     let descriptors = fs::read_dir("/proc/self/fd").expect("there").count();
     let maps = fs::read_to_string("/proc/self/maps").expect("there");
     (descriptors, maps.lines().filter(|line| line.contains("[perf_event]")).count())
 }
 
 fn leaks() {
-    let attr = most_telling();
+    let attr = best_attr();
     if open(&attr).is_none() {
         return;
     }
     let (none, group) = (Attr::new(Event::raw(u64::MAX)), |count| vec![attr.clone(); count]);
     let followed_by = |last: &Attr| [group(3), vec![last.clone()]].concat();
-    let before = held();
+    let before = open_resources();
     for _ in 0..100 {
         let counter = open(&attr);
         let three = Group::open(&group(3)).unwrap_or_else(|error| panic!("{error}"));
         let pages = if attr.event().is_hardware() { 4 } else { 0 };
-        assert_eq!(held(), (before.0 + 4, before.1 + pages), "{counter:?} {three:?}");
+        assert_eq!(open_resources(), (before.0 + 4, before.1 + pages), "{counter:?} {three:?}");
         let _ = Counter::open(&none);
         assert!(!attr.event().is_hardware() || Group::open(&group(40)).is_err(), "no PMU has 40 counters");
-        // Refused with three members open: by the kernel, by the name, by what another kind of event wants.
+        // Refused with three members open: by the kernel, by the name, and because kernel mode is not counted.
         let _ = Group::open(&followed_by(&none));
         Group::open(&followed_by(&Attr::new("no-such-event".parse::<Event>().expect("a name")))).expect_err("unknown");
         Group::open(&followed_by(&Attr::new(Software::ContextSwitches))).expect_err("counts nothing");
     }
-    assert_eq!(held(), before);
-    // With descriptors for some of them only. An opening needs one more for a moment.
+    assert_eq!(open_resources(), before);
+    // With descriptors for only some of them. Opening needs one more for a moment.
     let (first, mut opened) = (before.0 as u64 - 1, 0);
     for spare in 0..=8 {
         let all = limit_descriptors(first + spare);
@@ -193,14 +187,14 @@ fn leaks() {
             Err(error) => assert_eq!(error.errno_name(), Some("EMFILE"), "{spare} descriptors: {error}"),
         }
         drop(four);
-        assert_eq!(held(), before, "{spare} descriptors");
+        assert_eq!(open_resources(), before, "{spare} descriptors");
     }
     assert!((1..8).contains(&opened), "{opened} of 9 groups");
 }
 
-/// A seccomp filter refuses `perf_event_open(2)`, as containers' do.
-fn filtered(errno: i32, told: &str) {
-    let attr = most_telling();
+/// A seccomp filter refuses `perf_event_open(2)`, as in many containers.
+fn filtered(errno: i32, cause: &str) {
+    let attr = best_attr();
     let Some(earlier) = open(&attr) else { return };
     if let Err(why) = seccomp::refuse(&[libc::SYS_perf_event_open], errno) {
         println!("skipped: no filter can be installed here: {why}");
@@ -214,26 +208,28 @@ fn filtered(errno: i32, told: &str) {
             Group::open(&[software]).expect_err("filtered"),
         ] {
             println!("{error}");
-            assert_eq!(error.reason(), format!("perf_event_open gave {told}"));
+            assert_eq!(error.reason(), format!("perf_event_open failed with {cause}"));
         }
     };
     refused();
-    goes_on(&earlier);
-    // The words are the same to a user without rights, for whom the level may be in the way as well.
+    still_works(&earlier);
+    // The error is the same for a user without permissions, for whom the level may also be too high.
     // SAFETY: no preconditions; the program has one thread.
     if unsafe { libc::geteuid() == 0 && libc::setuid(65_534) == 0 } {
         refused();
-        goes_on(&earlier);
+        still_works(&earlier);
     }
 }
 
-/// As another user, while the system allows no locked memory: CI lets the machine with a PMU be changed so, and no other.
+/// Runs as another user, while the system allows no locked memory. CI allows this change only on the machine with a
+/// PMU.
 fn without_locked_memory() {
     const SETTINGS: [(&str, &str); 2] =
         [("/proc/sys/kernel/perf_event_mlock_kb", "0"), ("/proc/sys/kernel/perf_event_paranoid", "2")];
     if env::var_os("PERFMARK_TEST_MAY_CHANGE_SYSCTLS").is_none() {
         println!(
-            "skipped: PERFMARK_TEST_MAY_CHANGE_SYSCTLS is not set, which lets this test set kernel.perf_event_mlock_kb to 0 for a moment"
+            "skipped: PERFMARK_TEST_MAY_CHANGE_SYSCTLS is not set; it allows this test to set \
+             kernel.perf_event_mlock_kb to 0 temporarily"
         );
         return;
     }
@@ -251,7 +247,7 @@ fn without_locked_memory() {
 
 fn no_locked_memory() {
     let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a live limit, and a user without rights.
+    // SAFETY: a live limit, and a user without permissions.
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
         assert_eq!(libc::setuid(65_534), 0);
@@ -259,7 +255,7 @@ fn no_locked_memory() {
     let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
     let why = counter.user_reads().expect_err("no page");
     println!("{why}");
-    assert_eq!(why, "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb");
+    assert_eq!(why, "EPERM: no locked memory is left for the counter's page; raise kernel.perf_event_mlock_kb");
     let group = Group::open(&vec![Attr::new(Hardware::Instructions); 2]).unwrap_or_else(|error| panic!("{error}"));
     assert!(group.read_user().is_none() && group.read().is_ok(), "by the kernel");
     let before = counter.read().expect("by the kernel");
@@ -268,7 +264,7 @@ fn no_locked_memory() {
     assert!((length..length + 5_000).contains(&value), "{value}");
 }
 
-/// While other threads push this one from CPU to CPU, where there are several.
+/// Other threads push this one from CPU to CPU, if there are several.
 fn a_million_reads_never_run_backwards() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     static DONE: AtomicBool = AtomicBool::new(false);
@@ -291,7 +287,8 @@ fn a_million_reads_never_run_backwards() {
         let reading: Reading = counter.read().expect("readable");
         let Delta::Exact(inside) = counter.end(&region) else { panic!("it has the PMU for itself") };
         let Delta::Exact(step) = reading.since(&last) else { panic!("{last:?} {reading:?}") };
-        // On several CPUs the emulator adds what the others do; a torn or wrapped value would be off by 2^31 and more.
+        // On several CPUs the emulator adds what the other threads do; a torn or wrapped value would be off by 2^31 and
+        // more.
         assert!(step < 1 << 31 && inside < 1 << 31, "{n}: {step} {inside}");
         changes += u32::from(counter.page_lock() != lock);
         last = reading;
@@ -300,5 +297,8 @@ fn a_million_reads_never_run_backwards() {
     for thread in busy {
         thread.join().expect("does not panic");
     }
-    println!("{cpus} CPUs: a million reads forward by {}, the page changed under {changes}", last.value - start.value);
+    println!(
+        "{cpus} CPUs: a million reads advanced by {}, the page changed during {changes}",
+        last.value - start.value
+    );
 }

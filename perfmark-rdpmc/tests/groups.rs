@@ -1,4 +1,4 @@
-//! Groups on a PMU: all or nothing, exact together, and told how many fit.
+//! Groups on a PMU: scheduled together, exact together, and an error that says how many events fit.
 
 mod support;
 
@@ -10,11 +10,11 @@ fn main() {
         vec![
             trial("a_group_of_software_events_is_read_at_once", a_group_of_software_events_is_read_at_once),
             trial("counters_that_joined_a_group_are_read_at_once", counters_that_joined_a_group_are_read_at_once),
-            trial("a_group_of_nothing_is_refused", a_group_of_nothing_is_refused),
-            trial("a_member_that_cannot_be_had_is_told_as_itself", a_member_that_cannot_be_had_is_told_as_itself),
+            trial("an_empty_group_is_refused", an_empty_group_is_refused),
+            trial("a_member_that_cannot_be_opened_is_named", a_member_that_cannot_be_opened_is_named),
             trial("only_a_leader_may_be_pinned_or_exclusive", only_a_leader_may_be_pinned_or_exclusive),
             trial("members_of_several_pmus_stop_and_start_together", members_of_several_pmus_stop_and_start_together),
-            trial("a_group_inherits_or_does_not", a_group_inherits_or_does_not),
+            trial("a_group_inherits_as_a_unit_or_not_at_all", a_group_inherits_as_a_unit_or_not_at_all),
             trial("members_are_counters_too", || members_are_counters_too(&Attr::new(Software::TaskClock))),
         ],
         &[
@@ -40,7 +40,7 @@ fn a_group_of_software_events_is_read_at_once() {
         return;
     }
     let group = opened.expect("every kernel has them");
-    assert_eq!(group.read_user(), None, "the kernel counts them");
+    assert_eq!(group.read_user(), None, "only the kernel counts them");
     let before = group.read().expect("readable");
     let _ = known_loop(100_000);
     let deltas = group.read().expect("readable").since(&before);
@@ -48,7 +48,7 @@ fn a_group_of_software_events_is_read_at_once() {
     assert!(nanoseconds > 0);
 }
 
-/// Three pages of its own, which no allocator has touched.
+/// Writes to three new pages, which no allocator has touched.
 #[cfg(target_os = "linux")]
 fn touch_three_pages() {
     let (length, access) = (3 * 4_096, libc::PROT_READ | libc::PROT_WRITE);
@@ -62,23 +62,23 @@ fn touch_three_pages() {
     }
 }
 
-/// Elsewhere nothing is counted.
+/// On other targets nothing is counted.
 #[cfg(not(target_os = "linux"))]
 fn touch_three_pages() {}
 
-/// Also events of other PMUs than the leader's, from the moment they join: a switch of the thread would hide that they
-/// do not, but not in each of many tries.
+/// Also events of other PMUs than the leader's count from the moment they join. A thread switch would hide a failure,
+/// but not in each of many tries.
 fn counters_that_joined_a_group_are_read_at_once() {
-    let told = |opened: Result<Counter, Error>| opened.unwrap_or_else(|error| panic!("{error}"));
+    let unwrap = |opened: Result<Counter, Error>| opened.unwrap_or_else(|error| panic!("{error}"));
     for _ in 0..50 {
         let opened = Counter::open(&Attr::new(Software::TaskClock));
         if opened.as_ref().is_err_and(Error::is_unsupported) {
             return;
         }
-        let leader = told(opened);
-        let reader = told(Counter::open_reader(&Attr::new(Software::PageFaults), &leader));
+        let leader = unwrap(opened);
+        let reader = unwrap(Counter::open_reader(&Attr::new(Software::PageFaults), &leader));
         let [cpu, minor] = [Software::CpuClock, Software::MinorFaults]
-            .map(|event| told(Counter::open_member(&Attr::new(event), &leader, &reader)));
+            .map(|event| unwrap(Counter::open_member(&Attr::new(event), &leader, &reader)));
         let counters = [&leader, &reader, &cpu, &minor];
         let mut own = [Region::default(); 4];
         counters.iter().zip(&mut own).for_each(|(counter, region)| counter.begin(region));
@@ -91,7 +91,7 @@ fn counters_that_joined_a_group_are_read_at_once() {
         assert_eq!((faults, minors), (Delta::Exact(3), Delta::Exact(3)));
         let (Delta::Exact(task), Delta::Exact(clock)) = (task, clock) else { panic!("{task:?} {clock:?}") };
         assert!(task > 1_000 && clock > 1_000, "{task} {clock}");
-        // Each by itself says no less, as it was begun before and is ended after.
+        // Each counter's own region counts at least as much, because it began before and ends after.
         for ((counter, region), least) in counters.iter().zip(&own).zip([task, 3, clock, 3]) {
             let counted = counter.end(region);
             assert!(matches!(counted, Delta::Exact(value) if value >= least), "{}: {counted:?}", counter.event());
@@ -99,11 +99,11 @@ fn counters_that_joined_a_group_are_read_at_once() {
     }
 }
 
-fn a_group_of_nothing_is_refused() {
+fn an_empty_group_is_refused() {
     assert!(Group::open(&[]).is_err_and(|error| error.reason().contains("no events")));
 }
 
-fn a_member_that_cannot_be_had_is_told_as_itself() {
+fn a_member_that_cannot_be_opened_is_named() {
     let attrs = [Attr::new(Software::TaskClock), Attr::new(Event::raw(u64::MAX))];
     if let Err(error) = Group::open(&attrs) {
         assert!(error.is_unsupported() || error.to_string().starts_with("rffffffffffffffff"), "{error}");
@@ -118,19 +118,18 @@ fn only_a_leader_may_be_pinned_or_exclusive() {
         attr.clone().exclusive(true),
         Attr::new("task-clock:D".parse::<Event>().expect("known")),
     ] {
-        let error = Group::open(&[attr.clone(), member.clone()]).expect_err("it does not lead");
+        let error = Group::open(&[attr.clone(), member.clone()]).expect_err("it is not the leader");
         assert_eq!(error.errno(), None, "the kernel is not asked");
         assert_eq!(
             error.to_string(),
-            format!("{member}: only the first event of a group, which leads it, may be pinned or exclusive")
+            format!("{member}: only the leader, the first event of a group, may be pinned or exclusive")
         );
         let opened = Group::open(&[member, attr.clone()]);
-        assert!(is_unsupported(&opened) || opened.is_ok(), "a leader may: {opened:?}");
+        assert!(is_unsupported(&opened) || opened.is_ok(), "a leader may be: {opened:?}");
     }
 }
 
-/// Each by itself, the leader, whose descriptor gives the numbers of all, among them.
-/// Each clock is a PMU of its own, and a stopped leader's members stay off theirs until they are started.
+/// Each clock is a PMU of its own. The members of a stopped leader stay off their PMUs until the group is started.
 fn members_of_several_pmus_stop_and_start_together() {
     let [task, cpu] = [Software::TaskClock, Software::CpuClock].map(Attr::new);
     for attrs in [[task.clone(), cpu.clone()], [cpu.clone().disabled(true), task.clone()], [task, cpu.disabled(true)]] {
@@ -157,12 +156,13 @@ fn members_of_several_pmus_stop_and_start_together() {
     }
 }
 
-fn a_group_inherits_or_does_not() {
+fn a_group_inherits_as_a_unit_or_not_at_all() {
     let attr = Attr::new(Software::TaskClock);
     let error = Group::open(&[attr.clone(), attr.inherit(true)]).expect_err("not both");
-    assert!(error.reason().starts_with("all events of a group inherit, or none does"), "{error}");
+    assert!(error.reason().starts_with("either all events of a group inherit, or none does"), "{error}");
 }
 
+/// Each member by itself, also the leader, whose descriptor returns the values of all.
 fn members_are_counters_too(attr: &Attr) {
     let opened = Group::open(&vec![attr.clone(); 3]);
     if is_unsupported(&opened) {
@@ -171,16 +171,16 @@ fn members_are_counters_too(attr: &Attr) {
     let group = opened.expect("three of them");
     group.disable().expect("allowed");
     let _ = known_loop(1_000);
-    // Stopped, so that all ways of reading say the same.
-    let whole = group.read_syscall().expect("readable");
-    assert!(whole.values.iter().all(|&value| value > 0), "{whole:?}");
+    // Stopped, so that all ways of reading return the same values.
+    let reading = group.read_syscall().expect("readable");
+    assert!(reading.values.iter().all(|&value| value > 0), "{reading:?}");
     let one = |counter: &Counter, value| {
-        for reading in [counter.read_syscall(), counter.read()].map(|reading| reading.expect("readable")) {
-            let told = (reading.value, reading.enabled, reading.running);
-            assert_eq!(told, (value, whole.enabled, whole.running), "{counter:?}");
+        for own in [counter.read_syscall(), counter.read()].map(|reading| reading.expect("readable")) {
+            let fields = (own.value, own.enabled, own.running);
+            assert_eq!(fields, (value, reading.enabled, reading.running), "{counter:?}");
         }
     };
-    for (counter, &value) in group.counters().iter().zip(&whole.values) {
+    for (counter, &value) in group.counters().iter().zip(&reading.values) {
         one(counter, value);
     }
     group.enable().expect("allowed");
@@ -196,8 +196,8 @@ fn instructions(count: usize) -> Vec<Attr> {
     vec![Attr::new(Hardware::Instructions); count]
 }
 
-/// The biggest group of instructions that opens, and what is said of the next.
-fn biggest() -> (usize, Error) {
+/// The size of the largest group of instructions that opens, and the error for one more.
+fn largest() -> (usize, Error) {
     for count in 1..64 {
         if let Err(error) = Group::open(&instructions(count)) {
             assert!(count == 7 || !support::is_emulated(), "the emulated machine has 6 counters, and refuses {count}");
@@ -207,13 +207,13 @@ fn biggest() -> (usize, Error) {
     panic!("64 counters");
 }
 
-/// What each member counts besides a loop of that many turns, and whether the kernel left the group alone.
+/// What each member counts in addition to a loop of `iterations`, and whether the kernel left the pages unchanged.
 #[inline(never)]
-fn besides(group: &Group, read: fn(&Group) -> Result<GroupReading, Error>, turns: u64) -> (Vec<u64>, bool) {
+fn extra(group: &Group, read: fn(&Group) -> Result<GroupReading, Error>, iterations: u64) -> (Vec<u64>, bool) {
     let locks = || group.counters().iter().map(Counter::page_lock).collect::<Vec<_>>();
     let before_all = locks();
     let before = read(group).expect("readable");
-    let length = known_loop(turns);
+    let length = known_loop(iterations);
     let deltas = read(group).expect("readable").since(&before);
     let value = |delta: &Delta| match delta {
         Delta::Exact(value) => value - length,
@@ -223,41 +223,47 @@ fn besides(group: &Group, read: fn(&Group) -> Result<GroupReading, Error>, turns
 }
 
 fn a_group_that_fills_the_pmu_is_exact() {
-    /// How far a region may be off in which the kernel touched the group: a reading that had to start over.
+    /// The tolerance for a region in which the kernel updated a page: a reading that had to start over.
     const DISTURBED: u64 = 2_000;
-    /// How far the allocation of a reading's values may be off.
+    /// The tolerance for the allocation of a reading's values.
     const ALLOCATOR: u64 = 20;
-    let (fit, error) = biggest();
+    let (fit, error) = largest();
     println!("{error}");
     assert!(
-        error.to_string().starts_with("instructions:u: perf_event_open gave EINVAL: the group is too big"),
+        error.to_string().starts_with("instructions:u: perf_event_open failed with EINVAL: the group is too big"),
         "{error}"
     );
-    assert!(error.to_string().contains(&format!("{fit} fit")), "{error}");
+    assert!(error.to_string().contains(&format!("{fit} hardware events fit")), "{error}");
     let group = group(&instructions(fit));
-    // User reads member by member, and the kernel's of all at once.
+    // User reads of each member, and the kernel's of all at once.
     for (read, name) in [(Group::read as fn(&Group) -> _, "user reads"), (Group::read_syscall, "read(2)")] {
-        // The allocator's first time is longer.
-        let _ = besides(&group, read, 1);
-        let (offsets, _) = besides(&group, read, 1);
+        // The first allocation takes longer.
+        let _ = extra(&group, read, 1);
+        let (offsets, _) = extra(&group, read, 1);
         assert_eq!(offsets.len(), fit);
         let mut quiet = 0;
-        for turns in (1..=1_000).chain([1_000_000, 10_000_000]) {
-            let (values, undisturbed) = besides(&group, read, turns);
+        for iterations in (1..=1_000).chain([1_000_000, 10_000_000]) {
+            let (values, undisturbed) = extra(&group, read, iterations);
             if undisturbed {
-                // A reading's own part is the same but for the allocator's; what lies between members is the same always.
+                // A reading's own instructions are the same except for the allocator's; those between members are
+                // always the same.
                 assert!(
                     values[0].abs_diff(offsets[0]) <= ALLOCATOR,
-                    "{name}, {turns} turns: {values:?}, not {offsets:?}"
+                    "{name}, {iterations} iterations: {values:?}, not {offsets:?}"
                 );
-                let apart = |values: &[u64]| -> Vec<u64> { values.iter().map(|v| v.wrapping_sub(values[0])).collect() };
-                assert_eq!(apart(&values), apart(&offsets), "{name}, {turns} turns: {values:?}, not {offsets:?}");
+                let differences =
+                    |values: &[u64]| -> Vec<u64> { values.iter().map(|v| v.wrapping_sub(values[0])).collect() };
+                assert_eq!(
+                    differences(&values),
+                    differences(&offsets),
+                    "{name}, {iterations} iterations: {values:?}, not {offsets:?}"
+                );
                 quiet += 1;
             }
             let off = values.iter().zip(&offsets).map(|(value, offset)| value.abs_diff(*offset)).max();
-            assert!(off <= Some(DISTURBED), "{name}, {turns} turns: {values:?}, not {offsets:?}");
+            assert!(off <= Some(DISTURBED), "{name}, {iterations} iterations: {values:?}, not {offsets:?}");
         }
-        println!("{name}: {quiet} of 1002 regions undisturbed, members count {offsets:?} besides the loop");
+        println!("{name}: {quiet} of 1002 regions undisturbed, members count {offsets:?} in addition to the loop");
         assert!(quiet > 500);
     }
     assert!(group.read_user().is_some());
@@ -270,23 +276,23 @@ fn a_group_gives_a_ratio() {
     let deltas = group.read().expect("readable").since(&before);
     let [Delta::Exact(instructions), Delta::Exact(cycles)] = deltas[..] else { panic!("{deltas:?}") };
     let ratio = instructions as f64 / cycles as f64;
-    println!("{ratio:.2} instructions a cycle");
+    println!("{ratio:.2} instructions per cycle");
     assert!(ratio > 0.1 && ratio < 20.0, "{ratio}");
 }
 
 fn a_group_rotates_as_a_unit() {
-    let (fit, _) = biggest();
+    let (fit, _) = largest();
     let groups = [group(&instructions(fit)), group(&instructions(fit))];
     let before: Vec<_> = groups.iter().map(|group| group.read().expect("readable")).collect();
-    let truth = known_loop(200_000_000);
+    let length = known_loop(200_000_000);
     for (group, before) in groups.iter().zip(&before) {
         let after = group.read().expect("readable");
         let (enabled, running) = (after.enabled - before.enabled, after.running - before.running);
         assert!(running < enabled, "two such groups do not fit");
         for delta in after.since(before) {
             let Delta::Scaled { estimate, counted } = delta else { panic!("{delta:?}") };
-            let error = (estimate as f64 / truth as f64 - 1.0).abs();
-            assert!(error < 0.03, "{counted} scaled to {estimate}, not {truth}");
+            let error = (estimate as f64 / length as f64 - 1.0).abs();
+            assert!(error < 0.03, "{counted} scaled to {estimate}, not {length}");
         }
     }
 }

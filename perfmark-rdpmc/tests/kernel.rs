@@ -1,7 +1,9 @@
-//! What the kernel counts itself, on this kernel: software events, tracepoints, breakpoints, probes; as root, and as another user.
+//! The kernel's own events on this machine's kernel: software events, tracepoints, breakpoints and probes; as root, and
+//! as another user.
 //!
-//! Each test first tries whether the kernel allows what it needs. Where not, it is told as ignored, with the kernel's words.
-#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "nothing of it is there"))]
+//! Each test first checks whether the kernel allows what it needs. If not, it is reported as ignored, with the kernel's
+//! error.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "only for linux"))]
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,14 +12,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use libtest_mimic::{Arguments, Failed, Trial};
 use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Event, Software};
 
-mod place;
+mod process;
 
-/// Set for the program that this one starts to be another user.
+/// Set for the new process that becomes another user.
 const OTHER_USER: &str = "PERFMARK_TEST_OTHER_USER";
-/// Nobody, on Debian.
+/// The user `nobody` on Debian.
 const NOBODY: libc::uid_t = 65534;
 
-/// A test, and what has to be possible for it.
+/// A test's name, what it requires, and the test.
 type Case = (&'static str, fn() -> Result<(), String>, fn());
 
 fn main() {
@@ -25,13 +27,13 @@ fn main() {
         return other_user::main();
     }
     let cases: [Case; 7] = [
-        ("every_software_event_opens_or_is_refused_for_its_reason", || allowed(&attr("page-faults")), software),
+        ("every_software_event_opens_or_is_refused_with_a_reason", || allowed(&attr("page-faults")), software),
         ("page_faults_are_counted_exactly", || allowed(&attr("page-faults")), page_faults),
-        ("switches_and_migrations_are_counted_with_the_kernels_part", || allowed(&all("cs")), switches),
+        ("switches_and_migrations_are_counted_with_kernel_mode", || allowed(&all("cs")), switches),
         ("a_breakpoint_counts_the_writes_of_a_variable_exactly", || allowed(&breakpoint(Access::Write)), writes),
         ("a_tracepoint_counts_exactly", || in_tracefs(|| allowed(&all("syscalls:sys_enter_getppid"))), tracepoint),
         ("a_uprobe_counts_the_calls_of_a_function_exactly", || allowed(&uprobe()?), calls),
-        ("another_user_may_count_by_breakpoints_and_is_told_what_the_rest_wants", is_root, another_user),
+        ("another_user_may_count_by_breakpoints_and_learns_what_the_rest_requires", is_root, another_user),
     ];
     let trials = cases.into_iter().map(|(name, possible, test)| {
         let impossible = possible().err();
@@ -48,7 +50,7 @@ fn attr(text: &str) -> Attr {
     Attr::new(text.parse::<Event>().unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// With the kernel's part.
+/// With kernel mode.
 fn all(text: &str) -> Attr {
     attr(text).kernel(true)
 }
@@ -61,7 +63,7 @@ fn open(attr: &Attr) -> Counter {
     Counter::open(attr).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What `counter` counts of `work`.
+/// What `counter` counts during `work`.
 fn count(counter: &Counter, work: impl FnOnce()) -> u64 {
     let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
     work();
@@ -82,7 +84,7 @@ fn software() {
         let user_mode = Counter::open(&Attr::new(event));
         if matches!(event, Software::ContextSwitches | Software::CpuMigrations | Software::CgroupSwitches) {
             let error = user_mode.expect_err("counts nothing in user mode").to_string();
-            assert!(error.starts_with(&format!("{}:u: it happens in the kernel only", event.name())), "{error}");
+            assert!(error.starts_with(&format!("{}:u: it happens in kernel mode only", event.name())), "{error}");
         } else {
             let counter = user_mode.unwrap_or_else(|error| panic!("{error}"));
             let value = count(&counter, || _ = perfmark_rdpmc::known_loop(1_000_000));
@@ -90,7 +92,7 @@ fn software() {
         }
         match Counter::open(&Attr::new(event).kernel(true)) {
             Ok(counter) => assert!(counter.read().is_ok(), "{}", event.name()),
-            // Rights, or a kernel before 5.13 without cgroup-switches.
+            // No permission, or a kernel before 5.13 without cgroup-switches.
             Err(error) => println!("{error}"),
         }
     }
@@ -103,7 +105,7 @@ fn event_is_time(event: Software) -> bool {
 fn page_faults() {
     const PAGES: usize = 100;
     let counters = ["page-faults", "minor-faults", "major-faults"].map(|name| open(&attr(name)));
-    let memory = place::Memory::new(PAGES);
+    let memory = process::Memory::new(PAGES);
     let read = || counters.each_ref().map(|counter| counter.read().expect("readable").value);
     let before = read();
     memory.touch();
@@ -115,23 +117,23 @@ fn switches() {
     let switches = open(&all("context-switches"));
     assert_counts_switches(&switches);
     let migrations = open(&all("cpu-migrations"));
-    let cpus = place::cpus();
-    let moved = count(&migrations, || cpus.iter().for_each(|&cpu| place::move_to(cpu)));
-    place::move_to_any(&cpus);
+    let cpus = process::cpus();
+    let moved = count(&migrations, || cpus.iter().for_each(|&cpu| process::move_to(cpu)));
+    process::move_to_any(&cpus);
     assert!(moved + 1 >= cpus.len() as u64, "{moved} over {cpus:?}");
 }
 
-/// It counts the thread's switches, as the kernel accounts for them.
+/// Checks that it counts the thread's switches as the kernel accounts for them.
 fn assert_counts_switches(counter: &Counter) {
     let mut accounted = 0;
-    let told = count(counter, || {
-        let before = place::switches();
-        // They give the CPU away, unless the time is over before that.
+    let switches = count(counter, || {
+        let before = process::switches();
+        // They yield the CPU, unless the time is already over.
         (0..20).for_each(|_| std::thread::sleep(std::time::Duration::from_micros(50)));
-        accounted = place::switches() - before;
+        accounted = process::switches() - before;
     });
-    // Some more may come between the two readings.
-    assert!(accounted > 0 && (accounted..=accounted + 5).contains(&told), "{told} of {accounted}");
+    // A few more may occur between the two readings.
+    assert!(accounted > 0 && (accounted..=accounted + 5).contains(&switches), "{switches} of {accounted}");
 }
 
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -155,11 +157,11 @@ fn writes() {
     let both = open(&breakpoint(Access::ReadWrite));
     assert_eq!(count(&both, || _ = black_box(WRITTEN.load(Relaxed))), 1);
     assert_eq!(count(&both, || write(10)), 10);
-    // Descriptors of the processor's breakpoints are given back: many more than there are, one after the other.
+    // The processor's breakpoints are released: opens many more than exist, one after the other.
     drop(both);
     (0..20).for_each(|_| _ = open(&breakpoint(Access::Write)));
-    let held: Vec<_> = std::iter::repeat_with(|| Counter::open(&breakpoint(Access::Write))).take(20).collect();
-    let error = held.iter().find_map(|counter| counter.as_ref().err()).expect("no processor has 20").to_string();
+    let opened: Vec<_> = std::iter::repeat_with(|| Counter::open(&breakpoint(Access::Write))).take(20).collect();
+    let error = opened.iter().find_map(|counter| counter.as_ref().err()).expect("no processor has 20").to_string();
     assert!(error.contains("ENOSPC") && error.contains("breakpoints are in use"), "{error}");
 }
 
@@ -173,7 +175,7 @@ extern "C" fn probed() {
 
 fn uprobe() -> Result<Attr, String> {
     let (path, offset) =
-        place::in_file(probed as *const ()).ok_or("this program's own place in its file is unknown")?;
+        process::in_file(probed as *const ()).ok_or("the position of this program's code in its file is unknown")?;
     let text = format!("uprobe/path='{path}',offset={offset:#x}/");
     text.parse::<Event>().map(Attr::new).map_err(|error| error.to_string())
 }
@@ -189,34 +191,34 @@ fn calls() {
     assert!(error.contains("ENOENT: there is no such file"), "{error}");
 }
 
-/// In a thread with a view of the file systems of its own, in which tracefs is mounted.
+/// Runs in a thread with its own mount namespace, in which tracefs is mounted.
 fn in_tracefs<R: Send>(work: impl FnOnce() -> Result<R, String> + Send) -> Result<R, String> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| place::mount_tracefs().and_then(|()| work()));
+        let thread = scope.spawn(|| process::mount_tracefs().and_then(|()| work()));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
 fn tracepoint() {
-    let told = in_tracefs(|| {
-        let ask = |times: u64| (0..times).for_each(|_| _ = std::os::unix::process::parent_id());
+    let result = in_tracefs(|| {
+        let call = |times: u64| (0..times).for_each(|_| _ = std::os::unix::process::parent_id());
         for attr in [all("syscalls:sys_enter_getppid"), attr("syscalls:sys_enter_getppid")] {
             let counter = open(&attr);
             for times in [0, 1, 7, 1000] {
-                assert_eq!(count(&counter, || ask(times)), times, "{attr}");
+                assert_eq!(count(&counter, || call(times)), times, "{attr}");
             }
         }
         assert_counts_switches(&open(&all("sched:sched_switch")));
         let error = Counter::open(&attr("sched:sched_switch")).expect_err("counts nothing in user mode").to_string();
-        assert!(error.contains("tracepoints are met in the kernel only"), "{error}");
+        assert!(error.contains("tracepoints are reached in kernel mode only"), "{error}");
         let error = Counter::open(&all("sched:sched_swich")).expect_err("no such tracepoint").to_string();
         assert!(error.contains("did you mean") && error.contains("sched_switch"), "{error}");
         Ok(())
     });
-    told.unwrap_or_else(|error| panic!("{error}"));
+    result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Starts this program anew, to become another user while it has one thread alone.
+/// Starts a new process of this program, which becomes another user while it has only one thread.
 fn another_user() {
     let run = || {
         let mut program = std::process::Command::new("/proc/self/exe");
@@ -228,11 +230,11 @@ fn another_user() {
 }
 
 mod other_user {
-    use super::{Access, Counter, NOBODY, all, breakpoint, count, place, uprobe, write};
+    use super::{Access, Counter, NOBODY, all, breakpoint, count, process, uprobe, write};
 
     pub(super) fn main() {
         let probe = uprobe();
-        place::become_user(NOBODY);
+        process::become_user(NOBODY);
         let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
         let level: i64 = level.trim().parse().unwrap_or(2);
         println!("as user {NOBODY}, kernel.perf_event_paranoid {level}:");
@@ -247,24 +249,25 @@ mod other_user {
             }
         }
         if let Ok(probe) = probe {
-            let error = Counter::open(&probe).expect_err("uprobes are root's").to_string();
-            assert_refused(true, &error, &["gave EACCES", "CAP_SYS_ADMIN"]);
+            let error = Counter::open(&probe).expect_err("only root may use uprobes").to_string();
+            assert_refused(true, &error, &["failed with EACCES", "CAP_SYS_ADMIN"]);
         }
         if level >= 2 {
-            let error = Counter::open(&all("context-switches")).expect_err("the kernel's part is root's").to_string();
+            let error =
+                Counter::open(&all("context-switches")).expect_err("only root may count kernel mode").to_string();
             assert_refused(
                 true,
                 &error,
-                &["gave EACCES", if level > 2 { "CAP_SYS_ADMIN" } else { "wants CAP_PERFMON, or level 1" }],
+                &["failed with EACCES", if level > 2 { "CAP_SYS_ADMIN" } else { "requires CAP_PERFMON, or level 1" }],
             );
         }
-        let error = Counter::open(&all("sched:sched_switch")).expect_err("tracefs is root's").to_string();
-        let mounted = error.contains("open gave EACCES") && error.contains("tracefs lets root alone look there");
+        let error = Counter::open(&all("sched:sched_switch")).expect_err("only root may read tracefs").to_string();
+        let mounted = error.contains("open failed with EACCES") && error.contains("only root can access tracefs");
         assert_refused(mounted || error.contains("is not mounted"), &error, &[]);
     }
 
-    fn assert_refused(expected: bool, error: &str, told: &[&str]) {
-        assert!(expected && told.iter().all(|part| error.contains(part)), "{error}");
+    fn assert_refused(expected: bool, error: &str, expected_parts: &[&str]) {
+        assert!(expected && expected_parts.iter().all(|part| error.contains(part)), "{error}");
         println!("{error}");
     }
 }

@@ -1,16 +1,17 @@
-//! Events on other machines, by trees of their sysfs: each tree's files hold what the kernel's sources publish for that machine
-//! (`arch/x86/events/{intel,amd}`, `drivers/perf/arm_pmuv3.c`; which events an Arm core has, in its manual and in
-//! `tools/perf/pmu-events/arch/arm64`), and the numbers expected are those that perf documents for it.
+//! Events on other machines, from copies of their sysfs. The files contain what the kernel's sources publish for each
+//! machine (`arch/x86/events/{intel,amd}`, `drivers/perf/arm_pmuv3.c`; the events of an Arm core are in its manual and
+//! in `tools/perf/pmu-events/arch/arm64`). The expected numbers are those that perf documents.
 //!
-//! Each tree has a file `events`: all that its PMUs list, one a line, with type, config, config1 unless it is 0, scale and unit. `alder-lake` is
-//! a client without TSX, `skylake-server` has TSX and two threads a core, `zen` is Zen 2, `big-little` has Cortex-A53 and Cortex-A73,
-//! `armv8.8-threshold` is no machine that exists: the events of Neoverse N2, and thresholds.
+//! Each directory has a file `events` with all events that its PMUs list, one per line: type, config, config1 unless it
+//! is 0, scale and unit. `alder-lake` is a client without TSX, `skylake-server` has TSX and two threads per core, `zen`
+//! is Zen 2, `big-little` has Cortex-A53 and Cortex-A73. `armv8.8-threshold` is not a real machine: it has the events
+//! of Neoverse N2, and thresholds.
 
 use std::fs;
 
 use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, Machine};
 
-/// The trees, and the `type`s of their core PMUs if there are several.
+/// The directories, and the `type`s of their core PMUs if there are several.
 const MACHINES: [(&str, &[u64]); 5] = [
     ("alder-lake", &[8, 4]),
     ("armv8.8-threshold", &[]),
@@ -62,7 +63,7 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
                 encoding.unit.clone(),
             )
         };
-        let told: Vec<_> = machine.events().iter().map(line).collect();
+        let listed: Vec<_> = machine.events().iter().map(line).collect();
         let path = format!("{}/tests/fixtures/{name}/events", env!("CARGO_MANIFEST_DIR"));
         let documented = fs::read_to_string(path).expect("there");
         let documented: Vec<_> = documented
@@ -74,13 +75,14 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
                 (line.to_owned(), scale.map(|scale| scale.parse().expect("a factor")), unit.map(str::to_owned))
             })
             .collect();
-        assert_eq!(told, documented, "{name}");
+        assert_eq!(listed, documented, "{name}");
     }
 }
 
 #[test]
-fn generic_events_are_aimed_at_each_kind_of_core_by_the_upper_half_of_their_number() {
-    // `enum perf_hw_id`, and cache | op << 8 | result << 16 with those combinations that perf takes (`evsel__hw_cache_stat`).
+fn generic_events_name_each_core_pmu_in_the_upper_half_of_their_number() {
+    // `enum perf_hw_id`, and cache | op << 8 | result << 16 with those combinations that perf accepts
+    // (`evsel__hw_cache_stat`).
     let hardware = [
         "cycles",
         "instructions",
@@ -95,10 +97,10 @@ fn generic_events_are_aimed_at_each_kind_of_core_by_the_upper_half_of_their_numb
     ];
     let caches = ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"];
     let ops = ["load", "store", "prefetch"];
-    let taken: [&[usize]; 7] = [&[0, 1, 2], &[0, 2], &[0, 1, 2], &[0, 1, 2], &[0], &[0], &[0, 1, 2]];
+    let accepted: [&[usize]; 7] = [&[0, 1, 2], &[0, 2], &[0, 1, 2], &[0, 1, 2], &[0], &[0], &[0, 1, 2]];
     let mut events: Vec<_> = hardware.iter().zip(0..).map(|(name, id)| (0, id, (*name).to_owned())).collect();
-    for (cache, (name, ops_taken)) in caches.iter().zip(taken).enumerate() {
-        for &op in ops_taken {
+    for (cache, (name, ops_accepted)) in caches.iter().zip(accepted).enumerate() {
+        for &op in ops_accepted {
             let plural = if ops[op].ends_with("ch") { "es" } else { "s" };
             let number = (cache | op << 8) as u64;
             events.push((3, number, format!("{name}-{}{plural}", ops[op])));
@@ -113,7 +115,7 @@ fn generic_events_are_aimed_at_each_kind_of_core_by_the_upper_half_of_their_numb
             let documented = if kinds.is_empty() { vec![(*kind, *config, 0)] } else { several };
             assert_eq!(numbers(&machine, event), documented, "{event} on {name}");
         }
-        assert_eq!(numbers(&machine, "task-clock"), [(1, 1, 0)], "the kernel's own are on none of them");
+        assert_eq!(numbers(&machine, "task-clock"), [(1, 1, 0)], "software events are on none of them");
     }
 }
 
@@ -144,14 +146,14 @@ fn alder_lake_counts_on_the_kind_of_core_that_is_named() {
 }
 
 #[test]
-fn alder_lakes_slots_are_known_for_what_they_are() {
+fn alder_lakes_slots_are_recognized() {
     let machine = machine("alder-lake");
     let retiring = resolve(&machine, "topdown-retiring");
-    let told: Vec<_> = retiring
+    let topdown: Vec<_> = retiring
         .iter()
         .map(|event| (event.pmu.as_deref(), event.config, event.is_topdown(), event.is_user_readable()))
         .collect();
-    assert_eq!(told, [(Some("cpu_atom"), 0xc2, false, true), (Some("cpu_core"), 0x8000, true, false)]);
+    assert_eq!(topdown, [(Some("cpu_atom"), 0xc2, false, true), (Some("cpu_core"), 0x8000, true, false)]);
     assert_eq!(numbers(&machine, "topdown_retiring"), numbers(&machine, "topdown-retiring"), "as a Rust identifier");
     for slots in [
         "slots",
@@ -174,14 +176,14 @@ fn skylake_encodes_its_events() {
     assert_eq!(numbers(&machine, "r1a8"), [(4, 0x1a8, 0)]);
     assert_eq!(numbers(&machine, "cpu/r1a8/"), [(4, 0x1a8, 0)]);
     assert_eq!(numbers(&machine, "cpu/r0x1a8/"), [(4, 0x1a8, 0)]);
-    assert_eq!(numbers(&machine, "cycles"), [(0, 0, 0)], "one core PMU: the kernel knows which");
+    assert_eq!(numbers(&machine, "cycles"), [(0, 0, 0)], "one core PMU: the kernel chooses it");
     assert_eq!(numbers(&machine, "cpu/cycles/"), [(0, 0, 0)]);
     assert_eq!(numbers(&machine, "cycles-ct"), [(4, 0x3_0000_003c, 0)], "in_tx and in_tx_cp are bits 32 and 33");
     assert_eq!(numbers(&machine, "cpu/mem-loads/"), [(4, 0x1cd, 3)]);
     assert_eq!(
         numbers(&machine, "cpu/mem-loads,ldlat=30/"),
         [(4, 0x1cd, 30)],
-        "the given latency, not mixed with the listed"
+        "the given latency, not combined with the listed one"
     );
     assert_eq!(numbers(&machine, "cpu/event=0xb7,umask=1,offcore_rsp=0x3fbfc00001/"), [(4, 0x1b7, 0x3f_bfc0_0001)]);
     assert_eq!(numbers(&machine, "cpu/config=0x3c,config1=0x5/"), [(4, 0x3c, 5)]);
@@ -208,7 +210,7 @@ fn skylakes_units_come_with_its_events() {
 }
 
 #[test]
-fn zens_event_numbers_lie_in_two_places() {
+fn zens_event_numbers_have_two_bit_ranges() {
     let machine = machine("zen");
     // perf-list(1): the op cache's hits are 0x28f with unit mask 3, r20000038f.
     assert_eq!(numbers(&machine, "cpu/event=0x28f,umask=0x03/"), [(4, 0x2_0000_038f, 0)]);
@@ -220,7 +222,7 @@ fn zens_event_numbers_lie_in_two_places() {
         numbers(&machine, "amd_l3/event=0x04,umask=0xff,slicemask=0xf,threadmask=0xff/"),
         [(11, 0xff0f_0000_0000_ff04, 0)]
     );
-    // Bits far up, and one alone: ibs_op counts micro-operations by cnt_ctl, ibs_fetch tags at random by rand_en.
+    // High bits, and a single bit: ibs_op counts micro-operations by cnt_ctl, ibs_fetch tags at random by rand_en.
     assert_eq!(numbers(&machine, "ibs_op/cnt_ctl/"), [(14, 1 << 19, 0)]);
     assert_eq!(numbers(&machine, "ibs_fetch/rand_en/"), [(13, 1 << 57, 0)]);
 }
@@ -243,12 +245,12 @@ fn thresholds_are_encoded_and_checked() {
     let walk = "dtlb_walk/threshold=10,threshold_compare=3,threshold_count/";
     assert_eq!(numbers(&machine, walk), [(8, 0x34, 10 << 5 | 3 << 3 | 1 << 2)]);
     assert_eq!(numbers(&machine, "cycles/threshold=255/"), [(0, 0, 255 << 5)]);
-    let told = refusal(&machine, "stall_slot/threshold=256/");
-    assert!(told.contains("at most 255 (caps/threshold_max)"), "{told}");
-    let told = refusal(&machine, "stall_slot/threshold=4096/");
-    assert!(told.contains("12 bits"), "{told}");
-    let told = refusal(&machine, "stall_slot/threshold_compare=2/");
-    assert!(told.contains("does nothing without threshold="), "{told}");
+    let message = refusal(&machine, "stall_slot/threshold=256/");
+    assert!(message.contains("at most 255 (caps/threshold_max)"), "{message}");
+    let message = refusal(&machine, "stall_slot/threshold=4096/");
+    assert!(message.contains("12 bits"), "{message}");
+    let message = refusal(&machine, "stall_slot/threshold_compare=2/");
+    assert!(message.contains("has no effect without threshold="), "{message}");
     let spe =
         &resolve(&machine, "arm_spe_0/jitter,min_latency=0xfff,event_filter=2,inv_event_filter=0x8000000000000000/")[0];
     assert_eq!([spe.config, spe.config1, spe.config2, spe.config3], [1 << 16, 2, 0xfff, 1 << 63]);
@@ -259,48 +261,48 @@ fn tracepoints_have_the_numbers_of_tracefs() {
     let machine = machine("alder-lake");
     assert_eq!(numbers(&machine, "sched:sched_switch"), [(2, 316, 0)]);
     assert_eq!(numbers(&machine, "syscalls:sys_enter_read"), [(2, 716, 0)]);
-    let told = refusal(&machine, "sched:sched_swich");
-    assert!(told.contains("did you mean sched_switch"), "{told}");
-    let told = refusal(&machine, "shed:sched_switch");
-    assert!(told.contains("did you mean sched"), "{told}");
-    let told = refusal(&self::machine("zen"), "sched:sched_switch");
-    assert!(told.contains("mount -t tracefs"), "{told}");
+    let message = refusal(&machine, "sched:sched_swich");
+    assert!(message.contains("did you mean sched_switch"), "{message}");
+    let message = refusal(&machine, "shed:sched_switch");
+    assert!(message.contains("did you mean sched"), "{message}");
+    let message = refusal(&self::machine("zen"), "sched:sched_switch");
+    assert!(message.contains("mount -t tracefs"), "{message}");
 }
 
 #[test]
-fn probes_have_their_places() {
+fn probes_have_their_locations() {
     let machine = machine("alder-lake");
     let probe = &resolve(&machine, "uprobe/path=/bin/true,offset=0x1130,retprobe,ref_ctr_offset=0x20/")[0];
     assert_eq!((probe.kind, probe.config, probe.config2), (7, 0x20_0000_0001, 0x1130));
     assert_eq!(resolve(&machine, "kprobe/func=vfs_read/")[0].config2, 0);
     assert_eq!(resolve(&machine, "kprobe/addr=0xffffffff81000000/")[0].config2, 0xffff_ffff_8100_0000);
-    for (event, told) in [
+    for (event, message) in [
         ("uprobe/offset=1/", "the file is missing"),
         ("uprobe/path=/bin/true/", "offset= is missing"),
         ("uprobe/func=main,offset=1/", "has no meaning for uprobe"),
-        ("kprobe/retprobe/", "the place is missing"),
-        ("kprobe/func=vfs_read,addr=1/", "stands alone"),
-        ("7:0", "wants a place"),
+        ("kprobe/retprobe/", "the location is missing"),
+        ("kprobe/func=vfs_read,addr=1/", "cannot be combined"),
+        ("7:0", "requires a location"),
     ] {
         let why = refusal(&machine, event);
-        assert!(why.contains(told), "{why}");
+        assert!(why.contains(message), "{why}");
     }
 }
 
 #[test]
-fn a_value_too_large_is_told_with_the_fields_width() {
-    let told = refusal(&machine("skylake-server"), "cpu/event=0x100/");
-    assert!(told.contains("event=0x100 is too much: it has 8 bits, at most 0xff"), "{told}");
-    let told = refusal(&machine("zen"), "cpu/event=0x1000/");
-    assert!(told.contains("12 bits, at most 0xfff"), "{told}");
-    let told = refusal(&machine("skylake-server"), "cpu/event/");
-    assert!(told.contains("event needs a value: it has 8 bits"), "{told}");
-    let told = refusal(&machine("skylake-server"), "cpu/event=high/");
-    assert!(told.contains("is no number"), "{told}");
+fn a_value_that_is_too_large_is_refused_with_the_fields_width() {
+    let message = refusal(&machine("skylake-server"), "cpu/event=0x100/");
+    assert!(message.contains("event=0x100 is too large: the field has 8 bits, at most 0xff"), "{message}");
+    let message = refusal(&machine("zen"), "cpu/event=0x1000/");
+    assert!(message.contains("12 bits, at most 0xfff"), "{message}");
+    let message = refusal(&machine("skylake-server"), "cpu/event/");
+    assert!(message.contains("event needs a value: it has 8 bits"), "{message}");
+    let message = refusal(&machine("skylake-server"), "cpu/event=high/");
+    assert!(message.contains("is not a number"), "{message}");
 }
 
 #[test]
-fn an_unknown_name_is_answered_with_the_nearest_of_the_machine() {
+fn an_unknown_name_gets_suggestions_from_the_machine() {
     let machine = machine("skylake-server");
     for (wrong, near) in [
         ("cylces", "did you mean cycles"),
@@ -310,12 +312,12 @@ fn an_unknown_name_is_answered_with_the_nearest_of_the_machine() {
         ("cpu/evnt=1/", "did you mean event"),
         ("cpu/mem-laods/", "did you mean mem-loads"),
         ("cpuu/event=1/", "did you mean cpu"),
-        ("cpu_core/cycles/", "there are breakpoint, cpu"),
-        ("cpu/period=1000/", "of no use to counting"),
+        ("cpu_core/cycles/", "available: breakpoint, cpu"),
+        ("cpu/period=1000/", "does not apply to counting"),
         ("cpu/page-faults/", "neither an event nor a field"),
-        ("nothing-like-it-anywhere", "there are cycles, instructions"),
+        ("nothing-like-it-anywhere", "available are cycles, instructions"),
     ] {
-        let told = refusal(&machine, wrong);
-        assert!(told.starts_with("event \"") && told.contains(near), "{told}");
+        let message = refusal(&machine, wrong);
+        assert!(message.starts_with("event \"") && message.contains(near), "{message}");
     }
 }

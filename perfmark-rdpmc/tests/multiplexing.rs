@@ -1,4 +1,4 @@
-//! More events than hardware counters: the kernel rotates them, and every figure says how much of it was seen.
+//! More events than hardware counters: the kernel rotates them, and every value says how much of the time was counted.
 
 mod support;
 
@@ -26,8 +26,8 @@ fn read(counter: &Counter) -> Reading {
     counter.read().expect("readable")
 }
 
-/// Whether the kernel had to take some off the PMU by now. There is nothing to see on a processor that counts all at once, which the emulated
-/// one does not.
+/// Whether the kernel has taken some off the PMU by now. A processor that counts all of them at once never does; the
+/// emulated one must.
 fn are_multiplexed(counters: &[Counter]) -> bool {
     let rotated = counters.iter().any(|counter| {
         let reading = read(counter);
@@ -44,7 +44,7 @@ fn totals_are_scaled_to_within_2_percent() {
     let counters = counters();
     let before: Vec<_> = counters.iter().map(read).collect();
     // Two seconds of the emulated machine.
-    let truth = known_loop(1_000_000_000);
+    let length = known_loop(1_000_000_000);
     if !are_multiplexed(&counters) {
         return;
     }
@@ -52,45 +52,43 @@ fn totals_are_scaled_to_within_2_percent() {
     for (counter, before) in counters.iter().zip(&before) {
         let after = read(counter);
         let Delta::Scaled { estimate, counted } = after.since(before) else { panic!("{:?}", after.since(before)) };
-        let error = (estimate as f64 / truth as f64 - 1.0) * 100.0;
+        let error = (estimate as f64 / length as f64 - 1.0) * 100.0;
         let coverage = (after.running - before.running) as f64 / (after.enabled - before.enabled) as f64 * 100.0;
-        println!(
-            "counted {counted}, scaled {estimate}, {error:+.2} % from the truth, on the PMU {coverage:.1} % of the time"
-        );
+        println!("counted {counted}, scaled {estimate}, error {error:+.2} %, on the PMU {coverage:.1} % of the time");
         assert!(error.abs() <= 2.0, "{error} %");
         assert!(expected.contains(&coverage), "{coverage} %");
     }
 }
 
-/// A loop of that many turns in a region: what came of it, and whether the kernel left the counter alone.
+/// A loop of that many iterations in a region: its result, and whether the kernel left the page unchanged.
 #[inline(never)]
-fn region(counter: &Counter, turns: u64) -> (Delta, bool) {
+fn region(counter: &Counter, iterations: u64) -> (Delta, bool) {
     let mut region = Region::default();
     let lock = counter.page_lock();
     counter.begin(&mut region);
-    let _ = known_loop(turns);
+    let _ = known_loop(iterations);
     let delta = counter.end(&region);
     (delta, counter.page_lock() == lock)
 }
 
-/// What an undisturbed region counts besides its loop.
-fn besides(counter: &Counter) -> u64 {
+/// What an undisturbed region counts in addition to its loop.
+fn extra(counter: &Counter) -> u64 {
     let regions = (0..1_000).map(|_| region(counter, 1_000));
     let undisturbed: Vec<_> = regions.filter(|(_, undisturbed)| *undisturbed).map(|(delta, _)| delta).collect();
     let Some(Delta::Exact(value)) = undisturbed.first() else { panic!("{undisturbed:?}") };
-    assert!(undisturbed.iter().all(|delta| *delta == Delta::Exact(*value)), "it has the PMU for itself");
+    assert!(undisturbed.iter().all(|delta| *delta == Delta::Exact(*value)), "no other event uses the PMU");
     value - 2_000
 }
 
 fn regions_are_exact_or_scaled_or_unmeasured() {
     const REGIONS: usize = 4_000;
-    /// A millisecond of the emulated machine, which rotates every four. In shorter ones the kernel's own work at a rotation, which the times
-    /// hold and the counts do not, tells more.
-    const TURNS: u64 = 500_000;
-    /// Instructions that a reading which had to start over may add.
+    /// A millisecond of the emulated machine, which rotates every four. In shorter regions the error is larger: the
+    /// times include the kernel's own work at a rotation, the counts do not.
+    const ITERATIONS: u64 = 500_000;
+    /// Instructions that a restarted reading may add.
     const AGAIN: u64 = 500;
     let mut counters = counters();
-    // Until the first rotation was seen.
+    // Until the first rotation.
     let _ = known_loop(20_000_000);
     if !are_multiplexed(&counters) {
         return;
@@ -98,31 +96,32 @@ fn regions_are_exact_or_scaled_or_unmeasured() {
     let (mut values, mut disturbed, mut unmeasured, mut errors) = (Vec::new(), Vec::new(), 0, Vec::new());
     for n in 0..REGIONS {
         let counter = &counters[n % EVENTS];
-        let truth = 2 * TURNS;
-        match region(counter, TURNS) {
-            (Delta::Exact(value), true) => values.push(value - truth),
-            (Delta::Exact(value), false) => disturbed.push(value - truth),
-            (Delta::Scaled { estimate, .. }, false) => errors.push(estimate as f64 / truth as f64 - 1.0),
+        let length = 2 * ITERATIONS;
+        match region(counter, ITERATIONS) {
+            (Delta::Exact(value), true) => values.push(value - length),
+            (Delta::Exact(value), false) => disturbed.push(value - length),
+            (Delta::Scaled { estimate, .. }, false) => errors.push(estimate as f64 / length as f64 - 1.0),
             (Delta::Unmeasured, _) => unmeasured += 1,
-            (delta, undisturbed) => panic!("{delta:?} of a region that is undisturbed: {undisturbed}"),
+            (delta, undisturbed) => panic!("{delta:?} of a region, undisturbed: {undisturbed}"),
         }
     }
     let (exact, scaled) = (values.len(), errors.len());
     let percent = |sum: f64| sum / scaled.max(1) as f64 * 100.0;
     let (bias, off) = (percent(errors.iter().sum()), percent(errors.iter().map(|error: &f64| error.abs()).sum()));
-    // The same counters without the others: one that was ever off the PMU is read the long way for good.
+    // The same counter without the others: one that has been off the PMU always uses the slow path.
     counters.truncate(1);
-    // If it was off the PMU just then, the next rotation brings it back.
+    // If it was off the PMU at that moment, the next rotation puts it back.
     let _ = known_loop(20_000_000);
-    let besides = besides(&counters[0]);
+    let extra = extra(&counters[0]);
     println!(
-        "of {REGIONS} regions {exact} undisturbed and exact ({besides} instructions besides the loop), {} exact all the same (up to {:?}), {scaled} \
-         scaled with a mean error of {bias:+.2} % (each off by {off:.2} %), {unmeasured} unmeasured",
+        "{REGIONS} regions: {exact} undisturbed and exact ({extra} instructions in addition to the loop), {} disturbed \
+         and exact (up to {:?}), {scaled} scaled with a mean error of {bias:+.2} % (mean absolute error {off:.2} %), \
+         {unmeasured} unmeasured",
         disturbed.len(),
         disturbed.iter().max(),
     );
     assert!(exact > 1_000 && scaled > 100 && unmeasured > 0);
-    assert!(values.iter().all(|&value| value == besides), "not {besides} without exception: {values:?}");
-    assert!(disturbed.iter().all(|value| value.abs_diff(besides) <= AGAIN), "not {besides}: {disturbed:?}");
+    assert!(values.iter().all(|&value| value == extra), "not {extra} without exception: {values:?}");
+    assert!(disturbed.iter().all(|value| value.abs_diff(extra) <= AGAIN), "not {extra}: {disturbed:?}");
     assert!(bias.abs() <= 5.0, "{bias} %");
 }

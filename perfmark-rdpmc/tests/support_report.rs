@@ -1,12 +1,12 @@
-//! The support report: of machines described by their files, and of this one, whatever it is.
+//! The support report of machines that are described by files, and of this machine.
 
 use std::fs;
 use std::path::PathBuf;
 
-use perfmark_rdpmc::support::{Finding, Mark, Truth};
+use perfmark_rdpmc::support::{Finding, LoopCheck, Status};
 use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, Support, support};
 
-/// A machine's files in a directory of their own, removed at the end.
+/// A machine's files in a temporary directory, removed on drop.
 struct Files(PathBuf);
 
 impl Files {
@@ -22,9 +22,9 @@ impl Files {
 
     fn support(&self) -> Support {
         let mut support = Support::of(&Machine::at(&self.0));
-        // The files are Linux's, whatever this build is for.
+        // The files are Linux's, whatever this build's target is.
         support.target = true;
-        every_no_has_its_remedy(&support);
+        every_obstacle_has_its_remedy(&support);
         support
     }
 }
@@ -44,13 +44,13 @@ fn finding(support: &Support, subject: &str) -> Finding {
     found.unwrap_or_else(|| panic!("nothing about {subject}:\n{support}"))
 }
 
-fn every_no_has_its_remedy(support: &Support) {
+fn every_obstacle_has_its_remedy(support: &Support) {
     let shown = support.to_string();
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let all = words(&shown);
     for finding in support.findings() {
         assert!(all.contains(&words(&finding.text)), "{finding:?} is not in\n{shown}");
-        if finding.mark == Mark::Bad {
+        if finding.status == Status::Bad {
             let remedy = finding.remedy.as_ref().unwrap_or_else(|| panic!("{finding:?}"));
             assert!(remedy.len() > 5 && all.contains(&words(remedy)), "{finding:?} is not in\n{shown}");
         }
@@ -66,7 +66,7 @@ const NOBODY: &str = "Name:\tx\nCapEff:\t0000000000000000\nNoNewPrivs:\t0\nSecco
 const ROOT: &str = "Name:\tx\nCapEff:\t000001ffffffffff\nNoNewPrivs:\t0\nSeccomp:\t0\n";
 
 #[test]
-fn levels_and_capabilities_tell_what_may_be_counted() {
+fn levels_and_capabilities_determine_what_may_be_counted() {
     let perfmon = "CapEff:\t0000004000000000\n";
     let admin = "CapEff:\t0000000000200000\n";
     for (name, level, status, user, kernel) in [
@@ -86,7 +86,7 @@ fn levels_and_capabilities_tell_what_may_be_counted() {
     assert!(remedy.contains("sysctl kernel.perf_event_paranoid=2"), "{remedy}");
     assert!(remedy.contains("setcap cap_sys_admin=ep"), "{remedy}");
     let two = described("mainline", &[(PARANOID, "2\n"), (STATUS, NOBODY)]);
-    assert!(finding(&two, "kernel's part").remedy.expect("remedy").contains("setcap cap_perfmon=ep"));
+    assert!(finding(&two, "kernel mode").remedy.expect("remedy").contains("setcap cap_perfmon=ep"));
 }
 
 #[test]
@@ -95,11 +95,11 @@ fn capabilities_of_a_user_namespace_do_not_count() {
     let support = described("rootless", &files);
     assert!(support.rights.user_namespace && support.rights.cap_sys_admin);
     assert!(support.user_mode() && !support.kernel_part(), "{support}");
-    assert!(finding(&support, "kernel's part").remedy.expect("remedy").contains("outside of this user namespace"));
+    assert!(finding(&support, "kernel mode").remedy.expect("remedy").contains("outside this user namespace"));
 }
 
 #[test]
-fn settings_that_forbid_user_reads_are_told_with_their_remedy() {
+fn settings_that_forbid_user_reads_are_reported_with_their_remedy() {
     let device = "sys/bus/event_source/devices";
     let arm = [
         ("proc/sys/kernel/perf_user_access", "0\n"),
@@ -114,7 +114,7 @@ fn settings_that_forbid_user_reads_are_told_with_their_remedy() {
 }
 
 #[test]
-fn tracepoints_are_told_by_what_this_process_can_read_of_tracefs() {
+fn tracepoints_are_available_if_this_process_can_read_tracefs() {
     for (name, mount, readable) in [
         ("tracefs", "sys/kernel/tracing", true),
         ("in-debugfs", "sys/kernel/debug/tracing", true),
@@ -128,7 +128,7 @@ fn tracepoints_are_told_by_what_this_process_can_read_of_tracefs() {
 }
 
 #[test]
-fn a_hybrid_has_two_core_pmus_and_the_others_by_name() {
+fn a_hybrid_machine_has_two_core_pmus_and_lists_the_others_by_name() {
     let device = |file: &str| format!("sys/bus/event_source/devices/{file}");
     let files = [
         (device("cpu_core/type"), "4\n"),
@@ -149,7 +149,7 @@ fn a_hybrid_has_two_core_pmus_and_the_others_by_name() {
 }
 
 #[test]
-fn virtual_machines_and_containers_are_noticed_and_whole_machines_are_not() {
+fn virtual_machines_and_containers_are_detected_and_physical_machines_are_not() {
     let vendor = "sys/class/dmi/id/sys_vendor";
     let product = "sys/class/dmi/id/product_name";
     for (name, files, machine) in [
@@ -179,7 +179,7 @@ fn virtual_machines_and_containers_are_noticed_and_whole_machines_are_not() {
 }
 
 #[test]
-fn locked_memory_is_told_from_its_two_limits() {
+fn locked_memory_is_computed_from_its_two_limits() {
     let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
                   Max locked memory         8388608              unlimited            bytes     \n";
     let files = [
@@ -195,15 +195,15 @@ fn locked_memory_is_told_from_its_two_limits() {
     assert_eq!(support.locked_memory.counters(), Some(2 * 129 + 2048));
     (support.locked_memory.perf_event_mlock_kb, support.locked_memory.rlimit_memlock) = (Some(0), Some(4096));
     assert!(finding(&support, "locked memory").remedy.expect("remedy").contains("ulimit -l"));
-    every_no_has_its_remedy(&support);
+    every_obstacle_has_its_remedy(&support);
     assert!(described("root", &[(PARANOID, "2\n"), (STATUS, ROOT)]).locked_memory.exempt);
 }
 
 #[test]
-fn files_full_of_nonsense_are_no_reason_to_panic() {
-    let nonsense =
+fn invalid_files_do_not_panic() {
+    let invalid =
         ["", "\n", "-", "99999999999999999999999", "CapEff:\tzz\nSeccomp:", "Max locked memory", "0-,,4-1", "\0\0"];
-    for (i, text) in nonsense.iter().enumerate() {
+    for (i, text) in invalid.iter().enumerate() {
         let files = [
             STATUS,
             PARANOID,
@@ -219,7 +219,7 @@ fn files_full_of_nonsense_are_no_reason_to_panic() {
             "sys/bus/event_source/devices/cpu/rdpmc",
             "run/systemd/container",
         ];
-        described(&format!("nonsense-{i}"), &files.map(|file| (file, *text)));
+        described(&format!("invalid-{i}"), &files.map(|file| (file, *text)));
     }
     let nowhere = described("nowhere", &[]);
     assert!(!nowhere.user_mode() && nowhere.core_pmus.is_empty(), "{nowhere}");
@@ -229,7 +229,7 @@ fn files_full_of_nonsense_are_no_reason_to_panic() {
 fn the_report_of_this_machine_agrees_with_what_opens() {
     let support = support();
     println!("{support}");
-    every_no_has_its_remedy(&support);
+    every_obstacle_has_its_remedy(&support);
     let counter = Counter::open(&Attr::new(Hardware::Instructions));
     let Some(trial) = &support.trial else {
         assert!(!support.target && counter.is_err_and(|error| error.is_unsupported()));
@@ -248,17 +248,17 @@ fn the_emulated_machines_six_counters_and_its_cycle_counter_are_found() {
     let support = support();
     let emulated = support.virtual_machine.as_ref().is_some_and(|machine| machine.by.contains("linux,dummy-virt"));
     let Some(trial) = support.trial.as_ref().filter(|trial| emulated && trial.instructions.is_ok()) else {
-        eprintln!("not in the emulated machine (ci/pmu-machine): nothing is known of this one's counters");
+        eprintln!("skipped: not in the emulated machine (ci/pmu-machine), so the number of counters is unknown");
         return;
     };
     let counters = support.core_pmus[0].counters.as_ref().expect("countable");
     assert_eq!((counters.generic, &counters.fixed[..]), (6, &[Hardware::Cycles][..]));
-    assert!(trial.instructions.as_ref().is_ok_and(Truth::holds), "{support}");
+    assert!(trial.instructions.as_ref().is_ok_and(LoopCheck::passes), "{support}");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn nothing_stays_open() {
+fn everything_is_closed() {
     const TIMES: usize = 20;
     let open = || fs::read_dir("/proc/self/fd").expect("proc").count();
     let before = open();

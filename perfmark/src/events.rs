@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use perfmark_rdpmc::support::Truth;
+use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Error, Event, Hardware, Machine, Modifier};
 
 use crate::per_process::PerProcess;
@@ -78,7 +78,7 @@ pub(crate) struct Entry {
     /// Whether it is recorded for a mark that could have none of its events (`time` alone).
     pub(crate) stands_in: bool,
     /// What it said of a loop of known length, where that can be told: of instructions.
-    pub(crate) truth: Option<Truth>,
+    pub(crate) truth: Option<LoopCheck>,
     /// Whether a user read is cheaper than read(2) here, once tried.
     pub(crate) user_is_cheaper: Option<bool>,
 }
@@ -106,8 +106,8 @@ pub(crate) fn is_known_of_a_loop(event: &Event) -> bool {
 }
 
 /// What is wrong with a counter that a loop of known length showed to lie. One that did not count the loop told nothing.
-pub(crate) fn unreliable(name: &str, truth: Truth) -> Option<String> {
-    let counted = truth.counted.filter(|_| !truth.holds())?;
+pub(crate) fn unreliable(name: &str, truth: LoopCheck) -> Option<String> {
+    let counted = truth.counted.filter(|_| !truth.passes())?;
     Some(format!(
         "{name}: unreliable on this machine: of a loop of {} instructions it counted {counted}",
         truth.executed

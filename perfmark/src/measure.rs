@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
 use std::sync::OnceLock;
 
-use perfmark_rdpmc::support::Truth;
+use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Region, clock};
 
 use crate::events::{is_known_of_a_loop, unreliable};
@@ -139,8 +139,8 @@ impl Meter {
         let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
         if is_known_of_a_loop(counter.event()) {
             // Once: a counter that lies goes on to.
-            static TRUTH: OnceLock<Option<Truth>> = OnceLock::new();
-            let truth = *TRUTH.get_or_init(|| Truth::of(&counter).ok());
+            static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();
+            let truth = *TRUTH.get_or_init(|| LoopCheck::of(&counter).ok());
             if let Some(why) = truth.and_then(|truth| unreliable(name, truth)) {
                 return Err(MeasureError(why));
             }

@@ -1036,10 +1036,10 @@ fn doctor_says_what_the_library_says() {
     let is_counted = support
         .trial
         .as_ref()
-        .is_some_and(|trial| trial.instructions.as_ref().is_ok_and(perfmark_rdpmc::support::Truth::holds));
+        .is_some_and(|trial| trial.instructions.as_ref().is_ok_and(perfmark_rdpmc::support::LoopCheck::passes));
     let told = stdout(&["doctor"], i32::from(!is_counted));
     for finding in
-        support.findings().iter().filter(|finding| finding.subject != "a reading" && finding.subject != "truth")
+        support.findings().iter().filter(|finding| finding.subject != "read cost" && finding.subject != "accuracy")
     {
         tells(&told, &[&finding.text.split_whitespace().collect::<Vec<_>>().join(" ")]);
     }
@@ -1052,7 +1052,7 @@ fn doctor_names_a_seccomp_filter() {
         text(&output.stdout),
         &[
             "nothing can be counted",
-            "perf_event_open gave EPERM: a seccomp filter judges this process",
+            "perf_event_open failed with EPERM: a seccomp filter is installed",
             "seccomp=unconfined",
         ],
     );

@@ -4,9 +4,9 @@
 //! errors, which one run in a million exceeds.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
-#[path = "../../perfmark-rdpmc/tests/place/mod.rs"]
+#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
 #[allow(dead_code, reason = "it is other tests', too")]
-mod place;
+mod process;
 mod alone;
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
-use place::Memory;
+use process::Memory;
 
 /// Faults in so many pages, on which nobody else faults.
 fn faults(pages: usize) {

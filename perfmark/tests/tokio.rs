@@ -1,8 +1,8 @@
 //! Async functions on tokio's runtimes: a call is the sum of its polls, on whichever workers they run.
 
-#[path = "../../perfmark-rdpmc/tests/place/mod.rs"]
+#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
 #[allow(dead_code, reason = "its memory alone is wanted here")]
-mod place;
+mod process;
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -17,7 +17,7 @@ use std::thread::{self, ThreadId};
 
 use perfmark::{Mark, Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::known_loop;
-use place::Memory;
+use process::Memory;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;

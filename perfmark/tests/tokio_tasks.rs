@@ -1,9 +1,9 @@
 //! What tasks on tokio's runtimes are made of: branches that win, lose and wait for each other, marked functions inside one another, work on other
 //! threads, futures that stay on their own.
 
-#[path = "../../perfmark-rdpmc/tests/place/mod.rs"]
+#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
 #[allow(dead_code, reason = "its memory alone is wanted here")]
-mod place;
+mod process;
 
 use std::cell::Cell;
 use std::future::{pending, ready};
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use perfmark::{Mark, Values, perfmark, snapshot};
-use place::Memory;
+use process::Memory;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, spawn_blocking, spawn_local, yield_now};
 

@@ -6,14 +6,15 @@ use std::arch::{asm, naked_asm};
 
 use super::processor::{Native, Processor, ReadPair};
 
-/// A small function that leaves a counter's value in x9 and changes nothing else.
+/// A small function that returns a counter's value in x9 and changes no other register.
 type Reader = unsafe extern "C" fn();
 
-/// The counter's number is part of the instruction, so there is a reader for each: event counters 0 to 30, and the cycle counter at 31.
+/// The counter's number is part of the instruction, so there is one reader for each: event counters 0 to 30, and the
+/// cycle counter as number 31.
 macro_rules! readers {
     ($($register:literal)*) => {
         [$({
-            /// # Safety: called by `Native::read` alone, which expects the value in x9.
+            /// # Safety: only `Native::read` calls it, and expects the value in x9.
             #[unsafe(naked)]
             unsafe extern "C" fn read() {
                 naked_asm!(concat!("mrs x9, ", $register), "ret")
@@ -35,14 +36,14 @@ static READERS: [Reader; 32] = readers!(
     "pmevcntr28_el0" "pmevcntr29_el0" "pmevcntr30_el0" "pmccntr_el0"
 );
 
-/// A small function that leaves the values of two counters in x9 and x10 and changes nothing else.
+/// A small function that returns the values of two counters in x9 and x10 and changes no other register.
 type PairReader = unsafe extern "C" fn();
 
 macro_rules! pair_readers {
     ([$($one:literal)*] $others:tt) => { [$(pair_readers!(@row $one $others)),*] };
     (@row $one:literal [$($other:literal)*]) => {
         [$({
-            /// # Safety: called by `Native::read_pair` alone, which expects the values in x9 and x10.
+            /// # Safety: only `Native::read_pair` calls it, and expects the values in x9 and x10.
             #[unsafe(naked)]
             unsafe extern "C" fn read() {
                 naked_asm!(concat!("mrs x9, ", $one), concat!("mrs x10, ", $other), "ret")
@@ -52,8 +53,8 @@ macro_rules! pair_readers {
     };
 }
 
-/// For the first eight event counters, and for the cycle counter, which is the last one here. The kernel gives an event the
-/// free counter of the lowest number.
+/// Pairs of the first eight event counters and the cycle counter, which is the last one here. The kernel assigns the
+/// free event counter with the lowest number.
 #[rustfmt::skip]
 static PAIR_READERS: [[PairReader; 9]; 9] = pair_readers!(
     [
@@ -66,31 +67,32 @@ static PAIR_READERS: [[PairReader; 9]; 9] = pair_readers!(
     ]
 );
 
-/// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (syscall(2)).
+/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`
+/// (syscall(2)).
 ///
 /// # Safety
 ///
-/// As the system call has it.
+/// As the system call requires.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: the caller's word; the kernel changes x0.
+    // SAFETY: required of the caller; the kernel changes x0.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") one => result, in("x1") two, in("x2") three, options(nostack));
     }
     result
 }
 
-/// `turns` is not 0.
+/// `iterations` is not 0.
 #[inline]
-pub(super) fn two_instructions_a_turn(turns: u64) {
+pub(super) fn loop_of_two_instructions(iterations: u64) {
     // SAFETY: touches one register.
-    unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) turns => _, options(nomem, nostack)) };
+    unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) iterations => _, options(nomem, nostack)) };
 }
 
 #[inline]
 pub(crate) fn fence() {
-    // SAFETY: changes no register; not `nomem`, so that the compiler too keeps the order.
+    // SAFETY: changes no register; not `nomem`, so that the compiler keeps the order as well.
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
 }
 
@@ -105,7 +107,7 @@ impl Processor for Native {
     #[inline]
     unsafe fn read(&self, reader: Reader) -> u64 {
         let value: u64;
-        // SAFETY: the caller vouches for the counter; a reader changes x9 and, by being called, x30.
+        // SAFETY: the caller guarantees the counter; a reader changes x9 and, by being called, x30.
         // Not `nomem`: the compiler must not move it across the loads of the lock.
         unsafe { asm!("blr {}", in(reg) reader, out("x9") value, out("x30") _, options(nostack, preserves_flags)) };
         value
@@ -114,7 +116,7 @@ impl Processor for Native {
     #[inline]
     fn ticks(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: Linux leaves the virtual timer to user space.
+        // SAFETY: Linux allows user space to read the virtual timer.
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
         ticks
     }
@@ -136,7 +138,7 @@ impl ReadPair for Native {
     #[inline]
     unsafe fn read_pair(&self, reader: PairReader) -> (u64, u64) {
         let (one, other): (u64, u64);
-        // SAFETY: the caller vouches for both counters; a reader changes x9, x10 and, by being called, x30.
+        // SAFETY: the caller guarantees both counters; a reader changes x9, x10 and, by being called, x30.
         // Not `nomem`: the compiler must not move it across the loads of the locks.
         unsafe {
             asm!(

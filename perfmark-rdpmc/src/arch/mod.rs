@@ -1,4 +1,4 @@
-//! The processor's instructions for reading a counter and the tick.
+//! The processor's instructions for reading a counter and the tick counter.
 
 mod processor;
 #[cfg_attr(all(target_arch = "x86_64", not(any(miri, perfmark_unsupported))), path = "x86_64.rs")]
@@ -33,15 +33,16 @@ pub(crate) use processor::{Native, Processor, ReadPair};
 ))]
 pub(crate) use native::system_call;
 
-/// Executes a loop of two instructions a turn, and nothing else, and gives the number of its instructions: what a true counter of
-/// instructions shows, but for the few around it. A virtual machine's counters, for one, can lie.
+/// Executes a loop of two instructions per iteration, and nothing else, and returns the number of these instructions. A
+/// correct counter of instructions shows this number and the few instructions around the loop. Some counters, for
+/// example in virtual machines, are wrong.
 ///
-/// On targets without counters the loop is the compiler's, of unknown length.
+/// On targets without counters the compiler generates the loop, and its length is unknown.
 #[inline]
 #[must_use]
-pub fn known_loop(turns: u64) -> u64 {
-    if turns > 0 {
-        native::two_instructions_a_turn(turns);
+pub fn known_loop(iterations: u64) -> u64 {
+    if iterations > 0 {
+        native::loop_of_two_instructions(iterations);
     }
-    turns.saturating_mul(2)
+    iterations.saturating_mul(2)
 }

@@ -1,4 +1,4 @@
-//! Pairs of counters, where reading two is reading one after the other.
+//! Pairs of counters, for processors where two counters are read one after the other.
 #![allow(unsafe_code, reason = "the trait's method is unsafe")]
 
 use super::processor::{Native, Processor, ReadPair};
@@ -15,7 +15,7 @@ impl ReadPair for Native {
 
     #[inline]
     unsafe fn read_pair(&self, (one, other): Self::Pair) -> (u64, u64) {
-        // SAFETY: this function's contract is that of `read`, for each of the two.
+        // SAFETY: the caller guarantees for both counters what `read` requires.
         unsafe { (self.read(one), self.read(other)) }
     }
 }

@@ -8,14 +8,14 @@ use super::processor::{Native, Processor};
 
 type Reader = unsafe fn() -> u64;
 
-/// The register's number is part of the instruction, so there is a small reader for each.
+/// The register's number is part of the instruction, so there is one small reader for each.
 macro_rules! readers {
     ($($register:literal)*) => {
         [$({
             /// # Safety: as [`Processor::read`].
             unsafe fn read() -> u64 {
                 let value: u64;
-                // SAFETY: the caller vouches for the counter.
+                // SAFETY: the caller guarantees the counter.
                 // Not `nomem`: the compiler must not move it across the loads of the lock.
                 unsafe { asm!(concat!("csrr {}, ", $register), out(reg) value, options(nostack, preserves_flags)) };
                 value
@@ -25,7 +25,7 @@ macro_rules! readers {
     };
 }
 
-/// By the counter's number, which the kernel's driver forms as register - 0xC00 (`pmu_sbi_csr_index`,
+/// Indexed by the counter's number, which the kernel's driver computes as register - 0xC00 (`pmu_sbi_csr_index`,
 /// `drivers/perf/riscv_pmu_sbi.c`, linux 6.12).
 #[rustfmt::skip]
 static READERS: [Reader; 32] = readers!(
@@ -35,31 +35,32 @@ static READERS: [Reader; 32] = readers!(
     "0xC18" "0xC19" "0xC1A" "0xC1B" "0xC1C" "0xC1D" "0xC1E" "0xC1F"
 );
 
-/// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (syscall(2)).
+/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`
+/// (syscall(2)).
 ///
 /// # Safety
 ///
-/// As the system call has it.
+/// As the system call requires.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: the caller's word; the kernel changes a0.
+    // SAFETY: required of the caller; the kernel changes a0.
     unsafe {
         asm!("ecall", in("a7") number, inlateout("a0") one => result, in("a1") two, in("a2") three, options(nostack));
     }
     result
 }
 
-/// `turns` is not 0.
+/// `iterations` is not 0.
 #[inline]
-pub(super) fn two_instructions_a_turn(turns: u64) {
+pub(super) fn loop_of_two_instructions(iterations: u64) {
     // SAFETY: touches one register.
-    unsafe { asm!("2:", "addi {0}, {0}, -1", "bnez {0}, 2b", inout(reg) turns => _, options(nomem, nostack)) };
+    unsafe { asm!("2:", "addi {0}, {0}, -1", "bnez {0}, 2b", inout(reg) iterations => _, options(nomem, nostack)) };
 }
 
 #[inline]
 pub(crate) fn fence() {
-    // SAFETY: changes no register; not `nomem`, so that the compiler too keeps the order.
+    // SAFETY: changes no register; not `nomem`, so that the compiler keeps the order as well.
     unsafe { asm!("fence", options(nostack, preserves_flags)) };
 }
 
@@ -73,14 +74,14 @@ impl Processor for Native {
 
     #[inline]
     unsafe fn read(&self, reader: Reader) -> u64 {
-        // SAFETY: the caller's word.
+        // SAFETY: required of the caller.
         unsafe { reader() }
     }
 
     #[inline]
     fn ticks(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: Linux leaves `time` to user space, where the machine lacks it by emulation.
+        // SAFETY: Linux allows user space to read `time`, and emulates it where the machine lacks it.
         unsafe { asm!("rdtime {}", out(reg) ticks, options(nostack, preserves_flags)) };
         ticks
     }
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn counter_1_is_the_time() {
         let before = Native.ticks();
-        // SAFETY: of the 32, `time` is the one that user space may always read.
+        // SAFETY: user space may always read `time`.
         let read = unsafe { Native.read(Native.counter(1)) };
         assert!((before..=Native.ticks()).contains(&read), "{before} {read}");
     }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::processor::{Native, Processor};
 
-pub(super) fn two_instructions_a_turn(turns: u64) {
-    for turn in 0..turns {
-        std::hint::black_box(turn);
+pub(super) fn loop_of_two_instructions(iterations: u64) {
+    for n in 0..iterations {
+        std::hint::black_box(n);
     }
 }
 

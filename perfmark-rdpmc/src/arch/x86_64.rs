@@ -5,17 +5,17 @@ use std::arch::asm;
 
 use super::processor::{Native, Processor};
 
-/// A system call of three arguments: the result, or minus the errno, which libc's own variable never sees (System V ABI, AMD64
-/// supplement, A.2.1).
+/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`
+/// (System V ABI, AMD64 supplement, A.2.1).
 ///
 /// # Safety
 ///
-/// As the system call has it.
+/// As the system call requires.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: the caller's word; the kernel changes rax, rcx and r11.
+    // SAFETY: required of the caller; the kernel changes rax, rcx and r11.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") one, in("rsi") two, in("rdx") three,
             lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -23,16 +23,16 @@ pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, t
     result
 }
 
-/// `turns` is not 0.
+/// `iterations` is not 0.
 #[inline]
-pub(super) fn two_instructions_a_turn(turns: u64) {
+pub(super) fn loop_of_two_instructions(iterations: u64) {
     // SAFETY: touches one register.
-    unsafe { asm!("2:", "dec {0}", "jnz 2b", inout(reg) turns => _, options(nomem, nostack)) };
+    unsafe { asm!("2:", "dec {0}", "jnz 2b", inout(reg) iterations => _, options(nomem, nostack)) };
 }
 
 #[inline]
 pub(crate) fn fence() {
-    // SAFETY: an instruction of every x86-64; not `nomem`, so that the compiler too keeps the order.
+    // SAFETY: an instruction of every x86-64; not `nomem`, so that the compiler keeps the order as well.
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
 }
 
@@ -47,7 +47,7 @@ impl Processor for Native {
     #[inline]
     unsafe fn read(&self, n: u32) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: the caller vouches for `n`; the instruction writes eax and edx alone.
+        // SAFETY: the caller guarantees `n`; the instruction writes only eax and edx.
         // Not `nomem`: the compiler must not move it across the loads of the lock.
         unsafe { asm!("rdpmc", in("ecx") n, out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
         u64::from(high) << 32 | u64::from(low)
@@ -56,8 +56,9 @@ impl Processor for Native {
     #[inline]
     fn ticks(&self) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: every x86-64 has it, and Linux leaves it to user space (prctl PR_SET_TSC aside); it writes eax and edx alone.
-        // Not `nomem`: the compiler leaves loads where they are, before or after.
+        // SAFETY: every x86-64 has it, and Linux allows it in user space (unless disabled by prctl PR_SET_TSC); it
+        // writes only eax and edx.
+        // Not `nomem`: the compiler does not move loads across it.
         unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
         u64::from(high) << 32 | u64::from(low)
     }

@@ -1,23 +1,19 @@
-//! What the kernel is asked for, and what is not asked.
+//! The requests to the kernel, and those that are refused before.
 
 use super::*;
 use crate::event::{Hardware, Software};
-
-fn fixture(name: &str) -> Machine {
-    Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
-}
 
 fn attr(text: &str) -> Attr {
     Attr::new(text.parse::<Event>().unwrap_or_else(|error| panic!("{error}")))
 }
 
 fn filled(attr: &Attr) -> PerfEventAttr {
-    attr.encode(&fixture("skylake-server")).unwrap_or_else(|error| panic!("{error}"))[0].attr()
+    attr.encode(&Machine::fixture("skylake-server")).unwrap_or_else(|error| panic!("{error}"))[0].attr()
 }
 
 fn refusal(attr: &Attr, machine: &str) -> String {
-    match attr.encode(&fixture(machine)) {
-        Ok(requests) => panic!("{attr} is asked for: {requests:?}"),
+    match attr.encode(&Machine::fixture(machine)) {
+        Ok(requests) => panic!("{attr} is accepted: {requests:?}"),
         Err(error) => error.to_string(),
     }
 }
@@ -103,20 +99,21 @@ fn a_breakpoint_is_its_address_length_and_accesses() {
     let raw = filled(&attr("mem:0x1001:x"));
     assert_eq!((raw.bp_type, raw.config2), (4, if cfg!(target_arch = "x86_64") { 8 } else { 4 }));
     if cfg!(target_arch = "x86_64") {
-        for (text, told) in [
-            ("mem:0x1000:r", "no breakpoint for reads alone"),
+        for (text, message) in [
+            ("mem:0x1000:r", "no breakpoint for reads only"),
             ("mem:0x1000/3:w", "1, 2, 4 or 8 bytes"),
-            ("mem:0x1001/2:w", "that 2 divides"),
-            ("mem:0x1000/4:x", "length of 8 only"),
+            ("mem:0x1001/2:w", "a multiple of 2"),
+            ("mem:0x1000/4:x", "only with a length of 8"),
         ] {
-            assert!(refusal(&attr(text), "zen").contains(told), "{text}");
+            assert!(refusal(&attr(text), "zen").contains(message), "{text}");
         }
     }
 }
 
 #[test]
-fn a_probes_place_is_where_the_kernel_is_told_it_is() {
-    let requests = attr("uprobe/path=/bin/true,offset=0x10/").encode(&fixture("alder-lake")).expect("a place");
+fn a_probes_location_is_passed_to_the_kernel() {
+    let requests =
+        attr("uprobe/path=/bin/true,offset=0x10/").encode(&Machine::fixture("alder-lake")).expect("a location");
     let raw = requests[0].attr();
     assert_eq!((raw.kind, raw.config2), (7, 0x10));
     let text = requests[0].encoding.text.as_ref().expect("a path");
@@ -124,62 +121,65 @@ fn a_probes_place_is_where_the_kernel_is_told_it_is() {
 }
 
 #[test]
-fn what_would_count_nothing_is_refused_by_name_and_reason() {
+fn events_that_would_count_nothing_are_refused_with_the_reason() {
     for event in [Software::ContextSwitches, Software::CpuMigrations, Software::CgroupSwitches] {
-        let told = refusal(&Attr::new(event), "zen");
-        assert!(told.starts_with(&format!("{}:u: it happens in the kernel only", event.name())), "{told}");
-        assert!(Attr::new(event).kernel(true).encode(&fixture("zen")).is_ok());
+        let message = refusal(&Attr::new(event), "zen");
+        assert!(message.starts_with(&format!("{}:u: it happens in kernel mode only", event.name())), "{message}");
+        assert!(Attr::new(event).kernel(true).encode(&Machine::fixture("zen")).is_ok());
     }
     for text in ["1:3", "software/config=3/", "sched:sched_switch", "2:316", "kprobe/func=vfs_read/"] {
-        assert!(refusal(&attr(text), "alder-lake").contains("in the kernel only"), "{text}");
-        assert!(attr(text).kernel(true).encode(&fixture("alder-lake")).is_ok(), "{text}");
+        assert!(refusal(&attr(text), "alder-lake").contains("in kernel mode only"), "{text}");
+        assert!(attr(text).kernel(true).encode(&Machine::fixture("alder-lake")).is_ok(), "{text}");
     }
     for text in ["syscalls:sys_enter_read", "probe_true:main", "uprobe/path=/bin/true,offset=0x1130/"] {
-        assert!(attr(text).encode(&fixture("alder-lake")).is_ok(), "{text} is met in user mode");
+        assert!(attr(text).encode(&Machine::fixture("alder-lake")).is_ok(), "{text} is reached in user mode");
     }
-    assert!(refusal(&Attr::new(Hardware::Cycles).exclude_user(true), "zen").contains("everything is left out"));
+    assert!(refusal(&Attr::new(Hardware::Cycles).exclude_user(true), "zen").contains("every mode is excluded"));
     assert!(
         refusal(&Attr::new(Hardware::Cycles).exclude_host(true).exclude_guest(true), "zen")
-            .contains("everything is left out")
+            .contains("every mode is excluded")
     );
 }
 
 #[test]
-fn what_has_no_part_of_a_hypervisor_is_refused_where_nothing_else_is_asked_for() {
+fn events_without_a_hypervisor_mode_are_refused_if_no_other_mode_is_requested() {
     for text in ["page-faults:h", "alignment-faults:h", "1:2:h", "software/config=2/h", "mem:0x1000/8:w:h"] {
-        let told = refusal(&attr(text), "alder-lake");
-        assert!(told.contains("0 for ever") && told.contains("is of one or the other"), "{told}");
+        let message = refusal(&attr(text), "alder-lake");
+        assert!(
+            message.contains("always be 0") && message.contains("are always counted in one of the two"),
+            "{message}"
+        );
     }
     for text in ["syscalls:sys_enter_read:h", "uprobe/path=/bin/true,offset=0x1130/h", "sched:sched_switch:h"] {
-        assert!(refusal(&attr(text), "alder-lake").contains("0 for ever"), "{text}");
+        assert!(refusal(&attr(text), "alder-lake").contains("always be 0"), "{text}");
     }
     for text in ["task-clock:h", "cpu-clock:k"] {
-        assert!(refusal(&attr(text), "alder-lake").contains("the thread's whole time"), "{text}");
+        assert!(refusal(&attr(text), "alder-lake").contains("the thread's total time"), "{text}");
     }
     for text in ["task-clock", "cpu-clock:u", "task-clock:ukh", "page-faults:k", "page-faults:uh"] {
-        assert!(attr(text).encode(&fixture("alder-lake")).is_ok(), "{text} counts something");
+        assert!(attr(text).encode(&Machine::fixture("alder-lake")).is_ok(), "{text} counts something");
     }
     for text in ["cycles:h", "L1-dcache-loads:h", "r1a8:h", "cpu/event=0xc0/h"] {
-        let encoded = attr(text).encode(&fixture("skylake-server"));
+        let encoded = attr(text).encode(&Machine::fixture("skylake-server"));
         assert_eq!(encoded.is_err(), cfg!(target_arch = "x86_64"), "{text}");
-        assert!(encoded.err().is_none_or(|why| why.reason().contains("x86's counters")), "{text}");
+        assert!(encoded.err().is_none_or(|why| why.reason().contains("x86 counters")), "{text}");
     }
 }
 
 #[test]
-fn each_event_without_user_reads_has_its_own_reason() {
-    let told = |attr: Attr| {
-        let requests = attr.encode(&fixture("alder-lake")).unwrap_or_else(|error| panic!("{error}"));
+fn each_event_without_user_reads_has_its_reason() {
+    let message = |attr: Attr| {
+        let requests = attr.encode(&Machine::fixture("alder-lake")).unwrap_or_else(|error| panic!("{error}"));
         attr.maps(&requests[0].encoding)
     };
-    assert_eq!(told(attr("cpu_core/cycles/")), Ok(()));
-    assert!(told(attr("cpu_core/cycles/").user_reads(false)).is_err_and(|why| why.contains("user_reads(false)")));
-    assert_eq!(told(attr("page-faults").user_reads(false)), Err("the kernel alone counts it"));
-    assert!(told(attr("cpu_core/slots/")).is_err_and(|why| why.contains("fractions of slots")));
+    assert_eq!(message(attr("cpu_core/cycles/")), Ok(()));
+    assert!(message(attr("cpu_core/cycles/").user_reads(false)).is_err_and(|why| why.contains("user_reads(false)")));
+    assert_eq!(message(attr("page-faults").user_reads(false)), Err("only the kernel counts it"));
+    assert!(message(attr("cpu_core/slots/")).is_err_and(|why| why.contains("fractions of slots")));
 }
 
 #[test]
-fn what_cannot_count_for_a_thread_or_in_a_mode_is_refused_by_name_and_reason() {
+fn events_that_cannot_count_for_a_thread_or_in_a_mode_are_refused_with_the_reason() {
     for (text, machine) in [
         ("uncore_imc_0/cas_count_read/", "skylake-server"),
         ("power/energy-pkg/ukh", "skylake-server"),
@@ -187,21 +187,24 @@ fn what_cannot_count_for_a_thread_or_in_a_mode_is_refused_by_name_and_reason() {
         ("amd_l3/event=4/", "zen"),
         ("amd_df/event=7/", "zen"),
     ] {
-        let told = refusal(&attr(text), machine);
-        assert!(told.contains("counts for whole CPUs or sockets"), "{told}");
+        let message = refusal(&attr(text), machine);
+        assert!(message.contains("counts for entire CPUs or sockets"), "{message}");
     }
-    let told = refusal(&attr("msr/tsc/"), "zen");
-    assert!(told.contains("cannot tell user mode from the kernel's"), "{told}");
-    assert!(attr("msr/tsc/ukh").encode(&fixture("zen")).is_ok());
+    let message = refusal(&attr("msr/tsc/"), "zen");
+    assert!(message.contains("cannot distinguish user mode from kernel mode"), "{message}");
+    assert!(attr("msr/tsc/ukh").encode(&Machine::fixture("zen")).is_ok());
 }
 
 #[test]
 fn inheriting_and_user_reads_exclude_each_other() {
     let both = Attr::new(Hardware::Cycles).inherit(true);
-    let told = refusal(&both, "zen");
-    assert!(told.contains("linux maps no page of an event that inherits (EINVAL)"), "{told}");
-    assert!(both.user_reads(false).encode(&fixture("zen")).is_ok());
-    assert!(Attr::new(Software::PageFaults).inherit(true).encode(&fixture("zen")).is_ok(), "has no page anyway");
+    let message = refusal(&both, "zen");
+    assert!(message.contains("linux does not map the page of an event that inherits (EINVAL)"), "{message}");
+    assert!(both.user_reads(false).encode(&Machine::fixture("zen")).is_ok());
+    assert!(
+        Attr::new(Software::PageFaults).inherit(true).encode(&Machine::fixture("zen")).is_ok(),
+        "has no page anyway"
+    );
 }
 
 #[test]
@@ -209,5 +212,5 @@ fn inheriting_and_user_reads_exclude_each_other() {
 fn precision_without_samples_is_refused() {
     let precise = Attr::new(Hardware::Cycles).precise_ip(1);
     assert!(refusal(&precise, "skylake-server").contains("without a sample period"));
-    assert!(precise.field(Field::SamplePeriod, 1000).encode(&fixture("skylake-server")).is_ok());
+    assert!(precise.field(Field::SamplePeriod, 1000).encode(&Machine::fixture("skylake-server")).is_ok());
 }

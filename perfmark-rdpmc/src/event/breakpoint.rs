@@ -1,13 +1,13 @@
-//! Hardware breakpoints that count: `mem:0x1000/8:w`.
+//! Hardware breakpoints as events: `mem:0x1000/8:w`.
 
 use std::fmt;
 
 use super::term::number;
 
-/// Accesses of an address, counted by one of the processor's few debug registers (four on x86).
+/// Accesses to an address, counted by one of the processor's few debug registers (four on x86).
 ///
-/// Exact for what user mode does: a `read(2)` into the variable is the kernel's access. Needs no rights for the program's own
-/// addresses (`kernel/events/hw_breakpoint.c`, linux 6.12).
+/// The count is exact for accesses in user mode. A `read(2)` into the variable is an access of the kernel. Breakpoints
+/// on the program's own addresses require no permission (`kernel/events/hw_breakpoint.c`, linux 6.12).
 ///
 /// ```
 /// use perfmark_rdpmc::{Access, Breakpoint, Event};
@@ -23,16 +23,17 @@ pub struct Breakpoint {
     pub(super) access: Access,
 }
 
-/// Which accesses of an address are counted (`HW_BREAKPOINT_*` in `linux/hw_breakpoint.h`).
+/// The accesses to an address that are counted (`HW_BREAKPOINT_*` in `linux/hw_breakpoint.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Access {
-    /// Reads alone; x86 has no such breakpoint.
+    /// Reads only; x86 has no such breakpoint.
     Read = 1,
     /// Writes.
     Write = 2,
     /// Reads and writes.
     ReadWrite = 3,
-    /// Executions of the instruction there.
+    /// Executions of the instruction at the address.
     Execute = 4,
 }
 
@@ -53,7 +54,7 @@ impl Access {
             "rw" | "wr" => Ok(Self::ReadWrite),
             "x" => Ok(Self::Execute),
             _ if letters.contains('x') => Err(format!(
-                "linux has no breakpoint :{letters}; executions (x) are watched apart from reads and writes"
+                "linux has no breakpoint :{letters}; executions (x) cannot be combined with reads and writes"
             )),
             _ => Err(format!("{letters:?} is not one of r, w, rw, x")),
         }
@@ -61,7 +62,8 @@ impl Access {
 }
 
 impl Breakpoint {
-    /// Watches `length` bytes from `address`: 1 to 8, of which x86 can do 1, 2, 4 and 8 at addresses that these divide.
+    /// Watches `length` bytes from `address`: 1 to 8. x86 supports 1, 2, 4 and 8, at addresses that are a multiple of
+    /// the length.
     #[must_use]
     pub fn at(address: u64, length: u8, access: Access) -> Option<Self> {
         matches!(length, 1..=8).then_some(Self { address, length: Some(length), access })
@@ -73,39 +75,42 @@ impl Breakpoint {
         Self::at(std::ptr::from_ref(variable).addr() as u64, u8::try_from(size_of::<T>()).ok()?, access)
     }
 
-    /// Bytes watched: those asked for, or as many as perf watches (`default_breakpoint_len` in `tools/perf/util/parse-events.c`).
+    /// The number of bytes watched: the given length, or perf's default (`default_breakpoint_len` in
+    /// `tools/perf/util/parse-events.c`).
     pub(crate) fn length(self) -> u8 {
         self.length.unwrap_or(if self.access == Access::Execute && cfg!(target_arch = "x86_64") { 8 } else { 4 })
     }
 
-    /// Why this processor refuses it. The kernel says only EINVAL (`arch_build_bp_info` in `arch/x86/kernel/hw_breakpoint.c`).
+    /// Why this processor refuses it. The kernel only returns EINVAL (`arch_build_bp_info` in
+    /// `arch/x86/kernel/hw_breakpoint.c`).
     pub(crate) fn refusal(self) -> Option<String> {
         let length = self.length();
         if !cfg!(target_arch = "x86_64") {
             return None;
         }
         if self.access == Access::Read {
-            return Some("x86 has no breakpoint for reads alone; rw counts them with the writes".into());
+            return Some("x86 has no breakpoint for reads only; use rw, which counts reads and writes".into());
         }
         if self.access == Access::Execute && length != 8 {
             return Some(
-                "linux takes breakpoints on execution (x) with a length of 8 only on x86; leave out the length".into(),
+                "on x86, linux accepts breakpoints on execution (x) only with a length of 8; leave out the length"
+                    .into(),
             );
         }
         if !matches!(length, 1 | 2 | 4 | 8) {
             return Some(format!("x86 watches 1, 2, 4 or 8 bytes, not {length}"));
         }
         if self.access != Access::Execute && !self.address.is_multiple_of(u64::from(length)) {
-            return Some(format!("x86 watches {length} bytes only at an address that {length} divides"));
+            return Some(format!("x86 watches {length} bytes only at an address that is a multiple of {length}"));
         }
         None
     }
 
-    /// What follows `mem:`, without modifiers.
-    pub(super) fn parse(place: &str, access: Option<&str>) -> Result<Self, String> {
-        let (address, length) = match place.split_once('/') {
+    /// Parses what follows `mem:`, without modifiers.
+    pub(super) fn parse(location: &str, access: Option<&str>) -> Result<Self, String> {
+        let (address, length) = match location.split_once('/') {
             Some((address, length)) => (address, Some(length)),
-            None => (place, None),
+            None => (location, None),
         };
         let address = number(address).map_err(|why| format!("the address: {why}"))?;
         let length = length.map(|length| {
@@ -119,7 +124,7 @@ impl Breakpoint {
         Ok(Self { address, length: length.transpose()?, access })
     }
 
-    /// Whether all of it are letters for accesses.
+    /// Whether the text consists only of letters for accesses.
     pub(super) fn are_letters(text: &str) -> bool {
         !text.is_empty() && text.bytes().all(|letter| matches!(letter, b'r' | b'w' | b'x'))
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-macro_rules! parts {
+macro_rules! cache_parts {
     ($(#[$meta:meta])* $part:ident: $($(#[$doc:meta])* $variant:ident = $id:literal, $($name:literal)|+;)+) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $part {
             $($(#[$doc])* $variant = $id,)+
         }
@@ -14,7 +15,7 @@ macro_rules! parts {
             /// All of them, in the order of the kernel's numbers.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The names that perf takes, the one that it shows first.
+            /// The names that perf accepts, first the one that it shows.
             fn names(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => &[$($name),+],)+ }
             }
@@ -22,7 +23,8 @@ macro_rules! parts {
     };
 }
 
-/// Takes one of the parts' names off the front: the longest, of capital or small letters, that a hyphen or the end follows.
+/// Splits the longest matching name off the front of `text`, ignoring case. A hyphen or the end of the text must follow
+/// it.
 fn take<'a, P: Copy>(parts: &[P], names: fn(P) -> &'static [&'static str], text: &'a str) -> Option<(P, &'a str)> {
     let fits = |name: &str| {
         text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
@@ -33,8 +35,8 @@ fn take<'a, P: Copy>(parts: &[P], names: fn(P) -> &'static [&'static str], text:
     Some((part, text.get(name.len() + 1..).unwrap_or("")))
 }
 
-parts! {
-    /// A cache, or what the kernel numbers among them (`enum perf_hw_cache_id`).
+cache_parts! {
+    /// A cache, or another unit that the kernel numbers among caches (`enum perf_hw_cache_id`).
     Cache:
     /// The first-level data cache.
     L1Data = 0, "L1-dcache" | "l1-d" | "l1d" | "L1-data";
@@ -52,23 +54,23 @@ parts! {
     Node = 6, "node";
 }
 
-parts! {
-    /// What was asked of the cache (`enum perf_hw_cache_op_id`).
+cache_parts! {
+    /// The operation on the cache (`enum perf_hw_cache_op_id`).
     CacheOp:
     /// Reads.
     Read = 0, "load" | "loads" | "read";
     /// Writes.
     Write = 1, "store" | "stores" | "write";
-    /// Fetches ahead of need.
+    /// Prefetches.
     Prefetch = 2, "prefetch" | "prefetches" | "speculative-read" | "speculative-load";
 }
 
-parts! {
-    /// What came of it (`enum perf_hw_cache_op_result_id`).
+cache_parts! {
+    /// The result of the operation (`enum perf_hw_cache_op_result_id`).
     CacheResult:
-    /// All, hits and misses.
+    /// All accesses: hits and misses.
     Access = 0, "refs" | "Reference" | "ops" | "access";
-    /// Misses alone.
+    /// Misses only.
     Miss = 1, "misses" | "miss";
 }
 
@@ -77,7 +79,7 @@ parts! {
 /// ```
 /// use perfmark_rdpmc::{Cache, CacheEvent, CacheOp, CacheResult, Event};
 ///
-/// let misses = CacheEvent::new(Cache::L1Data, CacheOp::Read, CacheResult::Miss).expect("the L1 data cache is read");
+/// let misses = CacheEvent::new(Cache::L1Data, CacheOp::Read, CacheResult::Miss).expect("a valid combination");
 /// assert_eq!("L1-dcache-load-misses".parse(), Ok(Event::from(misses)));
 /// assert!(CacheEvent::new(Cache::InstructionTlb, CacheOp::Write, CacheResult::Miss).is_none());
 /// ```
@@ -89,8 +91,9 @@ pub struct CacheEvent {
 }
 
 impl CacheEvent {
-    /// None for an operation that the cache does not know: instruction caches are not written, and the TLB for instructions and the
-    /// branch prediction are read alone (as perf has it, `evsel__hw_cache_stat` in `tools/perf/util/evsel.c`).
+    /// `None` for an operation that the cache does not have: instruction caches are not written, and the instruction
+    /// TLB and the branch prediction unit are only read (as in perf: `evsel__hw_cache_stat` in
+    /// `tools/perf/util/evsel.c`).
     #[must_use]
     pub fn new(cache: Cache, op: CacheOp, result: CacheResult) -> Option<Self> {
         let known = match cache {
@@ -101,7 +104,7 @@ impl CacheEvent {
         known.then_some(Self { cache, op, result })
     }
 
-    /// All of them.
+    /// All valid combinations.
     pub fn all() -> impl Iterator<Item = Self> {
         let ops = |cache| CacheOp::ALL.iter().map(move |&op| (cache, op));
         let results = |(cache, op)| CacheResult::ALL.iter().filter_map(move |&result| Self::new(cache, op, result));
@@ -131,8 +134,9 @@ impl CacheEvent {
         self.cache as u64 | (self.op as u64) << 8 | (self.result as u64) << 16
     }
 
-    /// Cache, operation and result by any of perf's names; without an operation reads are meant, without a result accesses.
-    /// The last two may be swapped. What is a cache's name but goes on otherwise is none of these events.
+    /// Parses cache, operation and result by any of perf's names. The operation defaults to reads, the result to
+    /// accesses. The last two may be swapped. A text that continues differently after a cache's name is not one of
+    /// these events.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let (cache, mut rest) = take(Cache::ALL, Cache::names, name)?;
         let (mut op, mut result) = (None, None);
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_that_perf_takes_is_the_event_that_perf_means() {
+    fn every_name_that_perf_accepts_is_the_same_event_as_in_perf() {
         for event in CacheEvent::all() {
             assert_eq!(CacheEvent::from_name(&event.to_string()), Some(event));
             for cache in event.cache.names() {
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_perf_does_not_take_is_none() {
+    fn names_that_perf_does_not_accept_are_none() {
         for name in [
             "L1-icache-stores",
             "iTLB-prefetches",

@@ -1,16 +1,16 @@
-//! An event as one machine's kernel wants it.
+//! An event, encoded for the kernel of one machine.
 
 use std::ffi::CString;
 
 use super::format::Words;
 use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT};
 
-/// An event's numbers on one machine, for one of its PMUs: what `struct perf_event_attr` is filled with.
+/// The encoding of an event for one PMU of one machine: the values for `struct perf_event_attr`.
 ///
 /// ```
 /// use perfmark_rdpmc::{Hardware, Event, Machine};
 ///
-/// // One a core PMU: two on a machine with performance and efficiency cores.
+/// // One for each core PMU: two on a machine with performance and efficiency cores.
 /// for encoding in Event::from(Hardware::Instructions).resolve(&Machine::here())? {
 ///     println!("type {} config {:#x}", encoding.kind, encoding.config);
 /// }
@@ -19,11 +19,11 @@ use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRA
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Encoding {
-    /// The PMU's name in sysfs, where it is one that sysfs has.
+    /// The PMU's name in sysfs, if it is listed there.
     pub pmu: Option<String>,
     /// The kernel's number for the kind of event, or the PMU's `type` in sysfs.
     pub kind: u32,
-    /// The event among its kind.
+    /// The event's number within its kind.
     pub config: u64,
     /// An extension of `config`; a breakpoint's address.
     pub config1: u64,
@@ -31,32 +31,33 @@ pub struct Encoding {
     pub config2: u64,
     /// An extension of `config` (since linux 6.3).
     pub config3: u64,
-    /// Which accesses a breakpoint watches (`HW_BREAKPOINT_*`).
+    /// The accesses that a breakpoint counts (`HW_BREAKPOINT_*`).
     pub bp_type: u32,
-    /// What a count is to be multiplied by, where the PMU lists a factor.
+    /// The factor by which to multiply a count, if the PMU lists one.
     pub scale: Option<f64>,
-    /// The unit of the scaled count, where the PMU lists one.
+    /// The unit of the scaled count, if the PMU lists one.
     pub unit: Option<String>,
     pub(crate) counted_by: CountedBy,
-    /// Whether it happens in the kernel's part alone, so that counting user mode only gives nothing, ever.
+    /// Whether it happens in kernel mode only, so that a count of user mode is always 0.
     pub(crate) kernel_only: bool,
-    /// Where a probe is: the kernel wants a pointer to it in `config1`.
+    /// A probe's location. `config1` must point to it.
     pub(crate) text: Option<CString>,
 }
 
-/// Who counts, and so who can tell the count.
+/// Who counts the event, which determines how it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountedBy {
-    /// A hardware counter, which a thread may read for itself where the kernel allows.
+    /// A hardware counter, which a thread may read itself where the kernel allows it.
     Core,
-    /// A hardware register that holds no count: Intel's slots and the topdown metrics in it, which read(2) alone tells rightly.
+    /// A hardware register that does not contain a count: Intel's slots and the topdown metrics derived from them. Only
+    /// read(2) returns correct values.
     Topdown,
-    /// The kernel, or a PMU outside of the cores.
+    /// The kernel, or a PMU outside the cores.
     Kernel,
 }
 
-/// Whether events of that type may be hardware's: all but the kernel's own types. PMUs beside the cores have types of their own, too, and
-/// then the kernel gives no counter to read.
+/// Whether events of that type may be counted by hardware: all types except the kernel's own. PMUs outside the cores
+/// have types of their own as well; the kernel then assigns no counter that user space can read.
 pub(super) fn may_be_hardware(kind: u32) -> bool {
     !matches!(kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | crate::sys::TYPE_BREAKPOINT)
 }
@@ -89,20 +90,20 @@ impl Encoding {
         Self { config1, config2, config3, ..Self::new(kind, config) }
     }
 
-    /// The core PMU that it is aimed at, if it is at one.
+    /// The core PMU that the encoding names, if it names one.
     pub(crate) fn core_pmu(&self) -> Option<&str> {
         self.pmu.as_deref().filter(|_| self.counted_by != CountedBy::Kernel)
     }
 
-    /// Whether the thread that opened it may read it without the kernel, where the kernel allows that at all.
+    /// Whether the thread that opened it may read it without a system call, where the kernel allows that at all.
     #[must_use]
     pub fn is_user_readable(&self) -> bool {
         self.counted_by == CountedBy::Core
     }
 
-    /// Whether it is one of Intel's topdown pseudo events: slots, and parts of them. A part is opened in a group that slots lead, and the
-    /// processor keeps it as a fraction that `read(2)` turns into slots; `rdpmc` gives packed fractions, no count
-    /// (`tools/perf/Documentation/topdown.txt`, linux 6.12).
+    /// Whether it is one of Intel's topdown events: slots, and the metrics derived from them. A metric must be opened
+    /// in a group whose leader is the slots event. The processor stores it as a fraction that `read(2)` converts to
+    /// slots; `rdpmc` returns packed fractions, not a count (`tools/perf/Documentation/topdown.txt`, linux 6.12).
     #[must_use]
     pub fn is_topdown(&self) -> bool {
         self.counted_by == CountedBy::Topdown

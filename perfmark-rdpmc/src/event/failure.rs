@@ -1,33 +1,33 @@
-//! Why an event has no numbers on a machine.
+//! Why an event has no encoding on a machine.
 
 use crate::error::Error;
 use crate::machine::Unreadable;
 
-/// A name or value that is wrong there, or files that could not be read, so that nobody knows.
+/// A name or value that is invalid on this machine, or files that could not be read to find out.
 #[derive(Debug)]
 pub(super) enum Failure {
-    Wrong(String),
+    Invalid(String),
     Unreadable(Unreadable),
 }
 
 impl Failure {
-    pub(super) fn explain(self, tried: String) -> Error {
+    pub(super) fn explain(self, subject: String) -> Error {
         match self {
-            Self::Wrong(why) => Error::name(tried, why),
-            Self::Unreadable(file) => file.explain(tried),
+            Self::Invalid(why) => Error::name(subject, why),
+            Self::Unreadable(file) => file.explain(subject),
         }
     }
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Self {
-        Self::Wrong(why)
+        Self::Invalid(why)
     }
 }
 
 impl From<&str> for Failure {
     fn from(why: &str) -> Self {
-        Self::Wrong(why.into())
+        Self::Invalid(why.into())
     }
 }
 

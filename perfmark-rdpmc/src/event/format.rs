@@ -1,29 +1,30 @@
-//! `format/*` of a PMU: which bits of `struct perf_event_attr` a term fills.
+//! The files `format/*` of a PMU: which bits of `struct perf_event_attr` a term sets.
 
 use std::str::FromStr;
 
-/// The words of `struct perf_event_attr` that a PMU's fields lie in.
+/// The words of `struct perf_event_attr` that contain a PMU's fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words {
     /// `config`, `config1`, `config2`, `config3` (the last since linux 6.3).
     pub(crate) config: [u64; 4],
 }
 
-/// Where in the words a field lies.
+/// The position of a field in the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     word: usize,
-    /// The field's bits. The value's lowest bit goes to the lowest of them, however the file orders them (`perf_pmu__format_value`).
+    /// The field's bits. The value's lowest bit goes to the lowest of them, in whatever order the file lists them
+    /// (`perf_pmu__format_value`).
     mask: u64,
 }
 
-/// The number of a word by its name.
+/// The index of the word with that name.
 pub(crate) fn word(name: &str) -> Option<usize> {
     ["config", "config1", "config2", "config3"].iter().position(|&word| word == name)
 }
 
 impl Format {
-    /// Bits that the field has.
+    /// The number of bits of the field.
     pub(crate) fn width(self) -> u32 {
         self.mask.count_ones()
     }
@@ -33,7 +34,7 @@ impl Format {
         1u64.checked_shl(self.width()).map_or(u64::MAX, |beyond| beyond - 1)
     }
 
-    /// Puts the field's value in place of whatever it was. The value fits.
+    /// Sets the field's value. The value must fit.
     pub(crate) fn set(self, words: &mut Words, value: u64) {
         let word = &mut words.config[self.word];
         *word &= !self.mask;
@@ -54,10 +55,10 @@ impl FromStr for Format {
 
     /// `config:0-7,32-35`, `config1:44`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("{text:?} is no format such as config1:1,6-10,44");
+        let malformed = || format!("{text:?} is not a format such as config1:1,6-10,44");
         let (name, ranges) = text.split_once(':').ok_or_else(malformed)?;
         let word =
-            word(name).ok_or_else(|| format!("{name:?} is no word that this version knows, in the format {text:?}"))?;
+            word(name).ok_or_else(|| format!("this version does not know the word {name:?} in the format {text:?}"))?;
         let mut mask = 0;
         for range in ranges.split(',') {
             let (low, high) = range.split_once('-').unwrap_or((range, range));
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_lies_in_the_bits_that_the_format_names() {
+    fn a_value_sets_the_bits_that_the_format_names() {
         assert_eq!(set("config:0-7", 0xc2), [0xc2, 0, 0, 0]);
         assert_eq!(set("config:0-7,32-35", 0xfed), [0xf_0000_00ed, 0, 0, 0]);
         assert_eq!(set("config1:1,6-10,44", 0b101_0101), [0, 1 << 1 | 0b01010 << 6 | 1 << 44, 0, 0]);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_takes_the_place_of_the_one_before() {
+    fn a_value_replaces_the_earlier_one() {
         let format: Format = "config1:0-15".parse().expect("a format");
         let mut words = Words { config: [0, 0xf_0003, 0, 0] };
         format.set(&mut words, 30);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_format_is_told() {
+    fn an_invalid_format_is_refused() {
         for wrong in [
             "",
             "config",
@@ -122,7 +123,7 @@ mod tests {
             "config:+1",
             "attr:0",
         ] {
-            // `+1` is a number to Rust.
+            // Rust parses `+1` as a number.
             assert!(wrong == "config:+1" || wrong.parse::<Format>().is_err(), "{wrong}");
         }
     }

@@ -1,7 +1,11 @@
-//! The kernel's generic events: those of hardware, which each processor's PMU has under numbers of its own, and those of software.
+//! The kernel's generic events: hardware events, which each processor's PMU encodes in its own way, and software
+//! events.
 
 macro_rules! events {
-    ($(#[$meta:meta])* $kind:ident: $($(#[$doc:meta])* $variant:ident = $id:literal, $name:literal $(| $alias:literal)*;)+) => {
+    (
+        $(#[$meta:meta])* $kind:ident:
+        $($(#[$doc:meta])* $variant:ident = $id:literal, $name:literal $(| $alias:literal)*;)+
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -19,12 +23,12 @@ macro_rules! events {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// By the name that perf shows or another one that it takes.
+            /// Parses the name that perf shows, or another one that it accepts.
             pub(super) fn from_name(name: &str) -> Option<Self> {
                 match name { $($name $(| $alias)* => Some(Self::$variant),)+ _ => None }
             }
 
-            /// All the names that perf takes for it, the one that it shows first.
+            /// All names that perf accepts, first the one that it shows.
             #[must_use]
             pub fn names(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => &[$name $(, $alias)*],)+ }
@@ -34,32 +38,32 @@ macro_rules! events {
 }
 
 events! {
-    /// The kernel's generic hardware events (`enum perf_hw_id`). What each counts exactly is the processor's affair.
+    /// The kernel's generic hardware events (`enum perf_hw_id`). What each one counts exactly depends on the processor.
     Hardware:
-    /// Core cycles, at whatever frequency the core runs.
+    /// Core cycles, at the current frequency of the core.
     Cycles = 0, "cycles" | "cpu-cycles";
     /// Instructions retired.
     Instructions = 1, "instructions";
-    /// Accesses of the last-level cache, usually.
+    /// Accesses to the last-level cache, usually.
     CacheReferences = 2, "cache-references";
     /// Misses of the last-level cache, usually.
     CacheMisses = 3, "cache-misses";
     /// Branches retired.
     Branches = 4, "branches" | "branch-instructions";
-    /// Branches predicted wrongly.
+    /// Mispredicted branches.
     BranchMisses = 5, "branch-misses";
-    /// Cycles of the bus.
+    /// Bus cycles.
     BusCycles = 6, "bus-cycles";
-    /// Cycles in which the front end gave nothing.
+    /// Cycles in which the front end delivered nothing.
     StalledCyclesFrontend = 7, "stalled-cycles-frontend" | "idle-cycles-frontend";
-    /// Cycles in which the back end took nothing.
+    /// Cycles in which the back end accepted nothing.
     StalledCyclesBackend = 8, "stalled-cycles-backend" | "idle-cycles-backend";
     /// Cycles at a fixed frequency.
     RefCycles = 9, "ref-cycles";
 }
 
 events! {
-    /// What the kernel counts itself (`enum perf_sw_ids`), but for `dummy` and `bpf-output`, which count nothing.
+    /// The kernel's software events (`enum perf_sw_ids`), except `dummy` and `bpf-output`, which count nothing.
     Software:
     /// Nanoseconds on a CPU, by a timer.
     CpuClock = 0, "cpu-clock";
@@ -67,24 +71,24 @@ events! {
     TaskClock = 1, "task-clock";
     /// Page faults of either kind.
     PageFaults = 2, "page-faults" | "faults";
-    /// Switches to another thread; they happen in the kernel's part.
+    /// Switches to another thread; they happen in kernel mode.
     ContextSwitches = 3, "context-switches" | "cs";
-    /// Moves to another CPU; they happen in the kernel's part.
+    /// Migrations to another CPU; they happen in kernel mode.
     CpuMigrations = 4, "cpu-migrations" | "migrations";
-    /// Page faults that needed no input.
+    /// Page faults that required no input/output.
     MinorFaults = 5, "minor-faults";
-    /// Page faults that needed input.
+    /// Page faults that required input/output.
     MajorFaults = 6, "major-faults";
-    /// Unaligned accesses that the kernel mended.
+    /// Unaligned accesses that the kernel fixed up.
     AlignmentFaults = 7, "alignment-faults";
     /// Instructions that the kernel emulated.
     EmulationFaults = 8, "emulation-faults";
-    /// Switches to another control group; they happen in the kernel's part.
+    /// Switches to another control group; they happen in kernel mode.
     CgroupSwitches = 11, "cgroup-switches";
 }
 
 impl Software {
-    /// Whether it happens in the kernel's part alone, so that counting user mode only gives nothing, ever. These events are counted with
+    /// Whether it happens in kernel mode only, so that a count of user mode is always 0. These events are counted with
     /// the registers of the kernel's own code (`perf_sw_event_sched` in `include/linux/perf_event.h`, linux 6.12).
     pub(crate) fn is_kernel_only(id: u64) -> bool {
         [Self::ContextSwitches, Self::CpuMigrations, Self::CgroupSwitches].iter().any(|&event| event as u64 == id)

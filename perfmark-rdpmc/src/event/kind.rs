@@ -1,4 +1,4 @@
-//! What kind of event it is: a generic one, or one that the processor, the kernel or a PMU numbers or names.
+//! The kind of an event: a generic one, or one that the processor, the kernel or a PMU defines.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use super::cache::CacheEvent;
 use super::generic::{Hardware, Software};
 use super::term::Term;
 
-/// What kind of event it is, without its modifiers. Events are made of their texts and of the generic ones' types, never of a kind, so that
-/// each can be written.
+/// The kind of an event, without its modifiers. Events are created from their text and from the types of generic
+/// events, never from a `Kind`. This ensures that each event can be written as text.
 ///
 /// ```compile_fail
-/// // Its text would read as the generic event.
+/// // Its text would parse as the generic event.
 /// let event: perfmark_rdpmc::Event = perfmark_rdpmc::Kind::Named("cycles".into()).into();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,37 +19,37 @@ use super::term::Term;
 pub enum Kind {
     /// One of the kernel's generic hardware events.
     Hardware(Hardware),
-    /// Something that the kernel counts.
+    /// One of the kernel's software events.
     Software(Software),
     /// One of the kernel's generic cache events.
     Cache(CacheEvent),
-    /// A number from the processor's manual: on x86 unit mask and event select (`r01c2`), on arm64 the event.
+    /// An event number from the processor's manual: on x86 unit mask and event select (`r01c2`), on arm64 the event.
     Raw(u64),
     /// Type and config of `struct perf_event_attr`.
     Numbered {
         /// The kernel's number for the kind of event, or a PMU's `type` in sysfs.
         kind: u32,
-        /// The event's number among its kind.
+        /// The event's number within its kind.
         config: u64,
     },
     /// A tracepoint.
     Tracepoint {
-        /// The part of the kernel that has it.
+        /// The kernel subsystem that defines it.
         system: String,
-        /// Its name there.
+        /// Its name in that subsystem.
         name: String,
     },
-    /// Accesses of an address.
+    /// Accesses to an address.
     Breakpoint(Breakpoint),
     /// An event of a named PMU.
     Pmu {
-        /// The PMU's name in sysfs, or the start of the names of several core PMUs (`cpu` for `cpu_core` and `cpu_atom`), or an event that
-        /// core PMUs have (`stall_slot/threshold=2/`).
+        /// The PMU's name in sysfs; or the common prefix of several core PMUs (`cpu` for `cpu_core` and `cpu_atom`); or
+        /// an event that core PMUs have (`stall_slot/threshold=2/`).
         pmu: String,
         /// The terms between the slashes.
         terms: Vec<Term>,
     },
-    /// An event that the machine's PMUs may list.
+    /// An event name that the machine's PMUs may list.
     Named(String),
 }
 
@@ -65,8 +65,8 @@ impl fmt::Display for Kind {
             Self::Breakpoint(breakpoint) => write!(f, "{breakpoint}"),
             Self::Pmu { pmu, terms } => {
                 write!(f, "{pmu}/")?;
-                for (at, term) in terms.iter().enumerate() {
-                    write!(f, "{}{term}", if at == 0 { "" } else { "," })?;
+                for (index, term) in terms.iter().enumerate() {
+                    write!(f, "{}{term}", if index == 0 { "" } else { "," })?;
                 }
                 f.write_str("/")
             }

@@ -1,22 +1,22 @@
-//! What a machine's PMUs list in sysfs, for people who look for an event.
+//! The PMUs, events and fields that sysfs lists, for programs that show them to people.
 
 use super::pmu::Pmu;
 use crate::error::Error;
 use crate::machine::{DEVICES, Machine};
 
-/// A PMU, its events, and the fields that others can be written with.
+/// A PMU, its events, and the fields with which other events can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedPmu {
-    /// Its name, as it stands before the slash of `cpu/instructions/`.
+    /// Its name, as written before the slash in `cpu/instructions/`.
     pub name: String,
-    /// Its number among the kernel's types of events.
+    /// The kernel's number for its type of events.
     pub kind: Option<u32>,
-    /// Whether it counts what a core does, and so what a thread does.
+    /// Whether it counts what a core does, and can therefore count for a thread.
     pub is_core: bool,
-    /// Whether it counts for whole CPUs, sockets or machines, never for one thread.
+    /// Whether it counts for entire CPUs, sockets or machines, never for one thread.
     pub counts_whole_cpus: bool,
-    /// The events of its list.
+    /// The events that it lists.
     pub events: Vec<ListedEvent>,
     /// The fields of its format.
     pub fields: Vec<ListedField>,
@@ -28,9 +28,9 @@ pub struct ListedPmu {
 pub struct ListedEvent {
     /// Its name.
     pub name: String,
-    /// What it stands for, such as `event=0xc4,umask=0x20`.
+    /// Its terms, such as `event=0xc4,umask=0x20`.
     pub terms: String,
-    /// The unit of its scaled count, where it has one.
+    /// The unit of its scaled count, if it has one.
     pub unit: Option<String>,
 }
 
@@ -40,12 +40,12 @@ pub struct ListedEvent {
 pub struct ListedField {
     /// Its name.
     pub name: String,
-    /// The bits that it fills, such as `config:0-7,32-35`.
+    /// The bits that it sets, such as `config:0-7,32-35`.
     pub bits: String,
 }
 
 impl Machine {
-    /// The PMUs in sysfs, by name. What of one cannot be read is left out.
+    /// The PMUs in sysfs, by name. Details of a PMU that cannot be read are left out.
     ///
     /// ```
     /// for pmu in perfmark_rdpmc::Machine::here().list_pmus()? {
@@ -56,7 +56,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// The list itself cannot be read.
+    /// If the list of PMUs cannot be read.
     pub fn list_pmus(&self) -> Result<Vec<ListedPmu>, Error> {
         let names = self.pmus().map_err(|file| file.explain("PMUs"))?;
         Ok(names.into_iter().map(|name| self.list_pmu(name)).collect())
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_machines_pmus_are_listed_with_events_and_fields() {
-        let machine = Machine::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/alder-lake"));
+        let machine = Machine::fixture("alder-lake");
         let pmus = machine.list_pmus().expect("copies of files");
         let find = |name: &str| pmus.iter().find(|pmu| pmu.name == name).expect("listed");
         let core = find("cpu_core");

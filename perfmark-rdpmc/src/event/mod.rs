@@ -1,7 +1,7 @@
-//! What can be counted, in perf's own grammar.
+//! The events that can be counted, in perf's grammar.
 //!
-//! An event is parsed without a machine, so that a program's settings mean the same everywhere, and resolved on one: the numbers for the
-//! kernel stand in that machine's sysfs and tracefs.
+//! An event is parsed independently of the machine, so that a program's settings mean the same everywhere. It is then
+//! resolved on one machine, whose sysfs and tracefs contain the numbers for the kernel.
 
 mod term;
 mod modifier;
@@ -40,25 +40,25 @@ pub(crate) use tracepoint::are_readable as tracepoints_are_readable;
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// Something that the processor or the kernel counts, under perf's names.
+/// An event that the processor or the kernel counts, in perf's notation.
 ///
 /// | text | counts |
 /// |---|---|
 /// | `cycles`, `branch-misses`, `page-faults` | the kernel's generic events ([`Hardware`], [`Software`]) |
 /// | `L1-dcache-load-misses`, `dTLB-stores` | its generic cache events ([`CacheEvent`]) |
-/// | `r01c2` | the processor's event of that number, hexadecimal |
-/// | `cpu/event=0xc2,umask=1,inv/` | an event of a PMU of `/sys/bus/event_source/devices`, by the fields of its format |
-/// | `cpu/mem-loads,ldlat=30/`, `topdown-retiring` | an event that a PMU lists, alone or with other fields set; also without the PMU's name |
-/// | `sched:sched_switch` | a tracepoint; root alone may look up its number |
+/// | `r01c2` | the processor's event with that hexadecimal number |
+/// | `cpu/event=0xc2,umask=1,inv/` | an event of a PMU, by the fields of its format (`/sys/bus/event_source/devices`) |
+/// | `cpu/mem-loads,ldlat=30/`, `topdown-retiring` | an event that a PMU lists; the PMU and more fields are optional |
+/// | `sched:sched_switch` | a tracepoint; only root may look up its number |
 /// | `mem:0x1000/8:w` | writes to 8 bytes at that address ([`Breakpoint`]) |
 /// | `uprobe/path=/bin/true,offset=0x1130/` | executions of the instruction at that offset in the file |
-/// | `kprobe/func=vfs_read/` | calls of that function of the kernel |
+/// | `kprobe/func=vfs_read/` | calls of that kernel function |
 /// | `1:2` | type and config of `struct perf_event_attr` |
 ///
-/// Behind it may stand modifiers ([`Modifier`]), as in `cycles:uk` and `cpu/event=0xc2/u`. Without any, user mode alone is counted
-/// (perf counts all modes then): the same name means the same whatever a user's rights. An underscore may stand for a hyphen in
-/// generic names, so that a name can be a Rust identifier: `branch_misses`. Where fields of an event that a PMU lists are given
-/// again, the given ones hold (perf mixes their bits).
+/// Modifiers ([`Modifier`]) may follow, as in `cycles:uk` and `cpu/event=0xc2/u`. Without modifiers only user mode is
+/// counted, while perf counts all modes: a name then means the same whatever the user's permissions. In generic names
+/// an underscore may replace a hyphen, so that a name can be a Rust identifier: `branch_misses`. A field that is given
+/// with a listed event replaces the value from the list; perf combines their bits.
 ///
 /// ```
 /// use perfmark_rdpmc::{Event, Hardware};
@@ -72,12 +72,12 @@ use crate::machine::Machine;
 /// # Ok::<(), perfmark_rdpmc::Error>(())
 /// ```
 ///
-/// Writing an event and parsing what was written gives the same event.
+/// Parsing the text of an event gives the same event.
 ///
 /// # Errors
 ///
-/// Parsing tells what is wrong with the text. A well-formed name that no machine has to have (`topdown-retiring`) is looked up, and a wrong
-/// one answered with the nearest that there are, by [`resolve`](Self::resolve), which opening does, too.
+/// Parsing fails with what is wrong with the text. A well-formed name that depends on the machine (`topdown-retiring`)
+/// is looked up by [`resolve`](Self::resolve), which opening calls as well. Its error suggests similar names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     kind: Kind,
@@ -85,37 +85,37 @@ pub struct Event {
 }
 
 impl Event {
-    /// The processor's event of that number, as its manual has it.
+    /// The processor's event with that number, as in its manual.
     #[must_use]
     pub fn raw(config: u64) -> Self {
         Self::plain(Kind::Raw(config))
     }
 
-    /// Without modifiers. Not for everyone: of a kind with a text of any form in it, the event's own text would read as another event.
+    /// An event without modifiers. Not public: the text of a kind with arbitrary names could parse as another event.
     fn plain(kind: Kind) -> Self {
         Self { kind, modifiers: Modifiers::default() }
     }
 
-    /// What kind of event it is.
+    /// The kind of event.
     #[must_use]
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
-    /// The modifiers behind it.
+    /// Its modifiers.
     #[must_use]
     pub fn modifiers(&self) -> Modifiers {
         self.modifiers
     }
 
-    /// The same with a modifier more.
+    /// The same event with one more modifier.
     #[must_use]
     pub fn with(mut self, modifier: Modifier) -> Self {
         self.modifiers = self.modifiers.with(modifier);
         self
     }
 
-    /// The name given in the text by `name=`.
+    /// The name that the text sets by `name=`.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let Kind::Pmu { terms, .. } = &self.kind else { return None };
@@ -125,14 +125,15 @@ impl Event {
         }
     }
 
-    /// Whether a hardware counter counts it, as far as the text tells: whether a thread may read it without the kernel.
+    /// Whether a hardware counter counts it, as far as the text shows: whether a thread may read it without a system
+    /// call.
     #[must_use]
     pub fn is_hardware(&self) -> bool {
         match &self.kind {
             Kind::Hardware(_) | Kind::Cache(_) | Kind::Raw(_) | Kind::Named(_) => true,
             Kind::Software(_) | Kind::Tracepoint { .. } | Kind::Breakpoint(_) => false,
             Kind::Numbered { kind, .. } => encoding::may_be_hardware(*kind),
-            Kind::Pmu { pmu, .. } => !pmu::OF_THE_KERNEL.contains(&pmu.as_str()),
+            Kind::Pmu { pmu, .. } => !pmu::SOFTWARE_PMUS.contains(&pmu.as_str()),
         }
     }
 
@@ -142,10 +143,10 @@ impl Event {
         matches!(self.kind, Kind::Software(Software::CpuClock | Software::TaskClock))
     }
 
-    /// Its numbers on `machine`: one encoding, or one for each core PMU where the machine has several kinds of core, and the event is not
-    /// aimed at one of them. Never none.
+    /// Its encodings on `machine`, at least one. If the machine has several kinds of core and the event does not name
+    /// one of their PMUs, there is one for each.
     ///
-    /// Where there are several, each counts on its own kind of core, so all have to be opened and their counts added.
+    /// Each of several encodings counts on its own kind of core. Open all of them and add their counts.
     ///
     /// ```
     /// use perfmark_rdpmc::{Event, Machine};
@@ -158,13 +159,13 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// Where the machine has no such PMU, event, field or tracepoint (with the nearest that it has), where a value does not fit its field (with
-    /// the field's width), and where sysfs or tracefs cannot be read.
+    /// If the machine has no such PMU, event, field or tracepoint (with suggestions), if a value does not fit its field
+    /// (with the field's width), or if sysfs or tracefs cannot be read.
     pub fn resolve(&self, machine: &Machine) -> Result<Vec<Encoding>, Error> {
         resolve::resolve(&self.kind, machine, &|| format!("event {:?}", self.to_string()))
     }
 
-    /// The same event with other modifiers, to be shown.
+    /// The same event with other modifiers, for display.
     pub(crate) fn shown_with(&self, modifiers: Modifiers) -> impl fmt::Display + '_ {
         Shown { kind: &self.kind, modifiers }
     }
@@ -225,8 +226,9 @@ impl From<Breakpoint> for Event {
 }
 
 impl Machine {
-    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some want more terms, some PMUs cannot count for one
-    /// thread; [`Event::resolve`] and opening tell. So do they of files that cannot be read, whose events are not listed here.
+    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some require more terms, and some
+    /// PMUs cannot count for one thread; [`Event::resolve`] and opening then return an error. Events whose files cannot
+    /// be read are not listed.
     ///
     /// ```
     /// for event in perfmark_rdpmc::Machine::here().events() {

@@ -1,10 +1,10 @@
-//! The letters behind an event: `cycles:u`.
+//! The letters after an event: `cycles:u`.
 
 use std::fmt;
 
 macro_rules! modifiers {
     ($($(#[$doc:meta])* $variant:ident = $letter:literal;)+) => {
-        /// What a letter behind an event asks for, as far as it is of use to counting.
+        /// A letter after an event, among those that apply to counting.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Modifier {
@@ -25,17 +25,17 @@ macro_rules! modifiers {
 }
 
 modifiers! {
-    /// Count user mode, and of the other modes those named only.
+    /// Count user mode; other modes only if named.
     User = 'u';
-    /// Count the kernel, and of the other modes those named only.
+    /// Count kernel mode; other modes only if named.
     Kernel = 'k';
-    /// Count the hypervisor, and of the other modes those named only.
+    /// Count the hypervisor; other modes only if named.
     Hypervisor = 'h';
-    /// Count what virtual machines execute, and the host only if named.
+    /// Count virtual machines; the host only if named.
     Guest = 'G';
-    /// Count what the host executes, and virtual machines only if named.
+    /// Count the host; virtual machines only if named.
     Host = 'H';
-    /// Leave out the idle task.
+    /// Exclude the idle task.
     NotIdle = 'I';
     /// Always on the PMU, or in error state.
     Pinned = 'D';
@@ -43,18 +43,15 @@ modifiers! {
     Exclusive = 'e';
 }
 
-/// perf's other letters, and why counting has no use for them (`tools/perf/Documentation/perf-list.txt`, linux 6.16).
-const OF_NO_USE: &[(char, &str)] = &[
-    (
-        'p',
-        "it moves samples nearer to the instruction, and counting takes no samples (linux refuses it so on x86: EINVAL)",
-    ),
-    ('P', "it moves samples as near to the instruction as can be, and counting takes no samples"),
+/// perf's other letters, and why they do not apply to counting (`tools/perf/Documentation/perf-list.txt`, linux 6.16).
+const UNSUPPORTED: &[(char, &str)] = &[
+    ('p', "it makes sample addresses more precise, and counting takes no samples (on x86 linux refuses it: EINVAL)"),
+    ('P', "it makes sample addresses as precise as possible, and counting takes no samples"),
     ('S', "it makes a group's leader sample its members, and counting takes no samples"),
-    ('W', "it splits a group that does not fit the PMU, and then its counts may not be divided by one another"),
-    ('b', "it shares counters among runs of `perf stat`"),
-    ('R', "it reads a latency out of samples, and counting takes no samples"),
-    ('X', "it concerns the groups that `perf stat` makes by itself"),
+    ('W', "it splits a group that does not fit the PMU, and its counts may then not be divided by one another"),
+    ('b', "it shares counters between runs of `perf stat`"),
+    ('R', "it reads a latency from samples, and counting takes no samples"),
+    ('X', "it concerns groups that `perf stat` creates by itself"),
 ];
 
 /// A set of modifiers.
@@ -62,19 +59,19 @@ const OF_NO_USE: &[(char, &str)] = &[
 pub struct Modifiers(u16);
 
 impl Modifiers {
-    /// Whether it is among them.
+    /// Whether the set contains `modifier`.
     #[must_use]
     pub fn contains(self, modifier: Modifier) -> bool {
         self.0 & 1 << modifier as u16 != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// These and one more.
+    /// The set with one more modifier.
     #[must_use]
     pub fn with(self, modifier: Modifier) -> Self {
         Self(self.0 | 1 << modifier as u16)
@@ -85,30 +82,30 @@ impl Modifiers {
         [Modifier::User, Modifier::Kernel, Modifier::Hypervisor].iter().any(|&mode| self.contains(mode))
     }
 
-    /// Whether perf takes all these letters for modifiers, of use or not.
+    /// Whether perf accepts all these letters as modifiers, supported here or not.
     pub(super) fn are_letters(text: &str) -> bool {
         let known = |letter| {
             Modifier::ALL.iter().any(|modifier| modifier.letter() == letter)
-                || OF_NO_USE.iter().any(|&(unused, _)| unused == letter)
+                || UNSUPPORTED.iter().any(|&(unused, _)| unused == letter)
         };
         !text.is_empty() && text.chars().all(known)
     }
 
-    /// Gives what is wrong with them where one is unknown, of no use, or there twice.
+    /// Parses the letters. Fails with the reason if one is unknown, unsupported or repeated.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut modifiers = Self::default();
         for letter in text.chars() {
             let known = Modifier::ALL.iter().find(|modifier| modifier.letter() == letter);
             if let Some(&modifier) = known {
                 if modifiers.contains(modifier) {
-                    return Err(format!("the modifier {letter} is there twice"));
+                    return Err(format!("the modifier {letter} is given twice"));
                 }
                 modifiers = modifiers.with(modifier);
-            } else if let Some((_, why)) = OF_NO_USE.iter().find(|&&(unused, _)| unused == letter) {
-                return Err(format!("the modifier {letter} is of no use here: {why}; leave it out"));
+            } else if let Some((_, why)) = UNSUPPORTED.iter().find(|&&(unused, _)| unused == letter) {
+                return Err(format!("the modifier {letter} does not apply to counting: {why}; leave it out"));
             } else {
                 let letters: String = Modifier::ALL.iter().map(|modifier| modifier.letter()).collect();
-                return Err(format!("there is no modifier {letter:?}; there are {letters}"));
+                return Err(format!("there is no modifier {letter:?}; expected one of {letters}"));
             }
         }
         Ok(modifiers)

@@ -1,4 +1,4 @@
-//! The grammar: text to kind and modifiers, without a machine.
+//! The grammar: parses text to kind and modifiers, independently of the machine.
 //!
 //! After `tools/perf/util/parse-events.{l,y}` and `Documentation/perf-list.txt` (linux 6.16), for one event at a time.
 
@@ -9,22 +9,22 @@ use super::kind::Kind;
 use super::modifier::Modifiers;
 use super::term::{Term, is_name_char, number};
 
-/// Words that perf takes for events or their beginnings and that count nothing, and why.
-const NOTHING: &[(&str, &str)] = &[
+/// Words that perf accepts as events or as the start of one, but that count nothing, and why.
+const NOT_COUNTED: &[(&str, &str)] = &[
     ("mem", "its address is missing: mem:0x1000/8:w"),
-    ("dummy", "it counts nothing: it carries records of processes for perf; choose another"),
+    ("dummy", "it counts nothing: perf uses it to receive records about processes; choose another"),
     ("bpf-output", "it counts nothing: BPF programs write records through it; choose another"),
-    ("duration_time", "it is perf's own clock; task-clock counts the time on a CPU"),
-    ("user_time", "it is perf's own reading of rusage; task-clock counts the time on a CPU"),
-    ("system_time", "it is perf's own reading of rusage; task-clock counts the time on a CPU"),
+    ("duration_time", "it is a clock of the perf tool; task-clock counts the time on a CPU"),
+    ("user_time", "the perf tool reads it from rusage; task-clock counts the time on a CPU"),
+    ("system_time", "the perf tool reads it from rusage; task-clock counts the time on a CPU"),
 ];
 
 /// The event's kind and modifiers, or what is wrong with the text.
 pub(super) fn event(text: &str) -> Result<(Kind, Modifiers), String> {
     if text.is_empty() {
-        return Err("no event is named".into());
+        return Err("the event is empty".into());
     }
-    if let Some((_, why)) = NOTHING.iter().find(|(word, _)| *word == text) {
+    if let Some((_, why)) = NOT_COUNTED.iter().find(|(word, _)| *word == text) {
         return Err((*why).into());
     }
     if let Some(rest) = text.strip_prefix("mem:") {
@@ -39,20 +39,24 @@ pub(super) fn event(text: &str) -> Result<(Kind, Modifiers), String> {
 /// `ADDRESS[/LENGTH][:rwx][:modifiers]`.
 fn breakpoint(text: &str) -> Result<(Kind, Modifiers), String> {
     let mut parts = text.split(':');
-    let place = parts.next().unwrap_or("");
+    let location = parts.next().unwrap_or("");
     let rest: Vec<&str> = parts.collect();
     let (access, letters) = match rest[..] {
         [] => (None, None),
         [one] if Breakpoint::are_letters(one) => (Some(one), None),
         [one] => (None, Some(one)),
         [access, letters] => (Some(access), Some(letters)),
-        _ => return Err("more than an address, a length, accesses and modifiers: mem:0x1000/8:rw:u".into()),
+        _ => {
+            return Err(
+                "too many parts: expected address, length, accesses and modifiers, as in mem:0x1000/8:rw:u".into()
+            );
+        }
     };
-    let kind = Kind::Breakpoint(Breakpoint::parse(place, access)?);
+    let kind = Kind::Breakpoint(Breakpoint::parse(location, access)?);
     Ok((kind, modifiers(letters)?))
 }
 
-/// `pmu/terms/modifiers`, of which `rest` follows the first slash.
+/// `pmu/terms/modifiers`, where `rest` follows the first slash.
 fn on_pmu(pmu: &str, rest: &str) -> Result<(Kind, Modifiers), String> {
     let Some((terms, letters)) = rest.rsplit_once('/') else {
         return Err("the second / is missing, as in cpu/event=0xc2/".into());
@@ -70,7 +74,7 @@ fn on_pmu(pmu: &str, rest: &str) -> Result<(Kind, Modifiers), String> {
 /// `name[:modifiers]`, `system:tracepoint[:modifiers]`, `type:config[:modifiers]`.
 fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
     if text.contains([',', '{', '}']) {
-        return Err("several events; each is asked for by itself".into());
+        return Err("this is a list of events; give one event at a time".into());
     }
     let parts: Vec<&str> = text.split(':').collect();
     let head = parts[0];
@@ -85,20 +89,20 @@ fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
         name("a tracepoint's system", head)?;
         name("a tracepoint", parts[1])?;
         if Modifiers::are_letters(parts[1]) {
-            return Err(format!("{:?} behind a : are modifiers, and modifiers stand behind one : only", parts[1]));
+            return Err(format!("{:?} is a list of modifiers, and an event may have only one", parts[1]));
         }
         (Kind::Tracepoint { system: head.into(), name: parts[1].into() }, &parts[2..])
     };
     match letters {
         [] => Ok((kind, Modifiers::default())),
         [letters] => Ok((kind, modifiers(Some(letters))?)),
-        _ => Err("modifiers stand behind one : only".into()),
+        _ => Err("there is more than one list of modifiers".into()),
     }
 }
 
 fn numbered<'a, 'b>(parts: &'b [&'a str]) -> Result<(Kind, &'b [&'a str]), String> {
     let [kind, config, letters @ ..] = parts else {
-        return Err("a number alone is no event; there are type:config, and r1c2 for the processor's".into());
+        return Err("a number alone is not an event; use type:config, or r1c2 for an event of the processor".into());
     };
     let kind = number(kind).map_err(|why| format!("the type: {why}"))?;
     let kind = u32::try_from(kind).map_err(|_| format!("the type {kind} has more than 32 bits"))?;
@@ -106,7 +110,7 @@ fn numbered<'a, 'b>(parts: &'b [&'a str]) -> Result<(Kind, &'b [&'a str]), Strin
     Ok((Kind::Numbered { kind, config }, letters))
 }
 
-/// A name that every machine's kernel knows.
+/// A name that the kernel of every machine knows.
 pub(super) fn generic(name: &str) -> Option<Kind> {
     let hyphens = name.replace('_', "-");
     let hardware = Hardware::from_name(&hyphens).map(Kind::Hardware);
@@ -128,19 +132,19 @@ fn raw(name: &str) -> Result<Option<Kind>, String> {
 fn modifiers(letters: Option<&str>) -> Result<Modifiers, String> {
     match letters {
         None => Ok(Modifiers::default()),
-        Some("") => Err("modifiers are missing behind the :".into()),
+        Some("") => Err("modifiers are missing after the :".into()),
         Some(letters) => Modifiers::parse(letters),
     }
 }
 
-/// Whether it is made as a name has to be, so that it can be looked up.
+/// Checks that the text is well-formed as a name, so that it can be looked up.
 fn name(what: &str, text: &str) -> Result<(), String> {
     if text.contains(['*', '?', '[']) {
-        return Err(format!("{text:?} is a pattern for several; name one"));
+        return Err(format!("{text:?} is a pattern for several events; name one"));
     }
     match text.chars().find(|&c| !is_name_char(c)) {
         Some(wrong) => Err(format!("{wrong:?} cannot be part of {what}'s name")),
         None if text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') => Ok(()),
-        None => Err(format!("the name of {what} begins with a letter, and {text:?} does not")),
+        None => Err(format!("the name of {what} must begin with a letter, and {text:?} does not")),
     }
 }

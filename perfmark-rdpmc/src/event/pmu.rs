@@ -5,11 +5,11 @@ use super::format::Format;
 use super::term::Term;
 use crate::machine::{DEVICES, Machine, Unreadable};
 
-/// PMUs of the kernel's own, whose events no hardware counter counts.
-pub(super) const OF_THE_KERNEL: &[&str] = &["software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr"];
+/// The kernel's own PMUs, whose events no hardware counter counts.
+pub(super) const SOFTWARE_PMUS: &[&str] = &["software", "tracepoint", "breakpoint", "kprobe", "uprobe", "msr"];
 
-/// Files beside an event that say more about it.
-const BESIDES: &[&str] = &[".scale", ".unit", ".snapshot", ".per-pkg"];
+/// Suffixes of files that describe an event of the same name.
+const ATTRIBUTE_SUFFIXES: &[&str] = &[".scale", ".unit", ".snapshot", ".per-pkg"];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pmu<'a> {
@@ -20,11 +20,11 @@ pub(crate) struct Pmu<'a> {
 }
 
 impl<'a> Pmu<'a> {
-    /// None if there is no PMU of that name. Gives what is wrong where its `type` cannot be read.
+    /// `None` if there is no PMU with that name. An error if its `type` cannot be read.
     pub(crate) fn find(machine: &'a Machine, name: &str) -> Result<Option<Self>, Failure> {
         let path = format!("{DEVICES}/{name}/type");
         let Some(kind) = machine.read(&path)? else { return Ok(None) };
-        let kind = kind.parse().map_err(|_| format!("/{path} holds no type: {kind:?}"))?;
+        let kind = kind.parse().map_err(|_| format!("/{path} does not contain a type: {kind:?}"))?;
         Ok(Some(Self { machine, name: name.into(), kind }))
     }
 
@@ -47,9 +47,9 @@ impl<'a> Pmu<'a> {
         text.parse().map(Some).map_err(|why| format!("/{path}: {why}").into())
     }
 
-    /// The terms that an event of its list stands for.
+    /// The terms of a listed event.
     pub(super) fn event(&self, event: &str) -> Result<Option<Vec<Term>>, Failure> {
-        if BESIDES.iter().any(|suffix| event.ends_with(suffix)) {
+        if ATTRIBUTE_SUFFIXES.iter().any(|suffix| event.ends_with(suffix)) {
             return Ok(None);
         }
         let path = self.file(&format!("events/{event}"));
@@ -57,12 +57,12 @@ impl<'a> Pmu<'a> {
         Term::parse_list(&text).map(Some).map_err(|why| format!("/{path}: {why}").into())
     }
 
-    /// What a count of the event is to be multiplied by.
+    /// The factor by which to multiply a count of the event.
     pub(super) fn scale(&self, event: &str) -> Result<Option<f64>, Failure> {
         let path = self.file(&format!("events/{event}.scale"));
         let Some(text) = self.machine.read(&path)? else { return Ok(None) };
         let scale = text.parse::<f64>().ok().filter(|scale| scale.is_finite());
-        scale.map(Some).ok_or_else(|| format!("/{path} holds no factor: {text:?}").into())
+        scale.map(Some).ok_or_else(|| format!("/{path} does not contain a factor: {text:?}").into())
     }
 
     /// The unit of the scaled count.
@@ -70,20 +70,21 @@ impl<'a> Pmu<'a> {
         self.machine.read(self.file(&format!("events/{event}.unit")))
     }
 
-    /// The greatest threshold that its counters take (arm64, `Documentation/arch/arm64/perf.rst`); 0 where they have none.
+    /// The greatest threshold that its counters support (arm64, `Documentation/arch/arm64/perf.rst`); 0 if they have
+    /// none.
     pub(super) fn threshold_max(&self) -> Result<Option<u64>, Unreadable> {
         let text = self.machine.read(self.file("caps/threshold_max"))?;
         Ok(text.and_then(|text| super::term::number(&text).ok()))
     }
 
-    /// The events of its list.
+    /// The listed events.
     pub(super) fn events(&self) -> Result<Vec<String>, Unreadable> {
         let mut events = self.machine.names(self.file("events"))?;
-        events.retain(|event| !BESIDES.iter().any(|suffix| event.ends_with(suffix)));
+        events.retain(|event| !ATTRIBUTE_SUFFIXES.iter().any(|suffix| event.ends_with(suffix)));
         Ok(events)
     }
 
-    /// Whether its list has the event.
+    /// Whether the event is listed.
     pub(super) fn lists(&self, event: &str) -> Result<bool, Unreadable> {
         Ok(self.events()?.iter().any(|listed| listed == event))
     }

@@ -1,4 +1,4 @@
-//! An event on a machine: its numbers there.
+//! Resolves an event on a machine to its encodings.
 
 use super::breakpoint::Breakpoint;
 use super::cache::CacheEvent;
@@ -12,11 +12,13 @@ use super::term::Term;
 use super::{parse, probe, terms, tracepoint};
 use crate::error::Error;
 use crate::machine::{DEVICES, Machine, Unreadable};
-use crate::sys::{TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, aim_of, aimed_at};
+use crate::sys::{
+    TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, config_on_pmu, pmu_of_config,
+};
 
-/// The event's numbers on `machine`. `tried` names the event in errors.
-pub(super) fn resolve(kind: &Kind, machine: &Machine, tried: &dyn Fn() -> String) -> Result<Vec<Encoding>, Error> {
-    let explain = |failure: Failure| failure.explain(tried());
+/// The event's encodings on `machine`. `subject` names the event in errors.
+pub(super) fn resolve(kind: &Kind, machine: &Machine, subject: &dyn Fn() -> String) -> Result<Vec<Encoding>, Error> {
+    let explain = |failure: Failure| failure.explain(subject());
     match kind {
         Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(explain),
         Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(explain),
@@ -26,10 +28,10 @@ pub(super) fn resolve(kind: &Kind, machine: &Machine, tried: &dyn Fn() -> String
             numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(explain)
         }
         Kind::Breakpoint(breakpoint) => {
-            breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(tried(), why))
+            breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(subject(), why))
         }
         Kind::Tracepoint { system, name } => {
-            tracepoint::encode(machine, tried, system, name).map(|encoding| vec![encoding])
+            tracepoint::encode(machine, subject, system, name).map(|encoding| vec![encoding])
         }
         Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(explain),
         Kind::Named(name) => named(machine, name).map_err(explain),
@@ -48,7 +50,7 @@ impl Breakpoint {
     }
 }
 
-/// Those of the names that are PMUs' still.
+/// The PMUs with these names, without those that no longer exist.
 fn found<'a>(machine: &'a Machine, names: &[String]) -> Result<Vec<Pmu<'a>>, Failure> {
     names.iter().filter_map(|name| Pmu::find(machine, name).transpose()).collect()
 }
@@ -57,21 +59,21 @@ fn core_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
     found(machine, &machine.core_pmus()?)
 }
 
-/// The PMUs whose files make sense, for what is about one of them.
-fn sound_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
+/// The PMUs whose files are valid, for lookups that need only one of them.
+fn valid_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
     let mut pmus = Vec::new();
     for name in machine.pmus()? {
         match Pmu::find(machine, &name) {
             Ok(pmu) => pmus.extend(pmu),
-            Err(Failure::Wrong(_)) => {}
+            Err(Failure::Invalid(_)) => {}
             Err(unreadable) => return Err(unreadable),
         }
     }
     Ok(pmus)
 }
 
-/// An event that every core PMU knows by the same number. With one of them, or none, the kernel chooses; of several each has to be
-/// named.
+/// An event that has the same number on every core PMU. With one core PMU, or none, the kernel chooses; with several,
+/// each must be named.
 fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, Failure> {
     let pmus = core_pmus(machine)?;
     if let [] | [_] = pmus[..] {
@@ -81,28 +83,28 @@ fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, 
         }
         return Ok(vec![encoding]);
     }
-    let aimed = pmus.into_iter().map(|pmu| {
+    let encodings = pmus.into_iter().map(|pmu| {
         let mut encoding = match kind {
             TYPE_RAW => Encoding::new(pmu.kind, config),
-            _ => Encoding::new(kind, aimed_at(pmu.kind, config)),
+            _ => Encoding::new(kind, config_on_pmu(pmu.kind, config)),
         };
         encoding.counted_by = terms::counted_by(&pmu, &encoding)?;
         encoding.pmu = Some(pmu.name().into());
         Ok(encoding)
     });
-    aimed.collect()
+    encodings.collect()
 }
 
-/// Type and config as they are. The type may be a PMU's, or a generic event's that is aimed at one.
+/// Type and config as given. The type may be a PMU's, or a generic event's whose config names a PMU.
 fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failure> {
     let mut encoding = Encoding::new(kind, config);
     let is_of = |pmu: &Pmu<'_>| match kind {
-        TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == aim_of(config),
+        TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == pmu_of_config(config),
         _ => pmu.kind == kind,
     };
-    if let Some(pmu) = sound_pmus(machine)?.into_iter().find(is_of) {
+    if let Some(pmu) = valid_pmus(machine)?.into_iter().find(is_of) {
         if probe::is_probe(pmu.name()) {
-            return Err(format!("{} wants a place besides: {}", pmu.name(), probe::example(pmu.name())).into());
+            return Err(format!("{} also requires a location: {}", pmu.name(), probe::example(pmu.name())).into());
         }
         if pmu.is_core()? {
             encoding.counted_by = terms::counted_by(&pmu, &encoding)?;
@@ -112,7 +114,7 @@ fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failu
     Ok(encoding)
 }
 
-/// On the PMU of that name, or on each of the core PMUs whose names begin so.
+/// On the PMU with that name, or on each core PMU whose name begins with it.
 fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding>, Failure> {
     let cores = core_pmus(machine)?;
     let several = cores.len() > 1;
@@ -124,7 +126,7 @@ fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding
     let mut alike: Vec<&Pmu<'_>> = cores.iter().filter(|pmu| pmu.name().starts_with(name)).collect();
     let mut terms = terms.to_vec();
     if alike.is_empty() {
-        // Not a PMU but an event of one.
+        // The name is not a PMU, but an event of one.
         let is_generic = parse::generic(name).is_some();
         for pmu in &cores {
             if is_generic || pmu.lists(name)? {
@@ -137,7 +139,7 @@ fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding
     for pmu in alike {
         match terms::encode(pmu, &terms, several) {
             Ok(encoding) => encodings.push(encoding),
-            // On the other kinds of core it may be counted all the same, and then in part.
+            // Other kinds of core may still count it, and the count then covers only those.
             Err(unreadable @ Failure::Unreadable(_)) => return Err(unreadable),
             Err(why) => refusal = refusal.or(Some(why)),
         }
@@ -152,13 +154,13 @@ fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding
 fn no_pmu(machine: &Machine, name: &str) -> Result<Failure, Unreadable> {
     let all = machine.names(DEVICES)?;
     if all.is_empty() {
-        return Ok(format!("there is no PMU {name}: this machine's sysfs shows none").into());
+        return Ok(format!("there is no PMU {name}: this machine's sysfs lists none").into());
     }
     let near = nearest(name, all.iter().map(String::as_str));
-    Ok(format!("there is no PMU {name}{}; there are {}", did_you_mean(&near), all.join(", ")).into())
+    Ok(format!("there is no PMU {name}{}; available: {}", did_you_mean(&near), all.join(", ")).into())
 }
 
-/// An event of that name in a PMU's list: of the core PMUs all that have it, else the first of the others.
+/// An event that a PMU lists by that name: on all core PMUs that list it, otherwise on the first of the other PMUs.
 fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, Failure> {
     let cores = core_pmus(machine)?;
     let several = cores.len() > 1;
@@ -176,7 +178,7 @@ fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, Failure> {
     if !on_cores.is_empty() {
         return Ok(on_cores);
     }
-    for pmu in sound_pmus(machine)? {
+    for pmu in valid_pmus(machine)? {
         if let Some(encoding) = encode(&pmu)? {
             return Ok(vec![encoding]);
         }
@@ -184,13 +186,13 @@ fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, Failure> {
     Err(unknown(machine, name)?)
 }
 
-/// The generic names and this machine's events, of which those nearest to `name` are told.
+/// The error for an unknown name, with similar generic names and events of this machine.
 fn unknown(machine: &Machine, name: &str) -> Result<Failure, Failure> {
-    // Of a machine whose list of PMUs is hidden nobody knows what it has.
+    // If the list of PMUs is hidden, it is unknown which events the machine has.
     machine.names(DEVICES)?;
     let caches: Vec<String> = CacheEvent::all().map(|event| event.to_string()).collect();
     let mut listed = Vec::new();
-    for pmu in sound_pmus(machine)? {
+    for pmu in valid_pmus(machine)? {
         listed.extend(pmu.events()?);
     }
     let hardware = Hardware::ALL.iter().flat_map(|event| event.names()).copied();
@@ -201,8 +203,8 @@ fn unknown(machine: &Machine, name: &str) -> Result<Failure, Failure> {
     }
     let shown = Hardware::ALL.iter().map(|event| event.name()).chain(Software::ALL.iter().map(|event| event.name()));
     Ok(format!(
-        "this machine has no such event; there are {}, cache events as L1-dcache-load-misses, raw ones as r1c2 (hexadecimal), and \
-         those of a PMU as cpu/event=0xc2/",
+        "this machine has no such event; available are {}, cache events such as L1-dcache-load-misses, raw events such \
+         as r1c2 (hexadecimal), and events of a PMU such as cpu/event=0xc2/",
         shown.collect::<Vec<_>>().join(", ")
     )
     .into())

@@ -2,40 +2,41 @@
 
 use std::fmt;
 
-/// One term of an event on a named PMU: a field of its format, an event of its list, or a word of the grammar such as `config1`.
+/// One term of an event of a named PMU: a field of its format, an event that it lists, or a keyword of the grammar such
+/// as `config1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     pub(super) name: String,
     pub(super) value: Option<Value>,
 }
 
-/// What a term is set to.
+/// The value of a term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Value {
-    /// Written in decimal, hexadecimal (`0x1f`) or octal (`0o17`: as in perf, a leading 0 alone stays decimal).
+    /// Written in decimal, hexadecimal (`0x1f`) or octal (`0o17`). As in perf, a leading 0 alone does not mean octal.
     Number(u64),
-    /// A name or a path; between `'` if it holds a comma.
+    /// A name or a path; in single quotes if it contains a comma.
     Text(String),
 }
 
-/// Terms whose values are text, whatever they look like.
+/// Terms whose values are always text, even if they look like a number.
 const TEXTS: &[&str] = &["name", "path", "func"];
 
 impl Term {
-    /// The field, event or word.
+    /// The field, event or keyword.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is set to, if anything.
+    /// Its value, if it has one.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
         self.value.as_ref()
     }
 
-    /// Parses a list of terms. Gives what is wrong where it is none.
+    /// Parses a list of terms. Fails with what is wrong with it.
     pub(super) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let mut terms: Vec<Self> = Vec::new();
         if text.is_empty() {
@@ -44,7 +45,7 @@ impl Term {
         for part in split_outside_quotes(text)? {
             let term = Self::parse(part)?;
             if terms.iter().any(|other| other.name == term.name) {
-                return Err(format!("the term {} is there twice", term.name));
+                return Err(format!("the term {} is given twice", term.name));
             }
             terms.push(term);
         }
@@ -57,7 +58,7 @@ impl Term {
             None => (text, None),
         };
         if name.is_empty() {
-            return Err("a term is missing: two commas or slashes, or = without a name before it".into());
+            return Err("a term is missing: two adjacent commas or slashes, or = without a name before it".into());
         }
         if value.is_none()
             && let Some(config) = raw(name)
@@ -68,7 +69,9 @@ impl Term {
             return Err(format!("{wrong:?} cannot be part of a term's name, in {text:?}"));
         }
         if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
-            return Err(format!("a term begins with a letter, and {text:?} does not; a number alone is config={text}"));
+            return Err(format!(
+                "a term must begin with a letter, and {text:?} does not; write config={text} for a number"
+            ));
         }
         let value = value.map(|value| Value::parse(name, value)).transpose()?;
         Ok(Self { name: name.into(), value })
@@ -85,7 +88,7 @@ impl Value {
             let inner = inner.filter(|inner| !inner.is_empty() && !inner.contains(char::is_control));
             return inner
                 .map(|inner| Self::Text(inner.into()))
-                .ok_or_else(|| format!("{name}={text} is not closed by one '"));
+                .ok_or_else(|| format!("{name}={text} does not end with a closing '"));
         }
         if let Some(wrong) = text.chars().find(|&c| c == '\'' || c.is_control()) {
             return Err(format!("{wrong:?} cannot be part of a value, in {name}={text:?}"));
@@ -97,7 +100,7 @@ impl Value {
     }
 }
 
-/// A number as perf writes it, or octal as Rust does.
+/// Parses a number as perf writes it, or octal as Rust does.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let (digits, radix) = match text.get(..2) {
         Some("0x" | "0X") => (&text[2..], 16),
@@ -105,12 +108,13 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
         _ => (text, 10),
     };
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        return Err(format!("{text:?} is no number; they are written as 42, 0x2a or 0o52"));
+        return Err(format!("{text:?} is not a number; write 42, 0x2a or 0o52"));
     }
     u64::from_str_radix(digits, radix).map_err(|_| format!("{text} has more than 64 bits"))
 }
 
-/// `r1c2`, `r0x1c2`, `0x1c2`: a number that fills config, but not a word such as `ref` that happens to be of these letters.
+/// `r1c2`, `r0x1c2`, `0x1c2`: a number for config. A word such as `ref` that only happens to consist of hexadecimal
+/// letters is not one.
 fn raw(text: &str) -> Option<u64> {
     if let Some(digits) = text.strip_prefix('r') {
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
@@ -127,12 +131,12 @@ pub(super) fn is_name_char(c: char) -> bool {
 
 fn split_outside_quotes(text: &str) -> Result<Vec<&str>, String> {
     let (mut parts, mut start, mut quoted) = (Vec::new(), 0, false);
-    for (at, byte) in text.bytes().enumerate() {
+    for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'\'' => quoted = !quoted,
             b',' if !quoted => {
-                parts.push(&text[start..at]);
-                start = at + 1;
+                parts.push(&text[start..index]);
+                start = index + 1;
             }
             _ => {}
         }
@@ -151,7 +155,7 @@ impl fmt::Display for Term {
             None => Ok(()),
             Some(Value::Number(number)) => write!(f, "={number:#x}"),
             Some(Value::Text(text)) => {
-                // What would read as something else: a number, a list.
+                // Text that would parse as a number or a list is quoted.
                 let is_plain = !text.contains(',')
                     && (TEXTS.contains(&self.name.as_str()) || !text.starts_with(|c: char| c.is_ascii_digit()));
                 if is_plain { write!(f, "={text}") } else { write!(f, "='{text}'") }

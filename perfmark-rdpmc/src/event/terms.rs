@@ -1,4 +1,4 @@
-//! The terms of an event on one PMU, as numbers for the kernel.
+//! Encodes the terms of an event on one PMU.
 
 use super::encoding::{CountedBy, Encoding};
 use super::failure::Failure;
@@ -10,9 +10,9 @@ use super::parse;
 use super::pmu::Pmu;
 use super::term::{Term, Value};
 use crate::machine::Unreadable;
-use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE, aimed_at};
+use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE, config_on_pmu};
 
-/// perf's terms about samples and about its own tools.
+/// perf's terms that concern samples or the perf tool.
 const NOT_FOR_COUNTING: &[&str] = &[
     "period",
     "freq",
@@ -35,21 +35,23 @@ const NOT_FOR_COUNTING: &[&str] = &[
     "ratio-to-prev",
 ];
 
-/// Where a name's encoding came from.
+/// The source of a name's encoding.
 enum Base {
     /// Fields of the PMU's own format.
     Fields,
-    /// One of the kernel's generic events, aimed at this PMU.
+    /// One of the kernel's generic events, on this PMU.
     Generic { kind: u32, id: u64 },
 }
 
-/// `terms` on `pmu`. `several` tells that the machine has more than one core PMU, so that a generic event has to name its own.
+/// Encodes `terms` on `pmu`. `several` says that the machine has several core PMUs, so that a generic event must name
+/// its own.
 pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Encoding, Failure> {
     let mut words = Words::default();
     let mut base = Base::Fields;
     let (mut scale, mut unit) = (None, None);
     let mut fields: Vec<&Term> = Vec::new();
-    // The listed event first: fields given beside it hold against its own. A name that is both, perf takes for the event.
+    // The listed event comes first, so that given fields replace its values. As in perf, a name that is both an event
+    // and a field is the event.
     for term in terms.iter().filter(|term| !is_special(&term.name)) {
         if term.value.is_some() {
             fields.push(term);
@@ -77,13 +79,13 @@ pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Enc
         Base::Fields => Encoding::with_words(pmu.kind, words),
         Base::Generic { .. } if words.config[0] != 0 => {
             return Err(format!(
-                "{} does not list this generic event, so that no field of config can be set beside it",
+                "{} does not list this generic event, so no field of config can be combined with it",
                 pmu.name()
             )
             .into());
         }
         Base::Generic { kind, id } => {
-            words.config[0] = if several { aimed_at(pmu.kind, id) } else { id };
+            words.config[0] = if several { config_on_pmu(pmu.kind, id) } else { id };
             Encoding::with_words(kind, words)
         }
     };
@@ -94,7 +96,7 @@ pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Enc
     Ok(encoding)
 }
 
-/// Words of the grammar, which are no fields of a PMU.
+/// Keywords of the grammar, which are not fields of a PMU.
 fn is_special(name: &str) -> bool {
     name == "name" || word(name).is_some()
 }
@@ -104,8 +106,8 @@ struct Listed {
     terms: Vec<Term>,
 }
 
-/// The event of that name in the PMU's list. For the sake of fields given beside it, a generic event may stand there under any of its names
-/// (`cpu-cycles` for `cycles`).
+/// The event that the PMU lists by that name. If fields are given with it, a generic event is also found by its other
+/// names (`cpu-cycles` for `cycles`).
 fn listed(pmu: &Pmu<'_>, name: &str, all: &[Term]) -> Result<Option<Listed>, Failure> {
     let alone = all.iter().all(|term| term.name == name || term.name == "name");
     let aliases = match parse::generic(name) {
@@ -120,7 +122,7 @@ fn listed(pmu: &Pmu<'_>, name: &str, all: &[Term]) -> Result<Option<Listed>, Fai
     Ok(None)
 }
 
-/// A generic event's type and number, if the PMU is one of the cores' and so has them.
+/// A generic event's type and number, if the PMU is a core PMU and so has generic events.
 fn generic(pmu: &Pmu<'_>, name: &str) -> Result<Option<(u32, u64)>, Unreadable> {
     let event = match parse::generic(name) {
         Some(Kind::Hardware(event)) => (TYPE_HARDWARE, event as u64),
@@ -130,7 +132,7 @@ fn generic(pmu: &Pmu<'_>, name: &str) -> Result<Option<(u32, u64)>, Unreadable> 
     Ok(pmu.is_core()?.then_some(event))
 }
 
-/// The fields that a listed event stands for. One set to `?` is for the user to give.
+/// Sets the fields of a listed event. The user must give those that the list sets to `?`.
 fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term]) -> Result<(), Failure> {
     for term in listed {
         let is_parameter = matches!(&term.value, Some(Value::Text(text)) if text == "?");
@@ -139,7 +141,7 @@ fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term])
                 let missing =
                     listed.iter().filter(|term| matches!(&term.value, Some(Value::Text(text)) if text == "?"));
                 let missing: Vec<String> = missing.map(|term| format!("{}=", term.name)).collect();
-                return Err(format!("the event wants {} besides", missing.join(" and ")).into());
+                return Err(format!("the event also requires {}", missing.join(" and ")).into());
             }
         } else if let Some(word) = word(&term.name) {
             words.config[word] = value(term, 64)?;
@@ -157,7 +159,8 @@ fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term])
     Ok(())
 }
 
-/// A field without a value is 1: in the PMU's own lists always, from a user if it has one bit only (as perf's `pmu_config_term` has it).
+/// A field without a value is 1: always in the PMU's own list, and from a user if the field has only one bit (as in
+/// perf's `pmu_config_term`).
 fn set(words: &mut Words, term: &Term, field: Format, listed: bool) -> Result<(), String> {
     let (width, max) = (field.width(), field.max());
     let value = match term.value {
@@ -166,7 +169,7 @@ fn set(words: &mut Words, term: &Term, field: Format, listed: bool) -> Result<()
         Some(_) => value(term, width)?,
     };
     if value > max {
-        return Err(format!("{}={value:#x} is too much: it has {width} bits, at most {max:#x}", term.name));
+        return Err(format!("{}={value:#x} is too large: the field has {width} bits, at most {max:#x}", term.name));
     }
     field.set(words, value);
     Ok(())
@@ -175,34 +178,35 @@ fn set(words: &mut Words, term: &Term, field: Format, listed: bool) -> Result<()
 fn value(term: &Term, width: u32) -> Result<u64, String> {
     match &term.value {
         Some(Value::Number(number)) => Ok(*number),
-        Some(Value::Text(text)) => Err(format!("{}={text:?} is no number (of {width} bits)", term.name)),
+        Some(Value::Text(text)) => Err(format!("{}={text:?} is not a number (of {width} bits)", term.name)),
         None => Err(format!("{} needs a value: it has {width} bits", term.name)),
     }
 }
 
-/// `threshold`, `threshold_compare`, `threshold_count` of Armv8.8: count only cycles in which an event happens often enough.
+/// `threshold`, `threshold_compare`, `threshold_count` of Armv8.8: count only cycles in which an event happens often
+/// enough.
 fn check_threshold(max: Option<u64>, terms: &[Term]) -> Result<(), String> {
     let given = |name: &str| terms.iter().find(|term| term.name == name);
-    // Other PMUs have fields of these names, too: Intel's memory controllers.
+    // Other PMUs have fields with these names as well, for example Intel's memory controllers.
     let Some(max) = max else { return Ok(()) };
     let threshold = given("threshold").map_or(Ok(0), |term| value(term, 12))?;
     if threshold == 0 {
         return match given("threshold_compare").or_else(|| given("threshold_count")) {
-            Some(term) => Err(format!("{} does nothing without threshold=", term.name)),
+            Some(term) => Err(format!("{} has no effect without threshold=", term.name)),
             None => Ok(()),
         };
     }
     match max {
         0 => Err("this processor's counters have no thresholds (caps/threshold_max is 0)".into()),
-        _ if threshold > max => {
-            Err(format!("threshold={threshold} is too much: this processor takes at most {max} (caps/threshold_max)"))
-        }
+        _ if threshold > max => Err(format!(
+            "threshold={threshold} is too large: this processor supports at most {max} (caps/threshold_max)"
+        )),
         _ => Ok(()),
     }
 }
 
-/// Slots and the metrics made of them have event 0 with unit mask 4, or 0x80 and more, on an Intel PMU that lists slots
-/// (`is_slots_event`, `is_metric_event` in `arch/x86/events/perf_event.h`, linux 6.12).
+/// On an Intel PMU that lists slots, slots and the metrics derived from them have event 0 with unit mask 4, or 0x80 and
+/// more (`is_slots_event`, `is_metric_event` in `arch/x86/events/perf_event.h`, linux 6.12).
 pub(super) fn counted_by(pmu: &Pmu<'_>, encoding: &Encoding) -> Result<CountedBy, Unreadable> {
     if !pmu.is_core()? {
         return Ok(CountedBy::Kernel);
@@ -215,10 +219,10 @@ pub(super) fn counted_by(pmu: &Pmu<'_>, encoding: &Encoding) -> Result<CountedBy
     Ok(if own_fields && is_slots && pmu.lists("slots")? { CountedBy::Topdown } else { CountedBy::Core })
 }
 
-/// What is wrong with the name; or, where that cannot be found out, why not.
+/// The error for an unknown name; or why the PMU's files could not be read.
 fn unknown(pmu: &Pmu<'_>, name: &str) -> Result<Failure, Unreadable> {
     if NOT_FOR_COUNTING.contains(&name) {
-        let why = format!("{name} concerns samples or perf's own tools, and is of no use to counting; leave it out");
+        let why = format!("{name} concerns samples or the perf tool, and does not apply to counting; leave it out");
         return Ok(why.into());
     }
     let (events, fields, is_core) = (pmu.events()?, pmu.fields()?, pmu.is_core()?);

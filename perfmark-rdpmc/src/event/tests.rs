@@ -1,4 +1,4 @@
-//! The grammar: what is taken, how it is written, what is told of the rest.
+//! Tests of the grammar: accepted texts, how they are written, and the errors for all others.
 
 use super::*;
 use crate::machine::Machine;
@@ -7,7 +7,7 @@ fn parse(text: &str) -> Event {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn told(text: &str) -> String {
+fn message(text: &str) -> String {
     match text.parse::<Event>() {
         Ok(event) => panic!("{text:?} is {event:?}"),
         Err(error) => {
@@ -18,18 +18,18 @@ fn told(text: &str) -> String {
 }
 
 #[test]
-fn every_generic_name_reads_back_as_its_event() {
+fn every_generic_name_parses_as_its_event() {
     let all = Hardware::ALL.iter().map(|&event| Event::from(event));
     let all = all.chain(Software::ALL.iter().map(|&event| event.into())).chain(CacheEvent::all().map(Event::from));
     for event in all.chain([Event::raw(0), Event::raw(0x1c2), Event::raw(u64::MAX)]) {
         assert_eq!(event.to_string().parse(), Ok(event.clone()));
         assert_eq!(event.to_string().replace('-', "_").parse(), Ok(event.clone()), "as a Rust identifier");
-        let whole = Modifier::ALL.iter().fold(event, |event, &modifier| event.with(modifier));
-        assert_eq!(whole.to_string().parse(), Ok(whole));
+        let full = Modifier::ALL.iter().fold(event, |event, &modifier| event.with(modifier));
+        assert_eq!(full.to_string().parse(), Ok(full));
     }
 }
 
-/// What is taken, and how it is written then.
+/// Accepted texts, and how they are written.
 const WRITTEN: &[(&str, &str)] = &[
     ("cpu-cycles", "cycles"),
     ("branch-instructions:uk", "branches:uk"),
@@ -72,7 +72,7 @@ const WRITTEN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_written_reads_back_as_the_same_event() {
+fn the_text_of_an_event_parses_as_the_same_event() {
     for &(text, written) in WRITTEN {
         let event = parse(text);
         assert_eq!(event.to_string(), written, "{text}");
@@ -81,55 +81,55 @@ fn what_is_written_reads_back_as_the_same_event() {
 }
 
 #[test]
-fn what_is_no_event_is_told_with_the_reason() {
+fn an_invalid_text_is_refused_with_the_reason() {
     for (text, reason) in [
-        ("", "no event is named"),
+        ("", "the event is empty"),
         ("cycles ", "' ' cannot be part of an event's name"),
-        ("cycles,instructions", "several events"),
-        ("{cycles}", "several events"),
+        ("cycles,instructions", "a list of events"),
+        ("{cycles}", "a list of events"),
         ("r12345678901234567", "more than 64 bits"),
-        ("12", "a number alone is no event"),
-        ("1:x", "the config: \"x\" is no number"),
+        ("12", "a number alone is not an event"),
+        ("1:x", "the config: \"x\" is not a number"),
         ("4294967296:1", "more than 32 bits"),
         ("cycles:", "modifiers are missing"),
-        ("cycles:uu", "the modifier u is there twice"),
-        ("cycles:x", "there is no modifier 'x'; there are ukhGHIDe"),
-        ("cycles:u:k", "behind one :"),
-        ("sched:uk:u", "behind a : are modifiers"),
+        ("cycles:uu", "the modifier u is given twice"),
+        ("cycles:x", "there is no modifier 'x'; expected one of ukhGHIDe"),
+        ("cycles:u:k", "more than one list of modifiers"),
+        ("sched:uk:u", "is a list of modifiers"),
         ("sched:sched_*", "is a pattern for several"),
-        ("sched:", "the name of a tracepoint begins with a letter"),
-        ("mem:", "the address: \"\" is no number"),
+        ("sched:", "the name of a tracepoint must begin with a letter"),
+        ("mem:", "the address: \"\" is not a number"),
         ("mem", "its address is missing"),
         ("mem:0x10/9", "the length 9 is not 1 to 8 bytes"),
-        ("mem:0x10:rwx", "executions (x) are watched apart"),
+        ("mem:0x10:rwx", "executions (x) cannot be combined"),
         ("mem:0x10:rr", "is not one of r, w, rw, x"),
-        ("mem:0x10:r:u:u", "more than an address"),
+        ("mem:0x10:r:u:u", "too many parts"),
         ("cpu/event=1", "the second / is missing"),
-        ("/event=1/", "the name of a PMU begins with a letter"),
+        ("/event=1/", "the name of a PMU must begin with a letter"),
         ("uncore_imc_*/event=1/", "is a pattern for several"),
         ("cpu/event=1,/", "a term is missing"),
-        ("cpu/event=1,event=2/", "the term event is there twice"),
+        ("cpu/event=1,event=2/", "the term event is given twice"),
         ("cpu/=1/", "a term is missing"),
         ("cpu/event=/", "nothing follows event="),
-        ("cpu/event=0x/", "is no number"),
+        ("cpu/event=0x/", "is not a number"),
         ("cpu/event=0x10000000000000000/", "more than 64 bits"),
-        ("cpu/event=1x/", "is no number"),
-        ("cpu/12/", "a number alone is config=12"),
+        ("cpu/event=1x/", "is not a number"),
+        ("cpu/12/", "write config=12 for a number"),
         ("cpu/name='a/", "a ' is not closed"),
         ("cpu/é=1/", "'é' cannot be part of a term's name"),
         ("dummy", "it counts nothing"),
-        ("../x/event=1/", "the name of a PMU begins with a letter"),
+        ("../x/event=1/", "the name of a PMU must begin with a letter"),
     ] {
-        let error = told(text);
+        let error = message(text);
         assert!(error.starts_with(&format!("event {text:?}: ")) && error.contains(reason), "{error}");
     }
 }
 
 #[test]
-fn modifiers_of_no_use_to_counting_are_refused_by_name() {
+fn modifiers_that_do_not_apply_to_counting_are_refused_by_name() {
     for (letter, reason) in [
-        ('p', "nearer to the instruction"),
-        ('P', "as near to the instruction"),
+        ('p', "more precise"),
+        ('P', "as precise as possible"),
         ('S', "a group's leader sample"),
         ('W', "splits a group"),
         ('b', "perf stat"),
@@ -137,9 +137,9 @@ fn modifiers_of_no_use_to_counting_are_refused_by_name() {
         ('X', "perf stat"),
     ] {
         for text in [format!("cycles:u{letter}"), format!("cpu/event=1/{letter}"), format!("mem:0x10:w:{letter}")] {
-            let error = told(&text);
+            let error = message(&text);
             assert!(
-                error.contains(&format!("the modifier {letter} is of no use here")) && error.contains(reason),
+                error.contains(&format!("the modifier {letter} does not apply to counting")) && error.contains(reason),
                 "{error}"
             );
         }
@@ -147,7 +147,7 @@ fn modifiers_of_no_use_to_counting_are_refused_by_name() {
 }
 
 #[test]
-fn an_event_tells_what_it_counts_with() {
+fn an_event_knows_whether_it_is_hardware_or_time() {
     assert!(parse("cpu/event=1/").is_hardware() && parse("LLC-loads").is_hardware() && parse("r1").is_hardware());
     assert!(!parse("page-faults").is_hardware() && !parse("msr/tsc/").is_hardware() && !parse("1:2").is_hardware());
     assert!(parse("task-clock:u").is_time() && !parse("cycles").is_time());
@@ -155,7 +155,7 @@ fn an_event_tells_what_it_counts_with() {
     assert_eq!(parse("cycles:uk").modifiers(), [Modifier::Kernel, Modifier::User].into_iter().collect());
 }
 
-/// A small generator of the same numbers every time (xorshift64*).
+/// A small generator of a fixed sequence of numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -167,11 +167,11 @@ impl Random {
     }
 }
 
-/// What the fuzz targets in `fuzz/` do for longer, guided by coverage.
+/// The fuzz targets in `fuzz/` do this for longer, guided by coverage.
 #[test]
-fn no_text_panics_and_every_event_reads_back() {
+fn no_text_panics_and_every_event_parses_again() {
     let machines = ["alder-lake", "big-little", "skylake-server", "zen", "armv8.8-threshold"];
-    let machines = machines.map(|name| Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))));
+    let machines = machines.map(Machine::fixture);
     let pieces: Vec<&str> = WRITTEN
         .iter()
         .flat_map(|(text, _)| text.split_inclusive(['/', ':', ',', '=', '-']))

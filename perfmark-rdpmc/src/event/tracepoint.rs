@@ -1,4 +1,4 @@
-//! Tracepoints: their numbers, which tracefs lists.
+//! Tracepoints, whose numbers tracefs lists.
 
 use super::encoding::Encoding;
 use super::failure::Failure;
@@ -7,36 +7,36 @@ use crate::error::Error;
 use crate::machine::{Machine, Unreadable};
 use crate::sys::TYPE_TRACEPOINT;
 
-/// Where tracefs is mounted (the second up to linux 4.0, and as an alias).
+/// Where tracefs is mounted. The second is used up to linux 4.0, and later as an alias.
 const MOUNTS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// Whether this process can read the numbers of tracepoints: that of one which every kernel with tracepoints has.
+/// Whether this process can read tracepoint numbers. Tests one that every kernel with tracepoints has.
 pub(crate) fn are_readable(machine: &Machine) -> bool {
     MOUNTS.iter().any(|mount| machine.text(format!("{mount}/events/sched/sched_switch/id")).is_some())
 }
 
 pub(super) fn encode(
     machine: &Machine,
-    tried: &dyn Fn() -> String,
+    subject: &dyn Fn() -> String,
     system: &str,
     name: &str,
 ) -> Result<Encoding, Error> {
     let explain = |file: Unreadable| match file.errno {
         libc::EACCES => {
             let why = format!(
-                "{file} holds the tracepoint's number, and tracefs lets root alone look there; run as root (CAP_DAC_READ_SEARCH), or let root \
-                 `mount -o remount,gid=GROUP,mode=750` it for a group of yours"
+                "{file} contains the tracepoint's number, and only root can access tracefs; run as root \
+                 (CAP_DAC_READ_SEARCH), or as root allow a group with `mount -o remount,gid=GROUP,mode=750`"
             );
-            Error::os(file.errno, "open", tried(), &why)
+            Error::os(file.errno, "open", subject(), &why)
         }
-        _ => file.explain(tried()),
+        _ => file.explain(subject()),
     };
     let mut mounted = None;
     for mount in MOUNTS {
         let path = format!("{mount}/events/{system}/{name}/id");
         let is_mounted = machine.path(format!("{mount}/events")).exists();
         let text = match machine.read(&path) {
-            // debugfs is root's alone, whether or not tracefs is in it.
+            // Only root can access debugfs, whether or not tracefs is mounted in it.
             Err(file) if file.errno == libc::EACCES && mount != MOUNTS[0] && !is_mounted => None,
             text => text.map_err(explain)?,
         };
@@ -44,27 +44,31 @@ pub(super) fn encode(
             mounted = mounted.or(is_mounted.then_some(mount));
             continue;
         };
-        let id = text.parse().map_err(|_| Error::refused(tried(), format!("/{path} holds no number: {text:?}")))?;
+        let id = text
+            .parse()
+            .map_err(|_| Error::refused(subject(), format!("/{path} does not contain a number: {text:?}")))?;
         let mut encoding = Encoding::new(TYPE_TRACEPOINT, id);
-        encoding.kernel_only = !is_met_in_user_mode(machine, mount, system, name).map_err(explain)?;
+        encoding.kernel_only = !counts_in_user_mode(machine, mount, system, name).map_err(explain)?;
         return Ok(encoding);
     }
     let Some(mount) = mounted else {
-        let why = "tracefs, which holds the tracepoint's number, is not mounted; `mount -t tracefs none /sys/kernel/tracing` as root";
-        return Err(Error::refused(tried(), why));
+        let why = "tracefs, which contains the tracepoint's number, is not mounted; as root: mount -t tracefs none \
+                   /sys/kernel/tracing";
+        return Err(Error::refused(subject(), why));
     };
-    Err(unknown(machine, &format!("{mount}/events"), system, name).map_err(explain)?.explain(tried()))
+    Err(unknown(machine, &format!("{mount}/events"), system, name).map_err(explain)?.explain(subject()))
 }
 
-/// Whether it counts where user mode only is counted. What counts is the mode in the registers that a tracepoint is handed: the user's for
-/// system calls (`perf_syscall_enter` in `kernel/trace/trace_syscalls.c`, linux 6.12) and for uprobes made in tracefs, the kernel's for all
-/// others.
-fn is_met_in_user_mode(machine: &Machine, mount: &str, system: &str, name: &str) -> Result<bool, Unreadable> {
+/// Whether it counts if only user mode is counted. This depends on the mode in the registers that the tracepoint
+/// receives. It is user mode for system calls (`perf_syscall_enter` in `kernel/trace/trace_syscalls.c`, linux 6.12) and
+/// for uprobes created in tracefs, and kernel mode for all others.
+fn counts_in_user_mode(machine: &Machine, mount: &str, system: &str, name: &str) -> Result<bool, Unreadable> {
     if system == "syscalls" {
         return Ok(true);
     }
     let uprobes = match machine.read(format!("{mount}/uprobe_events")) {
-        // Root's alone, as are the uprobes in it, even where the tracepoints' numbers are for all (linux before 5.16).
+        // Only root can read it, and only root can use the uprobes in it, even where everyone can read tracepoint
+        // numbers (linux before 5.16).
         Err(file) if file.errno == libc::EACCES => None,
         uprobes => uprobes?,
     };

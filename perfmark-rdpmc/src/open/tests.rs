@@ -1,4 +1,4 @@
-//! What is told of the kernel's answers, and what is not even asked.
+//! How the kernel's errors are explained, and what is refused without asking it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::*;
 use crate::attr::Field;
 
-/// A machine's files in a directory of their own, removed at the end.
+/// A machine's files in a temporary directory, removed on drop.
 struct Files(PathBuf);
 
 impl Files {
-    /// `root` tells whether the process has all capabilities; it lives in the user namespace of that map.
+    /// `root` says whether the process has all capabilities; `uid_map` describes its user namespace.
     fn new(name: &str, level: &str, root: bool, uid_map: &str) -> Self {
         let files = Self(std::env::temp_dir().join(format!("perfmark-open-{}-{name}", std::process::id())));
         let status = if root { "CapEff:\t000001ffffffffff\n" } else { "CapEff:\t0000000000000000\n" };
@@ -40,19 +40,15 @@ impl Drop for Files {
     }
 }
 
-const OF_ALL: &str = "         0          0 4294967295\n";
-const OF_ONE: &str = "         0       1000          1\n";
-
-fn fixture(name: &str) -> Machine {
-    Machine::at(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")))
-}
+const FIRST_NAMESPACE: &str = "         0          0 4294967295\n";
+const OWN_NAMESPACE: &str = "         0       1000          1\n";
 
 fn attr(text: &str) -> Attr {
     Attr::new(text.parse::<Event>().unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// What is told where the kernel answers so, and lets events that count nothing pass as it says.
-fn told(attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> String {
+/// The error if the kernel answers `errno`. `dummy` is its answer for an event that counts nothing.
+fn message(attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> String {
     let answer = |raw: &PerfEventAttr| match dummy {
         Ok(()) if raw.config == sys::COUNT_SW_DUMMY && raw.kind == sys::TYPE_SOFTWARE => {
             Ok(fs::File::open("/dev/null").expect("there").into())
@@ -65,29 +61,32 @@ fn told(attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> S
 }
 
 #[test]
-fn a_level_above_2_is_what_the_kernel_at_hand_takes_it_for() {
-    let three = Files::new("three", "3\n", false, OF_ALL);
+fn a_level_above_2_is_explained_as_this_kernel_treats_it() {
+    let three = Files::new("three", "3\n", false, FIRST_NAMESPACE);
     let kernels = attr("page-faults:uk");
-    let debian = told(&kernels, &three.machine(), libc::EACCES, Err(libc::EACCES));
-    assert!(debian.contains("is 3, at which this kernel (Debian's, Ubuntu's) wants CAP_SYS_ADMIN"), "{debian}");
+    let debian = message(&kernels, &three.machine(), libc::EACCES, Err(libc::EACCES));
+    assert!(
+        debian.contains("is 3, and this kernel (as Debian's and Ubuntu's) then requires CAP_SYS_ADMIN"),
+        "{debian}"
+    );
     assert!(debian.contains("sysctl kernel.perf_event_paranoid=2"), "{debian}");
-    let mainline = told(&kernels, &three.machine(), libc::EACCES, Ok(()));
-    assert!(mainline.contains("is 3: counting the kernel's part wants CAP_PERFMON, or level 1"), "{mainline}");
+    let mainline = message(&kernels, &three.machine(), libc::EACCES, Ok(()));
+    assert!(mainline.contains("is 3: counting kernel mode requires CAP_PERFMON, or level 1"), "{mainline}");
     assert!(!mainline.contains("CAP_SYS_ADMIN"), "{mainline}");
-    let mainline = told(&attr("page-faults"), &three.machine(), libc::EACCES, Ok(()));
-    assert!(mainline.contains("would allow it") && mainline.contains("security module"), "{mainline}");
+    let mainline = message(&attr("page-faults"), &three.machine(), libc::EACCES, Ok(()));
+    assert!(mainline.contains("which allows it") && mainline.contains("security module"), "{mainline}");
 }
 
 #[test]
-fn capabilities_of_a_user_namespace_are_told_to_count_for_nothing() {
+fn capabilities_of_a_user_namespace_are_reported_as_ineffective() {
     for (level, event) in
         [("2\n", "page-faults:uk"), ("4\n", "page-faults"), ("2\n", "uprobe/path=/bin/true,offset=1/")]
     {
-        let all = Files::new("all", level, true, OF_ALL);
-        let own = Files::new("own", level, true, OF_ONE);
-        let none = Files::new("none", level, false, OF_ONE);
-        let of = |files: &Files| told(&attr(event), &files.machine(), libc::EACCES, Err(libc::EACCES));
-        assert!(of(&own).contains("are its user namespace's"), "{}", of(&own));
+        let all = Files::new("all", level, true, FIRST_NAMESPACE);
+        let own = Files::new("own", level, true, OWN_NAMESPACE);
+        let none = Files::new("none", level, false, OWN_NAMESPACE);
+        let of = |files: &Files| message(&attr(event), &files.machine(), libc::EACCES, Err(libc::EACCES));
+        assert!(of(&own).contains("belong to its user namespace"), "{}", of(&own));
         assert!(of(&own).contains("CAP_"), "{}", of(&own));
         assert!(!of(&none).contains("namespace"), "{}", of(&none));
         assert!(of(&all).contains("a seccomp filter or a security module"), "{}", of(&all));
@@ -95,55 +94,63 @@ fn capabilities_of_a_user_namespace_are_told_to_count_for_nothing() {
 }
 
 #[test]
-fn probes_are_told_the_capability_that_they_want() {
-    let files = Files::new("probes", "1\n", false, OF_ALL);
-    let of = |event: &str| told(&attr(event), &files.machine(), libc::EACCES, Ok(()));
-    assert!(of("uprobe/path=/bin/true,offset=1/").contains("uprobes want CAP_SYS_ADMIN at every level"));
-    assert!(of("kprobe/func=vfs_read/uk").contains("kprobes want CAP_PERFMON (CAP_SYS_ADMIN before linux 5.8)"));
+fn probes_name_the_capability_that_they_require() {
+    let files = Files::new("probes", "1\n", false, FIRST_NAMESPACE);
+    let of = |event: &str| message(&attr(event), &files.machine(), libc::EACCES, Ok(()));
+    assert!(of("uprobe/path=/bin/true,offset=1/").contains("uprobes require CAP_SYS_ADMIN at every level"));
+    assert!(of("kprobe/func=vfs_read/uk").contains("kprobes require CAP_PERFMON (CAP_SYS_ADMIN before linux 5.8)"));
 }
 
 #[test]
-fn eperm_is_a_filters_but_for_tracepoints_and_the_kernels_addresses() {
-    let files = Files::new("eperm", "2\n", false, OF_ALL);
-    let of = |event: &str| told(&attr(event), &files.machine(), libc::EPERM, Ok(()));
+fn eperm_comes_from_a_filter_except_for_tracepoints_and_kernel_addresses() {
+    let files = Files::new("eperm", "2\n", false, FIRST_NAMESPACE);
+    let of = |event: &str| message(&attr(event), &files.machine(), libc::EPERM, Ok(()));
     for event in ["page-faults", "cycles", "mem:0x1000/8:w"] {
         assert!(of(event).contains("seccomp filter"), "{}", of(event));
     }
     let kernels = of("mem:0xffffffff81000000/8:w");
-    assert!(kernels.contains("the kernel's own addresses wants CAP_SYS_ADMIN"), "{kernels}");
+    assert!(kernels.contains("kernel address requires CAP_SYS_ADMIN"), "{kernels}");
 }
 
 #[test]
-fn the_field_that_is_too_new_is_the_one_that_is_set() {
-    let of = |attr: Attr| told(&attr, &fixture("alder-lake"), libc::E2BIG, Ok(()));
-    assert!(of(attr("page-faults").field(Field::Config3, 1)).contains("config3, which is set (linux 6.3"));
-    assert!(of(attr("page-faults").field(Field::SigData, 1)).contains("sig_data, which is set (linux 5.13"));
+fn e2big_names_the_field_that_is_set() {
+    let of = |attr: Attr| message(&attr, &Machine::fixture("alder-lake"), libc::E2BIG, Ok(()));
+    assert!(
+        of(attr("page-faults").field(Field::Config3, 1))
+            .contains("config3 is set, and this kernel is too old for it (it requires linux 6.3")
+    );
+    assert!(
+        of(attr("page-faults").field(Field::SigData, 1))
+            .contains("sig_data is set, and this kernel is too old for it (it requires linux 5.13")
+    );
     let long = of(attr("uprobe/path=/bin/true,offset=1/"));
     assert!(long.contains("path") && long.contains("longer than") && !long.contains("config3"), "{long}");
     assert!(!of(attr("page-faults")).contains("config3"));
 }
 
 #[test]
-fn a_group_on_two_kinds_of_core_is_refused_by_name_and_nothing_is_asked() {
-    let mut asked = 0;
-    let mut ask = |_: &PerfEventAttr| {
-        asked += 1;
+fn a_group_on_two_kinds_of_core_is_refused_without_asking_the_kernel() {
+    let mut requests = 0;
+    let mut open_event = |_: &PerfEventAttr| {
+        requests += 1;
         Err(libc::EINVAL)
     };
-    let machine = fixture("alder-lake");
+    let machine = Machine::fixture("alder-lake");
     for event in ["cpu_atom/instructions/", "cpu_atom/event=0xc0/", "8:0xc0", "0:0x800000001"] {
-        let error = open_member(&attr(event), &machine, Some("cpu_core"), &mut ask).expect_err("mixed").to_string();
+        let error =
+            open_member(&attr(event), &machine, Some("cpu_core"), &mut open_event).expect_err("mixed").to_string();
         assert!(error.contains("on the PMU cpu_atom") && error.contains("are on cpu_core"), "{error}");
     }
-    let error = open_member(&attr("cycles"), &machine, None, &mut ask).expect_err("on both").to_string();
+    let error = open_member(&attr("cycles"), &machine, None, &mut open_event).expect_err("on both").to_string();
     assert!(error.contains("several kinds of core"), "{error}");
     for (event, pmu) in
         [("cpu_core/event=0xc0/", "cpu_core"), ("page-faults", "cpu_core"), ("cpu_core/slots/", "cpu_core")]
     {
-        let error = open_member(&attr(event), &machine, Some(pmu), &mut ask).expect_err("as answered");
-        assert_eq!(error.errno(), Some(libc::EINVAL), "{event} is asked for");
+        let error = open_member(&attr(event), &machine, Some(pmu), &mut open_event).expect_err("as answered");
+        assert_eq!(error.errno(), Some(libc::EINVAL), "the kernel is asked for {event}");
     }
-    let single = open_member(&attr("cpu/event=0xc0/"), &fixture("skylake-server"), Some("cpu"), &mut ask);
+    let single =
+        open_member(&attr("cpu/event=0xc0/"), &Machine::fixture("skylake-server"), Some("cpu"), &mut open_event);
     assert_eq!(single.expect_err("as answered").errno(), Some(libc::EINVAL));
-    assert!(asked >= 4);
+    assert!(requests >= 4);
 }

@@ -1,10 +1,10 @@
-//! Made-up pages, a scripted processor, and a naive oracle in wide integers.
+//! Simulated pages, a scripted processor, and a naive oracle in wide integers.
 
 use std::cell::{Cell, RefCell};
 
 use super::*;
 
-/// A processor that does what a script says at each counter read, and gives set values.
+/// A processor that runs a script at each counter read, and returns fixed values.
 struct Scripted<'a> {
     raw: u64,
     ticks: u64,
@@ -49,12 +49,12 @@ impl Processor for Scripted<'_> {
 }
 
 #[allow(unsafe_code, reason = "a scripted processor reads no counter")]
-fn read_with(page: &MmapPage, processor: &Scripted<'_>) -> Result<UserRead, AskKernel> {
+fn read_with(page: &MmapPage, processor: &Scripted<'_>) -> Result<UserRead, NoUserRead> {
     // SAFETY: as above.
     unsafe { read(page, processor) }
 }
 
-/// A page as linux 6.12 writes it for a running event: user reads allowed, counter 0, time in ticks of 4 ns.
+/// A page as linux 6.12 writes it for a running event: user reads are allowed, it uses counter 0, and a tick is 4 ns.
 fn page() -> MmapPage {
     let page = MmapPage::default();
     page.lock.store(42, Relaxed);
@@ -66,7 +66,7 @@ fn page() -> MmapPage {
     page
 }
 
-/// A value in the middle of pseudo-random bits (an LCG's high half is good enough for test inputs).
+/// Pseudo-random bits (the high half of an LCG is good enough for test inputs).
 fn random(seed: &mut u64) -> u64 {
     let mut half = || {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -75,24 +75,24 @@ fn random(seed: &mut u64) -> u64 {
     half() << 32 | half()
 }
 
-/// What is compared of a read.
-fn figures(read: Result<UserRead, AskKernel>) -> Result<(u64, u64, u64, u32), AskKernel> {
+/// The compared fields of a read.
+fn fields(read: Result<UserRead, NoUserRead>) -> Result<(u64, u64, u64, u32), NoUserRead> {
     read.map(|read| (read.value, read.enabled, read.running, read.lock))
 }
 
 #[test]
-fn a_quiet_page_is_read_once() {
+fn an_unchanged_page_is_read_once() {
     let (page, processor) = (page(), Scripted::new(1234, 100));
     page.offset.store(1_000_000, Relaxed);
     page.time_enabled.store(5_000, Relaxed);
     page.time_running.store(3_000, Relaxed);
     page.time_offset.store(7, Relaxed);
-    assert_eq!(figures(read_with(&page, &processor)), Ok((1_001_234, 5_407, 3_407, 42)));
+    assert_eq!(fields(read_with(&page, &processor)), Ok((1_001_234, 5_407, 3_407, 42)));
     assert_eq!(processor.reads.get(), 1);
 }
 
 #[test]
-fn an_odd_lock_is_waited_for() {
+fn a_read_waits_while_the_lock_is_odd() {
     let page = page();
     page.lock.store(43, Relaxed);
     let processor = Scripted::new(5, 0).doing(|n| {
@@ -104,28 +104,28 @@ fn an_odd_lock_is_waited_for() {
     assert_eq!(
         (processor.pauses.get(), processor.reads.get()),
         (10, 1),
-        "no counter is read by an index in the making"
+        "no counter is read while the index is being written"
     );
 }
 
 #[test]
-fn a_lock_that_stays_odd_is_given_up() {
+fn a_lock_that_stays_odd_ends_the_read() {
     let (page, processor) = (page(), Scripted::new(5, 0));
     page.lock.store(u32::MAX, Relaxed);
-    assert_eq!(read_with(&page, &processor), Err(AskKernel::Busy));
+    assert_eq!(read_with(&page, &processor), Err(NoUserRead::Busy));
     assert_eq!(processor.reads.get(), 0);
 }
 
 #[test]
-fn a_lock_that_never_rests_is_given_up() {
+fn a_lock_that_changes_in_every_try_ends_the_read() {
     let page = page();
     let processor = Scripted::new(5, 0).doing(|n| page.lock.store(2 * u32::try_from(n).unwrap_or(0), Relaxed));
     page.lock.store(u32::MAX - 1, Relaxed);
-    assert_eq!(read_with(&page, &processor), Err(AskKernel::Busy));
+    assert_eq!(read_with(&page, &processor), Err(NoUserRead::Busy));
 }
 
 #[test]
-fn a_page_that_changes_under_the_read_is_read_again_whole() {
+fn a_page_that_changes_during_the_read_is_read_again() {
     let page = page();
     let processor = Scripted::new(9, 10).doing(|n| {
         if n == 1 {
@@ -137,26 +137,27 @@ fn a_page_that_changes_under_the_read_is_read_again_whole() {
         }
     });
     page.offset.store(10, Relaxed);
-    assert_eq!(figures(read_with(&page, &processor)), Ok((70_009, 940, 840, 44)));
+    assert_eq!(fields(read_with(&page, &processor)), Ok((70_009, 940, 840, 44)));
 }
 
 #[test]
-fn the_page_may_lose_its_counter_under_the_read() {
+fn the_event_may_lose_its_counter_during_the_read() {
     let page = page();
     let processor = Scripted::new(9, 10).doing(|_| {
         page.lock.store(44, Relaxed);
         page.index.store(0, Relaxed);
     });
-    assert_eq!(read_with(&page, &processor), Err(AskKernel::NoIndex));
+    assert_eq!(read_with(&page, &processor), Err(NoUserRead::NoIndex));
     assert_eq!(processor.reads.get(), 1, "no counter is read without an index");
 }
 
 #[test]
-fn a_counter_about_to_wrap_goes_on_counting() {
+fn a_counter_that_is_about_to_wrap_is_exact() {
     for width in [32_u16, 40, 48, 64] {
         let page = page();
         page.pmc_width.store(width, Relaxed);
-        // Programmed to half its range below zero, as arm64 does, or to the whole, with 1000 counted before.
+        // Programmed to half its range below zero, as arm64 does, or to other negative values, with 1000 counted
+        // before.
         for start in [-(1_i128 << (width - 1)), -(1_i128 << (width - 1)) + 1, -5, -1] {
             page.offset.store(i64::try_from(1_000 - start).unwrap_or(i64::MIN), Relaxed);
             for counted in [0_i128, 1, 4, 5, 6, 1 << 20] {
@@ -164,7 +165,7 @@ fn a_counter_about_to_wrap_goes_on_counting() {
                 if counted > 0 && start + counted >= 1 << (width - 1) {
                     continue;
                 }
-                // Above the width the register may hold anything.
+                // Bits above the width may have any value.
                 let garbage = if width == 64 { 0 } else { 0xdead_beef_dead_beef << width };
                 let raw = u64::try_from(bits).expect("masked") | garbage;
                 let read = read_with(&page, &Scripted::new(raw, 0)).expect("readable");
@@ -189,29 +190,29 @@ fn a_nonsense_width_does_not_panic() {
 }
 
 #[test]
-fn what_only_the_kernel_knows_is_left_to_it() {
+fn a_page_without_user_reads_reads_no_counter() {
     let with = |change: &dyn Fn(&MmapPage)| {
         let (page, processor) = (page(), Scripted::new(5, 0));
         change(&page);
         (read_with(&page, &processor), processor.reads.get())
     };
-    assert_eq!(with(&|page| page.index.store(0, Relaxed)), (Err(AskKernel::NoIndex), 0));
+    assert_eq!(with(&|page| page.index.store(0, Relaxed)), (Err(NoUserRead::NoIndex), 0));
     let no_reads = CAP_BIT0_IS_DEPRECATED | CAP_USER_TIME;
-    assert_eq!(with(&|page| page.capabilities.store(no_reads, Relaxed)), (Err(AskKernel::NotAllowed), 0));
-    // Before 3.12 the kernel set bit 0 for either capability, and today's bits never.
-    assert_eq!(with(&|page| page.capabilities.store(1, Relaxed)), (Err(AskKernel::OldKernel), 0));
-    assert_eq!(with(&|page| page.capabilities.store(CAP_USER_RDPMC, Relaxed)), (Err(AskKernel::OldKernel), 0));
+    assert_eq!(with(&|page| page.capabilities.store(no_reads, Relaxed)), (Err(NoUserRead::NotAllowed), 0));
+    // Before 3.12 the kernel set bit 0 for either capability, and never the current bits.
+    assert_eq!(with(&|page| page.capabilities.store(1, Relaxed)), (Err(NoUserRead::OldKernel), 0));
+    assert_eq!(with(&|page| page.capabilities.store(CAP_USER_RDPMC, Relaxed)), (Err(NoUserRead::OldKernel), 0));
 }
 
 #[test]
-fn without_page_times_a_counter_that_was_never_off_is_still_exact() {
+fn without_page_times_a_counter_that_was_never_off_the_pmu_is_exact() {
     let page = page();
     page.capabilities.store(CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC, Relaxed);
     page.time_enabled.store(500, Relaxed);
     page.time_running.store(500, Relaxed);
-    assert_eq!(figures(read_with(&page, &Scripted::new(5, 1 << 40))), Ok((5, 500, 500, 42)));
+    assert_eq!(fields(read_with(&page, &Scripted::new(5, 1 << 40))), Ok((5, 500, 500, 42)));
     page.time_running.store(499, Relaxed);
-    assert_eq!(read_with(&page, &Scripted::new(5, 1 << 40)), Err(AskKernel::NoTimes));
+    assert_eq!(read_with(&page, &Scripted::new(5, 1 << 40)), Err(NoUserRead::NoTimes));
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn time_is_scaled_as_wide_integers_would() {
         page.time_offset.store(time_offset, Relaxed);
         page.time_enabled.store(enabled, Relaxed);
         let read = read_with(&page, &Scripted::new(0, ticks)).expect("readable");
-        // By long multiplication and division: quotient and remainder of 2^shift, nothing cut off before the end.
+        // By long multiplication and division: quotient and remainder of 2^shift, truncated only at the end.
         let unit = 1_u128 << shift;
         let (quotient, remainder) = (u128::from(ticks) / unit, u128::from(ticks) % unit);
         let nanoseconds = quotient * u128::from(mult) + remainder * u128::from(mult) / unit;
@@ -236,18 +237,18 @@ fn time_is_scaled_as_wide_integers_would() {
 }
 
 #[test]
-fn a_short_tick_counter_is_brought_up_to_its_last_known_value() {
+fn a_short_tick_counter_is_extended_from_its_last_known_value() {
     let page = page();
     page.time_mult.store(1, Relaxed);
     page.time_shift.store(0, Relaxed);
     page.capabilities.fetch_or(CAP_USER_TIME_SHORT, Relaxed);
     page.time_mask.store((1 << 56) - 1, Relaxed);
     for (known, ticks, now) in [
-        // The tick wrapped at 56 bits since the kernel noted it.
+        // The tick counter wrapped at 56 bits since the kernel recorded it.
         ((5 << 56) - 10, 20, (5_u64 << 56) + 20),
         ((5 << 56) + 10, 20, (5 << 56) + 20),
         (7, 7, 7),
-        // The tick read is behind the noted one (another CPU's, or read early): the distance wraps within the width.
+        // The tick is behind the recorded one (from another CPU, or read early): the distance wraps within the width.
         (1_000, 900, 900 + (1 << 56)),
     ] {
         page.time_cycles.store(known, Relaxed);

@@ -1,10 +1,10 @@
-//! Regions over a made-up page, with a processor whose counters are plain numbers.
+//! Regions over a simulated page, with a processor whose counters are plain numbers.
 
 use super::*;
 use crate::reading::Delta;
 use crate::sys::{CAP_BIT0_IS_DEPRECATED, CAP_USER_RDPMC, CAP_USER_TIME};
 
-/// Counters 0 and 1. Reading another one is the fatal signal.
+/// Counters 0 and 1. Reading any other counter panics; on hardware it would be a fatal signal.
 #[derive(Default)]
 struct Model([Cell<u64>; 2]);
 
@@ -28,7 +28,7 @@ impl Processor for Model {
 struct Setup {
     page: Box<MmapPage>,
     model: Model,
-    memory: Memory<Model>,
+    memory: PageMemory<Model>,
 }
 
 #[allow(unsafe_code, reason = "a model's counters can be read by anyone")]
@@ -38,28 +38,28 @@ impl Setup {
         page.lock.store(2, Relaxed);
         page.index.store(1, Relaxed);
         page.pmc_width.store(32, Relaxed);
-        // As the kernel leaves it: what a counter that starts below zero lacks.
+        // As the kernel sets it: it compensates for a counter that starts below zero.
         page.offset.store(1 << 32, Relaxed);
         page.capabilities.store(CAP_BIT0_IS_DEPRECATED | CAP_USER_RDPMC | CAP_USER_TIME, Relaxed);
-        let memory = Memory::new(&Model::default(), Some(&page));
+        let memory = PageMemory::new(&Model::default(), Some(&page));
         Self { page, model: Model::default(), memory }
     }
 
-    fn whole(&self) -> UserRead {
+    fn full_reading(&self) -> UserRead {
         // SAFETY: as above.
         unsafe { crate::read::read(&self.page, &self.model) }.expect("readable")
     }
 
-    /// As `Counter::begin`, without a kernel to ask. Tells whether it was the cheap way.
+    /// As `Counter::begin`, without a kernel. Returns whether it used the fast path.
     fn begin(&self, region: &mut Region) -> bool {
         // SAFETY: as above.
         let begin = |region: &mut Region| unsafe { self.memory.begin(&self.model, region) };
         if begin(region) {
             return true;
         }
-        let read = self.whole();
+        let read = self.full_reading();
         if !(self.memory.remember(&self.model, &read) && begin(region)) {
-            *region = Region::whole(read.into());
+            *region = Region::from_reading(read.into());
         }
         false
     }
@@ -69,7 +69,7 @@ impl Setup {
         match unsafe { self.memory.end(&self.model, region) } {
             Some(value) => Delta::Exact(value),
             None => match self.memory.beginning(region) {
-                Some(beginning) => Reading::from(self.whole()).since(&beginning),
+                Some(beginning) => Reading::from(self.full_reading()).since(&beginning),
                 None => Delta::Unmeasured,
             },
         }
@@ -79,8 +79,8 @@ impl Setup {
         self.model.0[counter].set(self.model.0[counter].get() + events);
     }
 
-    /// The kernel updates the page: what the counter holds goes into the offset, and it starts over at `start`.
-    fn touch(&self, from: usize, to: usize, start: u64) {
+    /// The kernel updates the page: it adds the counter's value to the offset, and the counter restarts at `start`.
+    fn update(&self, from: usize, to: usize, start: u64) {
         let counted = sign_extend(self.model.0[from].get(), 32).cast_signed();
         let offset = self.page.offset.load(Relaxed) + counted - sign_extend(start, 32).cast_signed();
         self.page.offset.store(offset, Relaxed);
@@ -114,29 +114,29 @@ fn a_region_is_exact_over_a_move_to_another_counter_and_an_overflow() {
     let mut region = Region::default();
     setup.begin(&mut region);
     setup.count(0, 100);
-    setup.touch(0, 1, 0xffff_ff00);
+    setup.update(0, 1, 0xffff_ff00);
     setup.count(1, 0x50);
-    // The counter it began on belongs to someone else now.
+    // The counter on which it began now counts another event.
     setup.count(0, 12_345);
     assert_eq!(setup.end(&region), Delta::Exact(100 + 0x50));
-    // Nested in it, regions of the new lock value; the outer one still finds what the page said at its own.
+    // Nested regions have new lock values; the state of the outer region's lock value is still remembered.
     let mut inner = Region::default();
     for _ in 0..REMEMBERED - 2 {
         setup.begin(&mut inner);
         setup.count(1, 1);
-        setup.touch(1, 1, 5);
+        setup.update(1, 1, 5);
         assert_eq!(setup.end(&inner), Delta::Exact(1));
     }
     assert_eq!(setup.end(&region), Delta::Exact(100 + 0x50 + REMEMBERED as u64 - 2));
 }
 
 #[test]
-fn a_beginning_that_is_forgotten_is_unmeasured() {
+fn a_region_whose_page_state_is_forgotten_is_unmeasured() {
     let setup = Setup::new();
     let (mut outer, mut inner) = (Region::default(), Region::default());
     setup.begin(&mut outer);
     for _ in 0..REMEMBERED {
-        setup.touch(0, 0, 5);
+        setup.update(0, 0, 5);
         setup.begin(&mut inner);
     }
     assert_eq!(setup.end(&outer), Delta::Unmeasured);
@@ -149,7 +149,7 @@ fn a_region_that_was_not_begun_is_unmeasured() {
 }
 
 #[test]
-fn a_wrap_that_the_kernel_has_not_seen_is_no_huge_count() {
+fn a_wrap_that_the_kernel_has_not_handled_yet_is_exact() {
     let setup = Setup::new();
     let mut region = Region::default();
     setup.model.0[0].set(0xffff_fffe);
@@ -169,7 +169,7 @@ fn once_off_the_pmu_regions_are_scaled_by_their_own_times() {
     setup.off_for(200, 100);
     setup.count(0, 10);
     assert_eq!(setup.end(&region), Delta::Scaled { estimate: 20, counted: 10 });
-    // On the PMU all the while: exact, although the event's life is not.
+    // On the PMU the whole time: exact, although the event was off the PMU before.
     assert!(!setup.begin(&mut region));
     setup.off_for(300, 300);
     setup.count(0, 30);
@@ -177,14 +177,17 @@ fn once_off_the_pmu_regions_are_scaled_by_their_own_times() {
 }
 
 #[test]
-fn a_whole_beginning_with_times_of_an_earlier_moment_scales_nothing() {
+fn a_full_reading_with_stale_times_scales_nothing() {
     let setup = Setup::new();
-    let late = Reading { is_late: true, ..setup.whole().into() };
-    let (true_, late) = (Region::whole(setup.whole().into()), Region::whole(late));
+    let stale = Reading { has_stale_times: true, ..setup.full_reading().into() };
+    let (current, stale) = (Region::from_reading(setup.full_reading().into()), Region::from_reading(stale));
     setup.count(0, 10);
-    assert_eq!((setup.end(&true_), setup.end(&late)), (Delta::Exact(10), Delta::Exact(10)));
+    assert_eq!((setup.end(&current), setup.end(&stale)), (Delta::Exact(10), Delta::Exact(10)));
     setup.off_for(200, 100);
-    assert_eq!((setup.end(&true_), setup.end(&late)), (Delta::Scaled { estimate: 20, counted: 10 }, Delta::Unmeasured));
+    assert_eq!(
+        (setup.end(&current), setup.end(&stale)),
+        (Delta::Scaled { estimate: 20, counted: 10 }, Delta::Unmeasured)
+    );
 }
 
 #[test]
@@ -209,29 +212,29 @@ fn a_reset_inside_is_unmeasured() {
 }
 
 #[test]
-fn a_reset_that_is_known_leaves_no_region_measured() {
+fn a_reset_makes_all_open_regions_unmeasured() {
     let setup = Setup::new();
-    let mut cheap = Region::default();
-    setup.begin(&mut cheap);
-    let whole = Region::whole(setup.whole().into());
+    let mut fast = Region::default();
+    setup.begin(&mut fast);
+    let full_reading = Region::from_reading(setup.full_reading().into());
     setup.memory.forget();
-    setup.touch(0, 0, 5);
+    setup.update(0, 0, 5);
     setup.count(0, 1_000);
-    assert_eq!((setup.end(&cheap), setup.end(&whole)), (Delta::Unmeasured, Delta::Unmeasured));
-    setup.begin(&mut cheap);
+    assert_eq!((setup.end(&fast), setup.end(&full_reading)), (Delta::Unmeasured, Delta::Unmeasured));
+    setup.begin(&mut fast);
     setup.count(0, 1);
-    assert_eq!(setup.end(&cheap), Delta::Exact(1));
+    assert_eq!(setup.end(&fast), Delta::Exact(1));
 }
 
 #[test]
-fn without_a_page_no_region_is_cheap() {
+fn without_a_page_no_region_uses_the_fast_path() {
     let setup = Setup::new();
     let mut region = Region::default();
     setup.begin(&mut region);
     setup.memory.without_page();
     // SAFETY: as above.
     #[allow(unsafe_code, reason = "a model's counters can be read by anyone")]
-    let cheap =
+    let fast =
         unsafe { (setup.memory.begin(&setup.model, &mut region.clone()), setup.memory.end(&setup.model, &region)) };
-    assert_eq!(cheap, (false, None));
+    assert_eq!(fast, (false, None));
 }

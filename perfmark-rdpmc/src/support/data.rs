@@ -1,49 +1,49 @@
-//! The answers as plain data.
+//! The report as plain data.
 
 use super::limits::{Confinement, LockedMemory};
 use super::pmus::CorePmu;
 use super::trial::Trial;
 use super::virtual_machine::VirtualMachine;
 use crate::event;
-use crate::machine::{DEVICES, Forbids, Machine};
+use crate::machine::{BlockingSetting, DEVICES, Machine};
 use crate::rights::Rights;
 use crate::sys;
 
-/// What of performance counters a machine and a process on it allow. Plain data; its `Display` is a report for a person, in which
-/// every no comes with its remedy.
+/// What a machine allows a process to count. Plain data. Its `Display` is a report for people, in which every obstacle
+/// comes with its remedy.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Support {
-    /// Whether this build's target has counters at all.
+    /// Whether this build's target supports counters.
     pub target: bool,
     /// The kernel's release.
     pub kernel: Option<String>,
-    /// What the process may count.
+    /// The settings and capabilities that determine what the process may count.
     pub rights: Rights,
-    /// How many pages of counters it may map.
+    /// The limits on mapped counter pages.
     pub locked_memory: LockedMemory,
-    /// What stands between the process and the kernel.
+    /// A seccomp filter or a container around the process.
     pub confinement: Confinement,
-    /// `kernel.perf_user_access` (arm64, riscv64): 0 where user space may not read.
+    /// `kernel.perf_user_access` (arm64, riscv64): 0 if user space may not read.
     pub perf_user_access: Option<i64>,
-    /// Why the PMUs are not known, where their list cannot be read.
+    /// Why the list of PMUs could not be read, if it could not.
     pub pmus_unreadable: Option<String>,
     /// The PMUs of the cores: one, or one for each kind of core, or none.
     pub core_pmus: Vec<CorePmu>,
     /// The names of the other PMUs.
     pub other_pmus: Vec<String>,
-    /// Whether the NMI watchdog is on, which takes a counter of each core on most machines.
+    /// Whether the NMI watchdog is on, which uses one counter of each core on most machines.
     pub nmi_watchdog: Option<bool>,
-    /// The signs of a virtual machine.
+    /// The virtual machine, if one was detected.
     pub virtual_machine: Option<VirtualMachine>,
-    /// Whether this process can read the numbers of tracepoints, which lie in tracefs.
+    /// Whether this process can read tracepoint numbers in tracefs.
     pub tracepoints: bool,
-    /// What was tried. `None` for a machine that is only described.
+    /// The results of test calls. `None` for a machine that is only described by files.
     pub trial: Option<Trial>,
 }
 
 impl Support {
-    /// What a machine's files say. Nothing is tried.
+    /// The report from a machine's files alone, without test calls.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         let core = machine.core_pmus().unwrap_or_default();
@@ -67,20 +67,20 @@ impl Support {
         }
     }
 
-    /// Whether the process may count user mode: as the kernel answered, or else by its settings.
+    /// Whether the process may count user mode: according to a test call, or otherwise to its settings.
     #[must_use]
     pub fn user_mode(&self) -> bool {
         self.trial.as_ref().map_or_else(|| self.rights.user_mode(), |trial| trial.user_mode.is_ok())
     }
 
-    /// Whether the process may count the kernel's part: as the kernel answered, or else by its settings.
+    /// Whether the process may count kernel mode: according to a test call, or otherwise to its settings.
     #[must_use]
     pub fn kernel_part(&self) -> bool {
         self.trial.as_ref().map_or_else(|| self.rights.kernel_part(), |trial| trial.kernel_part.is_ok())
     }
 
-    /// The setting that keeps user space from reading counters, if there is one.
-    pub(crate) fn forbids_user_reads(&self) -> Option<Forbids> {
-        Forbids::among(self.perf_user_access, self.core_pmus.iter().map(|pmu| (pmu.name.as_str(), pmu.rdpmc)))
+    /// The setting that prevents user space from reading counters, if there is one.
+    pub(crate) fn setting_against_user_reads(&self) -> Option<BlockingSetting> {
+        BlockingSetting::among(self.perf_user_access, self.core_pmus.iter().map(|pmu| (pmu.name.as_str(), pmu.rdpmc)))
     }
 }

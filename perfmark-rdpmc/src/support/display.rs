@@ -1,11 +1,11 @@
-//! The report's lines.
+//! The report as text.
 
 use std::fmt;
 
 use super::data::Support;
-use super::findings::Mark;
+use super::findings::Status;
 
-/// Columns of the report.
+/// The width of the report in columns.
 const WIDTH: usize = 110;
 const SUBJECT: usize = 14;
 
@@ -15,14 +15,14 @@ impl fmt::Display for Support {
         writeln!(f, "perfmark-rdpmc on {kernel}{}: {}", std::env::consts::ARCH, self.summary())?;
         let mut subject = "";
         for finding in self.findings() {
-            let mark = match finding.mark {
-                Mark::Good => '✓',
-                Mark::Bad => '✗',
-                Mark::Note => '·',
+            let sign = match finding.status {
+                Status::Good => '✓',
+                Status::Bad => '✗',
+                Status::Note => '·',
             };
             let shown = if finding.subject == subject { "" } else { finding.subject };
             subject = finding.subject;
-            write!(f, "  {mark} {shown:SUBJECT$} ")?;
+            write!(f, "  {sign} {shown:SUBJECT$} ")?;
             wrapped(f, &finding.text, SUBJECT + 5)?;
             if let Some(remedy) = &finding.remedy {
                 write!(f, "{:1$}→ ", "", SUBJECT + 5)?;
@@ -33,7 +33,7 @@ impl fmt::Display for Support {
     }
 }
 
-/// Writes words into lines that begin at a column, of which the first is begun.
+/// Writes words in lines that start at `column`. The first line has already been started.
 fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, column: usize) -> fmt::Result {
     let mut at = column;
     for (i, word) in text.split_whitespace().enumerate() {

@@ -1,4 +1,4 @@
-//! The report as a person reads it: what is and what is not, each no with its remedy.
+//! The report's findings: what works and what does not, each obstacle with its remedy.
 
 use super::data::Support;
 use super::number::grouped;
@@ -12,75 +12,75 @@ use crate::event::Hardware;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is about.
+    /// The subject.
     pub subject: &'static str,
-    /// Whether it is good.
-    pub mark: Mark,
-    /// What was found.
+    /// Whether something works.
+    pub status: Status,
+    /// The statement.
     pub text: String,
-    /// What to do about it.
+    /// How to allow what does not work.
     pub remedy: Option<String>,
 }
 
-/// Whether a finding is good.
+/// The status of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mark {
-    /// As it should be.
+pub enum Status {
+    /// It works.
     Good,
-    /// In the way of something.
+    /// It prevents something; there is a remedy.
     Bad,
-    /// To be known.
+    /// Information, or an obstacle that most programs never meet.
     Note,
 }
 
 fn good(subject: &'static str, text: impl Into<String>) -> Finding {
-    Finding { subject, mark: Mark::Good, text: text.into(), remedy: None }
+    Finding { subject, status: Status::Good, text: text.into(), remedy: None }
 }
 
 fn note(subject: &'static str, text: impl Into<String>) -> Finding {
-    Finding { subject, mark: Mark::Note, text: text.into(), remedy: None }
+    Finding { subject, status: Status::Note, text: text.into(), remedy: None }
 }
 
-/// A no that most programs never meet.
-fn less(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
-    Finding { mark: Mark::Note, ..bad(subject, text, remedy) }
+/// An obstacle that most programs never meet.
+fn minor(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { status: Status::Note, ..bad(subject, text, remedy) }
 }
 
 fn bad(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
-    Finding { subject, mark: Mark::Bad, text: text.into(), remedy: Some(remedy.into()) }
+    Finding { subject, status: Status::Bad, text: text.into(), remedy: Some(remedy.into()) }
 }
 
 impl Support {
-    /// The report's statements, one by one.
+    /// The report's statements.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         if !self.target {
             let remedy = "build for Linux on x86-64, arm64 or riscv64";
-            return vec![bad("target", "perfmark-rdpmc has no counters on this build's target", remedy)];
+            return vec![bad("target", "perfmark-rdpmc does not support this build's target", remedy)];
         }
         let mut findings = vec![self.user_mode_finding()];
         if self.user_mode() {
             findings.push(self.kernel_part_finding());
             findings.extend(self.probes());
         }
-        // Without descriptors no file can be read: that none was found tells nothing.
+        // Without file descriptors no file can be read, so a missing file means nothing.
         if self.trial.as_ref().and_then(|trial| trial.user_mode.err()).is_some_and(is_out_of_descriptors) {
             return findings;
         }
         findings.extend(self.core_pmu_findings());
         if let Some(trial) = &self.trial {
             findings.extend(self.user_reads(trial));
-            findings.extend(self.truth(trial));
+            findings.extend(self.loop_check(trial));
             findings.extend(costs(trial));
-        } else if let Some(forbids) = self.forbids_user_reads() {
-            findings.push(bad("user reads", format!("not allowed: {}", forbids.setting), forbids.remedy));
+        } else if let Some(blocking) = self.setting_against_user_reads() {
+            findings.push(bad("user reads", format!("not allowed: {}", blocking.setting), blocking.remedy));
         }
         findings.push(self.memory());
         match self.nmi_watchdog {
             Some(true) if !self.core_pmus.is_empty() => findings.push(bad(
                 "NMI watchdog",
-                "on: on most machines it holds one counter of each core, which opening an event does not tell",
+                "on; on most machines it uses one counter of each core, and opening an event does not report that",
                 "as root: sysctl kernel.nmi_watchdog=0",
             )),
             Some(on) => findings.push(note("NMI watchdog", if on { "on" } else { "off" })),
@@ -89,20 +89,20 @@ impl Support {
         findings.push(match &self.virtual_machine {
             Some(machine) => {
                 let name = machine.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-                note("machine", format!("virtual{name}, by {}", machine.by))
+                note("machine", format!("virtual{name}, detected by {}", machine.by))
             }
-            None => note("machine", "no sign of a virtual one"),
+            None => note("machine", "no virtual machine detected"),
         });
         match self.confinement.seccomp {
             Some(true) if self.user_mode() => {
-                findings.push(note("seccomp", "a filter judges this process, and lets perf_event_open pass"));
+                findings.push(note("seccomp", "a filter is installed, and allows perf_event_open"));
             }
             Some(false) => findings.push(note("seccomp", "no filter")),
-            // Told with the refusal, or not known.
+            // Reported with the refusal, or not known.
             Some(true) | None => {}
         }
         if let Some(container) = &self.confinement.container {
-            findings.push(note("container", format!("{}, by {}", container.name, container.by)));
+            findings.push(note("container", format!("{}, detected by {}", container.name, container.by)));
         }
         if !self.other_pmus.is_empty() {
             findings.push(note("other PMUs", self.other_pmus.join(", ")));
@@ -110,7 +110,7 @@ impl Support {
         findings
     }
 
-    /// How to let one program have a capability.
+    /// How to grant one program a capability.
     fn grant(&self, capability: &str) -> String {
         match &self.confinement.container {
             Some(container) => {
@@ -121,9 +121,9 @@ impl Support {
                     format!("--cap-add {name} for the container")
                 }
             }
-            None if self.rights.user_namespace => format!("{capability} outside of this user namespace"),
+            None if self.rights.user_namespace => format!("{capability} outside this user namespace"),
             None if self.rights.no_new_privs => {
-                format!("{capability} from what starts the program (no_new_privs: setcap has no effect)")
+                format!("start the program with {capability} (no_new_privs is set, so setcap has no effect)")
             }
             None => format!("setcap {}=ep PROGRAM", capability.to_lowercase()),
         }
@@ -140,19 +140,22 @@ impl Support {
         match self.trial.as_ref().and_then(|trial| trial.user_mode.err()) {
             Some(libc::ENOSYS) if self.rights.paranoid.is_none() && !filtered => bad(
                 subject,
-                "perf_event_open gave ENOSYS: this kernel, or the sandbox that plays it, has no perf events",
+                "perf_event_open failed with ENOSYS: this kernel, or the sandbox that emulates it, has no perf events",
                 "run on a Linux kernel that has them (CONFIG_PERF_EVENTS)",
             ),
             Some(errno) if is_out_of_descriptors(errno) => bad(
                 subject,
-                format!("perf_event_open gave {}: no descriptor is left, nor can files be read", errno_text(errno)),
+                format!(
+                    "perf_event_open failed with {}: no file descriptor is left, so files cannot be read either",
+                    errno_text(errno)
+                ),
                 "ulimit -n 1024 (EMFILE), or as root: sysctl fs.file-max (ENFILE)",
             ),
             Some(errno @ (libc::ENOSYS | libc::EPERM)) => {
-                let by = if filtered { "a seccomp filter judges this process" } else { "no seccomp filter is seen" };
+                let by = if filtered { "a seccomp filter is installed" } else { "no seccomp filter is visible" };
                 bad(
                     subject,
-                    format!("perf_event_open gave {}: {by}; {level}", errno_text(errno)),
+                    format!("perf_event_open failed with {}: {by}; {level}", errno_text(errno)),
                     self.open_the_filter(),
                 )
             }
@@ -160,21 +163,27 @@ impl Support {
                 let (grant, namespace) = (self.grant("CAP_SYS_ADMIN"), self.rights.namespace());
                 bad(
                     subject,
-                    format!("{level}: it wants CAP_SYS_ADMIN for everything (Debian's, Ubuntu's){namespace}"),
+                    format!(
+                        "{level}: this kernel (as Debian's and Ubuntu's) then requires CAP_SYS_ADMIN for every \
+                         event{namespace}"
+                    ),
                     format!("{sysctl}; or {grant}"),
                 )
             }
             None => bad(subject, level, "mount /proc, or run on a kernel that has perf events"),
             Some(errno) => bad(
                 subject,
-                format!("perf_event_open gave {} though {level}: a security module, perhaps", errno_text(errno)),
+                format!(
+                    "perf_event_open failed with {} although {level}: possibly a security module",
+                    errno_text(errno)
+                ),
                 "look for the refusal in the kernel's audit log",
             ),
         }
     }
 
     fn kernel_part_finding(&self) -> Finding {
-        let subject = "kernel's part";
+        let subject = "kernel mode";
         if self.kernel_part() {
             return good(subject, format!("can be counted: {}", self.why_allowed(1)));
         }
@@ -184,17 +193,17 @@ impl Support {
             self.grant("CAP_PERFMON")
         );
         let (level, namespace) = (self.rights.level(), self.rights.namespace());
-        less(subject, format!("cannot be counted: {level}, which wants CAP_PERFMON for it{namespace}"), remedy)
+        minor(subject, format!("cannot be counted: {level}, which requires CAP_PERFMON for it{namespace}"), remedy)
     }
 
     fn why_allowed(&self, level: i64) -> String {
         let rights = &self.rights;
         let why = if rights.paranoid.is_none_or(|is| is <= level) {
             ""
-        } else if rights.may_do_all() {
+        } else if rights.is_admin() {
             ", and the process has CAP_SYS_ADMIN"
         } else if level == 2 && rights.high_level_opens {
-            ", which this kernel takes for 2"
+            ", which this kernel treats as 2"
         } else if rights.perfmon() {
             ", and the process has CAP_PERFMON"
         } else {
@@ -210,18 +219,22 @@ impl Support {
     fn open_the_filter(&self) -> String {
         let container = self.confinement.container.as_ref().map(|container| container.name.as_str());
         match container {
-            Some("Docker") => "docker run --security-opt seccomp=unconfined, or =PROFILE with perf_event_open in it; Docker 23's own \
-                               profile has it with --cap-add PERFMON"
+            Some("Docker") => "docker run --security-opt seccomp=unconfined, or =PROFILE that allows perf_event_open; \
+                               Docker 23's own profile allows it with --cap-add PERFMON"
                 .into(),
-            Some("Podman") => "podman run --security-opt seccomp=unconfined, or =PROFILE with perf_event_open in it; profiles since the \
-                               end of 2025 have it with --cap-add PERFMON"
+            Some("Podman") => "podman run --security-opt seccomp=unconfined, or =PROFILE that allows perf_event_open; \
+                               profiles since the end of 2025 allow it with --cap-add PERFMON"
                 .into(),
-            Some("Kubernetes") => "in the container's securityContext, seccompProfile of type Unconfined, or Localhost with a profile \
-                                   that allows perf_event_open; or capabilities: add: [PERFMON]"
-                .into(),
-            _ => "allow perf_event_open where the filter is set: docker or podman run --security-opt seccomp=unconfined (or \
-                  --cap-add PERFMON), systemd SystemCallFilter=perf_event_open"
-                .into(),
+            Some("Kubernetes") => {
+                "in the container's securityContext, seccompProfile of type Unconfined, or Localhost with \
+                 a profile that allows perf_event_open; or capabilities: add: [PERFMON]"
+                    .into()
+            }
+            _ => {
+                "allow perf_event_open where the filter is set: docker or podman run --security-opt seccomp=unconfined \
+                 (or --cap-add PERFMON), systemd SystemCallFilter=perf_event_open"
+                    .into()
+            }
         }
     }
 
@@ -230,12 +243,13 @@ impl Support {
         findings.push(if self.rights.uprobes() {
             good("probes", "kprobes and uprobes can be counted (CAP_SYS_ADMIN)")
         } else if self.rights.kprobes() {
-            let text = "kprobes can be counted (CAP_PERFMON), uprobes only on linux 5.8 and later without the mend of July 2025";
-            less("probes", text, self.grant("CAP_SYS_ADMIN"))
+            let text = "kprobes can be counted (CAP_PERFMON), uprobes only on linux 5.8 and later without the fix of \
+                        July 2025";
+            minor("probes", text, self.grant("CAP_SYS_ADMIN"))
         } else {
-            less(
+            minor(
                 "probes",
-                "kprobes and uprobes want CAP_SYS_ADMIN (kprobes CAP_PERFMON, linux 5.8)",
+                "kprobes and uprobes require CAP_SYS_ADMIN (kprobes only CAP_PERFMON since linux 5.8)",
                 self.grant("CAP_SYS_ADMIN"),
             )
         });
@@ -243,21 +257,22 @@ impl Support {
             good("tracepoints", "their numbers can be read")
         } else {
             let remedy = "as root: mount -t tracefs tracefs /sys/kernel/tracing, and run as root";
-            less("tracepoints", "their numbers cannot be read in /sys/kernel/tracing/events", remedy)
+            minor("tracepoints", "their numbers cannot be read in /sys/kernel/tracing/events", remedy)
         });
         findings
     }
 
     fn core_pmu_findings(&self) -> Vec<Finding> {
         if let Some(why) = &self.pmus_unreadable {
-            return vec![bad("PMU", format!("none is known: {why}"), "let this process read sysfs")];
+            return vec![bad("PMU", format!("unknown: {why}"), "allow this process to read sysfs")];
         }
         if self.core_pmus.is_empty() {
             let remedy = if self.virtual_machine.is_some() {
-                "give the virtual machine a PMU (QEMU: -cpu host,pmu=on; VMware: vpmc.enable; cloud: a type of machine that has one, \
-                 often the largest or a metal one), or run on hardware"
+                "give the virtual machine a PMU (QEMU: -cpu host,pmu=on; VMware: vpmc.enable; cloud: an instance type \
+                 that has one, often the largest or a metal one), or run on hardware"
             } else {
-                "let the kernel have its driver (arm64: the device tree or ACPI must tell of the PMU), or run elsewhere"
+                "enable the PMU's driver in the kernel (arm64: the device tree or ACPI must list the PMU), or use \
+                 another machine"
             };
             return vec![bad("PMU", "none: no hardware event can be counted", remedy)];
         }
@@ -267,9 +282,9 @@ impl Support {
                 Ok(counters) => {
                     let names: Vec<_> = counters.fixed.iter().map(|event: &Hardware| event.name()).collect();
                     let fixed = if names.is_empty() {
-                        "no fixed ones".into()
+                        "no fixed counters".into()
                     } else {
-                        format!("and a fixed one for {}", names.join(", one for "))
+                        format!("and a fixed counter for {}", names.join(", one for "))
                     };
                     format!("{} counters for any event, {fixed}", counters.generic)
                 }
@@ -280,7 +295,7 @@ impl Support {
         let mut findings: Vec<_> = self.core_pmus.iter().map(describe).collect();
         for (finding, pmu) in findings.iter_mut().zip(&self.core_pmus) {
             if pmu.counters.is_ok() {
-                finding.mark = Mark::Good;
+                finding.status = Status::Good;
             }
         }
         findings
@@ -290,44 +305,49 @@ impl Support {
         let subject = "user reads";
         match (&trial.user_reads, &trial.instructions) {
             (Ok(()), _) => Some(good(subject, "a hardware counter can be read without a system call")),
-            // Where nothing can be counted, that is the finding. But a setting that will be in the way next is told now.
+            // If nothing can be counted, another finding says so. But a setting that would prevent user reads is
+            // reported now.
             (Err(_), Err(_)) => {
-                let forbids = self.forbids_user_reads()?;
-                Some(bad(subject, format!("not allowed: {}", forbids.setting), forbids.remedy))
+                let blocking = self.setting_against_user_reads()?;
+                Some(bad(subject, format!("not allowed: {}", blocking.setting), blocking.remedy))
             }
-            (Err(why), Ok(_)) => Some(match self.forbids_user_reads() {
-                Some(forbids) => {
-                    bad(subject, format!("not allowed, read(2) is used: {}", forbids.setting), forbids.remedy)
+            (Err(why), Ok(_)) => Some(match self.setting_against_user_reads() {
+                Some(blocking) => {
+                    bad(subject, format!("not allowed, so read(2) is used: {}", blocking.setting), blocking.remedy)
                 }
                 None => bad(
                     subject,
-                    format!("not possible, read(2) is used: {why}"),
-                    "end other programs that hold the PMU; see locked memory below; have linux 5.18 or later (arm64), 6.6 (riscv64)",
+                    format!("not possible, so read(2) is used: {why}"),
+                    "end other programs that use the PMU; see locked memory below; use linux 5.18 or later (arm64), \
+                     6.6 or later (riscv64)",
                 ),
             }),
         }
     }
 
-    fn truth(&self, trial: &Trial) -> Option<Finding> {
-        let subject = "truth";
+    fn loop_check(&self, trial: &Trial) -> Option<Finding> {
+        let subject = "accuracy";
         let remedy = if self.virtual_machine.is_some() {
-            "do not believe hardware events in this machine; use another type of machine, or hardware"
+            "do not trust hardware events on this machine; use another instance type, or hardware"
         } else {
-            "do not believe hardware events here; look for other programs that hold the PMU (perf, a watchdog)"
+            "do not trust hardware events here; look for other programs that use the PMU (perf, a watchdog)"
         };
         Some(match &trial.instructions {
             Err(_) if self.core_pmus.is_empty() || !self.user_mode() => return None,
-            Err(why) => bad(subject, format!("not tried, as instructions cannot be counted: {}", why.reason()), remedy),
-            Ok(truth) => {
-                let executed = grouped(truth.executed);
-                let Some(counted) = truth.counted.map(grouped) else {
-                    let text =
-                        format!("a loop of {executed} instructions could not be counted: others held the counters");
-                    return Some(bad(subject, text, "end the programs that hold the PMU, and ask again"));
+            Err(why) => {
+                bad(subject, format!("not tested, as instructions cannot be counted: {}", why.reason()), remedy)
+            }
+            Ok(check) => {
+                let executed = grouped(check.executed);
+                let Some(counted) = check.counted.map(grouped) else {
+                    let text = format!(
+                        "a loop of {executed} instructions could not be counted: other events used the counters"
+                    );
+                    return Some(bad(subject, text, "end the programs that use the PMU, and try again"));
                 };
-                let scaled = if truth.exact { "" } else { " (scaled: others held the counters for a part)" };
-                let text = format!("a loop of {executed} instructions counted as {counted}{scaled}");
-                if truth.holds() { good(subject, text) } else { bad(subject, text, remedy) }
+                let scaled = if check.exact { "" } else { " (scaled: other events used the counters for part of it)" };
+                let text = format!("counted {counted} instructions in a loop of {executed}{scaled}");
+                if check.passes() { good(subject, text) } else { bad(subject, text, remedy) }
             }
         })
     }
@@ -337,7 +357,7 @@ impl Support {
         let memory = &self.locked_memory;
         if memory.exempt {
             let why = if self.rights.cap_ipc_lock { "CAP_IPC_LOCK" } else { "kernel.perf_event_paranoid below 0" };
-            return good(subject, format!("no limit for counters' pages ({why})"));
+            return good(subject, format!("no limit for counter pages ({why})"));
         }
         let unknown = || "unknown".to_owned();
         let together = memory.perf_event_mlock_kb.map_or_else(unknown, |kib| format!("{kib} KiB"));
@@ -346,10 +366,10 @@ impl Support {
             limit => limit.map_or_else(unknown, |bytes| format!("{} KiB", bytes / 1024)),
         };
         let limits = format!(
-            "{together} for each CPU and user (kernel.perf_event_mlock_kb), then {alone} for each process (RLIMIT_MEMLOCK)"
+            "{together} per CPU and user (kernel.perf_event_mlock_kb), plus {alone} per process (RLIMIT_MEMLOCK)"
         );
         match memory.counters() {
-            // A page each: a few threads with a few counters.
+            // Each counter needs a page, so 64 are enough only for a few threads with a few counters.
             Some(counters @ 0..64) => bad(
                 subject,
                 format!("{} counters can be read in user space: {limits}", grouped(counters)),
@@ -362,16 +382,20 @@ impl Support {
         }
     }
 
-    /// The whole in a few words.
+    /// A summary in a few words.
     pub(super) fn summary(&self) -> &'static str {
         let Some(trial) = self.trial.as_ref().filter(|_| self.target) else {
-            return if self.target { "as its files describe it; nothing was tried" } else { "nothing can be counted" };
+            return if self.target {
+                "as described by its files; nothing was tested"
+            } else {
+                "nothing can be counted"
+            };
         };
         match (&trial.instructions, &trial.user_reads) {
-            (Ok(truth), _) if !truth.holds() => "hardware events can be opened, and do not tell the truth",
+            (Ok(check), _) if !check.passes() => "hardware events can be opened, but their counts are wrong",
             (Ok(_), Ok(())) => "hardware counters can be read without a system call",
             (Ok(_), Err(_)) => "hardware counters can be read by read(2)",
-            _ if self.user_mode() => "what the kernel counts can be counted, but no hardware events",
+            _ if self.user_mode() => "software events can be counted, but no hardware events",
             _ => "nothing can be counted",
         }
     }
@@ -382,17 +406,17 @@ fn is_out_of_descriptors(errno: i32) -> bool {
 }
 
 fn costs(trial: &Trial) -> Vec<Finding> {
-    let figures = |time: Time| format!("{:.1} ns, {:.1} ticks", time.nanoseconds, time.ticks);
-    let user = trial.cost.user.map(|time| format!("{} without a system call; ", figures(time))).unwrap_or_default();
+    let format = |time: Time| format!("{:.1} ns, {:.1} ticks", time.nanoseconds, time.ticks);
+    let user = trial.cost.user.map(|time| format!("{} without a system call; ", format(time))).unwrap_or_default();
     let mut findings = Vec::new();
     if let Some(read) = trial.cost.read {
-        findings.push(note("a reading", format!("{user}{} by read(2)", figures(read))));
+        findings.push(note("read cost", format!("{user}{} by read(2)", format(read))));
     }
     if !clock::is_trusted() {
         findings.push(bad(
             "ticks",
             "the kernel does not trust the tick counter, which may differ between CPUs",
-            "pin threads to a CPU where time is measured in ticks, or see the kernel's log for the reason",
+            "pin threads to a CPU if time is measured in ticks, or see the kernel's log for the reason",
         ));
     }
     findings

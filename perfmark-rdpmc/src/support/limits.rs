@@ -1,21 +1,21 @@
-//! What limits a process's mapped pages, and what confines it.
+//! The limits on a process's mapped pages, and what confines the process.
 
 use crate::machine::Machine;
 use crate::rights::{Rights, field};
 
-/// What limits the pages of counters that can be mapped, of which each user-read counter needs one.
+/// The limits on mapped counter pages. Each counter that is read in user space needs one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockedMemory {
-    /// `kernel.perf_event_mlock_kb`: KiB that all processes of a user may map together, for each CPU.
+    /// `kernel.perf_event_mlock_kb`: the KiB that all processes of a user may map together, for each CPU.
     pub perf_event_mlock_kb: Option<u64>,
-    /// CPUs online.
+    /// The number of CPUs online.
     pub cpus: Option<u64>,
-    /// `RLIMIT_MEMLOCK` in bytes, `u64::MAX` for unlimited: what a process may map beyond that.
+    /// `RLIMIT_MEMLOCK` in bytes, `u64::MAX` for unlimited: what a process may map in addition.
     pub rlimit_memlock: Option<u64>,
-    /// Bytes in a page. `None` for a machine that is only described.
+    /// The size of a page in bytes. `None` for a machine that is only described by files.
     pub page_bytes: Option<u64>,
-    /// Whether neither limit holds: `CAP_IPC_LOCK`, or `kernel.perf_event_paranoid` below 0.
+    /// Whether neither limit applies: `CAP_IPC_LOCK`, or `kernel.perf_event_paranoid` below 0.
     pub exempt: bool,
 }
 
@@ -28,15 +28,15 @@ impl LockedMemory {
             perf_event_mlock_kb: machine
                 .number("proc/sys/kernel/perf_event_mlock_kb")
                 .and_then(|n| u64::try_from(n).ok()),
-            cpus: machine.text("sys/devices/system/cpu/online").as_deref().and_then(length_of_list),
+            cpus: machine.text("sys/devices/system/cpu/online").as_deref().and_then(count_in_list),
             rlimit_memlock: soft.and_then(|soft| if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }),
             page_bytes: None,
             exempt: rights.cap_ipc_lock && !rights.user_namespace || rights.paranoid.is_some_and(|level| level < 0),
         }
     }
 
-    /// How many counters a user can map, if one process maps them all (`perf_mmap`, `kernel/events/core.c`). `None` for no limit, or
-    /// for an unknown one.
+    /// The number of counters that a user can map, if one process maps them all (`perf_mmap`, `kernel/events/core.c`).
+    /// `None` if there is no limit, or if it is unknown.
     #[must_use]
     pub fn counters(&self) -> Option<u64> {
         if self.exempt || self.rlimit_memlock == Some(u64::MAX) {
@@ -48,8 +48,8 @@ impl LockedMemory {
     }
 }
 
-/// The number of members of the kernel's form for sets, such as `0-3,8`.
-fn length_of_list(list: &str) -> Option<u64> {
+/// The number of CPUs in a list such as `0-3,8`.
+fn count_in_list(list: &str) -> Option<u64> {
     let mut length = 0u64;
     for range in list.split(',') {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
@@ -59,23 +59,23 @@ fn length_of_list(list: &str) -> Option<u64> {
     Some(length)
 }
 
-/// What stands between the process and the kernel's system calls.
+/// A seccomp filter or a container around the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Confinement {
-    /// Whether a seccomp filter judges the process's system calls.
+    /// Whether a seccomp filter checks the process's system calls.
     pub seccomp: Option<bool>,
-    /// The container around it.
+    /// The container, if one was detected.
     pub container: Option<Container>,
 }
 
-/// A container, and how it was noticed.
+/// A container, and how it was detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Container {
     /// Its kind: `Docker`, `Podman`, `Kubernetes`, or as it calls itself.
     pub name: String,
-    /// What tells of it.
+    /// The evidence for it.
     pub by: String,
 }
 
@@ -93,7 +93,7 @@ impl Container {
     fn of(machine: &Machine) -> Option<Self> {
         let found = |name: &str, by: &str| Some(Self { name: name.into(), by: by.into() });
         for (name, file) in [
-            // Within the others' containers, so first.
+            // First, because it runs inside the containers of the others.
             ("Kubernetes", "run/secrets/kubernetes.io"),
             ("Kubernetes", "var/run/secrets/kubernetes.io"),
             ("Podman", "run/.containerenv"),
@@ -109,7 +109,7 @@ impl Container {
         }
         let groups = machine.text("proc/1/cgroup")?;
         let names = [("kubepods", "Kubernetes"), ("docker", "Docker"), ("libpod", "Podman"), ("lxc", "LXC")];
-        let (_, name) = names.into_iter().find(|(sign, _)| groups.contains(sign))?;
+        let (_, name) = names.into_iter().find(|(text, _)| groups.contains(text))?;
         found(name, "/proc/1/cgroup")
     }
 }
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn sets_of_cpus_are_counted() {
         for (list, length) in [("0", Some(1)), ("0-3", Some(4)), ("0-3,8,10-11", Some(7)), ("", None), ("3-0", None)] {
-            assert_eq!(length_of_list(list), length, "{list:?}");
+            assert_eq!(count_in_list(list), length, "{list:?}");
         }
     }
 
     #[test]
-    fn the_limit_is_both_limits_together() {
+    fn the_limit_is_the_sum_of_both_limits() {
         let mut limits = LockedMemory {
             perf_event_mlock_kb: Some(516),
             cpus: Some(2),

@@ -1,4 +1,5 @@
-//! What this machine and this process allow: what the kernel's files say, what it answers when asked, and what to do about each no.
+//! What this machine allows this process to count: the kernel's settings, the results of test calls, and a remedy for
+//! each obstacle.
 
 mod limits;
 mod pmus;
@@ -11,19 +12,19 @@ mod display;
 
 pub use crate::rights::Rights;
 pub use data::Support;
-pub use findings::{Finding, Mark};
+pub use findings::{Finding, Status};
 pub use limits::{Confinement, Container, LockedMemory};
 pub use pmus::{CorePmu, Counters};
-pub use trial::{Cost, Time, Trial, Truth};
+pub use trial::{Cost, LoopCheck, Time, Trial};
 pub use virtual_machine::VirtualMachine;
 
 use crate::machine::Machine;
 use crate::sys;
 
-/// Finds out what can be counted here by the calling thread, how, and what is in the way.
+/// Determines what the calling thread can count, how, and what prevents the rest.
 ///
-/// It reads procfs and sysfs, opens a few events one after another, and executes two million instructions. Nothing stays open.
-/// It takes some milliseconds.
+/// It reads procfs and sysfs, opens a few events one after another, and executes two million instructions. All events
+/// are closed again. It takes some milliseconds.
 ///
 /// ```
 /// let support = perfmark_rdpmc::support();
@@ -44,7 +45,7 @@ pub fn support() -> Support {
             pmu.count(several);
         }
         let trial = Trial::here();
-        support.rights.seen(trial.user_mode.is_ok());
+        support.rights.note_user_mode_opens(trial.user_mode.is_ok());
         support.trial = Some(trial);
         support.locked_memory.page_bytes = Some(sys::page_size());
     }

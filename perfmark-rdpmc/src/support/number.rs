@@ -1,6 +1,6 @@
-//! Numbers as the report shows them.
+//! Formats numbers for the report.
 
-/// With a comma between thousands.
+/// Formats a number with commas between groups of three digits.
 pub(super) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -18,7 +18,7 @@ mod tests {
     use super::grouped;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_separated_by_commas() {
         for (n, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (2_000_034, "2,000,034")] {
             assert_eq!(grouped(n), text);
         }

@@ -1,7 +1,8 @@
 //! The PMUs of the cores, and how many counters each has.
 //!
-//! No file says how many. But the kernel refuses a group that can never be on the PMU as a whole, so a group is let grow until
-//! that: first by an event that no fixed counter counts, then by those that one may.
+//! No file contains that number. But the kernel refuses a group that can never be on the PMU as a unit. This module
+//! therefore adds events to a group until the kernel refuses: first an event that no fixed counter counts, then events
+//! that may have a fixed counter.
 
 use crate::error::errno_text;
 use crate::event::Hardware;
@@ -10,25 +11,25 @@ use crate::sys::{
     self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE,
 };
 
-/// The leader is never enabled, so that the group is never on the PMU. Its members are not disabled themselves: the kernel leaves
-/// those out of account (`collect_events`, `arch/x86/events/core.c`; `validate_event`, `drivers/perf/arm_pmu.c`; linux 6.12), and
-/// arm64's the leader too, unless it waits for an exec.
+/// The leader is never enabled, so the group is never on the PMU. Its members are not disabled themselves, because the
+/// kernel ignores disabled members (`collect_events`, `arch/x86/events/core.c`; `validate_event`,
+/// `drivers/perf/arm_pmu.c`; linux 6.12). arm64 also ignores a disabled leader, unless it waits for an exec.
 const LEADER: u64 = FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
 
-/// More than any PMU has. Some drivers (riscv64) do not judge groups.
+/// More than any PMU has. Some drivers (riscv64) do not check groups.
 const TOO_MANY: usize = 64;
 
-/// A PMU of cores.
+/// A core PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CorePmu {
     /// Its name in sysfs.
     pub name: String,
-    /// Its number among the kernel's types of events.
+    /// The kernel's number for its type of events.
     pub kind: Option<u32>,
-    /// The CPUs it covers, if it does not cover them all.
+    /// The CPUs that it covers, if it does not cover all.
     pub cpus: Option<String>,
-    /// x86: its file `rdpmc`, 0 where user space may not read.
+    /// x86: its file `rdpmc`; 0 if user space may not read.
     pub rdpmc: Option<i64>,
     /// Its counters, or why they could not be counted.
     pub counters: Result<Counters, String>,
@@ -38,9 +39,9 @@ pub struct CorePmu {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Counters for any event.
+    /// The number of counters that can count any event.
     pub generic: usize,
-    /// Events that have a counter of their own besides.
+    /// The events that also have a fixed counter of their own.
     pub fixed: Vec<Hardware>,
 }
 
@@ -63,11 +64,11 @@ impl CorePmu {
             (true, Some(kind)) => kind,
             (true, None) => return,
         };
-        self.counters = grow(|event, leader| {
+        self.counters = count_counters(|event, leader| {
             let attr = PerfEventAttr {
                 kind: TYPE_HARDWARE,
                 size: PerfEventAttr::SIZE,
-                config: sys::aimed_at(pmu, event as u64),
+                config: sys::config_on_pmu(pmu, event as u64),
                 flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV | if leader.is_none() { LEADER } else { 0 },
                 ..PerfEventAttr::default()
             };
@@ -76,18 +77,18 @@ impl CorePmu {
     }
 }
 
-/// Counts by `open`, which gives a member of the group of the leader, or errno.
-fn grow<Member>(open: impl Fn(Hardware, Option<&Member>) -> Result<Member, i32>) -> Result<Counters, String> {
+/// Counts the counters with `open`, which opens a member of the leader's group, or returns errno.
+fn count_counters<Member>(open: impl Fn(Hardware, Option<&Member>) -> Result<Member, i32>) -> Result<Counters, String> {
     let mut refusal = libc::ENOENT;
-    // The last is for plain PMUs, such as QEMU's for arm64, which have no fixed counter for it.
-    let anywhere = [
+    // The last is for simple PMUs, such as QEMU's for arm64, which have no fixed counter for it.
+    let candidates = [
         Hardware::BranchMisses,
         Hardware::CacheMisses,
         Hardware::CacheReferences,
         Hardware::Branches,
         Hardware::Instructions,
     ];
-    let first = anywhere.into_iter().find_map(|event| match open(event, None) {
+    let first = candidates.into_iter().find_map(|event| match open(event, None) {
         Ok(leader) => Some((event, leader)),
         Err(errno) => {
             refusal = errno;
@@ -95,17 +96,22 @@ fn grow<Member>(open: impl Fn(Hardware, Option<&Member>) -> Result<Member, i32>)
         }
     });
     let Some((event, leader)) = first else {
-        return Err(format!("perf_event_open gave {}", errno_text(refusal)));
+        return Err(format!("perf_event_open failed with {}", errno_text(refusal)));
     };
     let mut members = Vec::new();
     loop {
         match open(event, Some(&leader)) {
             Ok(member) => members.push(member),
             Err(libc::EINVAL | libc::ENOSPC) => break,
-            Err(errno) => return Err(format!("perf_event_open gave {} before they were all taken", errno_text(errno))),
+            Err(errno) => {
+                return Err(format!(
+                    "perf_event_open failed with {} before all counters were in use",
+                    errno_text(errno)
+                ));
+            }
         }
         if members.len() > TOO_MANY {
-            return Err("the kernel takes groups of any size".into());
+            return Err("the kernel accepts groups of any size".into());
         }
     }
     let generic = members.len() + 1;
@@ -125,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// A PMU in miniature, whose members give their counter back when dropped.
+    /// A model PMU, whose members return their counter on drop.
     struct Model {
         generic: usize,
         fixed: &'static [Hardware],
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn generic_and_fixed_counters_are_told_apart() {
+    fn generic_and_fixed_counters_are_distinguished() {
         for (generic, fixed) in [
             (6, &[Hardware::Cycles][..]),
             (8, &[Hardware::Cycles, Hardware::Instructions, Hardware::RefCycles]),
@@ -170,22 +176,22 @@ mod tests {
             (4, &[]),
         ] {
             let model = Model::new(generic, fixed);
-            let counters = grow(|event, _| model.open(event)).expect("countable");
+            let counters = count_counters(|event, _| model.open(event)).expect("countable");
             assert_eq!(counters, Counters { generic, fixed: fixed.to_vec() });
             assert_eq!(model.taken.get(), 0, "nothing stays open");
         }
     }
 
     #[test]
-    fn what_cannot_be_counted_is_told_and_not_guessed() {
-        let none = grow::<()>(|_, _| Err(libc::ENOENT)).expect_err("no PMU");
+    fn counters_that_cannot_be_counted_are_an_error() {
+        let none = count_counters::<()>(|_, _| Err(libc::ENOENT)).expect_err("no PMU");
         assert!(none.contains("ENOENT"), "{none}");
         let descriptors = Cell::new(3u32);
-        let few = grow(|_, _| {
+        let few = count_counters(|_, _| {
             descriptors.set(descriptors.get().checked_sub(1).ok_or(libc::EMFILE)?);
             Ok(())
         });
         assert!(few.expect_err("no descriptor left").contains("EMFILE"));
-        assert!(grow(|_, _| Ok(())).is_err(), "a driver that does not judge groups");
+        assert!(count_counters(|_, _| Ok(())).is_err(), "a driver that does not check groups");
     }
 }

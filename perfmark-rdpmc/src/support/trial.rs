@@ -1,4 +1,4 @@
-//! What the kernel and the processor answer when they are asked.
+//! The results of test calls to the kernel and the processor.
 
 use crate::arch::known_loop;
 use crate::attr::Attr;
@@ -9,43 +9,44 @@ use crate::event::{Hardware, Software};
 use crate::reading::Delta;
 use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr};
 
-/// What was tried on this machine, by the calling thread.
+/// The results of test calls on this machine, by the calling thread.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Trial {
     /// Opening a software event for user mode, or errno.
     pub user_mode: Result<(), i32>,
-    /// Opening a software event with the kernel's part, or errno.
+    /// Opening a software event for user mode and kernel mode, or errno.
     pub kernel_part: Result<(), i32>,
     /// Counting the instructions of a loop of known length.
-    pub instructions: Result<Truth, Error>,
-    /// Reading a hardware counter without a system call, or why that is not possible.
+    pub instructions: Result<LoopCheck, Error>,
+    /// Whether a hardware counter can be read without a system call; if not, why.
     pub user_reads: Result<(), String>,
-    /// What a reading costs.
+    /// The cost of a reading.
     pub cost: Cost,
 }
 
-/// What a counter of instructions said of a loop of known length.
+/// The count of a loop with a known number of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Truth {
-    /// The loop's instructions.
+pub struct LoopCheck {
+    /// The number of the loop's instructions.
     pub executed: u64,
-    /// What was counted; `None` if other events held the counters all the while.
+    /// The count; `None` if other events used the counters the whole time.
     pub counted: Option<u64>,
-    /// Whether the counter was on the PMU all the while; if not, `counted` is scaled.
+    /// Whether the counter was on the PMU the whole time; if not, `counted` is scaled.
     pub exact: bool,
 }
 
-impl Truth {
-    /// What `counter`, which counts instructions, says of a loop of two million. A virtual machine's counters, for one, can lie.
+impl LoopCheck {
+    /// Counts a loop of two million instructions with `counter`, which must count instructions. Some counters are
+    /// wrong, for example in virtual machines.
     ///
     /// ```
-    /// use perfmark_rdpmc::support::Truth;
+    /// use perfmark_rdpmc::support::LoopCheck;
     /// use perfmark_rdpmc::{Attr, Counter, Hardware};
     ///
     /// if let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) {
-    ///     println!("reliable: {}", Truth::of(&counter)?.holds());
+    ///     println!("reliable: {}", LoopCheck::of(&counter)?.passes());
     /// }
     /// # Ok::<(), perfmark_rdpmc::Error>(())
     /// ```
@@ -55,33 +56,34 @@ impl Truth {
     /// As [`Counter::read_syscall`].
     pub fn of(counter: &Counter) -> Result<Self, Error> {
         const TURNS: u64 = 1_000_000;
-        // Others' events may have been on the PMU the first times.
+        // Other events may have used the PMU in the first tries.
         const TRIES: usize = 3;
-        let mut truth = Self { executed: 0, counted: None, exact: false };
+        let mut check = Self { executed: 0, counted: None, exact: false };
         for _ in 0..TRIES {
             let before = counter.read_syscall()?;
-            truth.executed = known_loop(TURNS);
+            check.executed = known_loop(TURNS);
             match counter.read_syscall()?.since(&before) {
                 Delta::Exact(value) => {
-                    (truth.counted, truth.exact) = (Some(value), true);
+                    (check.counted, check.exact) = (Some(value), true);
                     break;
                 }
-                Delta::Scaled { estimate, .. } => truth.counted = Some(estimate),
+                Delta::Scaled { estimate, .. } => check.counted = Some(estimate),
                 Delta::Unmeasured => {}
             }
         }
-        Ok(truth)
+        Ok(check)
     }
 
-    /// Whether the count is the loop's, but for the instructions of the readings around it: half a percent, or a tenth if scaled.
+    /// Whether the count is correct, except for the instructions of the readings around the loop: within half a
+    /// percent, or within a tenth if scaled.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub fn passes(&self) -> bool {
         let margin = self.executed / if self.exact { 200 } else { 10 };
         self.counted.is_some_and(|counted| counted.abs_diff(self.executed) <= margin)
     }
 }
 
-/// What a reading costs at best.
+/// The lowest measured cost of a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -91,7 +93,7 @@ pub struct Cost {
     pub read: Option<Time>,
 }
 
-/// A time in both units.
+/// A time in ticks and in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Time {
@@ -106,10 +108,10 @@ impl Trial {
         let clock = Clock::start();
         let counter = Counter::open(&Attr::new(Hardware::Instructions));
         let (instructions, user_reads) = match &counter {
-            Ok(counter) => (Truth::of(counter), counter.user_reads()),
+            Ok(counter) => (LoopCheck::of(counter), counter.user_reads()),
             Err(error) => (Err(error.clone()), Err("no hardware event can be opened".into())),
         };
-        // Where there is no PMU, any event tells the cost of asking the kernel.
+        // Without a PMU, any event shows the cost of a system call.
         let cost = counter.or_else(|_| Counter::open(&Attr::new(Software::TaskClock)));
         Self {
             user_mode: try_software(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV),
@@ -121,7 +123,7 @@ impl Trial {
     }
 }
 
-/// Opens an event that counts nothing, so that the answer is about rights alone, and closes it.
+/// Opens an event that counts nothing, and closes it. The result depends on permissions alone.
 fn try_software(flags: u64) -> Result<(), i32> {
     sys::open(&PerfEventAttr::dummy(flags)).map(drop)
 }
@@ -140,12 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_lies_is_noticed() {
-        let truth = |counted, exact| Truth { executed: 2_000_000, counted, exact };
-        assert!(truth(Some(2_000_034), true).holds());
-        assert!(truth(Some(2_100_000), false).holds());
-        for lie in [truth(Some(2_600), true), truth(Some(0), true), truth(Some(4_000_000), true), truth(None, false)] {
-            assert!(!lie.holds(), "{lie:?}");
+    fn a_wrong_count_is_detected() {
+        let check = |counted, exact| LoopCheck { executed: 2_000_000, counted, exact };
+        assert!(check(Some(2_000_034), true).passes());
+        assert!(check(Some(2_100_000), false).passes());
+        for wrong in [check(Some(2_600), true), check(Some(0), true), check(Some(4_000_000), true), check(None, false)]
+        {
+            assert!(!wrong.passes(), "{wrong:?}");
         }
     }
 }

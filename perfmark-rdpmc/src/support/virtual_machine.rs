@@ -1,19 +1,19 @@
-//! The signs of a virtual machine.
+//! Detects a virtual machine.
 
 use crate::machine::Machine;
 
-/// A virtual machine, and how it was noticed.
+/// A virtual machine, and how it was detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VirtualMachine {
-    /// Whose it is, where something tells.
+    /// Its product or vendor, if known.
     pub name: Option<String>,
-    /// What tells of it.
+    /// The evidence for it.
     pub by: String,
 }
 
-/// What makers of virtual machines write in the firmware's tables, and what it is called here. A cloud's name alone is no sign: some
-/// rent out whole machines.
+/// Texts that virtual machines have in their firmware tables, and the name reported here. The name of a cloud alone is
+/// not sufficient: some rent out entire physical machines.
 const FIRMWARE: &[(&str, &str)] = &[
     ("QEMU", "QEMU"),
     ("KVM", "KVM"),
@@ -42,7 +42,7 @@ impl VirtualMachine {
         if firmware.is_some() {
             return found("/sys/class/dmi/id");
         }
-        // Lists in the device tree are ended by NUL each.
+        // Entries of lists in the device tree end with NUL.
         let tree = |file: &str| Some(machine.text(file)?.replace('\0', " ").trim().to_owned());
         if let Some(name) = tree("proc/device-tree/hypervisor/compatible") {
             return Some(Self { name: Some(name), by: "/proc/device-tree/hypervisor".into() });
@@ -53,19 +53,19 @@ impl VirtualMachine {
                 by: "linux,dummy-virt in /proc/device-tree/compatible".into(),
             });
         }
-        // Xen's first domain has it too, and is no machine of its own either.
+        // Xen's first domain also has this file, and is not a physical machine either.
         let name = machine.text("sys/hypervisor/type").filter(|name| !name.is_empty())?;
         Some(Self { name: Some(name), by: "/sys/hypervisor/type".into() })
     }
 }
 
 fn firmware(machine: &Machine) -> Option<String> {
-    let text = |file: &str| machine.text(format!("sys/class/dmi/id/{file}")).unwrap_or_default();
-    let product = text("product_name");
-    let whole = format!("{} {product}", text("sys_vendor"));
-    if let Some((_, name)) = FIRMWARE.iter().find(|(sign, _)| whole.contains(sign)) {
+    let file_text = |file: &str| machine.text(format!("sys/class/dmi/id/{file}")).unwrap_or_default();
+    let product = file_text("product_name");
+    let full = format!("{} {product}", file_text("sys_vendor"));
+    if let Some((_, name)) = FIRMWARE.iter().find(|(text, _)| full.contains(text)) {
         return Some((*name).into());
     }
-    // Amazon's whole machines are of types such as `m7i.metal-24xl`.
-    (whole.starts_with("Amazon EC2") && !product.contains(".metal")).then(|| "Amazon EC2".into())
+    // Amazon's physical machines have types such as `m7i.metal-24xl`.
+    (full.starts_with("Amazon EC2") && !product.contains(".metal")).then(|| "Amazon EC2".into())
 }

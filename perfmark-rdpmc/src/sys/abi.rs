@@ -1,4 +1,4 @@
-//! What is shared with the kernel, laid out as in `include/uapi/linux/perf_event.h` (linux 6.12).
+//! The structures and constants shared with the kernel, laid out as in `include/uapi/linux/perf_event.h` (linux 6.12).
 
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
@@ -29,7 +29,7 @@ pub(crate) const IOC_SET_OUTPUT: u64 = 0x2405;
 pub(crate) const IOC_ID: u64 = 0x8008_2407;
 pub(crate) const IOC_PAUSE_OUTPUT: u64 = 0x4004_2409;
 pub(crate) const IOC_MODIFY_ATTRIBUTES: u64 = 0x4008_240b;
-/// The argument of the first four that makes them act on the whole group.
+/// The argument of the first four that applies them to the entire group.
 pub(crate) const IOC_FLAG_GROUP: u64 = 1;
 
 pub(crate) const FLAG_DISABLED: u64 = 1 << 0;
@@ -46,7 +46,7 @@ pub(crate) const PRECISE_IP_SHIFT: u32 = 15;
 pub(crate) const FLAG_EXCLUDE_HOST: u64 = 1 << 19;
 pub(crate) const FLAG_EXCLUDE_GUEST: u64 = 1 << 20;
 
-/// `struct perf_event_attr` up to `config3` (`PERF_ATTR_SIZE_VER8`, linux 6.3). An older kernel takes it as long as the
+/// `struct perf_event_attr` up to `config3` (`PERF_ATTR_SIZE_VER8`, linux 6.3). An older kernel accepts it if the
 /// fields that it does not know are zero.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
@@ -84,32 +84,32 @@ impl PerfEventAttr {
 const _: () = assert!(size_of::<PerfEventAttr>() == PerfEventAttr::SIZE as usize);
 
 impl PerfEventAttr {
-    /// Counts nothing (`PERF_COUNT_SW_DUMMY`, linux 3.12), so that whether it opens tells of rights alone.
+    /// An event that counts nothing (`PERF_COUNT_SW_DUMMY`, linux 3.12). Whether it opens depends on permissions alone.
     pub(crate) fn dummy(flags: u64) -> Self {
         Self { kind: TYPE_SOFTWARE, size: Self::SIZE, config: COUNT_SW_DUMMY, flags, ..Self::default() }
     }
 }
 
-/// The `config` of a generic hardware or cache event for one PMU of several, whose type stands in the upper half
-/// (`PERF_PMU_TYPE_SHIFT`, linux 5.12); 0 leaves it to the kernel.
-pub(crate) fn aimed_at(pmu: u32, id: u64) -> u64 {
+/// The `config` of a generic hardware or cache event for one of several PMUs: the PMU's type is the upper half
+/// (`PERF_PMU_TYPE_SHIFT`, linux 5.12). With 0 the kernel chooses the PMU.
+pub(crate) fn config_on_pmu(pmu: u32, id: u64) -> u64 {
     u64::from(pmu) << 32 | id
 }
 
-/// The type of the PMU that such a `config` is for.
-pub(crate) fn aim_of(config: u64) -> u64 {
+/// The type of the PMU in such a `config`.
+pub(crate) fn pmu_of_config(config: u64) -> u64 {
     config >> 32
 }
 
-/// The start of `struct perf_event_mmap_page`. The kernel writes it, from other CPUs too, so every field is an atomic.
+/// The start of `struct perf_event_mmap_page`. The kernel writes it, also from other CPUs, so every field is an atomic.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct MmapPage {
     pub(crate) version: AtomicU32,
     pub(crate) compat_version: AtomicU32,
-    /// The seqlock: odd while the kernel writes, another value after.
+    /// The seqlock: odd while the kernel writes, and changed afterwards.
     pub(crate) lock: AtomicU32,
-    /// Hardware counter + 1; 0 means that only read(2) knows.
+    /// The hardware counter plus 1; 0 means that only read(2) can read the event.
     pub(crate) index: AtomicU32,
     pub(crate) offset: AtomicI64,
     pub(crate) time_enabled: AtomicU64,
@@ -129,7 +129,7 @@ pub(crate) struct MmapPage {
 const _: () = assert!(std::mem::offset_of!(MmapPage, time_mask) == 88);
 
 impl MmapPage {
-    /// A page that is being written for ever.
+    /// A page that is permanently locked for writing.
     pub(crate) const fn locked() -> Self {
         Self {
             version: AtomicU32::new(0),
@@ -153,13 +153,13 @@ impl MmapPage {
     }
 }
 
-/// Set by kernels whose other capability bits mean what they say (3.12 and later).
+/// Set by kernels whose other capability bits are valid (3.12 and later).
 pub(crate) const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
 pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
 pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
-/// What read(2) gives for an event with both times and its id in its read format.
+/// The result of read(2) for an event with both times and its id in its read format.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct ReadFormat {

@@ -1,5 +1,5 @@
-//! The error numbers that the crate names, for targets whose libc has none (WebAssembly without an operating system), where
-//! nothing gives them. They are Linux's (`include/uapi/asm-generic/errno*.h`).
+//! The error numbers that the crate uses, for targets whose libc defines none (WebAssembly without an operating
+//! system). Nothing returns them there. The values are Linux's (`include/uapi/asm-generic/errno*.h`).
 
 macro_rules! numbers {
     ($($name:ident $number:literal)*) => { $(pub(crate) const $name: i32 = $number;)* };

@@ -1,23 +1,27 @@
-//! What a forked child inherits of its parent's counters, and must not keep.
+//! What a forked child inherits from its parent's counters, and must not keep.
 //!
-//! The child has copies of the descriptors, but they act on the *parent's* events: as long as the child holds them, an event that the
-//! parent closed stays on the parent's PMU. The pages are not copied at all, so that the child would die on its first look at one. So the
-//! child, first of all, closes the descriptors and puts an empty page where each page was. Its counters then say that they are gone.
+//! The child has copies of the descriptors, but these refer to the *parent's* events. While the child keeps them, an
+//! event that the parent closed stays on the parent's PMU. The pages are not copied at all, so the child would be
+//! killed when it first accesses one. Therefore the child first closes the descriptors and maps an empty page in place
+//! of each page. Its counters then return errors.
 //!
-//! A descriptor is opened and noted, or struck out and closed, with the list's lock held, which a fork waits for: none is missed. And a number
-//! is closed only if it still is the [event's](super::identity): someone else may have closed it, and the number be
-//! another file's by now.
+//! A descriptor is opened and registered, or unregistered and closed, while the list's lock is held. A fork waits for
+//! that lock, so no descriptor is missed. A number is closed only if it still is the [event's](super::identity): the
+//! program may have closed it, and another file may have the number by now.
 //!
-//! The handlers are registered before `main`, so that those of a program run before them in the parent, and after them in the child. Handlers
-//! registered even earlier, by libraries loaded before this code, run in between, while the forking thread holds the lock with all signals
-//! blocked. They may open, drop and [`read`](crate::Counter::read) counters all the same: that thread does not take the lock again, and a number
-//! that a fork wipes tells that the counters are the parent's. Where one of them opens a counter in the child, the parent's are left behind then
-//! and there. Two things such a handler must not do: in the child, begin or end regions or call `read_user`, which have no instruction to spare
-//! for a look at that number, and die where the page is not mapped; and wait for another thread that opens or drops a counter, which waits for
-//! the lock.
+//! The fork handlers are registered before `main`. A program's own handlers therefore run before them in the parent,
+//! and after them in the child. Handlers that libraries registered even earlier run in between, while the forking
+//! thread holds the lock with all signals blocked. They may open, drop and [`read`](crate::Counter::read) counters all
+//! the same: that thread does not take the lock again, and a number that a fork wipes shows that the counters are the
+//! parent's. If such a handler opens a counter in the child, the parent's are released at that point.
 //!
-//! `pthread_atfork(3)` knows `fork` only; a child made by a bare `clone` must not touch its parent's counters, nor may one of `vfork`.
-#![allow(unsafe_code, reason = "pthread_atfork, a mutex, signal masks, closing, and mapping where pages were")]
+//! Two things such a handler must not do. In the child, it must not begin or end regions or call `read_user`: for speed
+//! these do not check that number, and accessing a page that is not mapped kills the process. And it must not wait for
+//! another thread that opens or drops a counter, because that thread waits for the lock.
+//!
+//! `pthread_atfork(3)` covers only `fork`. A child made by a bare `clone` or by `vfork` must not use its parent's
+//! counters.
+#![allow(unsafe_code, reason = "pthread_atfork, a mutex, signal masks, closing, and mapping over pages")]
 
 use std::cell::{Cell, UnsafeCell};
 use std::io;
@@ -35,94 +39,104 @@ use super::identity::Identity;
 pub(crate) struct Descriptor {
     fd: RawFd,
     identity: Identity,
-    _noted: Noted,
+    _registration: Registration,
 }
 
 /// An event's metadata page, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<MmapPage>,
-    _noted: Noted,
+    _registration: Registration,
 }
 
-/// What a child must not keep.
+/// A resource that a child must not keep.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum Resource {
     Nothing,
     Descriptor(RawFd, Identity),
-    /// Its address and length.
+    /// A page's address and length.
     Page(*mut libc::c_void, usize),
 }
 
-/// One of the list, which is threaded through these: nothing is allocated or freed with the lock held, as an allocator may have counters, too.
+/// A node of an intrusive list. Nothing is allocated or freed while the lock is held, because an allocator may use
+/// counters as well.
 #[derive(Debug)]
 struct Node {
-    held: Held,
+    resource: Resource,
     previous: *mut Node,
     next: *mut Node,
 }
 
-/// A node in the list of the process that made it, and what it holds: both end when dropped.
+/// Owns a node in the list of the process that created it, and the node's resource. Both are released on drop.
 #[derive(Debug)]
-struct Noted {
+struct Registration {
     node: NonNull<Node>,
     generation: u32,
 }
 
-/// The process's open descriptors and pages, and what is kept between the two sides of a fork.
+/// The process's open descriptors and pages, and the state that is passed from the handler before a fork to those after
+/// it.
 struct List {
     first: *mut Node,
-    /// The process whose list it is.
+    /// The generation of the process that owns the list.
     generation: u32,
-    /// Whether memory was asked for that a fork wipes.
-    has_asked: bool,
-    /// Of the thread that forks.
+    /// Whether wipe-on-fork memory was requested.
+    has_requested_wiped_memory: bool,
+    /// The signal mask of the thread that forks.
     mask: Option<libc::sigset_t>,
 }
 
-/// The handler before a fork takes the lock and the ones after it release it, which no guard of the standard library can do. It is held with
-/// all signals blocked, so that nothing else runs in the middle on the thread that holds it.
-struct Locked {
+/// The list and its lock. The handler before a fork takes the lock and the ones after it release it, which no guard of
+/// the standard library can do. The lock is held with all signals blocked, so no other code runs on the thread that
+/// holds it.
+struct SharedList {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     list: UnsafeCell<List>,
 }
 
-// SAFETY: `mutex` is for all threads, and `list` is touched by the one that holds it alone.
-unsafe impl Sync for Locked {}
+// SAFETY: `mutex` may be used by all threads, and only the thread that holds it accesses `list`.
+unsafe impl Sync for SharedList {}
 
-static LIST: Locked = Locked {
+static LIST: SharedList = SharedList {
     mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
-    list: UnsafeCell::new(List { first: ptr::null_mut(), generation: FIRST, has_asked: false, mask: None }),
+    list: UnsafeCell::new(List {
+        first: ptr::null_mut(),
+        generation: FIRST_GENERATION,
+        has_requested_wiped_memory: false,
+        mask: None,
+    }),
 };
 
 thread_local! {
-    /// How many forks the thread is in the middle of, more than one if a handler forks. If any, it has the lock.
+    /// The number of forks in progress on this thread: more than one if a handler forks. If any, the thread holds the
+    /// lock.
     static FORKS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The generation of the first process.
-const FIRST: u32 = 1;
+const FIRST_GENERATION: u32 = 1;
 
-/// Counts forks on the way from the first process to this one, in memory that a fork wipes: 0 until the child has left its parent's counters.
+/// Counts the forks from the first process to this one, in memory that a fork wipes. It is 0 until the child has
+/// released its parent's counters.
 static GENERATION: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
 
-/// Used instead of that memory before the first counter, and if there is none (linux before 4.14). Then only perfmark's
+/// Used before the first counter, and if wipe-on-fork memory is not available (linux before 4.14). Then only perfmark's
 /// fork handler detects a child.
-static UNWIPED: AtomicU32 = AtomicU32::new(FIRST);
+static UNWIPED: AtomicU32 = AtomicU32::new(FIRST_GENERATION);
 
 fn generation_at() -> &'static AtomicU32 {
-    // SAFETY: a static, or mapped for ever.
+    // SAFETY: a static, or mapped permanently.
     unsafe { &*GENERATION.load(Acquire) }
 }
 
-/// Which process this is, in the line of forks. A counter of another generation is gone.
+/// The generation of this process, in the line of forks. A counter of another generation must not be used.
 #[inline]
 pub(crate) fn generation() -> u32 {
     generation_at().load(Relaxed)
 }
 
-/// Before all other constructors of the program or library that this is part of (the language's own have 0 to 100), and so before their
-/// handlers.
+/// Runs before all other constructors of the program or library that contains this code (the language runtime's have
+/// priorities 0 to 100), and so before their handlers are registered.
 #[used]
 #[unsafe(link_section = ".init_array.00099")]
 static BEFORE_MAIN: extern "C" fn() = {
@@ -136,15 +150,15 @@ static BEFORE_MAIN: extern "C" fn() = {
 fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions without arguments. Where there is no memory for them, forks go unnoticed.
-        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        // SAFETY: functions without arguments. If there is no memory for them, forks go undetected.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
     });
 }
 
 /// A number that reads as 0 in a forked child.
-fn map_wiped() -> Option<&'static AtomicU32> {
+fn map_wipe_on_fork() -> Option<&'static AtomicU32> {
     let (length, access) = (size_of::<AtomicU32>(), libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new mapping at an address of the kernel's choice, which nobody unmaps unless it is of no use.
+    // SAFETY: a new mapping at an address of the kernel's choice. It is unmapped only here, if madvise fails.
     unsafe {
         let start = libc::mmap(ptr::null_mut(), length, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
         if start == libc::MAP_FAILED {
@@ -158,9 +172,9 @@ fn map_wiped() -> Option<&'static AtomicU32> {
     }
 }
 
-/// Blocks all signals of this thread, and gives the mask that was; none where a filter forbids that.
+/// Blocks all signals of this thread, and returns the previous mask; `None` if a filter forbids that.
 fn block_signals() -> Option<libc::sigset_t> {
-    // SAFETY: live sets, which may be zeroes.
+    // SAFETY: live sets, which may be zeroed.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
@@ -174,18 +188,19 @@ fn unblock_signals(mask: Option<libc::sigset_t>) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, ptr::null_mut()) };
 }
 
-/// Of the thread that is in the middle of a fork the lock is already.
-fn with<R>(change: impl FnOnce(&mut List) -> R) -> R {
+/// Runs `change` with the lock held. A thread that is forking holds it already.
+fn with_list<R>(change: impl FnOnce(&mut List) -> R) -> R {
     let mask = block_signals();
     let has_lock = FORKS.get() > 0;
     if !has_lock {
-        // SAFETY: a static mutex, which no signal handler of this thread can want now.
+        // SAFETY: a static mutex. No signal handler of this thread can run and lock it now.
         unsafe { libc::pthread_mutex_lock(LIST.mutex.get()) };
     }
-    // SAFETY: the lock is held, and this function does not call itself: `change` runs no code of others, and no signal is handled.
+    // SAFETY: the lock is held, and this function does not call itself: `change` runs no foreign code, and all signals
+    // are blocked.
     let list = unsafe { &mut *LIST.list.get() };
     if list.generation != generation() {
-        list.leave_behind();
+        list.release_inherited();
     }
     let result = change(list);
     if !has_lock {
@@ -197,13 +212,13 @@ fn with<R>(change: impl FnOnce(&mut List) -> R) -> R {
 }
 
 impl List {
-    /// Keeps the generation in memory that a fork wipes, from the first counter on: a library that opens none leaves
-    /// nothing when it is closed.
-    fn wipe_at_forks(&mut self) {
-        if std::mem::replace(&mut self.has_asked, true) {
+    /// Moves the generation to memory that a fork wipes, when the first counter is opened. A library that opens none
+    /// leaves no mapping behind when it is unloaded.
+    fn use_wiped_generation(&mut self) {
+        if std::mem::replace(&mut self.has_requested_wiped_memory, true) {
             return;
         }
-        if let Some(wiped) = map_wiped() {
+        if let Some(wiped) = map_wipe_on_fork() {
             wiped.store(self.generation, Relaxed);
             GENERATION.store(ptr::from_ref(wiped).cast_mut(), Release);
         }
@@ -211,10 +226,10 @@ impl List {
 
     /// # Safety
     ///
-    /// The node lives and is not in the list.
+    /// The node is live and not in the list.
     unsafe fn insert(&mut self, node: NonNull<Node>) {
         let node = node.as_ptr();
-        // SAFETY: all in the list live, and none is touched but with the list.
+        // SAFETY: all nodes in the list are live, and are accessed only through the list.
         unsafe {
             (*node).next = self.first;
             if let Some(next) = self.first.as_mut() {
@@ -241,16 +256,16 @@ impl List {
         }
     }
 
-    /// In a forked child: ends what its parent's counters left here. The nodes stay with their owners, who, knowing their generation, do
-    /// nothing with them.
+    /// In a forked child: releases the resources inherited from the parent's counters. The nodes stay with their
+    /// owners, which do nothing with nodes of another generation.
     #[cold]
-    fn leave_behind(&mut self) {
+    fn release_inherited(&mut self) {
         let mut next = std::mem::replace(&mut self.first, ptr::null_mut());
-        // SAFETY: all in the list live, as the parent's did.
+        // SAFETY: all nodes in the list are live, as in the parent.
         while let Some(node) = unsafe { next.as_ref() } {
-            match node.held {
-                Held::Page(start, length) => put_empty_page(start, length),
-                held => held.end(),
+            match node.resource {
+                Resource::Page(start, length) => put_empty_page(start, length),
+                resource => resource.release(),
             }
             next = node.next;
         }
@@ -259,12 +274,12 @@ impl List {
     }
 }
 
-impl Held {
-    fn end(self) {
-        // SAFETY: ours, and not used after; no reference into a page outlives the mapping.
+impl Resource {
+    fn release(self) {
+        // SAFETY: owned by the node, and not used afterwards; no reference into a page outlives the mapping.
         unsafe {
             match self {
-                // What still is that event's.
+                // Only if the number still is that event's.
                 Self::Descriptor(fd, identity) if identity.is_of(fd) => _ = libc::close(fd),
                 Self::Page(start, length) => _ = libc::munmap(start, length),
                 Self::Descriptor(..) | Self::Nothing => {}
@@ -273,10 +288,12 @@ impl Held {
     }
 }
 
-/// Zeroes are a page that no one may read a counter by. Not over what an earlier handler put there.
+/// Maps a zeroed page, which does not allow reading a counter. It does not replace a mapping that an earlier handler
+/// created.
 fn put_empty_page(start: *mut libc::c_void, length: usize) {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: maps where nothing is. A kernel before 4.17, which takes the address for a hint, may map elsewhere.
+    // SAFETY: maps only where nothing is mapped. A kernel before 4.17 treats the address as a hint, and may map
+    // elsewhere.
     unsafe {
         let mapped = libc::mmap(start, length, libc::PROT_READ, kind, -1, 0);
         if mapped != libc::MAP_FAILED && mapped != start {
@@ -285,89 +302,89 @@ fn put_empty_page(start: *mut libc::c_void, length: usize) {
     }
 }
 
-impl Noted {
-    /// Takes note of what `make` opens or maps.
-    fn new(make: impl FnOnce() -> Result<Held, i32>) -> Result<Self, i32> {
-        let empty = Node { held: Held::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
+impl Registration {
+    /// Registers what `make` opens or maps.
+    fn new(make: impl FnOnce() -> Result<Resource, i32>) -> Result<Self, i32> {
+        let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
         let node = NonNull::from(Box::leak(Box::new(empty)));
-        let noted = with(|list| {
-            list.wipe_at_forks();
-            let held = make()?;
-            // SAFETY: made above.
+        let registration = with_list(|list| {
+            list.use_wiped_generation();
+            let resource = make()?;
+            // SAFETY: created above.
             unsafe {
-                (*node.as_ptr()).held = held;
+                (*node.as_ptr()).resource = resource;
                 list.insert(node);
             }
             Ok(Self { node, generation: list.generation })
         });
-        // SAFETY: made above, and in no list.
-        noted.inspect_err(|_| unsafe { drop(Box::from_raw(node.as_ptr())) })
+        // SAFETY: created above, and not in a list.
+        registration.inspect_err(|_| unsafe { drop(Box::from_raw(node.as_ptr())) })
     }
 }
 
-impl Drop for Noted {
+impl Drop for Registration {
     fn drop(&mut self) {
         if self.generation != generation() {
-            // The parent's. Not freed: the list may still have it, before it is left behind.
+            // The parent's. Not freed: the list may still contain it until it is released there.
             return;
         }
-        with(|list| {
-            // SAFETY: in the list since it was made.
+        with_list(|list| {
+            // SAFETY: in the list since it was created.
             unsafe {
                 list.remove(self.node);
-                self.node.as_ref().held.end();
+                self.node.as_ref().resource.release();
             }
         });
-        // SAFETY: made by `new`, and in no list any more.
+        // SAFETY: created by `new`, and no longer in a list.
         unsafe { drop(Box::from_raw(self.node.as_ptr())) };
     }
 }
 
 impl Descriptor {
-    /// Takes note of what `open` opens, which calls the kernel and nothing else.
+    /// Registers what `open` opens. `open` must only call the kernel.
     pub(super) fn open(open: impl FnOnce() -> Result<(RawFd, Identity), i32>) -> Result<Self, i32> {
-        // Where nothing runs before `main`.
+        // For environments in which nothing runs before `main`.
         register();
         let mut opened = None;
-        let noted = Noted::new(|| {
+        let registration = Registration::new(|| {
             let (fd, identity) = open()?;
             opened = Some((fd, identity));
-            Ok(Held::Descriptor(fd, identity))
+            Ok(Resource::Descriptor(fd, identity))
         })?;
-        // It was opened.
+        // Always set: registration succeeded.
         let (fd, identity) = opened.ok_or(libc::EIO)?;
-        Ok(Self { fd, identity, _noted: noted })
+        Ok(Self { fd, identity, _registration: registration })
     }
 
-    /// For a read or a request that follows at once.
+    /// The number, for a read or a request that immediately follows.
     #[inline]
     pub(super) fn number(&self) -> RawFd {
         self.fd
     }
 
-    /// Whether the number may be read just now: one system call.
+    /// Whether the number may be read at this moment: one system call.
     #[inline]
     pub(super) fn may_be_read(&self) -> bool {
         self.identity.may_read(self.fd)
     }
 
-    /// Whether the number is this event's just now: two system calls.
+    /// Whether the number is this event's at this moment: two system calls.
     pub(crate) fn is_ours(&self) -> bool {
         self.identity.is_of(self.fd)
     }
 
-    /// Whether a read that gave this id was one of this event.
+    /// Whether a read that returned this id was one of this event.
     #[inline]
     pub(crate) fn has_id(&self, id: u64) -> bool {
         self.identity.is(id)
     }
 
-    /// Whether the event's id is known, so that it can be told from others in a group.
+    /// Whether the event's id is known, so that its value can be found among a group's.
     pub(crate) fn is_identified(&self) -> bool {
         self.identity.is_known()
     }
 
-    /// Why the descriptor could not be marked as ours, an errno: then it is never read.
+    /// Why the descriptor could not be marked as this crate's, an errno. It is then never read.
     pub(crate) fn why_unmarked(&self) -> Option<i32> {
         self.identity.why_unmarked()
     }
@@ -375,7 +392,7 @@ impl Descriptor {
 
 #[cfg(test)]
 impl From<std::fs::File> for Descriptor {
-    /// Stands in for an event's.
+    /// A substitute for an event's descriptor.
     fn from(file: std::fs::File) -> Self {
         use std::os::fd::IntoRawFd as _;
         let fd = file.into_raw_fd();
@@ -384,11 +401,11 @@ impl From<std::fs::File> for Descriptor {
 }
 
 impl Mapping {
-    /// Maps an event's page. Gives errno where the kernel refuses.
+    /// Maps an event's page; returns errno if the kernel refuses.
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
         let length = usize::try_from(page_size()).unwrap_or(4096);
         let mut page = NonNull::dangling();
-        let noted = Noted::new(|| {
+        let registration = Registration::new(|| {
             if !fd.is_ours() {
                 return Err(libc::EBADF);
             }
@@ -397,28 +414,28 @@ impl Mapping {
                 unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };
             let mapped = NonNull::new(start.cast::<MmapPage>()).filter(|_| start != libc::MAP_FAILED);
             page = mapped.ok_or_else(|| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
-            Ok(Held::Page(start, length))
+            Ok(Resource::Page(start, length))
         })?;
-        Ok(Self { start: page, _noted: noted })
+        Ok(Self { start: page, _registration: registration })
     }
 
     pub(crate) fn page(&self) -> &MmapPage {
-        // SAFETY: mapped until drop, at least a page long, and all its fields are atomics of any bit pattern. In a forked child the empty page
-        // that stands in for it.
+        // SAFETY: mapped until drop, at least a page long, and all its fields are atomics that allow any bit pattern.
+        // In a forked child the empty page is mapped in its place.
         unsafe { self.start.as_ref() }
     }
 }
 
-/// Bytes in a page.
+/// The size of a page in bytes.
 pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf has no preconditions.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-unsafe extern "C" fn before() {
+unsafe extern "C" fn before_fork() {
     let mask = block_signals();
     if FORKS.replace(FORKS.get() + 1) == 0 {
-        // SAFETY: as in `with`; then the lock is held.
+        // SAFETY: as in `with_list`; then the lock is held.
         unsafe {
             libc::pthread_mutex_lock(LIST.mutex.get());
             (*LIST.list.get()).mask = mask;
@@ -426,10 +443,10 @@ unsafe extern "C" fn before() {
     }
 }
 
-/// Releases what `before` took.
-fn after() {
+/// Releases the lock that `before_fork` took.
+fn after_fork() {
     if FORKS.replace(FORKS.get() - 1) == 1 {
-        // SAFETY: the lock is held since `before`, which wrote the mask, by this thread or the one that it is the copy of.
+        // SAFETY: `before_fork` took the lock and wrote the mask, on this thread or on the one that it is a copy of.
         let mask = unsafe {
             let mask = (*LIST.list.get()).mask;
             libc::pthread_mutex_unlock(LIST.mutex.get());
@@ -439,13 +456,13 @@ fn after() {
     }
 }
 
-unsafe extern "C" fn after_in_parent() {
-    after();
+unsafe extern "C" fn after_fork_in_parent() {
+    after_fork();
 }
 
-unsafe extern "C" fn after_in_child() {
+unsafe extern "C" fn after_fork_in_child() {
     UNWIPED.store(0, Relaxed);
-    // Leaves the parent's behind.
-    with(|_| ());
-    after();
+    // Releases the resources inherited from the parent.
+    with_list(|_| ());
+    after_fork();
 }

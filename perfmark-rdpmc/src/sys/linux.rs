@@ -1,4 +1,8 @@
-//! System calls. # Safety: each call passes pointers to live values of the size that it states, and owns what it returns.
+//! System calls.
+//!
+//! # Safety
+//!
+//! Each call passes pointers to live values of the size that it states, and owns what it returns.
 #![allow(unsafe_code, reason = "perf_event_open, mmap, munmap and read have no safe form in libc")]
 
 use std::io;
@@ -16,7 +20,7 @@ fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// `perf_event_open(2)` for the calling thread on whichever CPU it runs, close-on-exec. Gives errno where the kernel refuses.
+/// `perf_event_open(2)` for the calling thread on any CPU, close-on-exec. Returns errno if the kernel refuses.
 pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
     open_in_group(attr, None)
 }
@@ -25,25 +29,26 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
 pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
     let group = leader.map_or(-1, Descriptor::number);
-    // The kernel writes the size that it knows into one that is too large for it.
+    // The kernel writes the size that it supports into a structure that is too large for it.
     let mut attr = attr.clone();
-    // With all signals blocked, so that none interrupts it.
+    // All signals are blocked, so no handler interrupts it.
     Descriptor::open(|| {
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
         let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC) };
         match RawFd::try_from(fd) {
             Ok(fd @ 0..) => {
                 let identity = Identity::of_new(fd);
-                Ok((out_of_the_way(fd, &identity), identity))
+                Ok((move_to_high_number(fd, &identity), identity))
             }
             _ => Err(errno()),
         }
     })
 }
 
-/// Moves a descriptor up, out of the low numbers that programs close in a loop and then get anew for files of their own.
-fn out_of_the_way(fd: RawFd, identity: &Identity) -> RawFd {
-    /// A descriptor table of this size is small, and few programs ever have as many open.
+/// Moves a descriptor to a high number, away from the low numbers that programs close in a loop and then get again for
+/// their own files.
+fn move_to_high_number(fd: RawFd, identity: &Identity) -> RawFd {
+    /// A descriptor table of this size is small, and few programs ever have that many open.
     const HIGH: u64 = 512;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is live.
@@ -53,12 +58,12 @@ fn out_of_the_way(fd: RawFd, identity: &Identity) -> RawFd {
     match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, RawFd::try_from(lowest).unwrap_or(0)) } {
         high @ 0.. => {
             if identity.is_of(fd) {
-                // SAFETY: ours, of which there is a copy.
+                // SAFETY: our descriptor, which was duplicated.
                 unsafe { libc::close(fd) };
             }
             high
         }
-        // There was none left up there: the low one does.
+        // No high number is free: keeps the low one.
         _ => fd,
     }
 }
@@ -103,7 +108,7 @@ pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
 }
 
 /// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error
-/// state. EBADF where the number may be another file's.
+/// state. EBADF if the number may be another file's.
 #[inline]
 pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize, i32> {
     // SAFETY: `numbers` is live and as large as stated.
@@ -111,32 +116,32 @@ pub(crate) fn read_numbers(fd: &Descriptor, numbers: &mut [u64]) -> Result<usize
     Ok(bytes / size_of::<u64>())
 }
 
-/// `read(2)` of one event. `Ok(None)` is the end of file that a pinned event in error state gives. EBADF where the
-/// number may be another file's.
+/// `read(2)` of one event. `Ok(None)` is the end of file of a pinned event in error state. EBADF if the number may be
+/// another file's.
 #[inline]
 pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
-    const WHOLE: usize = size_of::<ReadFormat>();
+    const FULL: usize = size_of::<ReadFormat>();
     let mut out = ReadFormat::default();
     // SAFETY: `out` is live and as large as stated.
-    match unsafe { read_into(fd, (&raw mut out).expose_provenance(), WHOLE) }? {
-        WHOLE => Ok(Some(out)),
+    match unsafe { read_into(fd, (&raw mut out).expose_provenance(), FULL) }? {
+        FULL => Ok(Some(out)),
         0 => Ok(None),
-        // No event's answer: the descriptor is another file's.
+        // No event returns this: the descriptor is another file's.
         _ => Err(libc::EBADF),
     }
 }
 
-/// `read(2)` behind a proof that the number is the event's, in few instructions, and without a change of `errno` in the
-/// middle of a program. These are two system calls: none does both (see [`identity`](super::identity)).
+/// `read(2)` after a check that the number is the event's, in few instructions, and without changing the program's
+/// `errno`. These are two system calls: no single one does both (see [`identity`](super::identity)).
 ///
 /// # Safety
 ///
-/// At the address there are so many bytes to be written.
+/// `bytes` bytes can be written at the address `to`.
 #[inline]
 unsafe fn read_into(fd: &Descriptor, to: usize, bytes: usize) -> Result<usize, i32> {
     const INTERRUPTED: libc::c_long = -(libc::EINTR as libc::c_long);
     loop {
-        // Each time: a signal handler that interrupts a read may close it.
+        // Checked each time: a signal handler that interrupts a read may close the number.
         if !fd.may_be_read() {
             return Err(libc::EBADF);
         }
@@ -149,7 +154,7 @@ unsafe fn read_into(fd: &Descriptor, to: usize, bytes: usize) -> Result<usize, i
     }
 }
 
-/// The CPU that the thread is on, a moment ago.
+/// The CPU that the thread was on at the moment of the call.
 pub(crate) fn cpu() -> Option<u32> {
     // SAFETY: takes nothing.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()

@@ -1,4 +1,4 @@
-//! The kernel's interface: structures, constants and system calls. The only place that knows the operating system.
+//! The kernel's interface: structures, constants and system calls. All operating system specific code is here.
 
 mod abi;
 #[cfg(all(

@@ -1,16 +1,16 @@
-//! An allocator that opens and drops a counter of its own in the middle of each call, when asked to.
+//! An allocator that opens and drops a counter of its own in each call, when enabled.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use perfmark_rdpmc::{Attr, Counter, Software};
 
-use super::{held, most_telling, open};
+use super::{best_attr, open, open_resources};
 
 struct Counting;
 
 thread_local! {
-    /// Whether this thread's calls do, as far as they are not an opening's own.
+    /// Whether this thread's calls open counters. Not during such an opening itself.
     static COUNTS: Cell<bool> = const { Cell::new(false) };
     static OPENED: Cell<u32> = const { Cell::new(0) };
 }
@@ -26,33 +26,33 @@ fn count() {
     }
 }
 
-// SAFETY: the system's.
+// SAFETY: forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's word.
+        // SAFETY: required of the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the caller's word.
+        // SAFETY: required of the caller.
         unsafe { System.dealloc(memory, layout) };
     }
 }
 
 pub(super) fn opens_counters() {
     const COUNTERS: usize = 30;
-    let attr = most_telling();
+    let attr = best_attr();
     if open(&attr).is_none() {
         return;
     }
-    let before = held();
+    let before = open_resources();
     COUNTS.set(true);
     let counters: Vec<_> = (0..COUNTERS).map(|_| open(&attr)).collect();
     drop(counters);
     COUNTS.set(false);
-    assert_eq!(held(), before);
-    println!("{} counters opened by the allocator while {COUNTERS} were", OPENED.get());
+    assert_eq!(open_resources(), before);
+    println!("{} counters opened by the allocator while the test opened {COUNTERS}", OPENED.get());
     assert!(OPENED.get() as usize > 2 * COUNTERS);
 }

@@ -1,4 +1,4 @@
-//! What a fork does to counters, and what counters do to a forked child.
+//! The effect of a fork on counters, and of counters on a forked child.
 
 pub(super) mod handlers;
 
@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, Hardware, Region, known_loop};
 
-use super::{most_telling, open};
+use super::{best_attr, open};
 
-/// Forks, and gives what the child made of it: an exit status. The child ends without destructors.
+/// Forks, and returns whether the child's work succeeded. The child ends without destructors.
 fn in_child(work: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child reads counters and exits.
     match unsafe { libc::fork() } {
@@ -39,19 +39,21 @@ pub(super) fn fork(attr: &Attr) {
     let before = counter.read().expect("readable");
     let _ = known_loop(10_000);
     assert!(in_child(|| {
-        let says_so = |error: &Error| error.to_string().contains("forked");
-        let is_gone = counter.read().is_err_and(|error| says_so(&error)) && counter.read_user().is_none();
-        let cannot_stop = counter.disable().is_err_and(|error| says_so(&error));
-        // Its own counts from here on.
+        let names_fork = |error: &Error| error.to_string().contains("forked");
+        let cannot_read = counter.read().is_err_and(|error| names_fork(&error)) && counter.read_user().is_none();
+        let cannot_stop = counter.disable().is_err_and(|error| names_fork(&error));
+        // A counter of its own works.
         let own = open(attr).is_some_and(|own| {
             let before = own.read().expect("readable").value;
             let _ = known_loop(10_000);
             own.read().expect("readable").value > before
         });
-        is_gone && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
+        cannot_read && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
     }));
     let _ = known_loop(10_000);
-    let Delta::Exact(value) = counter.read().expect("readable").since(&before) else { panic!("the parent's goes on") };
+    let Delta::Exact(value) = counter.read().expect("readable").since(&before) else {
+        panic!("the parent's continues")
+    };
     assert!(value >= if attr.event() == &Event::from(Hardware::Instructions) { 40_000 } else { 1 });
     assert!(matches!(counter.end(&region), Delta::Exact(_)));
 }
@@ -67,7 +69,7 @@ pub(super) fn a_child_keeps_no_counter_of_the_pmu() {
     let (mut wait, mut ready, mut byte) = ([0; 2], [0; 2], [0_u8; 1]);
     // SAFETY: live memory for two descriptors each.
     assert_eq!(unsafe { (libc::pipe(wait.as_mut_ptr()), libc::pipe(ready.as_mut_ptr())) }, (0, 0));
-    // SAFETY: the child says that it is there, waits for the end of the pipe, and ends.
+    // SAFETY: the child reports that it runs, waits for the end of the pipe, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: descriptors and memory of its own.
@@ -81,7 +83,7 @@ pub(super) fn a_child_keeps_no_counter_of_the_pmu() {
     // SAFETY: live memory for a byte.
     assert_eq!(unsafe { libc::read(ready[0], byte.as_mut_ptr().cast(), 1) }, 1);
     drop(counters);
-    // While the child lives: a pinned event that finds no room is in error state, and cannot be read.
+    // While the child is alive: a pinned event that does not fit is in error state, and cannot be read.
     let again = open_all();
     assert_eq!(on_the_pmu(&again), fit);
     // SAFETY: the pipe's ends, and a child of ours.
@@ -95,14 +97,14 @@ pub(super) fn a_child_keeps_no_counter_of_the_pmu() {
 }
 
 /// The process's descriptors of perf events.
-fn of_events() -> Vec<RawFd> {
+fn event_descriptors() -> Vec<RawFd> {
     let entries = fs::read_dir("/proc/self/fd").expect("there").flatten();
     let is_event = |path| fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("[perf_event]"));
     let numbers = entries.filter(|entry| is_event(entry.path()));
     numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Puts a pipe's reading end, with a byte to read, under that number, whose own file is gone then.
+/// Replaces the file with that number by a pipe's reading end that has one byte to read.
 fn put_pipe_at(fd: RawFd) {
     let mut ends = [0; 2];
     // SAFETY: live memory for two descriptors, which are ours. The writing end stays open.
@@ -118,22 +120,25 @@ fn is_a_pipe(fd: RawFd) -> bool {
     fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file.to_string_lossy().starts_with("pipe:"))
 }
 
-/// As a program does that closes all descriptors that it does not know, and opens files of its own.
+/// Does what a program does that closes all descriptors that it does not know, and opens files of its own.
 pub(super) fn closed_by_another() {
-    let attr = most_telling();
+    let attr = best_attr();
     for noticed in [true, false] {
         let Some(counter) = open(&attr) else { return };
-        let [fd] = of_events()[..] else { panic!("one") };
+        let [fd] = event_descriptors()[..] else { panic!("one") };
         put_pipe_at(fd);
         if noticed {
             let error = counter.read_syscall().expect_err("it is no event");
-            assert!(error.to_string().contains("closed by something else"), "{error}");
+            assert!(error.to_string().contains("closed by other code"), "{error}");
         }
         let other = open(&attr).expect("opens");
-        assert!(in_child(|| is_a_pipe(fd) && of_events().is_empty() && other.read().is_err()), "noticed: {noticed}");
+        assert!(
+            in_child(|| is_a_pipe(fd) && event_descriptors().is_empty() && other.read().is_err()),
+            "noticed: {noticed}"
+        );
         assert!(is_a_pipe(fd) && other.read().is_ok());
         drop(counter);
-        assert!(is_a_pipe(fd), "not the counter's to close, noticed: {noticed}");
+        assert!(is_a_pipe(fd), "the counter must not close it, noticed: {noticed}");
         drop(other);
         // SAFETY: the pipe's.
         unsafe { libc::close(fd) };
@@ -152,10 +157,10 @@ pub(super) fn address_used_again() {
     let attr = Attr::new(Hardware::Instructions);
     let use_again = |address: usize| {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let wanted = std::ptr::with_exposed_provenance_mut::<libc::c_void>(address);
+        let target = std::ptr::with_exposed_provenance_mut::<libc::c_void>(address);
         // SAFETY: a new mapping where there is none, and a byte in it.
         unsafe {
-            let start = libc::mmap(wanted, 4096, access, kind | libc::MAP_FIXED_NOREPLACE, -1, 0).cast::<u8>();
+            let start = libc::mmap(target, 4096, access, kind | libc::MAP_FIXED_NOREPLACE, -1, 0).cast::<u8>();
             assert_eq!(start.addr(), address, "the page's address is free");
             start.write(BYTE);
             start
@@ -173,7 +178,7 @@ pub(super) fn address_used_again() {
     // SAFETY: the byte above, in both processes.
     let intact = || unsafe { first.read_volatile() == BYTE && second.read_volatile() == BYTE };
     assert!(in_child(|| {
-        // SAFETY: as above: it can be written, too.
+        // SAFETY: as above: it can also be written.
         unsafe { first.write_volatile(BYTE) };
         intact() && alive.read().is_err() && alive.read_user().is_none() && without.read().is_err()
     }));
@@ -190,11 +195,11 @@ static AT_END: AtomicBool = AtomicBool::new(false);
 impl Drop for AtEnd {
     fn drop(&mut self) {
         let Some(counter) = self.counter.take() else { return };
-        let child = in_child(|| counter.read().is_err() && of_events().is_empty() && counts(&most_telling()));
+        let child = in_child(|| counter.read().is_err() && event_descriptors().is_empty() && counts(&best_attr()));
         let before = counter.read().expect("readable");
         let _ = known_loop(100_000);
-        let goes_on = matches!(counter.read().expect("readable").since(&before), Delta::Exact(100..));
-        AT_END.store(child && goes_on, Relaxed);
+        let continues = matches!(counter.read().expect("readable").since(&before), Delta::Exact(100..));
+        AT_END.store(child && continues, Relaxed);
     }
 }
 
@@ -207,20 +212,20 @@ fn counts(attr: &Attr) -> bool {
 }
 
 pub(super) fn at_a_threads_end() {
-    thread_local!(static HELD: AtEnd = const { AtEnd { counter: RefCell::new(None) } });
-    let attr = most_telling();
+    thread_local!(static AT_THREAD_END: AtEnd = const { AtEnd { counter: RefCell::new(None) } });
+    let attr = best_attr();
     let Some(here) = open(&attr) else { return };
-    let thread = std::thread::spawn(move || HELD.with(|held| *held.counter.borrow_mut() = open(&attr)));
+    let thread = std::thread::spawn(move || AT_THREAD_END.with(|at_end| *at_end.counter.borrow_mut() = open(&attr)));
     thread.join().expect("does not panic");
-    assert!(AT_END.load(Relaxed), "the child's counters are gone, and the parent's go on");
-    assert_eq!(of_events().len(), 1, "the thread's is closed");
+    assert!(AT_END.load(Relaxed), "counters fail in the child and continue in the parent");
+    assert_eq!(event_descriptors().len(), 1, "the thread's is closed");
     assert!(here.read().is_ok());
 }
 
 pub(super) fn beside_openings() {
     const FORKS: usize = 200;
     static DONE: AtomicBool = AtomicBool::new(false);
-    let attr = most_telling();
+    let attr = best_attr();
     let Some(counter) = open(&attr) else { return };
     let opens = attr.clone();
     let thread = std::thread::spawn(move || {
@@ -232,7 +237,7 @@ pub(super) fn beside_openings() {
     });
     for n in 0..FORKS {
         let child = in_child(|| {
-            assert_eq!(of_events(), [], "fork {n}: descriptors of the parent's");
+            assert_eq!(event_descriptors(), [], "fork {n}: descriptors of the parent");
             counter.read().is_err() && counts(&attr)
         });
         assert!(child, "fork {n}");

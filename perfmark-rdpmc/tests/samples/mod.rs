@@ -1,5 +1,5 @@
-//! Events that sample, and the buffer that the kernel writes their samples to (`perf_event_open(2)`, "MMAP layout"). This crate opens such
-//! events and controls them; the buffer is mapped here.
+//! Events that sample, and the buffer to which the kernel writes their samples (`perf_event_open(2)`, "MMAP layout").
+//! This crate opens such events and controls them; the buffer is mapped here.
 
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
@@ -8,20 +8,20 @@ use std::sync::atomic::Ordering::Acquire;
 
 use perfmark_rdpmc::{Attr, Counter, Field, Software};
 
-#[path = "../place/mod.rs"]
-#[allow(dead_code, reason = "of the places only memory")]
-mod place;
+#[path = "../process/mod.rs"]
+#[allow(dead_code, reason = "only its memory is used")]
+mod process;
 
-/// Page faults that each test makes: few enough for the kernel not to throttle the samples.
+/// The page faults of each test: few enough for the kernel not to throttle the samples.
 const FAULTS: usize = 20;
 
 const PERF_SAMPLE_IDENTIFIER: u64 = 1 << 16;
 const PERF_EVENT_IOC_ID: libc::Ioctl = 0x8008_2407_u32 as libc::Ioctl;
 const PERF_RECORD_SAMPLE: u32 = 9;
-/// Where `data_head` is in `struct perf_event_mmap_page`.
+/// The offset of `data_head` in `struct perf_event_mmap_page`.
 const DATA_HEAD: usize = 1024;
 
-/// The event with a sample at every occurrence, which holds the event's id. None on a target without counters.
+/// The event with a sample at every occurrence, which contains the event's id. `None` on a target without counters.
 fn sampling(event: Software) -> Option<Attr> {
     let attr = Attr::new(event).field(Field::SamplePeriod, 1).field(Field::SampleType, PERF_SAMPLE_IDENTIFIER);
     match Counter::open(&attr) {
@@ -37,18 +37,18 @@ fn open(attr: &Attr) -> Counter {
 
 /// The descriptor of the event with that id.
 fn descriptor(counter: &Counter) -> RawFd {
-    let wanted = counter.id().expect("told");
+    let expected = counter.id().expect("known");
     let entries = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
     let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
-    let is_wanted = |fd: &RawFd| {
+    let is_event = |fd: &RawFd| {
         let mut id = 0_u64;
-        // SAFETY: asks any file; only perf events know the request, and write a number.
-        unsafe { libc::ioctl(*fd, PERF_EVENT_IOC_ID, &raw mut id) == 0 && id == wanted }
+        // SAFETY: any file may get this request; only perf events support it, and write a number.
+        unsafe { libc::ioctl(*fd, PERF_EVENT_IOC_ID, &raw mut id) == 0 && id == expected }
     };
-    numbers.find(is_wanted).expect("open")
+    numbers.find(is_event).expect("open")
 }
 
-/// An event's buffer: a page about it, and eight with the records.
+/// An event's buffer: a metadata page, and eight pages with records.
 struct Buffer {
     start: NonNull<u64>,
     page: usize,
@@ -66,22 +66,22 @@ impl Buffer {
             let start = libc::mmap(ptr::null_mut(), (1 + PAGES) * page, access, libc::MAP_SHARED, fd, 0);
             assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
             let buffer = Self { start: NonNull::new(start.cast()).expect("not at 0"), page };
-            // Each of its own pages is a fault, once.
+            // Touches each page now, so that its fault is not counted later.
             (0..=PAGES).for_each(|n| _ = buffer.start.as_ptr().byte_add(n * page).read_volatile());
             buffer
         }
     }
 
-    /// The ids in the samples that come while pages are touched.
+    /// The ids in the samples that are taken while pages are touched.
     fn of_faults(&self) -> Vec<u64> {
         let before = self.ids().len();
-        place::Memory::new(FAULTS).touch();
+        process::Memory::new(FAULTS).touch();
         self.ids().split_off(before)
     }
 
-    /// The ids in all samples so far, which are fewer than would go around.
+    /// The ids in all samples so far. They are too few to wrap around.
     fn ids(&self) -> Vec<u64> {
-        // SAFETY: inside of the mapping, which the kernel writes to by `data_head` last; all is aligned to 8.
+        // SAFETY: inside the mapping. The kernel writes `data_head` last; everything is aligned to 8.
         let word = |offset: usize| unsafe { self.start.as_ptr().byte_add(offset).read_volatile() };
         // SAFETY: as above.
         let head = unsafe { AtomicU64::from_ptr(self.start.as_ptr().byte_add(DATA_HEAD)).load(Acquire) };
@@ -114,12 +114,16 @@ pub(super) fn sent_to_another() {
     let buffer = Buffer::of(&to);
     assert_eq!(buffer.of_faults(), [], "no major faults");
     from.set_output(Some(&to)).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(buffer.of_faults(), vec![from.id().expect("told"); FAULTS], "one a fault, in the other's buffer");
+    assert_eq!(
+        buffer.of_faults(),
+        vec![from.id().expect("known"); FAULTS],
+        "one per fault, in the other event's buffer"
+    );
     from.set_output(None).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(buffer.of_faults(), [], "nowhere again");
+    assert_eq!(buffer.of_faults(), [], "in no buffer");
 }
 
-pub(super) fn held_back() {
+pub(super) fn paused() {
     let Some(attr) = sampling(Software::MinorFaults) else { return };
     let counter = open(&attr);
     let buffer = Buffer::of(&counter);
@@ -127,7 +131,7 @@ pub(super) fn held_back() {
         counter.pause_output(pause).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(buffer.of_faults().len(), samples);
     }
-    assert!(counter.read().expect("readable").value >= 4 * FAULTS as u64, "it counts all the while");
+    assert!(counter.read().expect("readable").value >= 4 * FAULTS as u64, "it still counts");
 }
 
 pub(super) fn period_changed() {
@@ -136,7 +140,7 @@ pub(super) fn period_changed() {
     let buffer = Buffer::of(&counter);
     assert_eq!(buffer.of_faults().len(), FAULTS);
     counter.period(5).unwrap_or_else(|error| panic!("{error}"));
-    // The kernel counts the old one to its end (`perf_swevent_set_period`).
+    // The kernel completes the old period first (`perf_swevent_set_period`).
     let _ = buffer.of_faults();
     assert_eq!(buffer.of_faults().len(), FAULTS / 5);
 }

@@ -1,17 +1,17 @@
-//! A sandbox: system calls that the kernel refuses to this thread, and to those it starts (`seccomp(2)`).
+//! A sandbox: the kernel refuses system calls to this thread, and to threads that it starts (`seccomp(2)`).
 
 use std::io;
 
 use libc::c_long;
 
-/// From now on each of `calls` fails with `errno`.
+/// Makes each of `calls` fail with `errno` from now on.
 pub(crate) fn refuse(calls: &[c_long], errno: i32) -> io::Result<()> {
     answer_to(calls, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned())
 }
 
-/// From now on the kernel's answer to each of `calls` is `answer`, one of `SECCOMP_RET_…`.
+/// Sets the kernel's action for each of `calls` to `answer`, one of `SECCOMP_RET_…`.
 pub(crate) fn answer_to(calls: &[c_long], answer: u32) -> io::Result<()> {
-    /// Of `struct seccomp_data`.
+    /// The offset of the number in `struct seccomp_data`.
     const NUMBER: u32 = 0;
     let statement = |code: u32, k: u32, skipped: u8| libc::sock_filter {
         code: u16::try_from(code).expect("small"),

@@ -1,4 +1,4 @@
-//! Tests that need a PMU: run where there is one, told with the reason where there is none.
+//! Runs tests that need a PMU where there is one; otherwise reports them as ignored, with the reason.
 
 use std::panic::UnwindSafe;
 
@@ -8,7 +8,7 @@ use perfmark_rdpmc::{Attr, Counter, Hardware};
 /// A test that needs user-space reads of hardware counters.
 pub(crate) type OnPmu = (&'static str, fn());
 
-/// Runs the tests as cargo's own harness would.
+/// Runs the tests like cargo's own harness.
 pub(crate) fn run(anywhere: Vec<Trial>, on_pmu: &[OnPmu]) -> ! {
     let arguments = Arguments::from_args();
     let missing = missing();
@@ -24,8 +24,18 @@ pub(crate) fn trial(name: &str, test: impl FnOnce() + UnwindSafe + Send + 'stati
     Trial::test(name, move || std::panic::catch_unwind(test).map_err(|_| Failed::without_message()))
 }
 
-/// Whether this is the machine of `ci/pmu-machine`, whose six counters and one rotation in four milliseconds are known.
-#[allow(dead_code, reason = "not every test program asks")]
+/// Opens a counter. `None` on a target without counters; panics for any other error.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) fn open_if_supported(attr: &Attr) -> Option<Counter> {
+    match Counter::open(attr) {
+        Ok(counter) => Some(counter),
+        Err(error) if error.is_unsupported() => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Whether this is the machine of `ci/pmu-machine`, which has six counters and rotates events every four milliseconds.
+#[allow(dead_code, reason = "not every test program uses it")]
 pub(crate) fn is_emulated() -> bool {
     std::fs::read_to_string("/proc/device-tree/compatible").is_ok_and(|machine| machine.contains("linux,dummy-virt"))
 }

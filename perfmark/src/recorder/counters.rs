@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use perfmark_rdpmc::support::Truth;
+use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead};
 
 use crate::config::{ReadMode, config};
@@ -170,7 +170,7 @@ impl Slots {
         };
         if is_known_of_a_loop(counter.event())
             && events.with(id, |entry| entry.truth).is_none()
-            && let Ok(truth) = Truth::of(&counter)
+            && let Ok(truth) = LoopCheck::of(&counter)
         {
             events.with(id, |entry| entry.truth = Some(truth));
         }

@@ -84,7 +84,7 @@ pub(crate) fn at_once() {
         assert!(is_so, "{}: of {whole} calls of those that have it {} measured", event.name, values.measured);
         assert_eq!(values.unmeasured, mark.calls - values.measured, "{}: the others' are told", event.name);
         if let Some((_, why)) = by_kernel {
-            assert!(why.contains("EPERM: no locked memory left"), "{why}");
+            assert!(why.contains("EPERM: no locked memory is left"), "{why}");
         }
     }
 }

@@ -16,6 +16,6 @@ pub(crate) struct Arguments {}
 pub(crate) fn run(_: &Arguments) -> Result<ExitCode, String> {
     let support = perfmark_rdpmc::support();
     output::print(&support.to_string())?;
-    let is_counted = support.trial.is_some_and(|trial| trial.instructions.is_ok_and(|truth| truth.holds()));
+    let is_counted = support.trial.is_some_and(|trial| trial.instructions.is_ok_and(|check| check.passes()));
     Ok(if is_counted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,10 +1,13 @@
-//! Where this program stands: its pages, CPUs, file, file systems and user. # Safety: each call's pointers are to live values of the stated
-//! size; a failing call is told, not passed over.
+//! This process and its surroundings: pages, CPUs, file, file systems and user.
+//!
+//! # Safety
+//!
+//! Each call's pointers point to live values of the stated size. A failing call is reported.
 
 use std::ffi::CStr;
 use std::ptr::{self, NonNull};
 
-/// Pages that nobody has touched.
+/// Pages that have not been touched yet.
 pub(crate) struct Memory {
     start: NonNull<u8>,
     pages: usize,
@@ -21,7 +24,7 @@ impl Memory {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe { libc::mmap(ptr::null_mut(), pages * page_size(), access, kind, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
-        // Huge pages would make one fault of many. Kernels without them refuse, which is as good.
+        // With huge pages there would be one fault for many pages. Kernels without huge pages refuse, which is fine.
         // SAFETY: our own mapping.
         unsafe { libc::madvise(start, pages * page_size(), libc::MADV_NOHUGEPAGE) };
         Self { start: NonNull::new(start.cast()).expect("not at 0"), pages }
@@ -45,7 +48,8 @@ impl Drop for Memory {
 
 /// The CPUs that this thread may run on.
 pub(crate) fn cpus() -> Vec<usize> {
-    // SAFETY: a set of CPUs is plain numbers, of which all zero is the empty set; it is live and as large as stated.
+    // SAFETY: a set of CPUs consists of plain numbers, and all zero is the empty set. It is live and as large as
+    // stated.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set), 0);
@@ -72,7 +76,7 @@ pub(crate) fn move_to_any(cpus: &[usize]) {
     }
 }
 
-/// The file that holds the code at this address, and the code's offset in it.
+/// The file that contains the code at this address, and the code's offset in it.
 pub(crate) fn in_file(code: *const ()) -> Option<(String, u64)> {
     let address = code.addr() as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -87,42 +91,42 @@ pub(crate) fn in_file(code: *const ()) -> Option<(String, u64)> {
     })
 }
 
-fn called(what: &str, result: libc::c_int) -> Result<(), String> {
-    if result == 0 { Ok(()) } else { Err(format!("{what}: {}", std::io::Error::last_os_error())) }
+fn check(call: &str, result: libc::c_int) -> Result<(), String> {
+    if result == 0 { Ok(()) } else { Err(format!("{call}: {}", std::io::Error::last_os_error())) }
 }
 
-/// Mounts tracefs where it belongs, for this thread and its children alone, if it is not there.
+/// Mounts tracefs at its usual directory, only for this thread and its children, if it is not mounted.
 pub(crate) fn mount_tracefs() -> Result<(), String> {
     if std::path::Path::new("/sys/kernel/tracing/events").exists() {
         return Ok(());
     }
-    let (root, none, tracefs, place): (&CStr, &CStr, &CStr, &CStr) =
+    let (root, none, tracefs, directory): (&CStr, &CStr, &CStr, &CStr) =
         (c"/", c"none", c"tracefs", c"/sys/kernel/tracing");
-    // SAFETY: all texts are static; the thread's view of the file systems is its own from the first call on.
+    // SAFETY: all texts are static. From the first call on, the thread has its own mount namespace.
     unsafe {
-        called("unshare", libc::unshare(libc::CLONE_NEWNS))?;
+        check("unshare", libc::unshare(libc::CLONE_NEWNS))?;
         let private = libc::MS_REC | libc::MS_PRIVATE;
-        called("mount", libc::mount(none.as_ptr(), root.as_ptr(), ptr::null(), private, ptr::null()))?;
-        called("mount tracefs", libc::mount(none.as_ptr(), place.as_ptr(), tracefs.as_ptr(), 0, ptr::null()))
+        check("mount", libc::mount(none.as_ptr(), root.as_ptr(), ptr::null(), private, ptr::null()))?;
+        check("mount tracefs", libc::mount(none.as_ptr(), directory.as_ptr(), tracefs.as_ptr(), 0, ptr::null()))
     }
 }
 
-/// Gives up root's rights for good. The program has one thread.
+/// Permanently gives up root's permissions. The program has one thread.
 pub(crate) fn become_user(user: libc::uid_t) {
-    // SAFETY: no pointers but an empty list.
+    // SAFETY: the only pointer is to an empty list.
     unsafe {
-        called("setgroups", libc::setgroups(0, ptr::null())).expect("root may");
-        called("setresgid", libc::setresgid(user, user, user)).expect("root may");
-        called("setresuid", libc::setresuid(user, user, user)).expect("root may");
+        check("setgroups", libc::setgroups(0, ptr::null())).expect("root may");
+        check("setresgid", libc::setresgid(user, user, user)).expect("root may");
+        check("setresuid", libc::setresuid(user, user, user)).expect("root may");
     }
 }
 
-/// How often this thread has given its CPU away, or lost it, as the kernel accounts for it: getrusage(2).
+/// How often this thread has yielded or lost its CPU, as the kernel accounts for it: getrusage(2).
 pub(crate) fn switches() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: room for what the kernel writes.
-    let got = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    assert_eq!(got, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: memory for what the kernel writes.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     // SAFETY: written.
     let usage = unsafe { usage.assume_init() };
     u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).expect("a count")

@@ -1,4 +1,4 @@
-//! One descriptor and its page: an event as one PMU counts it.
+//! One event as one PMU counts it: a descriptor and its page.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -6,87 +6,90 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::Native;
 use crate::error::{Error, errno_text};
-use crate::read::{self, AskKernel, UserRead};
-use crate::reading::{Clock, Reading};
-use crate::region::{Memory, Region};
+use crate::read::{self, NoUserRead, UserRead};
+use crate::reading::{CoreClock, Reading};
+use crate::region::{PageMemory, Region};
 use crate::sys::{self, Descriptor, Mapping, ReadFormat};
 
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
-pub(crate) struct Part {
-    /// First, where a pointer to the part leads.
-    memory: Memory<Native>,
+pub(crate) struct PmuEvent {
+    /// First, so that a pointer to the struct points to it.
+    memory: PageMemory<Native>,
     page: Result<Mapping, String>,
     fd: Descriptor,
-    /// Whether the descriptor was given up, as its number may be another file's. It stays so.
+    /// Whether the descriptor was given up, because its number may belong to another file. This is permanent.
     is_given_up: Cell<bool>,
-    /// The enabled and running time that read(2) gave last. Neither falls.
+    /// The enabled and running time of the last read(2). Neither ever decreases.
     times: Cell<(u64, u64)>,
-    /// Whether read(2) gives the values of its whole group at once.
+    /// Whether read(2) returns the values of its entire group.
     reads_group: bool,
-    /// The process that opened it.
+    /// The generation of the process that opened it.
     generation: u32,
     this_thread: PhantomData<*const ()>,
 }
 
-/// Events in a group, at most.
+/// The most events in a group.
 pub(crate) const GROUP: usize = 64;
-/// Numbers that `read(2)` gives for such a group.
+/// The most numbers that `read(2)` returns for a group.
 pub(crate) const GROUP_NUMBERS: usize = 3 + 2 * GROUP;
 
-/// Why the kernel gives no reading.
+/// Why the kernel returns no reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Os(i32),
-    /// The end of the file: a pinned event that does not fit.
-    Nothing,
-    /// The descriptor was closed by someone else, and its number may be another file's.
+    /// The end of the file: a pinned event that does not fit the PMU.
+    EndOfFile,
+    /// The program closed the descriptor, and its number may belong to another file.
     Closed,
-    /// The descriptor could not be marked as ours, and so is not read; an errno.
+    /// The descriptor could not be marked as this crate's, and so is not read. Holds the errno.
     Unmarked(i32),
     /// This process was forked from the one that opened it.
     Forked,
 }
 
 impl Refusal {
-    /// In words: what was tried on which event.
+    /// The error for `call` on `event`.
     pub(crate) fn explain(self, call: &str, event: String) -> Error {
         match self {
-            Self::Os(errno) => Error::os(errno, call, event, "the kernel refuses it for the counter that it opened"),
-            Self::Nothing => {
+            Self::Os(errno) => {
+                Error::os(errno, call, event, "the kernel opened the counter, but refuses this call on it")
+            }
+            Self::EndOfFile => {
                 Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
             }
             Self::Closed => Error::refused(
                 event,
-                "its descriptor was closed by something else in this process, and its number may be another file's; \
-                 open it anew",
+                "its descriptor was closed by other code in this process, and its number may belong to another file; \
+                 open the counter again",
             ),
             Self::Unmarked(errno) => Error::os(
                 errno,
                 "fcntl(F_SETFL)",
                 event,
-                "its descriptor, which cannot be told from another file's, is not read; allow fcntl there",
+                "its descriptor is not read, as it cannot be distinguished from another file's; allow fcntl",
             ),
             Self::Forked => Error::refused(
                 event,
-                "the counter is gone: this process was forked from the one that opened it, whose counter goes on; open it anew",
+                "the counter belongs to the parent: this process was forked from the one that opened it; open the \
+                 counter again",
             ),
         }
     }
 }
 
-impl Part {
-    /// Takes the descriptor over, and maps its page unless `maps` tells why not.
+impl PmuEvent {
+    /// Takes ownership of the descriptor, and maps its page unless `maps` is an error.
     pub(crate) fn new(fd: Descriptor, maps: Result<(), &str>) -> Self {
         let page = maps.map_err(str::to_owned).and_then(|()| {
             Mapping::new(&fd).map_err(|errno| match errno {
                 libc::EPERM => {
-                    "EPERM: no locked memory left to map the counter's page; raise kernel.perf_event_mlock_kb".into()
+                    "EPERM: no locked memory is left for the counter's page; raise kernel.perf_event_mlock_kb".into()
                 }
                 errno => format!("{}: the counter's page could not be mapped", errno_text(errno)),
             })
         });
-        let memory = Memory::new(&Native, page.as_ref().ok().map(Mapping::page));
+        let memory = PageMemory::new(&Native, page.as_ref().ok().map(Mapping::page));
         Self {
             page,
             fd,
@@ -115,20 +118,21 @@ impl Part {
 
     /// Whether this is the process that opened it. In a forked child the page may not be mapped yet.
     #[inline]
-    pub(crate) fn is_here(&self) -> bool {
+    pub(crate) fn is_this_process(&self) -> bool {
         self.generation == sys::generation()
     }
 
-    /// The descriptor, for a request that follows at once: its number is the event's just now.
+    /// The descriptor, for a request that immediately follows: its number is the event's at this moment.
     pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
-        let fd = self.kept()?;
+        let fd = self.usable_fd()?;
         if fd.is_ours() { Ok(fd) } else { Err(self.give_up()) }
     }
 
-    /// The descriptor, while it is this process's and not given up. Its number may be another file's all the same.
+    /// The descriptor, if it is this process's and was not given up. Its number may belong to another file all the
+    /// same.
     #[inline]
-    fn kept(&self) -> Result<&Descriptor, Refusal> {
-        if !self.is_here() {
+    fn usable_fd(&self) -> Result<&Descriptor, Refusal> {
+        if !self.is_this_process() {
             Err(Refusal::Forked)
         } else if self.is_given_up.get() {
             Err(Refusal::Closed)
@@ -148,31 +152,38 @@ impl Part {
     }
 
     #[inline]
-    #[allow(unsafe_code, reason = "Part is not Send, which is what read asks for")]
-    pub(crate) fn look(&self) -> Result<UserRead, AskKernel> {
+    #[allow(unsafe_code, reason = "PmuEvent is not Send, which read requires")]
+    pub(crate) fn read_page(&self) -> Result<UserRead, NoUserRead> {
         match &self.page {
             // SAFETY: `self` was opened on this thread, and cannot leave it.
             Ok(mapping) => unsafe { read::read(mapping.page(), &Native) },
-            Err(_) => Err(AskKernel::NotAllowed),
+            Err(_) => Err(NoUserRead::NotAllowed),
         }
     }
 
-    /// Whether a value that was read together with this id is this event's.
+    /// Whether a value that was read with this id belongs to this event.
     #[inline]
     pub(crate) fn has_id(&self, id: u64) -> bool {
         self.fd.has_id(id)
     }
 
-    /// As a reading of this event.
+    /// A reading of this event.
     #[inline]
     pub(crate) fn reading(&self, value: u64, enabled: u64, running: u64) -> Reading {
-        Reading { value, enabled, running, resets: self.memory.resets(), is_late: false, clock: Clock::default() }
+        Reading {
+            value,
+            enabled,
+            running,
+            resets: self.memory.resets(),
+            has_stale_times: false,
+            clock: CoreClock::default(),
+        }
     }
 
-    /// `read(2)` in the middle of a program: allocates nothing.
+    /// Reads by `read(2)`, without an allocation.
     #[inline]
     pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
-        let fd = self.kept()?;
+        let fd = self.usable_fd()?;
         if self.reads_group {
             return self.group_read(&mut [0; GROUP_NUMBERS]);
         }
@@ -182,18 +193,19 @@ impl Part {
                 Ok(self.reading(value, enabled, running))
             }
             Ok(Some(_)) => Err(self.give_up()),
-            Ok(None) => Err(Refusal::Nothing),
+            Ok(None) => Err(Refusal::EndOfFile),
             Err(errno) => Err(self.refused(errno)),
         }
     }
 
-    /// `read(2)` that gives a whole group: number, enabled, running, and a value and an id for each
-    /// (`perf_event_open(2)`, "Reading results"). There is room for `N` numbers, [`3 + 2`](GROUP_NUMBERS) for each event.
+    /// Reads an entire group by `read(2)`: the number of values, enabled, running, and a value and an id for each event
+    /// (`perf_event_open(2)`, "Reading results"). `N` must be at least 3, plus 2 for each event (see
+    /// [`GROUP_NUMBERS`]).
     #[inline(never)]
     pub(crate) fn group_read<const N: usize>(&self, numbers: &mut [u64; N]) -> Result<Reading, Refusal> {
         let before = self.times.get();
-        let count = match sys::read_numbers(self.kept()?, numbers) {
-            Ok(0) => return Err(Refusal::Nothing),
+        let count = match sys::read_numbers(self.usable_fd()?, numbers) {
+            Ok(0) => return Err(Refusal::EndOfFile),
             Ok(count) => count,
             Err(errno) => return Err(self.refused(errno)),
         };
@@ -207,10 +219,10 @@ impl Part {
         }
     }
 
-    /// Whether what read(2) gave is this event's: by its id, and because an event runs while it is enabled, and its
-    /// times do not fall. That no event is enabled for longer than it exists is not asked: a look at the clock costs
-    /// more than all of this, and the id leaves no doubt. `before` are the times as they were before the read, which a
-    /// signal handler that reads, too, may have interrupted.
+    /// Whether the result of a read(2) is this event's: its id matches, it did not run longer than it was enabled, and
+    /// its times did not decrease. It does not check that no event is enabled for longer than it exists: reading the
+    /// clock costs more than all of this, and the id is sufficient. `before` are the times before the read; a signal
+    /// handler that also reads may have run since.
     #[inline]
     fn is_own(&self, id: u64, before: (u64, u64), (enabled, running): (u64, u64)) -> bool {
         self.times.set((enabled, running));
@@ -220,36 +232,36 @@ impl Part {
     #[cold]
     fn refused(&self, errno: i32) -> Refusal {
         match errno {
-            // No space: an event with a longer format than ours.
+            // ENOSPC: an event with a longer read format than this crate's.
             libc::EBADF | libc::ENOSPC => self.give_up(),
             errno => Refusal::Os(errno),
         }
     }
 
-    /// Makes it one whose descriptor gives the numbers of its whole group.
+    /// Makes it an event whose descriptor returns the numbers of its entire group.
     pub(crate) fn reading_group(self) -> Self {
         Self { reads_group: true, ..self }
     }
 
-    /// Whether its event can be told from others in a group.
+    /// Whether its id is known, so that its value can be found among a group's.
     pub(crate) fn is_identified(&self) -> bool {
         self.fd.is_identified()
     }
 
     /// Reads in user space.
     #[inline]
-    pub(crate) fn user_read(&self) -> Result<Reading, AskKernel> {
-        self.look().map(|read| Reading { resets: self.memory.resets(), ..read.into() })
+    pub(crate) fn user_read(&self) -> Result<Reading, NoUserRead> {
+        self.read_page().map(|read| Reading { resets: self.memory.resets(), ..read.into() })
     }
 
-    /// How often it was set to 0.
+    /// How often it was reset to 0.
     pub(crate) fn resets(&self) -> u32 {
         self.memory.resets()
     }
 
-    /// Begins a region if the page still says what is remembered.
+    /// Begins a region if the page's lock is the remembered one.
     #[inline]
-    #[allow(unsafe_code, reason = "Part is not Send, which is what Memory asks for")]
+    #[allow(unsafe_code, reason = "PmuEvent is not Send, which PageMemory requires")]
     pub(crate) fn begin(&self, region: &mut Region) -> bool {
         // SAFETY: `self` was opened on this thread, and cannot leave it; its page is mapped as long as it lives.
         unsafe { self.memory.begin(&Native, region) }
@@ -263,22 +275,22 @@ impl Part {
         unsafe { self.memory.end(&Native, region) }
     }
 
-    /// As [`Memory::remembered`].
+    /// As [`PageMemory::remembered`].
     pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
         self.memory.remembered()
     }
 
-    /// Remembers what the page says now; false where that does not make the next regions cheap.
+    /// Remembers the page's contents. Returns `false` if that does not enable the fast path for the next regions.
     pub(crate) fn remember(&self, read: &UserRead) -> bool {
         self.memory.remember(&Native, read)
     }
 
-    /// Forgets it all: regions begun are unmeasured.
+    /// Forgets the page's contents: regions begun before are unmeasured.
     pub(crate) fn forget(&self) {
         self.memory.forget();
     }
 
-    /// The whole reading at a region's beginning, as far as it is known.
+    /// The full reading at a region's start, if it is known.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
         self.memory.beginning(region)
     }

@@ -1,4 +1,4 @@
-//! A program that closes all descriptors, and has files of its own under their numbers.
+//! A program that closes all descriptors, and gets their numbers for files of its own.
 
 use std::fs;
 use std::os::fd::RawFd;
@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Error, Group, Hardware, Region, Software, known_loop};
 
-use super::{most_telling, open};
+use super::{best_attr, open};
 
-/// What each counter is used for first, after its number was taken.
+/// The first use of each counter after its number was reused.
 type FirstUse = fn(&Counter) -> Result<(), Error>;
 
 const FIRST_USES: &[FirstUse] = &[
@@ -24,21 +24,21 @@ const FIRST_USES: &[FirstUse] = &[
     |counter| counter.set_output(Some(counter)),
 ];
 
-/// Of counters and a group, in each way in which a number can be taken.
-pub(super) fn numbers() {
+/// Counters and groups, for each kind of file that can get a number.
+pub(super) fn all_kinds() {
     for own in [sockets, events, events_like_ours] {
         let counter = |attr: &Attr| open(attr);
         let Some(regions) = counter(&Attr::new(Software::TaskClock)) else { return };
         let mut regions = regions;
         let losses = Arc::new(AtomicU64::new(0));
         regions.count_loss_in(losses.clone());
-        let attr = most_telling();
+        let attr = best_attr();
         let counters: Vec<Counter> =
             FIRST_USES.iter().map(|_| counter(&Attr::new(Software::TaskClock)).expect("opens")).collect();
-        let telling = counter(&attr).expect("opens");
+        let best = counter(&attr).expect("opens");
         let groups =
             [0; 3].map(|_| Group::open(&[attr.clone(), attr.clone()]).unwrap_or_else(|error| panic!("{error}")));
-        // Three that are read at once.
+        // Three counters that are read at once.
         let leader = counter(&Attr::new(Software::PageFaults)).expect("opens");
         let opened = Counter::open_reader(&Attr::new(Software::TaskClock), &leader);
         let reader = opened.unwrap_or_else(|error| panic!("{error}"));
@@ -58,7 +58,7 @@ pub(super) fn numbers() {
         let own = own();
         let values: Vec<_> = own.fds.iter().map(|&fd| value(fd)).collect();
         let _ = known_loop(100_000);
-        // A region that is open, and one that is begun later.
+        // A region that began before, and one that begins afterwards.
         assert_eq!(regions.end(&before), Delta::Unmeasured);
         let mut after = Region::default();
         regions.begin(&mut after);
@@ -68,34 +68,34 @@ pub(super) fn numbers() {
             let read = reader.read_group();
             assert!(joined.iter().zip(&begun).all(|(counter, region)| read.end(counter, region) == Delta::Unmeasured));
         }
-        assert_eq!(losses_of_joined.load(Relaxed), 3, "each once");
+        assert_eq!(losses_of_joined.load(Relaxed), 3, "each counter once");
         let refused = Counter::open_member(&Attr::new(Software::TaskClock), leader, reader);
-        is_told(&refused.expect_err("there is no group any more"), 104);
+        assert_closed(&refused.expect_err("the group no longer exists"), 104);
         for (n, (counter, first_use)) in counters.iter().zip(FIRST_USES).enumerate() {
-            is_told(&first_use(counter).expect_err("it is another file's"), n);
-            is_told(&counter.read().expect_err("given up"), n);
+            assert_closed(&first_use(counter).expect_err("it is another file's"), n);
+            assert_closed(&counter.read().expect_err("given up"), n);
         }
-        assert_eq!(telling.read().is_ok(), telling.user_reads().is_ok(), "user space reads on");
-        is_told(&telling.read_syscall().expect_err("another file's"), 100);
-        is_told(&groups[0].read_syscall().expect_err("another file's"), 101);
-        is_told(&groups[1].reset().expect_err("another file's"), 102);
-        is_told(&groups[2].disable().expect_err("another file's"), 103);
-        drop((regions, counters, telling, groups, joined));
+        assert_eq!(best.read().is_ok(), best.user_reads().is_ok(), "user-space reads continue");
+        assert_closed(&best.read_syscall().expect_err("another file's"), 100);
+        assert_closed(&groups[0].read_syscall().expect_err("another file's"), 101);
+        assert_closed(&groups[1].reset().expect_err("another file's"), 102);
+        assert_closed(&groups[2].disable().expect_err("another file's"), 103);
+        drop((regions, counters, best, groups, joined));
         for ((&fd, file), before) in own.fds.iter().zip(&own.files).zip(values) {
-            assert_eq!(&file_of(fd), file, "{fd} is not theirs to close");
+            assert_eq!(&file_of(fd), file, "{fd} was closed");
             assert!(value(fd) >= before, "{fd} was read or reset");
         }
-        // Those that are opened now are as any.
+        // Counters that are opened now work.
         assert!(counter(&attr).expect("opens").read_syscall().is_ok());
         // SAFETY: this function's.
         own.fds.iter().for_each(|&fd| _ = unsafe { libc::close(fd) });
     }
 }
 
-/// More events than the PMU has counters: those that are off it just now would be read by `read(2)`.
-pub(super) fn in_turns() {
+/// More events than the PMU has counters: those that are off the PMU at the moment would be read by `read(2)`.
+pub(super) fn multiplexed() {
     const EVENTS: usize = 12;
-    const TURNS: u64 = 10_000;
+    const ITERATIONS: u64 = 10_000;
     let attr = Attr::new(Hardware::Instructions);
     let losses = Arc::new(AtomicU64::new(0));
     let counters: Vec<Counter> = std::iter::repeat_with(|| open(&attr).expect("there is a PMU"))
@@ -112,11 +112,11 @@ pub(super) fn in_turns() {
     let (mut measured, mut unmeasured) = (0, 0);
     for _ in 0..10_000 {
         counters.iter().zip(&mut regions).for_each(|(counter, region)| counter.begin(region));
-        let length = known_loop(TURNS);
+        let length = known_loop(ITERATIONS);
         for (counter, region) in counters.iter().zip(&regions) {
             match counter.end(region) {
                 Delta::Exact(value) => {
-                    // Where several CPUs are emulated, what the host takes away is counted, too.
+                    // If several CPUs are emulated, the time that the host takes away is counted as well.
                     assert!((length..length << 20).contains(&value), "{value} of {length}");
                     measured += 1;
                 }
@@ -128,14 +128,14 @@ pub(super) fn in_turns() {
             break;
         }
     }
-    println!("{measured} regions exact, {unmeasured} unmeasured; {} counters noticed", losses.load(Relaxed));
+    println!("{measured} regions exact, {unmeasured} unmeasured; {} counters detected it", losses.load(Relaxed));
     assert!(measured > 0 && unmeasured > 0 && losses.load(Relaxed) > 0);
     drop(counters);
     own.fds.iter().zip(&own.files).for_each(|(&fd, file)| assert_eq!(&file_of(fd), file));
 }
 
-fn is_told(error: &Error, of: usize) {
-    assert!(error.to_string().contains("closed by something else"), "{of}: {error}");
+fn assert_closed(error: &Error, of: usize) {
+    assert!(error.to_string().contains("closed by other code"), "{of}: {error}");
 }
 
 struct Own {
@@ -157,7 +157,7 @@ fn file_of(fd: RawFd) -> PathBuf {
     fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_else(|error| panic!("{fd} is closed: {error}"))
 }
 
-/// Silent ones, in which a read would block.
+/// Sockets without data, in which a read would block.
 fn sockets() -> Own {
     // SAFETY: takes no pointer.
     Own::new(|| unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0) })
@@ -167,7 +167,7 @@ fn events() -> Own {
     Own::new(|| event(3))
 }
 
-/// As those of another copy of this crate.
+/// Events like those of another copy of this crate.
 fn events_like_ours() -> Own {
     Own::new(|| {
         let fd = event(7);
@@ -177,7 +177,7 @@ fn events_like_ours() -> Own {
     })
 }
 
-/// Counts this thread's time in user mode, as `struct perf_event_attr` has it in its first version.
+/// An event that counts this thread's time in user mode, with the first version of `struct perf_event_attr`.
 fn event(read_format: u64) -> RawFd {
     let (software, size, task_clock, no_kernel_nor_hv) = (1, 64 << 32, 1, 0b11 << 5);
     let attr: [u64; 8] = [software | size, task_clock, 0, 0, read_format, no_kernel_nor_hv, 0, 0];
@@ -186,7 +186,7 @@ fn event(read_format: u64) -> RawFd {
     RawFd::try_from(fd).expect("small")
 }
 
-/// An event's value; nothing of a socket, which has no data.
+/// An event's value; 0 for a socket, which has no data.
 fn value(fd: RawFd) -> u64 {
     let mut numbers = [0_u64; 4];
     let is_event = file_of(fd).to_string_lossy().contains("perf_event");
