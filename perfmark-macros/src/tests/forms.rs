@@ -221,7 +221,9 @@ fn an_item_with_its_own_attribute_gets_no_other() {
     assert_expands(
         &quote!(time),
         &quote! { mod a { #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
-        &quote! { mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
+        &quote! {
+            mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} }
+        },
     );
 }
 
