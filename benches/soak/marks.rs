@@ -121,7 +121,7 @@ pub(crate) fn calls(counts: &Counts) -> u64 {
 }
 
 /// The mark with this name.
-pub(crate) fn figures<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
+pub(crate) fn find_mark<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
     snapshot.marks.iter().find(|mark| mark.name == name)
 }
 
