@@ -32,7 +32,7 @@ pub struct Child {
     pub memory: u64,
     /// The duration of a snapshot.
     pub snapshot: Duration,
-    /// From the end of `main` until it had ended, including the report.
+    /// From the end of `main` until its end, including the report.
     pub end: Duration,
 }
 

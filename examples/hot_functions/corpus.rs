@@ -55,7 +55,7 @@ impl Corpus {
         let size = metadata.len();
         if metadata.is_dir() {
             if let Err(error) = self.enter(&path, &shown) {
-                self.note(&path, &error);
+                self.add_error(&path, &error);
             }
         } else if metadata.is_file() && size <= LARGEST {
             self.files.push(File { path, shown, size });
@@ -71,13 +71,13 @@ impl Corpus {
             }
             match entry.metadata() {
                 Ok(metadata) => self.take(entry.path(), shown.join(&name), &metadata),
-                Err(error) => self.note(&entry.path(), &error),
+                Err(error) => self.add_error(&entry.path(), &error),
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, path: &Path, error: &io::Error) {
+    fn add_error(&mut self, path: &Path, error: &io::Error) {
         // A file that was removed after its folder was listed is not an error.
         if error.kind() != ErrorKind::NotFound {
             self.errors.push(explain(path, error));

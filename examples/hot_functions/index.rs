@@ -52,7 +52,7 @@ impl Index {
                 Ok(Some(text)) => index.add_file(number, &text),
                 Ok(None) => 0,
                 Err(error) => {
-                    index.note(file, &error);
+                    index.add_error(file, &error);
                     0
                 }
             };
@@ -100,7 +100,7 @@ impl Index {
         self
     }
 
-    fn note(&mut self, file: &File, error: &io::Error) {
+    fn add_error(&mut self, file: &File, error: &io::Error) {
         // A file that was removed after its folder was listed is not an error.
         if error.kind() != ErrorKind::NotFound {
             self.errors.push(explain(&file.path, error));

@@ -36,7 +36,8 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     let krate = parsed.krate();
     if matches!(Kind::of(&container::without_attributes(item)), Kind::Container) {
         if let Some(name) = &parsed.name {
-            let why = "`name` applies to one function, and this item may contain several: put it on the function";
+            let why =
+                "`name` applies to one function, and this item may contain several: put it on the function itself";
             return Err(syn::Error::new(name.span(), why));
         }
         let (head, body) = container::split_body(item.clone())?;
