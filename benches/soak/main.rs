@@ -39,8 +39,9 @@ use crate::threads::{Gate, Progress, observe, run_long_thread, run_short_threads
 const SAMPLES: u32 = 40;
 const SHORT: Duration = Duration::from_secs(15);
 const ROUND: Duration = Duration::from_millis(250);
-/// Rounds from one reset to the next, and from one to the next that happens during calls.
+/// Rounds from one reset to the next.
 const RESET: u64 = 10;
+/// Rounds from one reset during calls to the next.
 const LIVE_RESET: u64 = 21;
 /// Rounds from one fork to the next.
 const FORK: u64 = 4;
@@ -58,9 +59,9 @@ struct Soak<'a> {
     forks: u64,
     /// The counts of calls made before the last reset.
     made_before: Counts,
-    /// The sum of all snapshots before a reset, except for those before a reset during calls. Also the calls made in
-    /// it.
+    /// The sum of the snapshots before each reset. Snapshots after a reset during calls are not included.
     total: Snapshot,
+    /// The counts of calls made during the snapshots in `total`.
     made_in_total: Counts,
 }
 
