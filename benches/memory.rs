@@ -1,8 +1,12 @@
-//! What marks take of the process's memory: 100,000,000 calls of one, and the calls of 64 by each of 32 threads.
+//! The memory that marks use: with 100,000,000 calls of one mark, and with calls of 64 marks by each of 32 threads.
 //!
-//! `cargo bench -p benches --bench memory` prints the figures, and fails where memory grew with the calls, but for the octaves of the histogram; where a
-//! mark on a thread takes more than 4 KiB for an event whose values are of 12 octaves; and where by that it would take more than 16 KiB for values of
-//! the whole range. What a thread takes for itself, at the first call of any mark, is not in these.
+//! `cargo bench -p benches --bench memory` prints the values. It fails in these cases:
+//!
+//! - Memory grows with the number of calls, beyond the octaves of the histogram.
+//! - A mark on a thread takes more than 4 KiB for an event whose values span 12 octaves.
+//! - At that rate, it would take more than 16 KiB for values of the full range.
+//!
+//! The memory that a thread needs once, at its first call of any mark, is not included.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -19,7 +23,7 @@ fn marked(n: u64) -> u64 {
     black_box(n)
 }
 
-/// Functions that take so many ticks, each with its mark.
+/// Marked functions that take this many ticks.
 macro_rules! marked {
     ($($name:ident)*) => {
         $(#[perfmark(time)]
@@ -39,22 +43,22 @@ marked! {
 }
 
 const CALLS: u64 = 100_000_000;
-/// The counts of an octave; the last 6 octaves together have those of two.
+/// Bytes for the counts of an octave. The last 6 octaves together take as much as two.
 const OCTAVE: u64 = 256;
-/// In the whole range, as far as their memory goes.
+/// Octaves in the full range, by their memory.
 const ALL_OCTAVES: u64 = 60;
-/// All of them, in whole pages, and one page more for the allocator's books.
+/// The memory of all octaves, rounded up to pages, plus one page for the allocator.
 const ALL_OCTAVES_KIB: u64 = 20;
 
 const THREADS: usize = 32;
-/// From a power of two to another.
+/// Octaves of the values. An octave lies between two powers of two.
 const OCTAVES: u64 = 12;
 const LIMIT: u64 = 4 << 10;
 const LIMIT_OF_ALL: u64 = 16 << 10;
-/// Of a limit, what the allocator may add: one in so many bytes.
-const ALLOCATORS_SHARE: u64 = 100;
+/// The allocator may exceed a limit by one part in so many.
+const ALLOCATOR_SHARE: u64 = 100;
 
-/// False where memory grew.
+/// Returns false if memory grew.
 fn many_calls(before: u64) -> bool {
     let mut checkpoints = Vec::with_capacity(10);
     for _ in 0..10 {
@@ -71,20 +75,21 @@ fn many_calls(before: u64) -> bool {
     grown <= ALL_OCTAVES_KIB
 }
 
-/// False where a mark on a thread took too much.
+/// Returns false if a mark on a thread took too much memory.
 fn many_marks(clock: &Clock) -> bool {
-    // The shortest that is told from a mark's own ticks: longer calls are interrupted more, and an interruption makes more octaves.
+    // The shortest call that can be distinguished from probe overhead. Longer calls are interrupted more often, and an
+    // interruption adds octaves.
     let shortest = ((50.0 / clock.nanoseconds_per_tick()).log2().ceil()).exp2();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small, and at least 1")]
     let shortest = shortest.max(1.0) as u64;
     let of_octave = |octave: u64| (shortest << octave) + (shortest << octave) / 4;
     let call_all = |octave| MARKED.iter().for_each(|marked| marked(of_octave(octave)));
     let steps: [&(dyn Fn() + Sync); 4] = [
-        // So that the thread itself, with its stack and its memory of the allocator, is there before.
+        // Sets up the thread's stack and its memory in the allocator first.
         &|| drop(black_box(vec![0_u8; 1 << 10])),
         &|| _ = marked(0),
         &|| call_all(0),
-        // The first again: a thread's first call may have taken longer than it was told.
+        // Repeats the first octave, because a thread's first call may have taken longer than specified.
         &|| (0..OCTAVES).for_each(call_all),
     ];
     let (together, turn) = (Barrier::new(THREADS + 1), Mutex::new(()));
@@ -93,13 +98,13 @@ fn many_marks(clock: &Clock) -> bool {
             scope.spawn(|| {
                 for step in steps {
                     together.wait();
-                    // One after the other, so that none is interrupted by another.
+                    // Threads take turns, so that none interrupts another.
                     let mine = turn.lock().unwrap_or_else(PoisonError::into_inner);
                     step();
                     drop(mine);
                     together.wait();
                 }
-                // All of them stay until the last figure is taken.
+                // All threads live until the last value is read.
                 together.wait();
             });
         }
@@ -123,11 +128,10 @@ fn many_marks(clock: &Clock) -> bool {
     println!(
         "the same, with values of {OCTAVES} octaves               {of_twelve:>7}   limit {LIMIT}; computed: {computed}"
     );
-    println!(
-        "the same, with values of the whole range          {of_all:>7}   limit {LIMIT_OF_ALL}; computed: {OCTAVE} for each octave more"
-    );
-    // An interrupted call may take longer than the longest, and so one octave more.
-    let is_within = |bytes: u64, limit: u64| bytes <= limit + limit / ALLOCATORS_SHARE;
+    let further = format!("computed: {OCTAVE} for each further octave");
+    println!("the same, with values of the full range           {of_all:>7}   limit {LIMIT_OF_ALL}; {further}");
+    // A call that is interrupted may take an octave longer than the longest one.
+    let is_within = |bytes: u64, limit: u64| bytes <= limit + limit / ALLOCATOR_SHARE;
     is_within(computed, LIMIT) && of_twelve <= computed + OCTAVE && is_within(of_all, LIMIT_OF_ALL)
 }
 
@@ -135,7 +139,7 @@ fn main() -> ExitCode {
     let clock = Clock::start();
     marked(0);
     let Some(before) = private_memory() else {
-        println!("skipped: this system has no /proc/self/smaps_rollup that tells anonymous memory");
+        println!("skipped: /proc/self/smaps_rollup does not report anonymous memory on this system");
         return ExitCode::SUCCESS;
     };
     let is_within = [many_calls(before), many_marks(&clock)];

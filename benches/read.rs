@@ -1,7 +1,7 @@
-//! What a reading costs beside a bare tick read: `cargo bench -p benches --bench read`.
+//! The cost of reading a counter, compared with a bare tick read: `cargo bench -p benches --bench read`.
 //!
-//! Where this machine has no PMU that user
-//! space may read, it says why, and read(2) is that of a software event.
+//! If this machine has no PMU that user space may read, the benchmark prints the reason and measures read(2) with a
+//! software event.
 
 use std::hint::black_box;
 
@@ -9,11 +9,11 @@ use benches::{Contender, compare};
 use perfmark_rdpmc::clock::ticks;
 use perfmark_rdpmc::{Attr, Counter, Event, Hardware, Region, Software};
 
-/// Readings a sample.
+/// Readings per sample.
 const READINGS: u32 = 2_000;
 
 fn open(event: impl Into<Event>) -> Option<Counter> {
-    Counter::open(&Attr::new(event)).inspect_err(|why| println!("{why}")).ok()
+    Counter::open(&Attr::new(event)).inspect_err(|error| println!("{error}")).ok()
 }
 
 /// A sample of readings.
@@ -26,8 +26,8 @@ fn main() {
     let base = "a pair of tick reads";
     let mut contenders: Vec<Contender<'_>> = vec![(base, readings(|| _ = black_box((ticks(), ticks()))))];
     if let Some(counter) = &hardware {
-        if let Err(why) = counter.user_reads() {
-            println!("no user reads: {why}");
+        if let Err(reason) = counter.user_reads() {
+            println!("user space cannot read the counter: {reason}");
         }
         let region = readings(|| {
             let mut region = Region::default();
@@ -36,7 +36,7 @@ fn main() {
         });
         contenders.push(("a region, by the cheap exact read", region));
         let user = readings(|| _ = black_box((counter.read_user(), counter.read_user())));
-        contenders.push(("two whole user reads", user));
+        contenders.push(("two full user reads", user));
     }
     if let Some(counter) = hardware.as_ref().or(software.as_ref()) {
         let syscall = readings(|| _ = black_box((counter.read_syscall(), counter.read_syscall())));

@@ -1,10 +1,11 @@
-//! Two busy threads, while a third takes a snapshot every 100 ms: how much slower they are than while it only sleeps.
+//! How much a snapshot every 100 ms slows down two busy threads. A third thread takes it, or only sleeps.
 //!
-//! `cargo bench -p benches --bench snapshot` runs rounds of 100 ms in pairs, one with a snapshot and one without, in alternating order, and tells the
-//! ratio of the calls made. By the wall clock that is mostly about what else the machine does, so what can fail is the ratio of the calls made in a
-//! second of the busy threads' own CPU time; less what the snapshot's own CPU time takes from them, where there is no third processor.
+//! `cargo bench -p benches --bench snapshot` runs rounds of 100 ms in pairs, one with a snapshot and one without, in
+//! alternating order. It prints the ratio of the calls made. By the wall clock, this ratio mostly shows the other load
+//! of the machine. Therefore only the ratio of the calls per second of the busy threads' CPU time can fail. If there is
+//! no third processor, that ratio is reduced by the snapshot's share of the CPU time.
 //!
-//! It fails where the median of these ratios is below 0.99 with a confidence of 97.5 %: where so many of them are that chance does not explain it.
+//! The benchmark fails if the median of these ratios is below 0.99 with a confidence of 97.5 %.
 
 use std::hint::{black_box, spin_loop};
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use benches::clocks::cpu_time;
 use benches::table::spread;
 use perfmark::perfmark;
 
-/// Functions that take as long as they are told, each with its mark.
+/// Marked functions that run for this many turns.
 macro_rules! marked {
     ($($name:ident)*) => {
         $(#[perfmark(time)]
@@ -35,14 +36,14 @@ const PERIOD: Duration = Duration::from_millis(100);
 const PAIRS: usize = 80;
 const LIMIT: f64 = 0.99;
 const BUSY: usize = 2;
-/// In the round's place: no more rounds.
+/// A round's number that ends the threads.
 const STOP: usize = usize::MAX;
 
 /// Calls made by a busy thread in a round, and the CPU time that they took.
 type Made = (u64, Duration);
 
-/// Calls every mark over and over, and tells at the end of each round what it has done in it.
-fn work(round: &AtomicUsize, told: &Sender<Made>) {
+/// Calls every mark in a loop, and sends the calls that it made at the end of each round.
+fn work(round: &AtomicUsize, made: &Sender<Made>) {
     let (mut current, mut calls, mut began, mut batch) = (round.load(Relaxed), 0, cpu_time(), 0_u64);
     while current != STOP {
         batch += 1;
@@ -55,19 +56,19 @@ fn work(round: &AtomicUsize, told: &Sender<Made>) {
         let now = round.load(Relaxed);
         if now != current {
             let ended = cpu_time();
-            // After the last round nobody listens.
-            _ = told.send((calls, ended.saturating_sub(began)));
+            // After the last round, there is no receiver.
+            _ = made.send((calls, ended.saturating_sub(began)));
             (current, calls, began) = (now, 0, cpu_time());
         }
     }
 }
 
-/// A round as the third thread sees it.
+/// The measurements of a round by the third thread.
 struct Round {
-    /// Calls a second by the wall clock, and by the busy threads' CPU time.
+    /// Calls per second of wall time, and of the busy threads' CPU time.
     by_wall: f64,
     by_cpu: f64,
-    /// What the snapshot took, on the wall clock and of CPU time.
+    /// Wall time and CPU time of the snapshot.
     snapshot: [Duration; 2],
 }
 
@@ -80,13 +81,13 @@ fn round(number: &AtomicUsize, made: &[Receiver<Made>; BUSY], with_snapshot: boo
     thread::sleep(PERIOD.saturating_sub(began.elapsed()));
     let elapsed = began.elapsed();
     number.fetch_add(1, Relaxed);
-    let made = made.each_ref().map(|made| made.recv().expect("it tells at each round's end"));
+    let made = made.each_ref().map(|made| made.recv().expect("the thread sends at each round's end"));
     let by_wall = made.iter().map(|(calls, _)| *calls as f64).sum::<f64>() / elapsed.as_secs_f64();
     let by_cpu = made.iter().map(|(calls, time)| *calls as f64 / time.as_secs_f64()).sum();
     Round { by_wall, by_cpu, snapshot }
 }
 
-/// The ratios' median lies between these with a confidence of 95 %: each ratio is above it or below it like the toss of a coin.
+/// The bounds of the ratios' median with a confidence of 95 %: each ratio is above or below it with equal probability.
 fn confidence(ratios: &[f64]) -> [f64; 2] {
     let mut sorted = ratios.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -106,20 +107,20 @@ fn cell(samples: &[f64], digits: usize) -> String {
 fn main() -> ExitCode {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     if processors < BUSY {
-        println!("skipped: two threads are not busy together on one processor");
+        println!("skipped: two busy threads require two processors");
         return ExitCode::SUCCESS;
     }
     let number = &AtomicUsize::new(0);
     let pairs: Vec<[Round; 2]> = thread::scope(|scope| {
         let made = [(); BUSY].map(|()| {
-            let (told, made) = channel();
-            scope.spawn(move || work(number, &told));
+            let (sender, made) = channel();
+            scope.spawn(move || work(number, &sender));
             made
         });
-        // What first calls and a first snapshot set up.
+        // The first calls and the first snapshot include setup.
         round(number, &made, true);
         let pairs = (0..PAIRS).map(|pair| {
-            // Which is first changes from pair to pair.
+            // The order alternates between pairs.
             let first = round(number, &made, pair % 2 == 0);
             let second = round(number, &made, pair % 2 == 1);
             if pair % 2 == 0 { [first, second] } else { [second, first] }
@@ -128,9 +129,9 @@ fn main() -> ExitCode {
         number.store(STOP, Relaxed);
         pairs
     });
-    let of = |figure: &dyn Fn(&[Round; 2]) -> f64| pairs.iter().map(figure).collect::<Vec<f64>>();
+    let of = |value: &dyn Fn(&[Round; 2]) -> f64| pairs.iter().map(value).collect::<Vec<f64>>();
     let in_us = |time: Duration| time.as_secs_f64() * 1e6;
-    // Of the time that the busy threads could have had.
+    // The snapshot's share of the busy threads' CPU time.
     let taken = |with: &Round| {
         if processors > BUSY { 0.0 } else { with.snapshot[1].as_secs_f64() / PERIOD.as_secs_f64() / BUSY as f64 }
     };
@@ -143,13 +144,13 @@ fn main() -> ExitCode {
     println!("calls without snapshots, M/s of wall time    {}", cell(&of(&|[_, without]| without.by_wall / 1e6), 2));
     println!("a snapshot, µs of wall time                  {}", cell(&of(&|[with, _]| in_us(with.snapshot[0])), 0));
     println!("a snapshot, µs of CPU time                   {}", cell(&of(&|[with, _]| in_us(with.snapshot[1])), 0));
-    println!("calls with a snapshot every {PERIOD:?}, to those without");
+    println!("ratio of calls with a snapshot every {PERIOD:?} to calls without");
     println!("  by wall time                               {}", cell(&by_wall, 4));
-    println!("  by CPU time, less the snapshot's           {}", cell(&by_cpu, 4));
+    println!("  by CPU time, minus the snapshot's          {}", cell(&by_cpu, 4));
     let [least, most] = confidence(&by_cpu);
-    println!("  the median of the latter is {least:.4} to {most:.4} with a confidence of 95 %");
+    println!("  the median by CPU time is {least:.4} to {most:.4} with a confidence of 95 %");
     if most < LIMIT {
-        println!("slower than {LIMIT}");
+        println!("the ratio is below {LIMIT}");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

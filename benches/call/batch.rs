@@ -1,4 +1,4 @@
-//! A case, and what one of its calls costs: timed in short batches, on one thread or on two at once.
+//! A case, and the cost of one of its calls. Calls are timed in short batches, on one thread or on two at once.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use perfmark_rdpmc::clock::ticks;
 
 use crate::pinned::Pinned;
 
-/// Calls a batch: a tenth of a millisecond of the cheap ones, so that most batches are over before the machine has something else to do.
+/// Calls per batch. Cheap ones take a tenth of a millisecond, so that most batches are not interrupted.
 const CALLS: u32 = 2_000;
 
-/// So many calls of a function.
+/// A loop of this many calls of a function.
 type Loop = Box<dyn Fn(u32) + Send + Sync>;
 
 fn repeat(function: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Loop {
@@ -26,32 +26,32 @@ fn repeat(function: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Loop {
     })
 }
 
-/// A function that is marked, in whatever way, and the same function unmarked.
+/// A function that is marked by perfmark or a peer, and the same function unmarked.
 pub(crate) struct Case {
     marked: Loop,
     unmarked: Loop,
-    /// Marks met in a call of the function.
+    /// The number of marks in a call of the function.
     marks: u32,
     calls: u32,
-    /// Times that a batch makes these calls, without a pause; it tells the median.
+    /// How often a batch repeats these calls. The result is the median.
     times: u32,
-    /// What must be done before and after a batch, on its thread and outside the measured time.
+    /// Runs a batch with setup and cleanup on its thread, outside the measured time.
     around: fn(&mut dyn FnMut()),
-    /// How many calls came to be recorded, where that can be asked.
+    /// The number of recorded calls, if it is available.
     recorded: Option<fn() -> u64>,
-    /// Whether these are the case's alone.
+    /// Whether all recorded calls are this case's.
     is_alone: bool,
-    /// Calls made.
+    /// The number of calls made.
     made: AtomicU64,
 }
 
 impl Case {
-    /// A function that does nothing but the mark.
+    /// A function that does nothing except for its mark.
     pub(crate) fn leaf(marked: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Self {
         Self::new(marked, unmarked, 1)
     }
 
-    /// A function with as many marks in a call; the cost is of one of them.
+    /// A function with this many marks in a call. The cost is that of one mark.
     pub(crate) fn new(
         marked: impl Fn(u64) -> u64 + Send + Sync + 'static,
         unmarked: impl Fn(u64) -> u64 + Send + Sync + 'static,
@@ -86,18 +86,18 @@ impl Case {
         Self { recorded: Some(recorded), ..self }
     }
 
-    /// What is recorded are these calls, and no others.
+    /// Declares that only this case's calls are recorded.
     pub(crate) fn alone(self) -> Self {
         Self { is_alone: true, ..self }
     }
 
-    /// Calls recorded and calls made, where they should be as many and are not.
-    pub(crate) fn wrong(&self) -> Option<(u64, u64)> {
+    /// The numbers of recorded calls and of calls made, if they differ but should not.
+    pub(crate) fn mismatch(&self) -> Option<(u64, u64)> {
         let (recorded, made) = (self.recorded?(), self.made.load(Relaxed));
         (recorded < made || self.is_alone && recorded > made).then_some((recorded, made))
     }
 
-    /// The ticks that a mark adds to a call; not a number where the threads did not meet.
+    /// The ticks that a mark adds to a call. Not a number if the threads did not run at the same time.
     fn batch(&self, together: &Together, thread: usize) -> f64 {
         let warm_up = self.calls / 10;
         let mut cost = f64::NAN;
@@ -120,10 +120,10 @@ impl Case {
 
 function! { fn unmarked => std::convert::identity }
 
-/// Threads that do the same at the same time.
+/// Threads that do the same work at the same time.
 struct Together {
     arrived: AtomicUsize,
-    /// When each of them began and ended, in ticks.
+    /// The start and end of each thread's work, in ticks.
     spans: Vec<[AtomicU64; 2]>,
 }
 
@@ -132,24 +132,24 @@ impl Together {
         Self { arrived: AtomicUsize::new(0), spans: (0..threads).map(|_| [const { AtomicU64::new(0) }; 2]).collect() }
     }
 
-    /// Gives each thread a processor of its own: where they share one, they take turns, and do not meet.
+    /// Gives each thread its own processor. Threads that share one would take turns.
     fn pin(&self, thread: usize) -> Option<Pinned> {
         (self.spans.len() > 1).then(|| Pinned::to(thread)).flatten()
     }
 
-    /// Waits for the others, awake: they must start within less than a batch takes.
+    /// Waits for the other threads without sleeping, because they must start within less than the duration of a batch.
     fn wait(&self) {
-        let everybody = (self.arrived.fetch_add(1, Release) + 1).next_multiple_of(self.spans.len());
+        let all = (self.arrived.fetch_add(1, Release) + 1).next_multiple_of(self.spans.len());
         let mut spins = 0_u32;
-        while self.arrived.load(Acquire) < everybody {
+        while self.arrived.load(Acquire) < all {
             spins += 1;
-            // Where there is but one processor, it is this one that the others wait for.
+            // If there is only one processor, the other threads need it.
             if spins.is_multiple_of(1 << 20) { thread::yield_now() } else { spin_loop() }
         }
     }
 
-    /// The ticks of what all of them do; not a number where they were not at it together for three quarters of the time, as when one of
-    /// them waited for its processor.
+    /// The ticks of this thread's work. Not a number if all threads worked together for less than three quarters of
+    /// that time, for example because one waited for its processor.
     fn time(&self, thread: usize, work: impl FnOnce()) -> f64 {
         let before = ticks();
         work();
@@ -165,8 +165,8 @@ impl Together {
     }
 }
 
-/// Two threads of a case's own, which stay: so that what a thread needs at its first call is there at all others, and what one case leaves on its
-/// threads is not in the way of the next.
+/// Two threads that make all calls of one case. Their first calls do the setup for later ones, and no state of another
+/// case is left on them.
 pub(crate) struct Team {
     workers: [Worker; 2],
 }
@@ -190,12 +190,12 @@ impl Team {
         Self { workers: [worker(0), worker(1)] }
     }
 
-    /// What a batch on one thread, or on each of two at once, says that a call costs.
+    /// The cost of a call, measured by a batch on one thread, or on each of two at once.
     pub(crate) fn batch(&self, threads: usize) -> Vec<f64> {
         let workers = &self.workers[..threads];
         for worker in workers {
-            worker.orders.send(threads).expect("it waits for orders");
+            worker.orders.send(threads).expect("the worker waits for orders");
         }
-        workers.iter().map(|worker| worker.costs.recv().expect("it answers each order")).collect()
+        workers.iter().map(|worker| worker.costs.recv().expect("the worker answers each order")).collect()
     }
 }

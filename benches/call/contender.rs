@@ -1,4 +1,4 @@
-//! A line of the table: a case, and in which process it is measured.
+//! A row of the table: a case, and the process that measures it.
 
 use std::cell::LazyCell;
 use std::process::{Command, Stdio};
@@ -19,29 +19,29 @@ pub(crate) struct Contender {
     is_slow: bool,
 }
 
-/// What asks a process for a batch of one contender: followed by its name and the number of threads.
+/// The argument that requests a batch of one contender. The contender's name and the number of threads follow.
 const BATCH: &str = "--batch";
 
 impl Contender {
     pub(crate) fn new(name: &'static str, case: Case) -> Self {
         let case = Arc::new(case);
-        let its = Arc::clone(&case);
-        let team: Box<dyn FnOnce() -> Team> = Box::new(move || Team::new(&its));
+        let shared = Arc::clone(&case);
+        let team: Box<dyn FnOnce() -> Team> = Box::new(move || Team::new(&shared));
         Self { name, case, team: LazyCell::new(team), absent: None, in_child: false, is_slow: false }
     }
 
-    /// Measured only where this could be had.
+    /// Measures this contender only if the counter is available.
     pub(crate) fn needs(self, counter: Result<Counter, Error>) -> Self {
         Self { absent: counter.err(), ..self }
     }
 
-    /// Measured in a process of its own, in which marks are off; a new one for each batch.
+    /// Measures each batch in a new process, in which marks are off.
     pub(crate) fn in_child(self) -> Self {
-        Self { in_child: true, ..self }.seldom()
+        Self { in_child: true, ..self }.slow()
     }
 
-    /// A batch takes as long as many of the others: it takes part in fewer rounds.
-    pub(crate) fn seldom(self) -> Self {
+    /// Includes this contender in fewer rounds, because its batches take much longer than others.
+    pub(crate) fn slow(self) -> Self {
         Self { is_slow: true, ..self }
     }
 
@@ -49,11 +49,11 @@ impl Contender {
         self.is_slow
     }
 
-    /// The ticks that a mark adds to a call, on each of so many threads at once.
+    /// The ticks that a mark adds to a call, on each of this many threads at once.
     ///
     /// # Errors
     ///
-    /// Where there is no child, or none that answers.
+    /// If the child process does not start or does not answer.
     pub(crate) fn batch(&self, threads: usize) -> io::Result<Vec<f64>> {
         if !self.in_child {
             return Ok(self.team.batch(threads));
@@ -68,19 +68,22 @@ impl Contender {
         if output.status.success() && costs.len() == threads {
             return Ok(costs);
         }
-        Err(io::Error::other(format!("the child for {}: {}, said {answer:?}", self.name, output.status)))
+        Err(io::Error::other(format!(
+            "the child for {} ended with {} and printed {answer:?}",
+            self.name, output.status
+        )))
     }
 }
 
-/// The contender's name and the number of threads, where this process is such a child.
-pub(crate) fn asked(arguments: &[String]) -> Option<(&str, usize)> {
+/// The requested contender's name and number of threads, if this process is a child.
+pub(crate) fn requested(arguments: &[String]) -> Option<(&str, usize)> {
     match arguments {
         [batch, name, threads, ..] if batch == BATCH => Some((name, threads.parse().ok()?)),
         _ => None,
     }
 }
 
-/// Answers the parent.
+/// Answers the parent with the costs of a batch.
 pub(crate) fn answer(contenders: &[Contender], name: &str, threads: usize) {
     let contender = contenders.iter().find(|contender| contender.name == name);
     for cost in contender.map_or_else(Vec::new, |contender| contender.team.batch(threads)) {

@@ -1,4 +1,4 @@
-//! What no mark can undercut: the reads alone, and the least that one can do with them.
+//! Lower bounds of a mark's cost: the reads alone, and the minimal ways to use their results.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -29,7 +29,7 @@ fn pair(n: u64) -> u64 {
     n
 }
 
-/// Nothing before the pair is measured in it, and nothing inside outlasts it.
+/// The pair measures nothing that precedes it, and all work in it ends before the second read.
 #[inline(never)]
 fn fenced_pair(n: u64) -> u64 {
     fence();
@@ -58,11 +58,11 @@ fn instant_pair(n: u64) -> u64 {
     n
 }
 
-/// log2 of the buckets of an octave: a value is known within 1/32.
+/// log2 of the number of buckets in an octave. The error of a value is at most 1/32.
 const GRAIN: u32 = 5;
 const BUCKETS: usize = (64 - GRAIN as usize + 1) << GRAIN;
 
-/// Of one writer: the least that keeps a distribution and a sum.
+/// A minimal single-writer histogram with a distribution and a sum.
 struct Histogram {
     counts: [Cell<u64>; BUCKETS],
     sum: Cell<u64>,
@@ -72,7 +72,7 @@ impl Histogram {
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "GRAIN + 1 bits are left")]
     fn add(&self, value: u64) {
-        // The bits after the first GRAIN + 1 are dropped; what is left numbers the bucket within its octave.
+        // The bits after the first GRAIN + 1 are dropped. The rest is the index of the bucket in its octave.
         let dropped = u64::BITS - 1 - GRAIN - (value | 1 << GRAIN).leading_zeros();
         let bucket = ((dropped as usize) << GRAIN) + (value >> dropped) as usize;
         let count = &self.counts[bucket];

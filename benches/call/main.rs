@@ -1,17 +1,19 @@
-//! What a marked call costs, beside the floors under it and what a user would pick instead, in pairs of tick reads.
+//! The cost of a marked call in pairs of tick reads, compared with lower bounds and with alternatives to perfmark.
 //!
 //! ```sh
-//! cargo bench -p benches --bench call                                # floors and marks
-//! cargo bench -p benches --bench call --features peers               # and peers, which only this builds
-//! cargo bench -p benches --bench call --features peers -- --record   # kept in records/, where it is whole
-//! cargo bench -p benches --bench call -- self nested                 # these alone, by parts of their names
+//! cargo bench -p benches --bench call                                # lower bounds and marks
+//! cargo bench -p benches --bench call --features peers               # also peers, which only this feature builds
+//! cargo bench -p benches --bench call --features peers -- --record   # writes the complete table to records/
+//! cargo bench -p benches --bench call -- self nested                 # only rows with these parts of names
 //! ```
 //!
-//! A mark's cost is the time of a loop over calls of a marked function, less that of the same loop over the same function unmarked, by the
-//! number of calls. The contenders take turns, a short batch each, first on one thread, then on two at once; each round gives a ratio to
-//! that round's bare pair, and the table tells the ratios' medians and quartiles: what else the machine does at times falls on few of them.
-//! Where it is busy all the time, the first quartile is what a quiet one would say: tick reads hardly suffer from a neighbour on the same
-//! core, and the rest of a mark does.
+//! A mark's cost is the time of a loop over calls of a marked function, minus that of the same loop over the same
+//! function unmarked, divided by the number of calls.
+//!
+//! The contenders take turns with short batches, first on one thread, then on two at once. Each round gives a ratio to
+//! the bare pair of that round. The table has the ratios' medians and quartiles, because other load on the machine
+//! affects only few rounds. If the machine is always busy, the first quartile is closest to the value of an idle
+//! machine: other work on the same core hardly affects tick reads, but it affects the rest of a mark.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +21,7 @@ use std::{env, io};
 
 use perfmark_rdpmc::clock::Clock;
 
-/// A function that gives back what it is given, through another one, and is never inlined; with these attributes.
+/// A function with these attributes that passes its argument through another function and is never inlined.
 macro_rules! function {
     ($(#[$($mark:tt)*])* fn $name:ident => $inner:path) => {
         $(#[$($mark)*])*
@@ -43,9 +45,9 @@ use benches::table::{self, Row};
 
 use contender::Contender;
 
-/// Half a minute with peers, a few seconds without.
+/// These rounds take half a minute with peers, and a few seconds without.
 const ROUNDS: usize = if cfg!(feature = "peers") { 201 } else { 1001 };
-/// Slow contenders take part in one round of so many.
+/// Slow contenders take part in one of this many rounds.
 const SLOW: usize = 5;
 
 fn contenders() -> Vec<Contender> {
@@ -59,8 +61,8 @@ fn contenders() -> Vec<Contender> {
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(error) => {
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
 
 fn run() -> io::Result<ExitCode> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if let Some((name, threads)) = contender::asked(&arguments) {
+    if let Some((name, threads)) = contender::requested(&arguments) {
         contender::answer(&contenders(), name, threads);
         return Ok(ExitCode::SUCCESS);
     }
@@ -76,16 +78,16 @@ fn run() -> io::Result<ExitCode> {
     peers::set_environment();
     let mut contenders = contenders();
     contenders.retain(|contender| match &contender.absent {
-        Some(why) => {
-            println!("not here: {}: {why}", contender.name);
+        Some(error) => {
+            println!("not measured: {}: {error}", contender.name);
             false
         }
         None => true,
     });
-    // Parts of names, for a quick look at a few.
-    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|&part| name.contains(part));
-    contenders.retain(|contender| contender.name == floors::BARE || is_wanted(contender.name));
+    // Parts of names select rows.
+    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let is_selected = |name: &str| parts.is_empty() || parts.iter().any(|&part| name.contains(part));
+    contenders.retain(|contender| contender.name == floors::BARE || is_selected(contender.name));
     let clock = Clock::start();
     let (rows, pair) = compare(&contenders)?;
     let caption = format!(
@@ -93,7 +95,7 @@ fn run() -> io::Result<ExitCode> {
         pair * clock.nanoseconds_per_tick()
     );
     println!("{caption}\n\n{}", table::text(&rows));
-    if wanted.is_empty() && arguments.iter().any(|argument| argument == "--record") {
+    if parts.is_empty() && arguments.iter().any(|argument| argument == "--record") {
         println!("recorded in {}", record(&caption, &rows)?.display());
     }
     Ok(if is_complete(&contenders) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -104,7 +106,7 @@ fn compare(contenders: &[Contender]) -> io::Result<(Vec<Row>, f64)> {
     let mut rows: Vec<Row> = contenders.iter().map(|contender| Row::new(contender.name)).collect();
     let mut pairs = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
-        // The first of them is the bare pair.
+        // The first contender is the bare pair.
         let (mut pair, mut pair_of_both) = (1.0, vec![1.0; 2]);
         for (at, (contender, row)) in contenders.iter().zip(&mut rows).enumerate() {
             if contender.is_slow() && round % SLOW != 0 {
@@ -140,11 +142,11 @@ fn peers_versions() -> String {
     String::new()
 }
 
-/// Whether each contender did what it was paid for; tells which did not.
+/// Whether each contender recorded its calls. Prints those that did not.
 fn is_complete(contenders: &[Contender]) -> bool {
     let mut complete = true;
     for contender in contenders {
-        if let Some((recorded, made)) = contender.case.wrong() {
+        if let Some((recorded, made)) = contender.case.mismatch() {
             eprintln!("{} recorded {recorded} of {made} calls", contender.name);
             complete = false;
         }

@@ -12,7 +12,7 @@ use perfmark_rdpmc::{Attr, Counter, Hardware};
 use crate::batch::Case;
 use crate::contender::Contender;
 
-/// A function that does nothing but its mark, which has these arguments.
+/// A function that does nothing except for its mark, which has these arguments.
 macro_rules! leaf {
     ($name:literal, ($($arguments:tt)*) $(, $set:ident: $number:literal)?) => {{
         function! { #[perfmark($($arguments)*, name = $name)] fn marked => identity }
@@ -35,18 +35,20 @@ pub(crate) fn contenders() -> Vec<Contender> {
             }),
         ),
         Contender::new(
-            "#[perfmark(time)], told anew every ms",
-            counted(Case::leaf(told), || recorded("told")).calls(LONG).around(|batch| telling("*::told=time", batch)),
-        )
-        .seldom(),
-        Contender::new(
-            "#[perfmark(time, every = 64)], told anew every ms",
-            counted(Case::leaf(told_64), || recorded("told_64"))
+            "#[perfmark(time)], filter set every ms",
+            counted(Case::leaf(filtered), || recorded("filtered"))
                 .calls(LONG)
-                .around(|batch| telling("*::told_64=every:61", batch)),
+                .around(|batch| setting_filters("*::filtered=time", batch)),
         )
-        .seldom(),
-        // Off is off for the whole process.
+        .slow(),
+        Contender::new(
+            "#[perfmark(time, every = 64)], filter set every ms",
+            counted(Case::leaf(filtered_64), || recorded("filtered_64"))
+                .calls(LONG)
+                .around(|batch| setting_filters("*::filtered_64=every:61", batch)),
+        )
+        .slow(),
+        // `off` applies to the complete process.
         leaf!("#[perfmark(time)], PERFMARK=off", (time), times: 10).in_child(),
         leaf!("#[perfmark(page_faults)], by read(2)", (page_faults), calls: 100),
         leaf!("#[perfmark(cycles, instructions)]", (cycles, instructions))
@@ -54,24 +56,24 @@ pub(crate) fn contenders() -> Vec<Contender> {
     ]
 }
 
-/// The case, whose calls must all be in the snapshot, unless the user switched marks off.
+/// The case, with a check that the snapshot contains all calls, unless the user has switched marks off.
 fn counted(case: Case, recorded: fn() -> u64) -> Case {
     if env::var_os("PERFMARK").is_some_and(|value| value == "off") { case } else { case.recorded(recorded).alone() }
 }
 
-/// Calls of the mark in the snapshot.
+/// The mark's calls in the snapshot.
 fn recorded(mark: &str) -> u64 {
     perfmark::snapshot().marks.iter().filter(|recorded| recorded.name == mark).map(|recorded| recorded.calls).sum()
 }
 
-function! { #[perfmark(time)] fn told => identity }
-function! { #[perfmark(time, every = 64)] fn told_64 => identity }
+function! { #[perfmark(time)] fn filtered => identity }
+function! { #[perfmark(time, every = 64)] fn filtered_64 => identity }
 
-/// Calls that take some milliseconds.
+/// The number of calls that take some milliseconds.
 const LONG: u32 = 100_000;
 
-/// Does the batch while another thread puts this filter in force and takes it back, in turn.
-fn telling(filter: &str, batch: &mut dyn FnMut()) {
+/// Runs the batch while another thread alternately sets and removes this filter.
+fn setting_filters(filter: &str, batch: &mut dyn FnMut()) {
     let filters = [filter.parse().expect("a filter"), Filter::default()];
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! What a user would pick instead, each used as its documentation says, and to its advantage where it leaves a choice: what it does
-//! on other threads or at the end of a frame, a trace or an interval is done outside the measured time.
+//! Alternatives to perfmark. Each is used as its documentation says, and in its favor if there is a choice: its work on
+//! other threads, or at the end of a frame, a trace or an interval, is outside the measured time.
 
 use std::cell::RefCell;
 use std::convert::identity;
@@ -45,8 +45,8 @@ pub(crate) fn contenders() -> Vec<Contender> {
             Case::leaf(hdr).around(with_hdr).recorded(|| HDR_CALLS.load(Relaxed)),
         ),
         Contender::new("hotpath, queue drained", Case::leaf(hotpath_leaf).around(with_hotpath)),
-        // Its worker takes 1,024 chunks of 64 calls each 50 ms; beyond, a queue is given new memory without end. In a process of its own,
-        // because a queue that was emptied once keeps its memory, and for less than 50 ms.
+        // The worker takes 1,024 chunks of 64 calls every 50 ms. At higher rates, a queue grows without bound. This
+        // runs in a separate process for less than 50 ms, because a queue that was emptied once keeps its memory.
         Contender::new("hotpath, above 1.3 M calls a second", Case::leaf(hotpath_leaf).around(with_hotpath).times(40))
             .in_child(),
         Contender::new(
@@ -83,9 +83,9 @@ thread_local! {
 static HDR_CALLS: AtomicU64 = AtomicU64::new(0);
 static TRACING_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// One nanosecond to a minute, in three digits.
+/// From one nanosecond to a minute, with three digits.
 fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds that fit each other")
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are valid")
 }
 
 fn with_hdr(batch: &mut dyn FnMut()) {
@@ -117,16 +117,16 @@ function! { #[hotpath::measure] fn hotpath_leaf => identity }
 
 fn with_hotpath(batch: &mut dyn FnMut()) {
     static START: Once = Once::new();
-    // For good: dropped, it would print a report.
+    // Never dropped, because dropping it would print a report.
     START.call_once(|| mem::forget(HotpathGuardBuilder::new("call").format(Format::None).build()));
     batch();
 }
 
-/// Settings that peers read from the environment at their first use.
+/// Sets variables that peers read from the environment at their first use.
 pub(crate) fn set_environment() {
-    // SAFETY: called before there are threads.
+    // SAFETY: no other threads exist yet.
     unsafe {
-        // Nobody asks it.
+        // The benchmark does not use hotpath's metrics server.
         env::set_var("HOTPATH_METRICS_SERVER_OFF", "true");
     }
 }
@@ -169,7 +169,7 @@ impl Reporter for Count {
     }
 }
 
-/// A trace keeps 10,240 spans of a thread, more than a batch has.
+/// A trace keeps 10,240 spans per thread, more than a batch contains.
 fn in_trace(batch: &mut dyn FnMut()) {
     static START: Once = Once::new();
     START.call_once(|| fastrace::set_reporter(Count, Config::default()));
@@ -183,21 +183,21 @@ fn in_trace(batch: &mut dyn FnMut()) {
 
 function! { #[tracing::instrument(skip_all)] fn tracing_leaf => identity }
 
-/// What a user writes who wants each span's time from `tracing`: the least there is.
+/// A minimal layer that measures the time of each span of `tracing`.
 struct Timing;
 
-struct Begun(Instant);
+struct Start(Instant);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Timing {
     fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(Begun(Instant::now()));
+            span.extensions_mut().insert(Start(Instant::now()));
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        if let Some(Begun(begun)) = context.span(&id).and_then(|span| span.extensions_mut().remove()) {
-            let elapsed = nanoseconds(begun);
+        if let Some(Start(start)) = context.span(&id).and_then(|span| span.extensions_mut().remove()) {
+            let elapsed = nanoseconds(start);
             TRACING.with_borrow_mut(|histogram| histogram.saturating_record(elapsed));
         }
     }
@@ -207,7 +207,7 @@ fn with_tracing(batch: &mut dyn FnMut()) {
     static START: Once = Once::new();
     START.call_once(|| {
         let subscriber = tracing_subscriber::registry().with(Timing);
-        tracing::subscriber::set_global_default(subscriber).expect("there is no other");
+        tracing::subscriber::set_global_default(subscriber).expect("no other subscriber is set");
     });
     batch();
     empty(&TRACING, &TRACING_CALLS);
@@ -215,13 +215,13 @@ fn with_tracing(batch: &mut dyn FnMut()) {
 
 /// The program's recorder of metrics.
 static METRICS: LazyLock<PrometheusHandle> =
-    LazyLock::new(|| PrometheusBuilder::new().install_recorder().expect("there is no other"));
+    LazyLock::new(|| PrometheusBuilder::new().install_recorder().expect("no other recorder is installed"));
 static HANDLE: LazyLock<metrics::Histogram> = LazyLock::new(|| metrics::histogram!("handle"));
 
 fn with_metrics(batch: &mut dyn FnMut()) {
     LazyLock::force(&METRICS);
     batch();
-    // Merges the samples kept until now.
+    // Merges the samples that are kept so far.
     METRICS.run_upkeep();
 }
 
@@ -241,7 +241,7 @@ fn metrics_by_name(n: u64) -> u64 {
     n
 }
 
-/// From the line that tells a histogram's count.
+/// The count in the output line of a histogram.
 fn metrics_calls(name: &str) -> u64 {
     let text = METRICS.render();
     let count = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("_count "));

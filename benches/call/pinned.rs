@@ -1,4 +1,4 @@
-//! A thread that keeps to one processor for a while.
+//! Pins a thread to one processor for a while.
 
 #[cfg(target_os = "linux")]
 mod affinity {
@@ -6,15 +6,16 @@ mod affinity {
 
     use libc::{CPU_ISSET, CPU_SET, CPU_SETSIZE, cpu_set_t, sched_getaffinity, sched_setaffinity};
 
-    /// Lets the thread go where it could go before when dropped.
+    /// Restores the thread's previous affinity when dropped.
     pub(crate) struct Pinned(cpu_set_t);
 
     impl Pinned {
-        /// The first of the thread's processors, or the last, which are less likely to be one core; none where there is but one.
+        /// Pins to the first or the last of the thread's processors, which are less likely to share a core. `None` if
+        /// there is only one.
         pub(crate) fn to(thread: usize) -> Option<Self> {
-            // SAFETY: a set of bits, none of which is set.
+            // SAFETY: all zeroes are a valid, empty set.
             let (mut allowed, mut one): (cpu_set_t, cpu_set_t) = unsafe { (zeroed(), zeroed()) };
-            // SAFETY: the kernel writes as many bytes at most.
+            // SAFETY: the kernel writes at most this many bytes.
             if unsafe { sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut allowed) } != 0 {
                 return None;
             }
@@ -35,7 +36,7 @@ mod affinity {
     }
 
     fn set(processors: &cpu_set_t) -> bool {
-        // SAFETY: the kernel reads as many bytes.
+        // SAFETY: the kernel reads this many bytes.
         unsafe { sched_setaffinity(0, size_of::<cpu_set_t>(), processors) == 0 }
     }
 }

@@ -1,4 +1,4 @@
-//! Module NUMBER: ten functions, as ordinary crates have them.
+//! Module NUMBER: ten functions that resemble those of ordinary crates.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -7,15 +7,15 @@ use std::fmt;
 pub enum TokenNUMBER {
     Number(i64),
     Word(String),
-    Sign(char),
+    Symbol(char),
 }
 
 MARK
 pub fn tokens_NUMBER(text: &str) -> Result<Vec<TokenNUMBER>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.char_indices().peekable();
-    while let Some((start, sign)) = rest.next() {
-        match sign {
+    while let Some((start, symbol)) = rest.next() {
+        match symbol {
             ' ' | '\t' | '\n' => {}
             '0'..='9' => {
                 let mut end = start + 1;
@@ -26,7 +26,7 @@ pub fn tokens_NUMBER(text: &str) -> Result<Vec<TokenNUMBER>, String> {
                     end = at + 1;
                     rest.next();
                 }
-                let number = text[start..end].parse().map_err(|why| format!("at {start}: {why}"))?;
+                let number = text[start..end].parse().map_err(|error| format!("at {start}: {error}"))?;
                 tokens.push(TokenNUMBER::Number(number));
             }
             'a'..='z' | 'A'..='Z' => {
@@ -34,8 +34,8 @@ pub fn tokens_NUMBER(text: &str) -> Result<Vec<TokenNUMBER>, String> {
                 tokens.push(TokenNUMBER::Word(text[start..start + length].to_owned()));
                 while rest.next_if(|&(at, _)| at < start + length).is_some() {}
             }
-            '+' | '-' | '*' | '/' => tokens.push(TokenNUMBER::Sign(sign)),
-            _ => return Err(format!("{sign:?} at {start} in module NUMBER")),
+            '+' | '-' | '*' | '/' => tokens.push(TokenNUMBER::Symbol(symbol)),
+            _ => return Err(format!("{symbol:?} at {start} in module NUMBER")),
         }
     }
     Ok(tokens)
@@ -52,7 +52,7 @@ impl fmt::Display for TokenNUMBER {
                 write!(f, "…({})", word.len())
             }
             Self::Word(word) => f.write_str(word),
-            Self::Sign(sign) => write!(f, " {sign} "),
+            Self::Symbol(symbol) => write!(f, " {symbol} "),
         }
     }
 }
@@ -177,17 +177,19 @@ pub fn evaluate_NUMBER(tokens: &[TokenNUMBER]) -> Result<i64, String> {
     for token in tokens {
         match token {
             TokenNUMBER::Number(number) => stack.push(*number),
-            TokenNUMBER::Word(word) => return Err(format!("{word} is no number")),
-            TokenNUMBER::Sign(sign) => {
-                let (Some(right), Some(left)) = (stack.pop(), stack.pop()) else { return Err(format!("{sign}: too few")) };
-                stack.push(match sign {
+            TokenNUMBER::Word(word) => return Err(format!("{word} is not a number")),
+            TokenNUMBER::Symbol(symbol) => {
+                let (Some(right), Some(left)) = (stack.pop(), stack.pop()) else {
+                    return Err(format!("{symbol}: too few values"));
+                };
+                stack.push(match symbol {
                     '+' => left.wrapping_add(right),
                     '-' => left.wrapping_sub(right),
                     '*' => left.wrapping_mul(right),
-                    _ => left.checked_div(right).ok_or("by nothing")?,
+                    _ => left.checked_div(right).ok_or("division by zero")?,
                 });
             }
         }
     }
-    stack.pop().ok_or_else(|| "nothing".to_owned())
+    stack.pop().ok_or_else(|| "no value".to_owned())
 }

@@ -1,7 +1,7 @@
-//! What `growth` is compared with: a program without perfmark, which answers as a child does.
+//! The program with which `growth` is compared. It does not link perfmark, and answers as a child process does.
 
 #[path = "../src/clocks.rs"]
-#[expect(dead_code, unreachable_pub, reason = "it is a file of the library, which would bring perfmark")]
+#[expect(dead_code, unreachable_pub, reason = "the library, to which the file belongs, would link perfmark")]
 mod clocks;
 
 fn main() {

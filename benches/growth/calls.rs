@@ -1,4 +1,4 @@
-//! A call's cost on more threads, with more marks, and at a greater depth.
+//! The cost of a call with more threads, with more marks, and at a greater depth.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -13,11 +13,11 @@ use crate::marks::{ALL, Function};
 use crate::row::{Case, Row, grouped, in_turn};
 
 const ROUNDS: usize = 51;
-/// Calls of a sample, of all functions together.
+/// Calls per sample, over all functions.
 const CALLS: usize = 100_000;
-/// Calls of a thread: so many that it is preempted while it makes them, if there are more threads than CPUs.
+/// Calls per thread. They take long enough for preemption if there are more threads than CPUs.
 const CALLS_OF_THREAD: usize = 100_000;
-/// Threads take longer, as all of them share the CPUs.
+/// Fewer rounds, because threads share the CPUs and take longer.
 const ROUNDS_OF_THREADS: usize = 21;
 
 macro_rules! pair {
@@ -28,7 +28,7 @@ macro_rules! pair {
             if depth > 1 {
                 $name(depth - 1);
             }
-            // So that it is on the stack while it calls.
+            // Keeps the function on the stack during its call.
             black_box(depth);
         }
     };
@@ -36,27 +36,27 @@ macro_rules! pair {
 pair! { #[perfmark(time)] marked }
 pair! { unmarked }
 
-/// Nanoseconds that something takes.
+/// The duration of the work in nanoseconds.
 pub(crate) fn nanoseconds(work: impl FnOnce()) -> f64 {
     let began = Instant::now();
     work();
     began.elapsed().as_nanos() as f64
 }
 
-/// Nanoseconds that a mark adds to each of so many calls, made with marks and without.
+/// The nanoseconds that a mark adds to each of this many calls.
 pub(crate) fn cost(calls: usize, marked: impl FnOnce(), unmarked: impl FnOnce()) -> f64 {
     let unmarked = nanoseconds(unmarked);
     (nanoseconds(marked) - unmarked) / calls as f64
 }
 
 /// A case for each size.
-fn sizes<const N: usize>(what: &str, sizes: [usize; N], sample: fn(usize) -> f64) -> Vec<Case<'static>> {
+fn sizes<const N: usize>(variable: &str, sizes: [usize; N], sample: fn(usize) -> f64) -> Vec<Case<'static>> {
     let case =
-        |size| -> Case<'static> { (format!("a call, {what}: {}", grouped(size)), Box::new(move || sample(size))) };
+        |size| -> Case<'static> { (format!("a call, {variable}: {}", grouped(size)), Box::new(move || sample(size))) };
     sizes.map(case).into()
 }
 
-/// The median of what a mark adds to a call on each of so many threads, in nanoseconds of the thread's CPU time.
+/// The nanoseconds of CPU time that a mark adds to a call, as the median of this many threads.
 fn on_threads(threads: usize) -> f64 {
     let together = Barrier::new(threads);
     let calls = |function: Function| {
@@ -72,12 +72,12 @@ fn on_threads(threads: usize) -> f64 {
     };
     let costs: Vec<f64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+        threads.into_iter().map(|thread| thread.join().expect("the thread does not panic")).collect()
     });
     median(&costs)
 }
 
-/// Calls so many functions in turn.
+/// Calls these functions in turn.
 fn call_in_turn(functions: &[Function]) {
     for _ in 0..CALLS / functions.len() {
         for function in functions {
@@ -86,34 +86,34 @@ fn call_in_turn(functions: &[Function]) {
     }
 }
 
-/// Calls all marks about as often as the rows here do.
+/// Calls all marks about as often as the rows of this module do.
 pub(crate) fn call_all_marks() {
     (0..ROUNDS).for_each(|_| call_in_turn(&ALL.marked));
 }
 
-/// What a mark adds to a call, where so many marks are called in turn.
+/// The nanoseconds that a mark adds to a call if this many marks are called in turn.
 fn with_marks(marks: usize) -> f64 {
     cost(CALLS, || call_in_turn(&ALL.marked[..marks]), || call_in_turn(&ALL.unmarked[..marks]))
 }
 
-/// What a call of the same functions takes without marks.
+/// The nanoseconds of a call of the same functions without marks.
 fn without_marks(functions: usize) -> f64 {
     nanoseconds(|| call_in_turn(&ALL.unmarked[..functions])) / CALLS as f64
 }
 
-/// What a mark adds to a call, where so many are inside one another.
+/// The nanoseconds that a mark adds to a call if calls are nested this deeply.
 fn deep(depth: usize, [marked, unmarked]: [Function; 2]) -> f64 {
     let calls = |function: Function| (0..CALLS / depth).for_each(|_| function(black_box(depth)));
     cost(CALLS, || calls(marked), || calls(unmarked))
 }
 
 pub(crate) fn rows() -> Vec<Row> {
-    // All are called before: this thread's first calls are rows of their own.
+    // Makes this thread's first calls, which other rows measure.
     ALL.marked.iter().for_each(|function| function(1));
     let threads = sizes("threads at once", [1, 2, 4, 8, 16, 32, 64], on_threads);
     let counts = [1, 10, 100, 1_000, 10_000];
     let marks = sizes("marks called in turn", counts, with_marks);
-    // A part of it is the wait for mispredicted branches, with which the work of a mark overlaps.
+    // These calls also wait for mispredicted branches. The work of a mark overlaps with that wait.
     let unmarked_functions = sizes("unmarked functions called in turn", counts, without_marks);
     let depths = [1, 10, 100, 1_000];
     let recursion = sizes("depth of recursion", depths, |depth| deep(depth, [marked, unmarked]));

@@ -1,4 +1,4 @@
-//! Snapshots of 10,000 marks that many threads called, and their reports.
+//! Snapshots and reports of 10,000 marks that many threads have called.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,35 +12,36 @@ use crate::marks::ALL;
 use crate::row::{Goal, Row, grouped};
 
 const THREADS: usize = 1_000;
-/// Samples of a row, unless they take longer than this.
+/// The number of samples of a row, unless they take longer than [`TIME_LIMIT`].
 const SAMPLES: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// A row of milliseconds.
-fn row(what: String, work: impl Fn()) -> Row {
+/// A row in milliseconds.
+fn row(name: String, work: impl Fn()) -> Row {
     let mut samples = Vec::with_capacity(SAMPLES);
     let began = Instant::now();
-    while samples.len() < SAMPLES && (samples.is_empty() || began.elapsed() < PATIENCE) {
+    while samples.len() < SAMPLES && (samples.is_empty() || began.elapsed() < TIME_LIMIT) {
         samples.push(nanoseconds(&work) / 1e6);
     }
-    Row::new(what, "ms", samples)
+    Row::new(name, "ms", samples)
 }
 
-fn snapshot_and_reports(which: &str) -> Vec<Row> {
+fn snapshot_and_reports(content: &str) -> Vec<Row> {
     let taken = snapshot();
     let report = |format| drop(Report::new(&taken).format(format).to_string());
     vec![
-        row(format!("snapshot of {which}"), || drop(snapshot())).goal(Goal::AtMost(50.0)),
+        row(format!("snapshot of {content}"), || drop(snapshot())).goal(Goal::AtMost(50.0)),
         row("its report as text".into(), || report(Format::Table)).goal(Goal::AtMost(200.0)),
         row("its report as JSON".into(), || report(Format::Json)).goal(Goal::AtMost(200.0)),
     ]
 }
 
-/// Rows for each number of marks that each thread has called, in ascending order. This thread has called all of them.
+/// The rows for each number of marks that each thread has called, in ascending order. This thread must have called all
+/// marks before.
 pub(crate) fn rows(marks_of_thread: &[usize]) -> Vec<Row> {
     let mut rows = snapshot_and_reports("10,000 marks, all called by 1 thread: 10,000 cells");
     let together = Barrier::new(THREADS + 1);
-    // Each step adds to the marks of the step before, and 10 marks a thread are all marks, once.
+    // Each step includes the marks of the previous one. With 10 marks per thread, each mark is called by one thread.
     let first_of = |thread: usize| thread * ALL.marked.len() / THREADS;
     let work = |thread: usize| {
         for &marks in marks_of_thread {
@@ -48,7 +49,7 @@ pub(crate) fn rows(marks_of_thread: &[usize]) -> Vec<Row> {
             ALL.marked.iter().cycle().skip(first_of(thread)).take(marks).for_each(|function| function(1));
             together.wait();
         }
-        // All of them live until the last snapshot is taken.
+        // All threads live until the last snapshot.
         together.wait();
     };
     let end = thread::scope(|scope| {
@@ -63,8 +64,8 @@ pub(crate) fn rows(marks_of_thread: &[usize]) -> Vec<Row> {
             let built = began.elapsed().as_secs_f64();
             let (marks, cells) = (grouped(*marks), grouped(cells));
             println!("1,000 threads have called {marks} marks each: {cells} cells, in {built:.1} s");
-            let which = format!("10,000 marks, {marks} called by each of 1,000 live threads: {cells} cells");
-            rows.extend(snapshot_and_reports(&which));
+            let content = format!("10,000 marks, {marks} called by each of 1,000 live threads: {cells} cells");
+            rows.extend(snapshot_and_reports(&content));
             if let Some((before, after)) = before.zip(private_memory()) {
                 let mib = after.saturating_sub(before) as f64 / 1024.0;
                 rows.push(Row::new("private memory that these calls added".into(), "MiB", vec![mib]));
@@ -73,7 +74,7 @@ pub(crate) fn rows(marks_of_thread: &[usize]) -> Vec<Row> {
         let began = Instant::now();
         together.wait();
         for thread in threads {
-            thread.join().expect("it does not panic");
+            thread.join().expect("the thread does not panic");
         }
         began.elapsed()
     });

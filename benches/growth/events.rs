@@ -1,4 +1,4 @@
-//! A call's cost with more events: those that user space can read, and those that cost a system call.
+//! The cost of a call with more events: events that user space can read, and events that require a system call.
 
 use std::hint::black_box;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::row::{Case, Row, in_turn};
 const ROUNDS: usize = 31;
 const CALLS: usize = 1_000;
 
-/// A function for each set of events: it has the events so far, and one more.
+/// A function for each set of events. Each has one event more than the previous one.
 macro_rules! functions {
     ($list:ident: [$($so_far:ident),*]) => {};
     ($list:ident: [$($so_far:ident),*] $event:ident $($more:ident)*) => {
@@ -33,17 +33,17 @@ fn unmarked(n: usize) {
     black_box(n);
 }
 
-/// What a mark adds to a call, on a thread that calls no other mark: other events on the thread would cost more.
+/// The nanoseconds that a mark adds to a call on a thread without other marks, whose events would add to the cost.
 fn alone(marked: Function) -> f64 {
     let calls = |function: Function| (0..CALLS).for_each(|_| function(black_box(1)));
     let work = || {
         marked(1);
         cost(CALLS, || calls(marked), || calls(unmarked))
     };
-    thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
+    thread::scope(|scope| scope.spawn(work).join().expect("the thread does not panic"))
 }
 
-/// The sets of which this machine has each event, read in that way; and a sentence for each event that it lacks.
+/// The rows of the sets whose events this machine has and reads in this way. Adds a note for each missing event.
 fn rows_of(functions: &[(&'static str, Function)], read: Read, missing: &mut Vec<String>) -> Vec<Row> {
     let mut cases: Vec<Case<'_>> = Vec::new();
     for &(event, function) in functions {
@@ -66,11 +66,11 @@ fn rows_of(functions: &[(&'static str, Function)], read: Read, missing: &mut Vec
             }
         }
     }
-    // One event is `time`, which each machine has: with nothing to compare, there is no growth.
+    // The only case would be `time`, which every machine has. There would be nothing to compare.
     if cases.len() > 1 { in_turn(ROUNDS, "ns", cases) } else { Vec::new() }
 }
 
-/// The rows, and what this machine lacks.
+/// The rows, and notes about missing events.
 pub(crate) fn rows() -> (Vec<Row>, Vec<String>) {
     let (mut in_user_space, mut by_kernel, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     functions! {

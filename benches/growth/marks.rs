@@ -1,9 +1,9 @@
-//! 10,000 functions, each with a mark of its own, and the same functions unmarked.
+//! 10,000 marked functions, and the same functions unmarked.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
 
-/// It calls the next functions, one inside the other, until they are so many deep.
+/// A function that calls the next one, which calls its next one, down to this depth.
 pub(crate) type Function = fn(usize);
 
 /// Functions, and the same functions unmarked.
@@ -12,8 +12,8 @@ pub(crate) struct Functions {
     pub(crate) unmarked: Vec<Function>,
 }
 
-/// Ten times what is left of the list in each of ten modules. In the end, a pair of functions; the modules' digits are
-/// their number.
+/// Expands the rest of the list in each of ten modules, down to a pair of functions. The modules' digits are their
+/// number.
 macro_rules! functions {
     ([$($digit:literal)*]) => {
         const NUMBER: usize = crate::marks::number(&[$($digit),*]);
@@ -57,12 +57,12 @@ macro_rules! functions {
 mod all {
     #[cfg(not(clippy))]
     functions! { [] 10 10 10 10 }
-    // One is like another, and looking at all of them takes half a minute.
+    // All functions are alike, and linting all of them takes half a minute.
     #[cfg(clippy)]
     functions! { [] 10 }
 }
 
-/// In the order of their numbers.
+/// All functions, in the order of their numbers.
 pub(crate) static ALL: LazyLock<Functions> = LazyLock::new(|| {
     let mut all = Functions { marked: Vec::new(), unmarked: Vec::new() };
     all::add(&mut all);
@@ -76,11 +76,11 @@ const fn number(digits: &[usize]) -> usize {
     }
 }
 
-/// What a function of that number does.
-fn down(which: fn(&Functions) -> &[Function], number: usize, depth: usize) {
+/// The body of the function with this number.
+fn down(functions: fn(&Functions) -> &[Function], number: usize, depth: usize) {
     if depth > 1 {
-        which(&ALL)[number + 1](depth - 1);
+        functions(&ALL)[number + 1](depth - 1);
     }
-    // So that each function has its own code, and is on the stack while it calls.
+    // Gives each function its own code, and keeps it on the stack during its call.
     black_box(number + depth);
 }

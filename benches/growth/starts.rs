@@ -1,4 +1,4 @@
-//! Starts and ends of processes and threads, and first calls.
+//! The costs of starting and ending processes and threads, and of first calls.
 
 use std::env;
 use std::hint::black_box;
@@ -34,20 +34,20 @@ fn unmarked() {
     black_box(());
 }
 
-/// What a new thread finds.
-fn on_a_new_thread(find: fn() -> f64) -> f64 {
-    thread::spawn(find).join().expect("it does not panic")
+/// Takes a sample on a new thread.
+fn on_a_new_thread(sample: fn() -> f64) -> f64 {
+    thread::spawn(sample).join().expect("the thread does not panic")
 }
 
-/// Microseconds of a thread that makes this call, from before it is created until it is joined.
+/// The microseconds of a thread that makes this call, from before its creation until it is joined.
 fn thread_with(call: fn()) -> f64 {
-    nanoseconds(|| thread::spawn(call).join().expect("it does not panic")) / 1e3
+    nanoseconds(|| thread::spawn(call).join().expect("the thread does not panic")) / 1e3
 }
 
 fn threads() -> Vec<Row> {
-    // What the process needs once is there before.
+    // Sets up what the process needs only once.
     marked();
-    let whole = in_turn(
+    let lifetimes = in_turn(
         THREADS,
         "µs",
         vec![
@@ -64,7 +64,7 @@ fn threads() -> Vec<Row> {
         ],
     );
     let with_goal = |(at, row): (usize, Row)| if at == 1 { row.goal(Goal::Times(1.1)) } else { row };
-    whole.into_iter().enumerate().map(with_goal).chain(first_calls).collect()
+    lifetimes.into_iter().enumerate().map(with_goal).chain(first_calls).collect()
 }
 
 fn second_mark() -> f64 {
@@ -72,16 +72,16 @@ fn second_mark() -> f64 {
     nanoseconds(other) / 1e3
 }
 
-/// A program whose child is measured: its name in the table, its file, and whether marks are on in it.
+/// A program to measure as a child process: its name in the table, its file, and whether its marks are on.
 type Program<'a> = (&'static str, &'a Path, bool);
 
-/// A case for each program, of what is found of its children.
-fn cases<'a>(programs: &[Program<'a>], find: &'a dyn Fn(&Child) -> f64) -> io::Result<Vec<Case<'a>>> {
+/// A case for each program, with a value of its child processes.
+fn cases<'a>(programs: &[Program<'a>], value: &'a dyn Fn(&Child) -> f64) -> io::Result<Vec<Case<'a>>> {
     let case = |&(name, file, is_on): &Program<'a>| -> io::Result<Case<'a>> {
         let run = move || Child::of(Command::new(file).env_clear().env("PERFMARK", if is_on { "on" } else { "off" }));
-        // If it does not run at all, this says why. Later, what is not a number does not count.
+        // Returns the error if the program does not run at all. Later, a failed run gives a sample that does not count.
         run()?;
-        Ok((name.into(), Box::new(move || run().map_or(f64::NAN, |child| find(&child)))))
+        Ok((name.into(), Box::new(move || run().map_or(f64::NAN, |child| value(&child)))))
     };
     programs.iter().map(case).collect()
 }

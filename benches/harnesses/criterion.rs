@@ -1,4 +1,4 @@
-//! Marked functions in criterion's groups, as what is measured and as the benchmark itself.
+//! Marked functions in criterion's groups, as measured functions and as the benchmark functions.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Marked functions among divan's benchmarks, in either order: divan times them, and perfmark counts their calls.
+//! Marked functions as divan's benchmarks, with both orders of the attributes. divan times them, and perfmark counts
+//! their calls.
 
 use std::hint::black_box;
 
@@ -22,7 +23,7 @@ fn with_arguments(n: u64) -> u64 {
     (0..n).map(black_box).sum()
 }
 
-/// Called once for each argument: what it times is what it gives to the bencher.
+/// Called once for each argument. divan times the function that it passes to the bencher.
 #[perfmark(time)]
 #[divan::bench(args = [1, 10])]
 fn with_a_bencher(bencher: divan::Bencher<'_, '_>, n: u64) {

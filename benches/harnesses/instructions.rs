@@ -1,6 +1,7 @@
-//! Criterion's benchmarks by instructions: as exact as the processor counts them.
+//! criterion benchmarks that measure instructions, as exactly as the processor counts them.
 //!
-//! `cargo bench -p benches --features harnesses --bench instructions`; another event: `PERFMARK_BENCH_EVENT=branch-misses`.
+//! Run `cargo bench -p benches --features harnesses --bench instructions`. Set `PERFMARK_BENCH_EVENT=branch-misses` to
+//! measure another event.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -9,12 +10,12 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use perfmark::Measure;
 
-/// One number after another.
+/// Linear search.
 fn in_order(numbers: &[u64], number: u64) -> Option<usize> {
     numbers.iter().position(|&known| known == number)
 }
 
-/// By halves.
+/// Binary search.
 fn by_halves(numbers: &[u64], number: u64) -> Option<usize> {
     numbers.binary_search(&number).ok()
 }
@@ -23,8 +24,8 @@ fn main() -> ExitCode {
     let event = std::env::var("PERFMARK_BENCH_EVENT").unwrap_or_else(|_| "instructions".into());
     let measure = match Measure::event(&event) {
         Ok(measure) => measure,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(error) => {
+            eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };

@@ -1,6 +1,6 @@
-//! What `linked` is compared with: the same child of a program without its marks.
+//! The program with which `linked` is compared: the same child process without marks.
 
 fn main() {
-    // Without a parent there is nobody to answer.
+    // A program that is not a child has no parent to answer.
     _ = benches::process::answer();
 }

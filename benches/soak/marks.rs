@@ -1,4 +1,4 @@
-//! Marks of all kinds, and what the program itself knows of their calls.
+//! Marks of all kinds, and the program's own counts of their calls.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -31,8 +31,8 @@ functions! {
     #[perfmark(page_faults, time)] fn faults => same;
     #[perfmark(time)] fn outer => inner;
     #[perfmark(cycles, time)] fn inner => same;
-    // Filters say what these record; the second one is also off at times.
-    #[perfmark(time)] fn told => same;
+    // Filters set the events of these two. The second one is also off at times.
+    #[perfmark(time)] fn filtered => same;
     #[perfmark(time)] fn switched => same;
 }
 
@@ -48,7 +48,7 @@ fn recursive(depth: u64) -> u64 {
 
 #[perfmark(time)]
 fn fails() {
-    // No hook is called, and nothing is written.
+    // Calls no panic hook and prints nothing.
     resume_unwind(Box::new(()));
 }
 
@@ -64,25 +64,25 @@ async fn polled() {
 
 type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Async calls that go on, for the next thread that comes.
+/// Async calls in flight, which any thread may continue.
 static WAITING: Mutex<Vec<Call>> = Mutex::new(Vec::new());
 
 fn waiting<R>(look: impl FnOnce(&mut Vec<Call>) -> R) -> R {
     look(&mut WAITING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Async calls that go on.
+/// The number of async calls in flight.
 pub(crate) fn in_flight() -> u64 {
     waiting(|calls| calls.len() as u64)
 }
 
-/// What is counted of a mark.
+/// A count of a mark.
 type Count = fn(&Mark) -> u64;
 
 const CALLS: Count = |mark| mark.calls;
 const SKIPPED: Count = |mark| mark.skipped;
 
-/// What a [batch](Batch::run) counts, and where a snapshot has it: of marks that are always on.
+/// What [`Batch::run`] counts for marks that are always on, and how to read it from a snapshot.
 pub(crate) const COUNTS: [(&str, &str, Count); 14] = [
     ("hottest", "calls", CALLS),
     ("hottest", "skipped calls", SKIPPED),
@@ -91,7 +91,7 @@ pub(crate) const COUNTS: [(&str, &str, Count); 14] = [
     ("faults", "calls", CALLS),
     ("outer", "calls", CALLS),
     ("inner", "calls", CALLS),
-    ("told", "calls", CALLS),
+    ("filtered", "calls", CALLS),
     ("recursive", "calls", CALLS),
     ("fails", "calls", CALLS),
     ("fails", "unwound calls", |mark| mark.unwound),
@@ -100,40 +100,40 @@ pub(crate) const COUNTS: [(&str, &str, Count); 14] = [
     ("polled", "polls", |mark| mark.polls),
 ];
 
-/// The mark that is off at times, so that at most all of its calls are counted.
+/// The mark that is off at times, so that a snapshot may have fewer calls than were made.
 pub(crate) const SWITCHED: &str = "switched";
 
-/// The counts, and last the calls of [`SWITCHED`].
+/// The values of [`COUNTS`], followed by the calls of [`SWITCHED`].
 pub(crate) type Counts = [u64; COUNTS.len() + 1];
 
-/// Made by all threads so far, in batches that are over.
+/// The counts of all finished batches.
 static MADE: [AtomicU64; COUNTS.len() + 1] = [const { AtomicU64::new(0) }; COUNTS.len() + 1];
 
-/// Made so far.
+/// The counts of all batches that have finished so far.
 pub(crate) fn made() -> Counts {
     MADE.each_ref().map(|made| made.load(Relaxed))
 }
 
-/// Calls among these counts.
+/// The sum of all calls in these counts.
 pub(crate) fn calls(counts: &Counts) -> u64 {
-    let of_marks = COUNTS.iter().zip(counts).filter(|((_, what, _), _)| *what == "calls");
+    let of_marks = COUNTS.iter().zip(counts).filter(|((_, quantity, _), _)| *quantity == "calls");
     of_marks.map(|(_, count)| count).sum::<u64>() + counts[COUNTS.len()]
 }
 
-/// A mark's figures.
-pub(crate) fn figures<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
+/// The mark with this name.
+pub(crate) fn find_mark<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
     snapshot.marks.iter().find(|mark| mark.name == name)
 }
 
-/// Of a snapshot.
+/// The counts in a snapshot.
 pub(crate) fn counts(snapshot: &Snapshot) -> Counts {
-    let of = |name, count: Count| figures(snapshot, name).map_or(0, count);
+    let of = |name, count: Count| find_mark(snapshot, name).map_or(0, count);
     std::array::from_fn(|n| COUNTS.get(n).map_or_else(|| of(SWITCHED, CALLS), |&(name, _, count)| of(name, count)))
 }
 
-/// Calls of each mark.
+/// The numbers of calls of each mark.
 pub(crate) struct Batch {
-    /// 64 of the hottest make one that is measured.
+    /// Groups of 64 calls of `hottest`. One call in each group is measured.
     pub(crate) sixty_fours: u64,
     pub(crate) each: u64,
     pub(crate) rare: u64,
@@ -142,14 +142,14 @@ pub(crate) struct Batch {
 const DEPTH: u64 = 10;
 
 impl Batch {
-    /// Makes the calls, and then says so.
+    /// Makes the calls, then adds them to the counts.
     pub(crate) fn run(&self) {
         let Self { sixty_fours, each, rare } = *self;
         for n in 0..sixty_fours * 64 {
             hottest(n);
         }
         for n in 0..each {
-            for function in [plain, counted, outer, told, switched] {
+            for function in [plain, counted, outer, filtered, switched] {
                 function(n);
             }
         }
@@ -181,7 +181,8 @@ impl Batch {
         }
     }
 
-    /// Goes on with calls that other threads began, and leaves as many to others; gives those that ended, those that were dropped, and all polls.
+    /// Polls calls that other threads have started, and leaves unfinished calls to other threads. Returns the numbers
+    /// of finished calls, of cancelled calls, and of polls.
     fn polls(&self) -> [u64; 3] {
         let (mut ended, mut cancelled, mut polls) = (0, 0, 0);
         let mut context = Context::from_waker(Waker::noop());

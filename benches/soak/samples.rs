@@ -1,4 +1,4 @@
-//! What the process holds, noted from time to time, and whether that grows.
+//! Samples of the process's resources, and a check that they do not grow.
 
 use std::fs;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use benches::process::of_all_mappings;
 use benches::table::median;
 
-use crate::wrong::Wrong;
+use crate::failures::Failures;
 
-/// Taken while nobody works.
+/// A sample, taken while all threads pause.
 pub(crate) struct Sample {
     pub(crate) at: Duration,
     /// Memory in KiB.
@@ -19,20 +19,20 @@ pub(crate) struct Sample {
     pub(crate) threads: u64,
     pub(crate) toggles: u64,
     pub(crate) snapshots: u64,
-    /// How long the last snapshot took.
+    /// The duration of the last snapshot.
     pub(crate) snapshot: Duration,
 }
 
-/// Memory in KiB, mappings and descriptors; None where the system does not tell.
-pub(crate) fn held() -> Option<[u64; 3]> {
+/// Memory in KiB, mappings and descriptors. `None` if the system does not report them.
+pub(crate) fn resources() -> Option<[u64; 3]> {
     let resident = of_all_mappings("Rss:")?;
     let mappings = fs::read_to_string("/proc/self/maps").ok()?.lines().count();
-    // With the one that it is read by.
+    // Includes the descriptor of this directory.
     let descriptors = fs::read_dir("/proc/self/fd").ok()?.count();
     Some([resident, mappings as u64, descriptors as u64])
 }
 
-pub(crate) fn tell(samples: &[Sample]) {
+pub(crate) fn print(samples: &[Sample]) {
     println!(
         "| s | resident KiB | mappings | descriptors | calls, M | threads | filters set | snapshots | a snapshot, µs |"
     );
@@ -40,35 +40,35 @@ pub(crate) fn tell(samples: &[Sample]) {
     for sample in samples {
         let Sample { at, resident, mappings, descriptors, calls, threads, toggles, snapshots, snapshot } = sample;
         let (at, calls, snapshot) = (at.as_secs_f64(), *calls as f64 / 1e6, snapshot.as_micros());
-        println!(
-            "| {at:.1} | {resident} | {mappings} | {descriptors} | {calls:.1} | {threads} | {toggles} | {snapshots} | {snapshot} |"
-        );
+        print!("| {at:.1} | {resident} | {mappings} | {descriptors} | {calls:.1} | {threads} ");
+        println!("| {toggles} | {snapshots} | {snapshot} |");
     }
 }
 
-type Figure = fn(&Sample) -> u64;
+type Field = fn(&Sample) -> u64;
 
-/// Of the second quarter and of the last one.
-fn quarters(samples: &[Sample], of: Figure) -> [f64; 2] {
+/// The medians of the second and the last quarter.
+fn quarters(samples: &[Sample], of: Field) -> [f64; 2] {
     let quarter = samples.len() / 4;
     let of = |samples: &[Sample]| median(&samples.iter().map(|sample| of(sample) as f64).collect::<Vec<_>>());
     [of(&samples[quarter..2 * quarter]), of(&samples[samples.len() - quarter..])]
 }
 
-/// What grew behind the first quarter, in which all threads meet all settings, and histograms most of their octaves.
-pub(crate) fn judge(samples: &[Sample], wrong: &Wrong) {
-    let figures: [(&str, Figure, f64, f64); 3] = [
+/// Checks for growth after the first quarter, in which threads use all settings and histograms get most of their
+/// octaves.
+pub(crate) fn check_growth(samples: &[Sample], failures: &Failures) {
+    let fields: [(&str, Field, f64, f64); 3] = [
         ("resident KiB", |sample| sample.resident, 0.02, 1024.0),
         ("mappings", |sample| sample.mappings, 0.02, 4.0),
         ("descriptors", |sample| sample.descriptors, 0.0, 0.0),
     ];
-    for (what, of, part, least) in figures {
+    for (name, of, part, least) in fields {
         let [second, last] = quarters(samples, of);
-        println!("{what}, medians of the second quarter and of the last: {second} and {last}");
+        println!("{name}, medians of the second and the last quarter: {second} and {last}");
         let limit = second + least.max(second * part);
-        wrong.unless(last <= limit, || format!("{what} grew from {second} to {last}, more than to {limit}"));
+        failures.unless(last <= limit, || format!("{name} grew from {second} to {last}, limit {limit}"));
     }
     let later = &samples[samples.len() / 4..];
     let of_all = later.iter().map(|sample| sample.descriptors);
-    wrong.unless(of_all.clone().min() == of_all.max(), || "descriptors are not the same at all times".into());
+    failures.unless(of_all.clone().min() == of_all.max(), || "the number of descriptors changed".into());
 }

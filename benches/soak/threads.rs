@@ -1,4 +1,4 @@
-//! Those who make calls, those who look at them, and the gate before which all of them stand still at times.
+//! Threads that make calls, a thread that reads values, and the gate that pauses all of them.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -12,17 +12,17 @@ use perfmark::{Filter, Format, Metrics, Report, Snapshot, set_filter, snapshot, 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
+use crate::failures::Failures;
 use crate::marks::{Batch, Counts, counts, made};
-use crate::wrong::Wrong;
 
-/// Whoever works goes through it; while it is shut nobody is in the middle of anything.
+/// A gate that every unit of work passes. While it is closed, no work is in progress.
 #[derive(Default)]
 pub(crate) struct Gate {
     is_over: RwLock<bool>,
 }
 
 impl Gate {
-    /// Works again and again, until all is over.
+    /// Repeats the work until the run is over.
     fn while_open(&self, mut work: impl FnMut()) {
         loop {
             let is_over = self.is_over.read().unwrap_or_else(PoisonError::into_inner);
@@ -34,15 +34,15 @@ impl Gate {
         }
     }
 
-    /// Shut as long as what this gives lives; true in it ends all.
-    pub(crate) fn shut(&self) -> RwLockWriteGuard<'_, bool> {
+    /// Closes the gate until the guard is dropped. Setting the guard's value to true ends the run.
+    pub(crate) fn close(&self) -> RwLockWriteGuard<'_, bool> {
         self.is_over.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What was done so far beside calls.
+/// Counts of what was done so far, except for calls.
 #[derive(Default)]
-pub(crate) struct Done {
+pub(crate) struct Progress {
     pub(crate) threads: AtomicU64,
     pub(crate) toggles: AtomicU64,
     pub(crate) snapshots: AtomicU64,
@@ -53,63 +53,63 @@ fn one_more(of: &AtomicU64) -> u64 {
     of.fetch_add(1, Relaxed)
 }
 
-/// A thread that stays.
-pub(crate) fn stay(gate: &Gate) {
+/// Makes calls on a thread that lives until the run is over.
+pub(crate) fn run_long_thread(gate: &Gate) {
     gate.while_open(|| Batch { sixty_fours: 64, each: 1_000, rare: 16 }.run());
 }
 
-/// Threads that come and go: with few calls, and with more.
-pub(crate) fn come_and_go(gate: &Gate, done: &Done) {
+/// Starts short-lived threads, with few calls and with more.
+pub(crate) fn run_short_threads(gate: &Gate, progress: &Progress) {
     gate.while_open(|| {
         let batches = [(1, 1, 1), (4, 100, 8)].map(|(sixty_fours, each, rare)| Batch { sixty_fours, each, rare });
         let short = batches.map(|batch| thread::spawn(move || batch.run()));
         for thread in short {
             thread.join().expect("no panic");
-            one_more(&done.threads);
+            one_more(&progress.threads);
         }
     });
 }
 
-/// In force by turns. A mark's kinds of settings take a place each, and so are few.
+/// The filters, which are set in turn. There are few, because each distinct setting of a mark takes a slot.
 const FILTERS: [&str; 12] = [
     "",
-    "*::told=every:7",
+    "*::filtered=every:7",
     "*::switched=off",
-    "*::told=page-faults",
-    "*::told=cycles+instructions,*::switched=every:3",
+    "*::filtered=page-faults",
+    "*::filtered=cycles+instructions,*::switched=every:3",
     "",
-    "*::switched=off,*::told=time+page-faults+every:5",
-    "*::told=task-clock+instructions",
+    "*::switched=off,*::filtered=time+page-faults+every:5",
+    "*::filtered=task-clock+instructions",
     "*::switched=time+page-faults",
     "*::switched=off,*::counted=page-faults",
     "*::counted=every:16,*::polled=time,*::recursive=every:2",
     "*::inner=every:3,*::outer=page-faults",
 ];
 
-/// Sets filters and looks at figures, as fast as the machine lets it do a thousand times a second.
-pub(crate) fn tend(gate: &Gate, done: &Done, wrong: &Wrong) {
+/// Sets filters and reads values, up to a thousand times a second.
+pub(crate) fn observe(gate: &Gate, progress: &Progress, failures: &Failures) {
     let filters = FILTERS.map(|filter| filter.parse::<Filter>().expect("a filter"));
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Metrics::default()));
     let mut before = Snapshot::default();
     gate.while_open(|| {
-        let turn = one_more(&done.toggles);
+        let turn = one_more(&progress.toggles);
         let of_all = filters.len() as u64;
         set_filter(&filters[usize::try_from(turn % of_all).unwrap_or(0)]).expect("slots for settings");
         if turn.is_multiple_of(16) {
             let earlier = made();
             let now = snapshot();
-            one_more(&done.snapshots);
-            look(&earlier, &before, &now, wrong);
+            one_more(&progress.snapshots);
+            check(&earlier, &before, &now, failures);
             match turn % 64 {
                 0 => black_box(Report::new(&now.since(&before)).to_string()).clear(),
                 16 => black_box(Report::new(&now).format(Format::Json).to_string()).clear(),
                 32 => drop(black_box(threads())),
                 _ => {
                     let mut text = String::new();
-                    let is_told = encode(&mut text, &registry).is_ok() && text.ends_with("# EOF\n");
-                    wrong.unless(is_told, || format!("a scrape is {text}"));
-                    one_more(&done.scrapes);
+                    let is_complete = encode(&mut text, &registry).is_ok() && text.ends_with("# EOF\n");
+                    failures.unless(is_complete, || format!("a scrape returned {text}"));
+                    one_more(&progress.scrapes);
                 }
             }
             before = now;
@@ -118,16 +118,17 @@ pub(crate) fn tend(gate: &Gate, done: &Done, wrong: &Wrong) {
     });
 }
 
-/// What must hold of two snapshots while calls are made.
-fn look(made_before: &Counts, earlier: &Snapshot, now: &Snapshot, wrong: &Wrong) {
+/// Checks two consecutive snapshots that were taken during calls.
+fn check(made_before: &Counts, earlier: &Snapshot, now: &Snapshot, failures: &Failures) {
     if now.resets != earlier.resets {
         return;
     }
     let fell = counts(earlier).iter().zip(counts(now)).any(|(earlier, now)| now < *earlier);
-    wrong.unless(!fell, || format!("counts fell between two snapshots: {:?}, {:?}", counts(earlier), counts(now)));
+    failures
+        .unless(!fell, || format!("counts decreased between two snapshots: {:?}, {:?}", counts(earlier), counts(now)));
     if now.resets == 0 {
         let lost = made_before.iter().zip(counts(now)).take(made_before.len() - 1).any(|(made, now)| now < *made);
-        wrong.unless(!lost, || format!("a snapshot has {:?} of {made_before:?}", counts(now)));
+        failures.unless(!lost, || format!("a snapshot has {:?}, expected at least {made_before:?}", counts(now)));
     }
     let mut unequal = String::new();
     for mark in &now.since(earlier).marks {
@@ -138,5 +139,5 @@ fn look(made_before: &Counts, earlier: &Snapshot, now: &Snapshot, wrong: &Wrong)
             }
         }
     }
-    wrong.unless(unequal.is_empty(), || format!("buckets do not add up to what measured calls count as:{unequal}"));
+    failures.unless(unequal.is_empty(), || format!("buckets do not add up to the weight of measured calls:{unequal}"));
 }

@@ -1,12 +1,13 @@
-//! Whether the marks in other crates' benchmarks were called.
+//! A check that the marks in benchmarks of other harnesses were called.
 
 use std::env;
 
-/// Tells how often these marks were called, where cargo alone started the program: a filter or `--list` would leave some out.
+/// Prints how often these marks were called. Does nothing if the program has arguments other than cargo's, because a
+/// filter or `--list` leaves out benchmarks.
 ///
 /// # Panics
 ///
-/// Where one of them was not.
+/// If a mark was not called.
 pub fn assert_called(names: &[&str]) {
     if env::args().skip(1).any(|argument| !["--bench", "--test"].contains(&&*argument)) {
         return;

@@ -1,10 +1,10 @@
-//! The kernel's clocks, by `clock_gettime(2)`: one that all processes share, and one of each thread.
+//! The kernel's clocks, by `clock_gettime(2)`: one for all processes, and one for each thread.
 
 use std::mem::zeroed;
 use std::time::Duration;
 
 fn read(clock: libc::clockid_t) -> Duration {
-    // SAFETY: zeroes are a time, and the kernel writes one.
+    // SAFETY: all zeroes are a valid `timespec`, and the kernel writes one to the pointer.
     let time = unsafe {
         let mut time: libc::timespec = zeroed();
         libc::clock_gettime(clock, &raw mut time);
@@ -13,13 +13,13 @@ fn read(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// The same for all processes.
+/// The time of the clock that all processes share.
 #[must_use]
 pub fn now() -> Duration {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// CPU time of this thread.
+/// The CPU time of this thread.
 #[must_use]
 pub fn cpu_time() -> Duration {
     read(libc::CLOCK_THREAD_CPUTIME_ID)

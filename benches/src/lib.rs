@@ -1,4 +1,4 @@
-//! What a mark and a reading cost: see the benchmarks of this package.
+//! Shared code of the benchmarks, which measure the cost of marks and of reading counters.
 
 pub mod called;
 pub mod table;
@@ -8,18 +8,18 @@ pub mod record;
 
 use perfmark_rdpmc::clock::ticks;
 
-/// Samples of each contender.
+/// The number of samples of each contender.
 const ROUNDS: usize = 101;
 
-/// A name, and what is measured under it.
+/// A name, and the code to measure.
 pub type Contender<'a> = (&'static str, Box<dyn Fn() + 'a>);
 
-/// Runs the contenders in turn, so that a change in the machine's speed falls on each alike, and prints the medians of their ratios to
-/// the one named `base`.
+/// Runs the contenders in turn, so that a change in the machine's speed affects all of them alike. Prints the medians
+/// of their ratios to the contender named `base`.
 ///
 /// # Panics
 ///
-/// Where no contender is named so.
+/// If no contender has this name.
 pub fn compare(base: &str, contenders: &[Contender<'_>]) {
     let mut samples = vec![Vec::with_capacity(ROUNDS); contenders.len()];
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! What a process takes: its private memory, its start and its end.
+//! The cost of a process: its private memory, its start and its end.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -7,48 +7,49 @@ use std::{env, fs, io};
 
 use crate::clocks::now;
 
-/// Private memory of this process in KiB; None where the system does not tell it.
+/// The private memory of this process in KiB. `None` if the system does not report it.
 ///
-/// It is `Anonymous` of all mappings together (proc(5)): `RssAnon` is the same, but each processor keeps up to 32 pages or more of it to itself.
+/// This is `Anonymous` of all mappings together (proc(5)). `RssAnon` is less exact, because each processor may keep 32
+/// pages or more of it in its own counter.
 #[must_use]
 pub fn private_memory() -> Option<u64> {
     of_all_mappings("Anonymous:")
 }
 
-/// A figure of all mappings together, in KiB; None where the system does not tell it.
+/// A field of `/proc/self/smaps_rollup` for all mappings together, in KiB. `None` if the system does not report it.
 #[must_use]
-pub fn of_all_mappings(figure: &str) -> Option<u64> {
+pub fn of_all_mappings(field: &str) -> Option<u64> {
     let all = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    all.lines().find_map(|line| line.strip_prefix(figure))?.trim().strip_suffix(" kB")?.parse().ok()
+    all.lines().find_map(|line| line.strip_prefix(field))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// What a child process took.
+/// The cost of a child process.
 #[derive(Clone, Copy, Debug)]
 pub struct Child {
-    /// From before it was made until it was in `main`.
+    /// From before its creation until `main`.
     pub start: Duration,
-    /// Its private memory then, in KiB.
+    /// Its private memory at the start of `main`, in KiB.
     pub memory: u64,
-    /// What a snapshot took.
+    /// The duration of a snapshot.
     pub snapshot: Duration,
-    /// From the end of `main`, with the report, until it was gone.
+    /// From the end of `main` until its end, including the report.
     pub end: Duration,
 }
 
-/// The argument that makes a program such a child.
+/// The argument that makes a program answer as a child.
 const CHILD: &str = "--child";
 
 impl Child {
-    /// Runs a program that [answers](answer), in an empty environment.
+    /// Runs a program that calls [`answer`], in an empty environment.
     ///
     /// # Errors
     ///
-    /// Where it does not run, or says something else.
+    /// If it does not run, or prints something else.
     pub fn run(program: impl AsRef<OsStr>) -> io::Result<Self> {
         Self::of(Command::new(program).env_clear())
     }
 
-    /// The same of a program with arguments or an environment of its own.
+    /// Runs such a program with its own arguments or environment.
     ///
     /// # Errors
     ///
@@ -59,18 +60,18 @@ impl Child {
         let output = child.wait_with_output()?;
         let after = now();
         let answer = String::from_utf8_lossy(&output.stdout);
-        let figures: Vec<u64> = answer.split_whitespace().filter_map(|figure| figure.parse().ok()).collect();
-        match figures[..] {
+        let numbers: Vec<u64> = answer.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        match numbers[..] {
             [start, memory, snapshot, end] if output.status.success() => {
                 let [start, snapshot, end] = [start, snapshot, end].map(Duration::from_nanos);
                 Ok(Self { start: start.saturating_sub(before), memory, snapshot, end: after.saturating_sub(end) })
             }
-            _ => Err(io::Error::other(format!("the child: {}, said {answer:?}", output.status))),
+            _ => Err(io::Error::other(format!("the child ended with {} and printed {answer:?}", output.status))),
         }
     }
 }
 
-/// Answers the parent where this process is a child; to be called first in `main`. False where it is none.
+/// Answers the parent if this process is a child, and returns false otherwise. Call this first in `main`.
 #[must_use]
 pub fn answer() -> bool {
     let start = now();

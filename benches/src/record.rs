@@ -1,21 +1,21 @@
-//! The dated record: a file for each day, of which each benchmark keeps a section.
+//! The dated records: one file for each day, with a section for each benchmark.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// Puts the section into today's file, in the place of an earlier one with the same title.
+/// Writes the section to today's file. It replaces an earlier one with the same title.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read or written, or there is no date.
+/// If the file cannot be read or written, or the date is not available.
 pub fn write(title: &str, body: &str) -> io::Result<PathBuf> {
-    let date = said_by("date", "+%F").ok_or_else(|| io::Error::other("`date +%F` says nothing"))?;
+    let date = output_of("date", "+%F").ok_or_else(|| io::Error::other("`date +%F` printed nothing"))?;
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/records")).join(format!("{date}.md"));
     let record = match fs::read_to_string(&path) {
         Ok(record) => record,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => format!("# {date}\n"),
-        Err(why) => return Err(why),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => format!("# {date}\n"),
+        Err(error) => return Err(error),
     };
     fs::write(&path, with_section(&record, title, body))?;
     Ok(path)
@@ -30,10 +30,10 @@ fn with_section(record: &str, title: &str, body: &str) -> String {
     format!("{}{section}{end}", &record[..start])
 }
 
-/// What the figures were taken with and on.
+/// A description of the compiler and the machine.
 #[must_use]
 pub fn machine() -> String {
-    let rustc = said_by("rustc", "--version").unwrap_or_else(|| "an unknown rustc".to_owned());
+    let rustc = output_of("rustc", "--version").unwrap_or_else(|| "an unknown rustc".to_owned());
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let of = |key: &str| {
@@ -46,13 +46,13 @@ pub fn machine() -> String {
     format!("{rustc}, release profile; {processor}, {cpus} CPUs{guest}; {} {}", env::consts::OS, kernel.trim())
 }
 
-fn said_by(program: &str, argument: &str) -> Option<String> {
+fn output_of(program: &str, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !said.is_empty()).then_some(said)
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// The versions that the workspace has of these packages.
+/// The versions of these packages in the workspace.
 #[must_use]
 pub fn versions(packages: &[&str]) -> String {
     let lock = include_str!("../../Cargo.lock");
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_takes_the_place_of_its_predecessor_and_leaves_the_others() {
+    fn a_section_replaces_its_predecessor_and_leaves_the_others() {
         let day = with_section("# 2030-01-02\n\nA remark.\n", "one", "1\n");
         let day = with_section(&day, "two", "2\n\n| a |\n");
         assert_eq!(day, "# 2030-01-02\n\nA remark.\n\n## one\n\n1\n\n## two\n\n2\n\n| a |\n");

@@ -1,29 +1,29 @@
-//! Medians and quartiles of what each round says, as text and as Markdown.
+//! Medians and quartiles of the samples of all rounds, as text and as Markdown.
 
 use std::fmt::Write as _;
 
-/// One contender's samples; those that are not a number do not count.
+/// One contender's samples. Those that are not a number do not count.
 #[derive(Debug)]
 pub struct Row {
-    /// The contender's.
+    /// The contender's name.
     pub name: &'static str,
     /// Costs on one thread, in pairs of tick reads.
     pub alone: Vec<f64>,
-    /// Costs on each of two threads, in pairs of tick reads there and then.
+    /// Costs on each of two threads, in pairs of tick reads on the same thread and in the same round.
     pub both: Vec<f64>,
-    /// Costs on two threads, in its own on one.
+    /// Costs on two threads, relative to those on one.
     pub growth: Vec<f64>,
 }
 
 impl Row {
-    /// No samples yet.
+    /// A row without samples.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, alone: Vec::new(), both: Vec::new(), growth: Vec::new() }
     }
 }
 
-/// Median, and first and third quartile; None where there are no samples.
+/// The median, and the first and third quartile. `None` if there are no samples.
 #[must_use]
 pub fn spread(samples: &[f64]) -> Option<[f64; 3]> {
     let mut sorted: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
@@ -32,7 +32,7 @@ pub fn spread(samples: &[f64]) -> Option<[f64; 3]> {
     Some([at(2)?, at(1)?, at(3)?])
 }
 
-/// The median; not a number where there are no samples.
+/// The median. Not a number if there are no samples.
 #[must_use]
 pub fn median(samples: &[f64]) -> f64 {
     spread(samples).map_or(f64::NAN, |[median, ..]| median)
@@ -48,7 +48,7 @@ fn cells(row: &Row) -> [String; 4] {
     [row.name.to_owned(), cell(&row.alone), cell(&row.both), cell(&row.growth)]
 }
 
-/// Aligned columns.
+/// The table as text with aligned columns.
 #[must_use]
 pub fn text(rows: &[Row]) -> String {
     let lines: Vec<[String; 4]> = [HEAD.map(str::to_owned)].into_iter().chain(rows.iter().map(cells)).collect();
@@ -62,7 +62,7 @@ pub fn text(rows: &[Row]) -> String {
     text
 }
 
-/// A table in Markdown.
+/// The table in Markdown.
 #[must_use]
 pub fn markdown(rows: &[Row]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_tells_median_and_quartiles_of_what_was_measured() {
+    fn a_cell_has_the_median_and_quartiles_of_the_samples() {
         let row = Row { alone: vec![5.0, 1.0, f64::NAN, 3.0, 2.0, 4.0], ..Row::new("a mark") };
         assert_eq!(markdown(&[row]).lines().last(), Some("| a mark | 3.00 (2.00 to 4.00) | - | - |"));
     }

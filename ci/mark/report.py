@@ -1,15 +1,15 @@
-"""What must hold in the report of a marked crate, whatever the crate."""
+"""Checks that the report of every marked crate must pass."""
 
-TRUSTED = "the kernel does not trust this machine's tick counter"
+EXPECTED_NOTE = "the kernel does not trust this machine's tick counter"
 
 
 def check(report, prefix, expected):
-    """Checks the report of a process that ended, and gives the crate's marks. `expected` are its marks, as (file, line, name)."""
+    """Checks the report of a process that ended, and returns its marks. `expected` are their (file, line, name)."""
     marks = [mark for mark in report["marks"] if mark["file"].startswith(prefix)]
     listed = sorted((mark["file"].removeprefix(prefix), mark["line"], mark["name"]) for mark in marks)
     expected = sorted(expected)
-    assert listed == expected, f"not listed: {less(expected, listed)}, not expected: {less(listed, expected)}"
-    notes = [note for note in report["notes"] if not note.startswith(TRUSTED)]
+    assert listed == expected, f"missing: {difference(expected, listed)}; unexpected: {difference(listed, expected)}"
+    notes = [note for note in report["notes"] if not note.startswith(EXPECTED_NOTE)]
     assert not notes, notes
     for mark in report["marks"]:
         check_mark(mark)
@@ -31,15 +31,15 @@ def check_mark(mark):
 
 
 def times(report, root):
-    """The self times of all marks, and the total of the one that all other calls are in."""
+    """The sum of all marks' self times, and the total of the root mark, whose call contains all others."""
     [total] = [mark["values"]["time"]["total"] for mark in report["marks"] if mark["name"] == root]
     return sum(mark["values"]["time"]["self"] for mark in report["marks"] if mark["values"]), total
 
 
 def noise(report):
-    """By how much the marks' own cost may be wrong, over all calls."""
+    """The uncertainty of the probe overhead, summed over all calls."""
     return sum(mark["calls"] * mark["values"]["time"]["probe"]["noise"] for mark in report["marks"] if mark["values"])
 
 
-def less(one, other):
+def difference(one, other):
     return [entry for entry in one if entry not in other][:5]

@@ -1,7 +1,7 @@
-"""Finds the functions of a crate in its source, and puts the attribute before them.
+"""Finds the functions of a crate in its source and puts the attribute before them.
 
-It knows of Rust what that takes: tokens, their brackets, where an item begins, and `#[cfg(…)]`. Functions that a macro makes are not seen: the
-source of a macro is no function yet.
+It parses only as much of Rust as that requires: tokens, their brackets, the start of an item, and `#[cfg(…)]`. It does
+not see functions that a macro generates.
 """
 
 import dataclasses
@@ -12,10 +12,11 @@ import subprocess
 TOKEN = re.compile(
     r"""
     (?P<blank> \s+ | //[^\n]* )
-  | (?P<literal> (?: [bc]?r(?P<fence>\#*)" .*? "(?P=fence) | [bc]?"(?:\\.|[^"\\])*" | b?'(?:\\u\{[^}]*\}|\\x..|\\.|[^'\\\n])' ) | \d[\w]*(?:\.\d[\w]*)? )
+  | (?P<literal> [bc]?r(?P<fence>\#*)" .*? "(?P=fence) | [bc]?"(?:\\.|[^"\\])*"
+      | b?'(?:\\u\{[^}]*\}|\\x..|\\.|[^'\\\n])' | \d[\w]*(?:\.\d[\w]*)? )
   | (?P<lifetime> '\w+ )
   | (?P<word> (?:r\#)?[^\W\d]\w* )
-  | (?P<sign> . )
+  | (?P<punct> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -30,7 +31,7 @@ class Token:
     text: str
     start: int
     inner: list | None = None
-    """What a bracket holds."""
+    """The tokens in a bracket."""
 
 
 @dataclasses.dataclass
@@ -38,16 +39,16 @@ class Function:
     name: str
     file: str
     start: int
-    """Where its item begins, behind attributes."""
+    """The offset of its item, after its attributes."""
     line: int
     cfg: list
-    """What must hold for it to be compiled."""
+    """The conditions under which it is compiled."""
     left_out: str | None
-    """Why it gets no mark."""
+    """The reason why it gets no mark."""
     container: int | None
     """The start of the outermost `impl`, `trait` or inline `mod` around it."""
     is_local: bool
-    """Whether it stands in another function's body."""
+    """Whether it is in the body of another function."""
 
 
 @dataclasses.dataclass
@@ -57,13 +58,13 @@ class Container:
 
 
 def block_comment(text, at):
-    """The end of a comment, which may hold others."""
+    """The end of a comment, which may contain other comments."""
     depth = 0
-    for sign in re.compile(r"/\*|\*/").finditer(text, at):
-        depth += 1 if sign.group() == "/*" else -1
+    for delimiter in re.compile(r"/\*|\*/").finditer(text, at):
+        depth += 1 if delimiter.group() == "/*" else -1
         if depth == 0:
-            return sign.end()
-    raise ValueError("a comment without an end")
+            return delimiter.end()
+    raise ValueError("unterminated comment")
 
 
 def tokens(text):
@@ -75,7 +76,7 @@ def tokens(text):
         found = TOKEN.match(text, at)
         at = found.end()
         if found.lastgroup != "blank":
-            kind = next(kind for kind in ("literal", "lifetime", "word", "sign") if found[kind] is not None)
+            kind = next(kind for kind in ("literal", "lifetime", "word", "punct") if found[kind] is not None)
             flat.append(Token(kind, found.group(), found.start()))
     return nested(iter(flat), None)
 
@@ -83,18 +84,18 @@ def tokens(text):
 def nested(flat, closing):
     level = []
     for token in flat:
-        if token.kind == "sign" and token.text == closing:
+        if token.kind == "punct" and token.text == closing:
             return level
-        if token.kind == "sign" and token.text in CLOSING:
+        if token.kind == "punct" and token.text in CLOSING:
             token.inner = nested(flat, CLOSING[token.text])
         level.append(token)
     if closing is not None:
-        raise ValueError(f"no {closing}")
+        raise ValueError(f"missing {closing}")
     return level
 
 
-def is_sign(level, at, text):
-    return 0 <= at < len(level) and level[at].kind == "sign" and level[at].text == text
+def is_punct(level, at, text):
+    return 0 <= at < len(level) and level[at].kind == "punct" and level[at].text == text
 
 
 def is_word(level, at, text=None):
@@ -102,7 +103,7 @@ def is_word(level, at, text=None):
 
 
 class Crate:
-    """All functions and containers that `src/lib.rs` leads to."""
+    """All functions and containers in `src/lib.rs` and its modules."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root)
@@ -116,7 +117,7 @@ class Crate:
         Scan(self, name, text).level(tokens(text), cfg, None, False)
 
     def module(self, file, name, cfg):
-        """The file of `mod name;`."""
+        """Reads the file of `mod name;`."""
         path = pathlib.PurePath(file)
         folder = path.parent if path.name in ("lib.rs", "mod.rs") else path.with_suffix("")
         candidates = [folder / f"{name}.rs", folder / name / "mod.rs"]
@@ -124,13 +125,13 @@ class Crate:
         self.file(found, cfg)
 
     def lines(self):
-        """Of the files that hold functions."""
+        """The number of lines in files that contain functions."""
         return sum(self.texts[name].count("\n") for name in {function.file for function in self.functions})
 
-    def put(self, attribute, places):
-        """Writes the files with the attribute at these places: (file, start)."""
+    def put(self, attribute, locations):
+        """Writes the files with the attribute at these locations: (file, start)."""
         for name, text in self.texts.items():
-            for start in sorted({start for file, start in places if file == name}, reverse=True):
+            for start in sorted({start for file, start in locations if file == name}, reverse=True):
                 text = text[:start] + attribute + text[start:]
             (self.root / name).write_text(text)
 
@@ -142,12 +143,12 @@ class Scan:
         self.crate, self.file, self.text = crate, file, text
 
     def level(self, level, cfg, container, is_local):
-        """What stands between two brackets: items, or a body with its statements."""
+        """Scans the tokens between two brackets: items, or the statements of a body."""
         at, own = 0, []
         while at < len(level):
             token = level[at]
-            if is_sign(level, at, "#") and (is_sign(level, at + 1, "[") or is_sign(level, at + 2, "[")):
-                is_inner = is_sign(level, at + 1, "!")
+            if is_punct(level, at, "#") and (is_punct(level, at + 1, "[") or is_punct(level, at + 2, "[")):
+                is_inner = is_punct(level, at + 1, "!")
                 condition = self.condition(level[at + 1 + is_inner].inner)
                 (cfg if is_inner else own).extend(condition)
                 at += 2 + is_inner
@@ -158,7 +159,7 @@ class Scan:
             elif token.text == "fn" and is_word(level, at + 1):
                 at = self.function(level, at, cfg + own, container, is_local)
                 own = []
-            elif token.text == "mod" and is_word(level, at + 1) and is_sign(level, at + 2, ";"):
+            elif token.text == "mod" and is_word(level, at + 1) and is_punct(level, at + 2, ";"):
                 self.crate.module(self.file, level[at + 1].text, cfg + own)
                 at, own = at + 3, []
             elif token.kind == "word" and token.text in ("impl", "trait", "mod"):
@@ -177,14 +178,14 @@ class Scan:
                 at += 1
 
     def is_macro(self, level, at):
-        """`name! { … }`, `macro_rules! name { … }`"""
-        if not is_word(level, at) or level[at].text in KEYWORDS or not is_sign(level, at + 1, "!"):
+        """Whether `name! { … }` or `macro_rules! name { … }` starts here."""
+        if not is_word(level, at) or level[at].text in KEYWORDS or not is_punct(level, at + 1, "!"):
             return False
         named = at + 2 + is_word(level, at + 2)
         return named < len(level) and level[named].inner is not None
 
     def condition(self, inner):
-        """What an attribute asks for."""
+        """The conditions of an attribute."""
         if is_word(inner, 0, "cfg"):
             return [inner[1].inner]
         if is_word(inner, 0, "test") and len(inner) == 1:
@@ -204,7 +205,7 @@ class Scan:
 
 
 def beginning(level, at):
-    """Where the item begins whose `fn`, `impl`, `trait` or `mod` is there."""
+    """The start of the item whose `fn`, `impl`, `trait` or `mod` is at this index."""
     while at > 0:
         before = level[at - 1]
         if before.text == "(" and is_word(level, at - 2, "pub"):
@@ -219,51 +220,53 @@ def beginning(level, at):
 
 
 def end(level, at):
-    """Its body, or the semicolon in place of one."""
+    """The index of the item's body, or of the semicolon instead of one."""
     for i in range(at, len(level)):
-        # Braces in types (`Array<{ N }>`) are followed by signs.
-        if is_sign(level, i, ";") or is_sign(level, i, "{") and not is_sign(level, i + 1, ">") and not is_sign(level, i + 1, ","):
+        # Punctuation follows braces in types (`Array<{ N }>`).
+        is_in_type = is_punct(level, i + 1, ">") or is_punct(level, i + 1, ",")
+        if is_punct(level, i, ";") or is_punct(level, i, "{") and not is_in_type:
             return i
-    raise ValueError("an item without an end")
+    raise ValueError("unterminated item")
 
 
 def count(level):
-    """The functions with a body in a macro."""
+    """The number of functions with a body in a macro."""
     found = 0
     for at, token in enumerate(level):
         if token.inner is not None:
             found += count(token.inner)
-        elif token.text == "fn" and (is_word(level, at + 1) or is_sign(level, at + 1, "$")):
-            found += any(is_sign(level, i, "{") for i in range(at, len(level)))
+        elif token.text == "fn" and (is_word(level, at + 1) or is_punct(level, at + 1, "$")):
+            found += any(is_punct(level, i, "{") for i in range(at, len(level)))
     return found
 
 
 class Configuration:
-    """What rustc takes `#[cfg(…)]` for."""
+    """Evaluates `#[cfg(…)]` as rustc does."""
 
     def __init__(self, features, is_test, is_release):
         flags = ["-O"] if is_release else []
-        said = subprocess.run(["rustc", "--print", "cfg", *flags], check=True, capture_output=True, text=True).stdout
-        self.known = set(said.split()) | {f'feature="{name}"' for name in features} | ({"test"} if is_test else set())
+        command = ["rustc", "--print", "cfg", *flags]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        self.known = set(output.split()) | {f'feature="{name}"' for name in features} | ({"test"} if is_test else set())
 
     def has(self, function):
         return all(self.holds(condition) for condition in function.cfg)
 
     def holds(self, words):
         name = words[0].text
-        if is_sign(words, 1, "="):
+        if is_punct(words, 1, "="):
             return f"{name}={words[2].text}" in self.known
-        if not is_sign(words, 1, "("):
+        if not is_punct(words, 1, "("):
             return name in self.known
         each = [self.holds(part) for part in parts(words[1].inner)]
         return {"all": all, "any": any, "not": lambda each: not each[0]}[name](each)
 
 
 def parts(words):
-    """Between commas."""
+    """The parts between commas."""
     part = []
     for word in words:
-        if word.kind == "sign" and word.text == ",":
+        if word.kind == "punct" and word.text == ",":
             yield part
             part = []
         else:

@@ -1,4 +1,4 @@
-"""Boots the emulated machine with programs in it and brings back what they did."""
+"""Boots the emulated machine with programs in it and returns their results."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ USERS = {
 
 @dataclass
 class Result:
-    """What one program did. Without a status, the machine stopped before it ended."""
+    """The result of one program. Without a status, the machine stopped before the program ended."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -32,7 +32,7 @@ class Result:
     timed_out: bool = False
 
     def seconds(self):
-        """How long it took, by the guest's clock."""
+        """The duration of the program by the guest's clock."""
         times = [float(line.split()[0]) for line in self.uptimes.splitlines()]
         return times[-1] - times[0] if times else 0.0
 
@@ -46,27 +46,27 @@ class Machine:
     limit: int
     paranoid: int | None
     env: list[str]
-    # Where each is on the host, and where in the guest.
+    # The path of each file on the host, and in the guest.
     files: list[tuple[str, str]]
 
     def boot(self, commands, out=None):
-        """Runs each command, a list of words.
+        """Runs each command, a list of arguments.
 
-        Returns their results, and 0, or TIMED_OUT or NO_VERDICT if the machine did not do them all.
+        Returns the results and a status: 0, or TIMED_OUT or NO_VERDICT if the machine did not complete all commands.
         """
         with tempfile.TemporaryDirectory(prefix="pmu-machine-") as folder:
             names = ("initrd", "serial", "console")
             initrd, serial, console = (os.path.join(folder, name) for name in names)
             with open(initrd, "wb") as file:
                 self._initramfs(commands).write(file)
-            # Once for the archive, and twice for what is unpacked: it may fill half of the memory.
+            # One part for the archive, and two for the unpacked files, which may fill at most half of the memory.
             memory = self.memory + 3 * (os.path.getsize(initrd) >> 20)
             in_time = self._emulate(memory, initrd, serial, console)
             results, done = read_results(serial, len(commands), out)
             if done and all(result.status is not None for result in results):
                 return results, 0
-            trouble = "by itself" if in_time else f"by --timeout, after {self.timeout} s"
-            print(f"pmu-machine: stopped {trouble}; the end of the console:", file=sys.stderr)
+            cause = "the machine stopped early" if in_time else f"stopped by --timeout after {self.timeout} s"
+            print(f"pmu-machine: {cause}; last lines of the console:", file=sys.stderr)
             show_end(console)
             return results, NO_VERDICT if in_time else TIMED_OUT
 
@@ -81,7 +81,7 @@ class Machine:
         archive.copy(tool("root/bin/busybox"), "/bin/busybox")
         with open(os.path.join(os.path.dirname(__file__), "init"), "rb") as init:
             archive.file("/init", init.read(), 0o755)
-        # Scripts become another user by name.
+        # Scripts switch to another user by its name.
         for path, lines in USERS.items():
             archive.file(path, "".join(f"{line}\n" for line in lines).encode())
         archive.file("/pmu/plan", self._plan(commands).encode())
@@ -98,18 +98,18 @@ class Machine:
         return "\n".join(lines) + "\n"
 
     def _emulate(self, memory, initrd, serial, console):
-        """Runs the emulator until the guest powers off, and returns whether it did so in time."""
-        # QEMU's own pointer authentication: three times as fast as the architecture's.
+        """Runs the emulator until the guest powers off. Returns whether it did so in time."""
+        # QEMU's own pointer authentication is three times as fast as the architecture's.
         cpu = "max,pauth-impdef=on" if self.cpu == "max" else self.cpu
         command = [
             tool("bin/qemu-system-aarch64"),
             *("-M", "virt", "-cpu", cpu, "-smp", str(self.smp), "-m", str(memory)),
-            # One instruction a nanosecond, idle time skipped, no other source of time or chance:
-            # runs repeat exactly. Without it there is no event that counts instructions.
+            # One instruction per nanosecond, idle time skipped, and no other source of time or randomness, so that
+            # runs repeat exactly. Without -icount, no event counts instructions.
             *("-icount", "shift=0,sleep=off", "-rtc", "base=2025-01-01,clock=vm", "-seed", "1"),
             *("-nodefaults", "-display", "none", "-no-reboot", "-serial", f"file:{console}"),
             *("-chardev", f"file,id=results,path={serial}"),
-            # Its driver is built into Debian's kernel; those of virtio are modules.
+            # The driver of this device is built into Debian's kernel. Those of virtio are modules.
             *("-device", "pci-serial,chardev=results"),
             *("-kernel", tool("root/kernel"), "-initrd", initrd),
             *("-append", "console=ttyAMA0 panic=-1 quiet"),
@@ -126,7 +126,7 @@ def tool(path):
 
 
 def read_results(serial, count, out):
-    """Reads what init sent: tar archives one after another, the last one maybe cut short."""
+    """Reads what init sent: a sequence of tar archives, of which the last may be truncated."""
     results = [Result() for _ in range(count)]
     done = False
     try:
@@ -140,7 +140,7 @@ def read_results(serial, count, out):
                     if out is not None:
                         save(os.path.join(out, rest), member, content)
                 elif rest == "status":
-                    # It is empty if the guest had no room left to write it.
+                    # The status is empty if the guest had no space left to write it.
                     for word in content.split():
                         if word == b"timeout":
                             results[int(top)].timed_out = True

@@ -1,4 +1,4 @@
-"""Has cargo build tests and examples for the guest and finds the programs."""
+"""Builds tests and examples for the guest with cargo, and finds the programs."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-# Of ELF: the byte offset of e_machine, and its value for arm64.
+# In the ELF header: the byte offset of e_machine, and its value for arm64.
 ELF_MACHINE_OFFSET = 18
 EM_AARCH64 = 183
 
@@ -24,7 +24,7 @@ def tests(options):
         for message in artifacts(["test", "--no-run", *options])
         if message["profile"]["test"] and for_guest(message)
     ]
-    # Cargo names them as they get ready, in any order.
+    # Cargo lists them in the order in which they are built, which varies.
     return sorted(programs, key=lambda program: program.source)
 
 
@@ -39,7 +39,7 @@ def examples(names, options):
 
 
 def artifacts(arguments):
-    """Runs cargo (the environment names the toolchain); returns its messages on executables."""
+    """Runs cargo with the toolchain of the environment. Returns its messages about executables."""
     command = ["cargo", *arguments, "--locked", "--message-format=json-render-diagnostics"]
     cargo = subprocess.run(command, stdout=subprocess.PIPE)
     if cargo.returncode:
@@ -54,5 +54,5 @@ def for_guest(message):
     if header[ELF_MACHINE_OFFSET] == EM_AARCH64:
         return True
     source = os.path.relpath(message["target"]["src_path"])
-    print(f"pmu-machine: skipped, as it is for the host: {source}", file=sys.stderr)
+    print(f"pmu-machine: skipped {source}, because it is built for the host", file=sys.stderr)
     return False

@@ -1,7 +1,7 @@
-"""An initramfs: the newc cpio archive from which Linux fills its first file system.
+"""An initramfs: the cpio archive in newc format from which Linux fills its first file system.
 
-Nothing of the host gets into it but contents and permissions (no times, owners or inode numbers,
-and always the same order), because the machine's runs are to repeat exactly.
+The archive depends only on the content and permissions of files. It contains no times, owners or inode numbers of the
+host, and its order is fixed, so that runs of the machine repeat exactly.
 """
 
 import os
@@ -22,7 +22,7 @@ class Initramfs:
         self._add(path, stat.S_IFCHR | 0o600, b"", (major, minor))
 
     def copy(self, source, path):
-        """Copies a file, or a directory with all in it, following symbolic links."""
+        """Copies a file, or a directory recursively. Follows symbolic links."""
         if os.path.isdir(source):
             self.directory(path)
             for name in os.listdir(source):
@@ -33,7 +33,7 @@ class Initramfs:
                 self.file(path, file.read(), mode)
 
     def write(self, output):
-        # A directory's path is a prefix of its files' paths, so it is sorted before them.
+        # A directory's path is a prefix of its files' paths and therefore sorts before them.
         for inode, (path, (mode, content, device)) in enumerate(sorted(self._entries.items()), 1):
             self._write_entry(output, inode, path, mode, content, device)
         self._write_entry(output, 0, "TRAILER!!!", 0, b"", (0, 0))

@@ -1,4 +1,4 @@
-"""The commands of ci/pmu-machine that boot the machine. ci/pmu-machine --help describes them."""
+"""The commands of ci/pmu-machine that boot the machine. See ci/pmu-machine --help."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ def main():
     options, cargo_options = parser().parse_known_args(words[:end])
     command = {"test": test, "run": run, "exec": execute}[options.command]
     sys.stdout.reconfigure(line_buffering=True)
-    # An exception, and so the end of the emulator too.
+    # Raises an exception on SIGTERM, which also ends the emulator.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(command(options, cargo_options, arguments))
 
@@ -48,7 +48,7 @@ def machine(options, programs):
         files.append((host, guest or os.path.basename(os.path.normpath(host))))
     missing = [host for host, _ in files if not os.path.exists(host)]
     if missing:
-        usage_error(f"no file {missing[0]}")
+        usage_error(f"no such file: {missing[0]}")
     for variable in options.env:
         if not re.match(r"[A-Za-z_]\w*=", variable):
             usage_error(f"--env {variable} is not NAME=VALUE")
@@ -76,7 +76,7 @@ def usage_error(text):
 def test(options, cargo_options, arguments):
     programs = build.tests(cargo_options)
     if not programs:
-        usage_error("cargo built no tests for the machine")
+        usage_error("cargo built no tests for this machine")
     guest = machine(options, [program.path for program in programs])
     commands = [[in_guest(program.path)[1], *arguments] for program in programs]
     results, status = guest.boot(commands, options.out)
@@ -88,8 +88,8 @@ def test(options, cargo_options, arguments):
         show(result, stderr=sys.stdout)
         verdicts.append(verdict(result))
         print(f"==== {program.source}: {verdicts[-1]}")
-        for count, what in re.findall(rb"(\d+) (passed|failed|ignored)", summaries(result.stdout)):
-            tests[what.decode()] += int(count)
+        for count, outcome in re.findall(rb"(\d+) (passed|failed|ignored)", summaries(result.stdout)):
+            tests[outcome.decode()] += int(count)
 
     print(f"\n==== summary on {options.cpu}")
     for program, result, text in zip(programs, results, verdicts):
@@ -98,18 +98,18 @@ def test(options, cargo_options, arguments):
             print(message)
     print(
         f"{verdicts.count('ok')} of {len(programs)} programs ok; tests: "
-        + ", ".join(f"{count} {what}" for what, count in tests.items())
+        + ", ".join(f"{count} {outcome}" for outcome, count in tests.items())
     )
     return status or exit_status(results)
 
 
 def summaries(output):
-    """The lines in which libtest sums up: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`"""
+    """libtest's summary lines: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`"""
     return b"\n".join(re.findall(rb"^test result: .*", output, re.MULTILINE))
 
 
 def failures(result):
-    """What the tests that failed said as they panicked: each `thread 'NAME' … panicked at …` with the four lines behind it."""
+    """The panic messages of failed tests: each line `thread 'NAME' … panicked at …` with the four lines after it."""
     failed = set(re.findall(rb"^    (\S+)$", result.stdout.rpartition(b"\nfailures:\n")[2], re.MULTILINE))
     messages = re.finditer(rb"^thread '([^']*)' .*panicked at(?:.*\n){1,5}", result.stderr, re.MULTILINE)
     return [message[0].decode(errors="replace").rstrip() for message in messages if message[1] in failed]
@@ -117,19 +117,19 @@ def failures(result):
 
 def run(options, cargo_options, arguments):
     if not options.example:
-        usage_error("run needs --example NAME")
+        usage_error("run requires --example NAME")
     if len(options.example) > 1 and not options.script:
-        usage_error("one --example at a time, or a --script that runs them")
+        usage_error("several --example options require a --script that runs them")
     return run_one(options, build.examples(options.example, cargo_options), arguments)
 
 
 def execute(options, cargo_options, arguments):
     if cargo_options:
-        usage_error(f"exec builds nothing: {' '.join(cargo_options)}")
+        usage_error(f"exec builds nothing and takes no options of cargo: {' '.join(cargo_options)}")
     if options.script:
         return run_one(options, [], arguments)
     if not arguments:
-        usage_error("exec needs -- PROGRAM, or --script FILE")
+        usage_error("exec requires -- PROGRAM, or --script FILE")
     return run_one(options, arguments[:1], arguments[1:])
 
 

@@ -10,34 +10,34 @@ import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Nothing here takes so long, in seconds: what does hangs.
-PATIENCE = 120
+# Nothing here takes this many seconds, unless it hangs.
+TIMEOUT = 120
 
 
-def until(condition, what):
-    """What the condition gives once that is true."""
-    deadline = time.monotonic() + PATIENCE
+def until(condition, description):
+    """The first true value that the condition returns."""
+    deadline = time.monotonic() + TIMEOUT
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
+        assert time.monotonic() < deadline, f"{description}: not within {TIMEOUT} s"
         time.sleep(0.1)
     return found
 
 
 def ask(address, method, path, body=None, headers=None, connection=None):
-    """Status, type and text of the answer."""
-    connection = connection or http.client.HTTPConnection(address, timeout=PATIENCE)
+    """The status, content type and text of the response."""
+    connection = connection or http.client.HTTPConnection(address, timeout=TIMEOUT)
     connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
     return answer.status, answer.getheader("content-type"), answer.read().decode()
 
 
 class Service:
-    """It runs within a `with`, and is asked to end at its end; `report` is then the JSON of its end, if it records."""
+    """A service that runs within a `with` block and is then terminated. `report` is its final JSON, if it records."""
 
     def __init__(self, name, folder, *arguments, **settings):
         self.file = pathlib.Path(folder, f"{name}.json")
         environment = os.environ | settings | {"PERFMARK_FORMAT": "json", "PERFMARK_OUTPUT": str(self.file)}
-        # cargo becomes the program that it runs.
+        # cargo replaces its process with the program, so the process id is the program's.
         command = ["cargo", "run", "-q", "--release", "--locked", "--example", "service", "--", *arguments]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
@@ -51,14 +51,14 @@ class Service:
     def load(self, requests, connections=4):
         """Makes all the requests (method, path, body) over several connections; each must succeed."""
 
-        def some(first):
-            connection = http.client.HTTPConnection(self.address, timeout=PATIENCE)
+        def send_from(first):
+            connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT)
             for request in requests[first::connections]:
                 status, _, text = ask(self.address, *request, connection=connection)
                 assert status in (200, 204), (request, status, text)
 
         with concurrent.futures.ThreadPoolExecutor(connections) as pool:
-            list(pool.map(some, range(connections)))
+            list(pool.map(send_from, range(connections)))
 
     def snapshot(self):
         return json.loads(self.ask("GET", "/perfmark/snapshot")[2])
@@ -69,7 +69,7 @@ class Service:
     def __exit__(self, failed, *_):
         self.process.send_signal(signal.SIGTERM)
         try:
-            status = self.process.wait(PATIENCE)
+            status = self.process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise

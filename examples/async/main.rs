@@ -1,4 +1,4 @@
-//! Async functions: a call is the sum of its polls, on whichever threads they run, and not the time between them.
+//! Async functions. A call is the sum of its polls on any thread, without the time between them.
 //!
 //! `cargo run --release --example async`
 
@@ -15,7 +15,7 @@ async fn handle(request: u64) -> u64 {
     region!("digest", time, { (0..loaded % 1_000).fold(loaded, |sum, n| sum.rotate_left(5) ^ n) })
 }
 
-/// As a database would: it gives way, and is polled again.
+/// Behaves like a database request: yields, and is polled again.
 #[perfmark(time)]
 async fn load(request: u64) -> u64 {
     for _ in 0..3 {
@@ -24,7 +24,7 @@ async fn load(request: u64) -> u64 {
     request.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Never ready: whoever waits for it gives up, and its call is told as cancelled.
+/// Never ready. Its caller gives up waiting, and the report counts the call as cancelled.
 #[perfmark(time)]
 async fn stalled() {
     std::future::pending::<()>().await;
@@ -32,9 +32,9 @@ async fn stalled() {
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-    let begun = Instant::now();
+    let start = Instant::now();
     let (requests, sum) = runtime.block_on(serve());
-    println!("{requests} requests in {:?}, digest {sum:016x}", begun.elapsed());
+    println!("{requests} requests in {:?}, digest {sum:016x}", start.elapsed());
 }
 
 #[perfmark(time)]

@@ -1,9 +1,9 @@
-//! Two implementations of the same: which is better here, and why, from the processor's own counters.
+//! Compares two implementations of the same function. The processor's counters show which is better and why.
 //!
-//! `cargo run --release --example compare`; how many rows and columns: `… compare 4096`.
+//! Run `cargo run --release --example compare`. Append `-- 4096` for 4096 rows and columns.
 //!
-//! A matrix is summed by rows, as it lies in memory, and by columns. Both do the same additions; where counters can be had, they tell that the second
-//! waits for memory instead of computing.
+//! The example sums a matrix by rows, in the order of memory, and by columns. Both do the same additions. If counters
+//! are available, they show that the second waits for memory.
 
 use std::env;
 use std::hint::black_box;
@@ -39,7 +39,7 @@ impl Matrix {
     }
 }
 
-/// Runs of each, in turns, so that whatever else the machine does meets both.
+/// The runs of each implementation. They alternate, so that other work on the machine affects both.
 const RUNS: usize = 15;
 
 fn main() -> ExitCode {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         None => 2_048,
         Some(Ok(side @ 1..=16_384)) => side,
         Some(_) => {
-            eprintln!("usage: compare [ROWS], from 1 to 16384");
+            eprintln!("usage: compare [ROWS]\nROWS is a number from 1 to 16384");
             return ExitCode::FAILURE;
         }
     };
@@ -55,12 +55,12 @@ fn main() -> ExitCode {
     for _ in 0..RUNS {
         assert_eq!(matrix.sum_by_rows(), matrix.sum_by_columns());
     }
-    tell();
+    print_comparison();
     ExitCode::SUCCESS
 }
 
-/// The middle call of each, event by event, and how many times more the one is than the other. The whole table follows at the program's end.
-fn tell() {
+/// Prints each event's median of both implementations, and their ratio. perfmark prints the full table at exit.
+fn print_comparison() {
     let snapshot = snapshot();
     let values = |name: &str| {
         let mark = snapshot.marks.iter().find(|mark| mark.name == name);
@@ -81,7 +81,7 @@ fn tell() {
         sum("instructions").zip(sum("cycles")).map(|(instructions, cycles)| instructions / cycles)
     };
     match (ratio(rows), ratio(columns)) {
-        (Some(rows), Some(columns)) => println!("by rows {rows:.2} instructions in a cycle, by columns {columns:.2}"),
-        _ => println!("why, only a processor's counters tell: there are none here (see below)"),
+        (Some(rows), Some(columns)) => println!("instructions per cycle: by rows {rows:.2}, by columns {columns:.2}"),
+        _ => println!("the cause is unknown, because this machine's counters are not available (see below)"),
     }
 }

@@ -1,13 +1,13 @@
-//! A harness of one's own: what a function costs by itself, with exact counts where there are counters.
+//! A custom benchmark harness that measures the cost of a function, with exact counts if counters are available.
 //!
-//! `cargo run --release --example harness`. Harnesses that people have: `benches/harnesses` measures with criterion by instructions, and marks functions
-//! in criterion's and divan's benchmarks.
+//! Run `cargo run --release --example harness`. For existing harnesses, see `benches/harnesses`. It measures
+//! instructions with criterion, and marks functions in benchmarks of criterion and divan.
 
 use std::hint::black_box;
 
 use perfmark::{Measured, measure};
 
-/// The digits of a number, one division each.
+/// Counts the digits of a number with one division for each digit.
 fn digits_by_division(mut number: u64) -> usize {
     let mut digits = 1;
     while number >= 10 {
@@ -17,7 +17,7 @@ fn digits_by_division(mut number: u64) -> usize {
     digits
 }
 
-/// The same by comparisons.
+/// Counts the digits of a number by comparisons.
 fn digits_by_comparison(number: u64) -> usize {
     let mut power: u64 = 10;
     for digits in 1..20 {
@@ -29,8 +29,8 @@ fn digits_by_comparison(number: u64) -> usize {
     20
 }
 
-/// The run that cost least of the first event: what disturbs a run only adds to it.
-fn least(events: &[&str], work: fn() -> usize) -> Result<Measured<usize>, perfmark::MeasureError> {
+/// The run with the lowest count of the first event. Disturbances only increase a count.
+fn best_run(events: &[&str], work: fn() -> usize) -> Result<Measured<usize>, perfmark::MeasureError> {
     const RUNS: usize = 50;
     let mut best = measure(events, work)?;
     for _ in 1..RUNS {
@@ -44,20 +44,21 @@ fn least(events: &[&str], work: fn() -> usize) -> Result<Measured<usize>, perfma
 
 fn main() {
     const NUMBERS: [u64; 4] = [7, 4_096, 1_000_000_007, u64::MAX];
-    // Where the machine has no counters, or the kernel keeps them to itself, this says so, and how to change it.
+    // If the counters are not available, the error says why, and how to change that.
     let events = match measure(&["instructions", "cycles"], || ()) {
         Ok(_) => &["instructions", "cycles", "branch-misses"][..],
-        Err(why) => {
-            eprintln!("{why}\nso time alone is measured");
+        Err(error) => {
+            eprintln!("{error}\nmeasuring only time");
             &["time"]
         }
     };
     let division = || black_box(NUMBERS).map(digits_by_division).iter().sum();
     let comparison = || black_box(NUMBERS).map(digits_by_comparison).iter().sum();
-    for (name, measured) in [("by division", least(events, division)), ("by comparison", least(events, comparison))] {
-        match measured {
+    let runs = [("by division", best_run(events, division)), ("by comparison", best_run(events, comparison))];
+    for (name, run) in runs {
+        match run {
             Ok(measured) => println!("{name:14} {} digits: {measured}", measured.value),
-            Err(why) => eprintln!("{name}: {why}"),
+            Err(error) => eprintln!("{name}: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files that are searched.
+//! The files to search.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Read};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use perfmark::perfmark;
 
-/// In bytes. What is larger is data or was written by a machine.
+/// The largest size of a file to search, in bytes. Larger files are data or generated.
 const LARGEST: u64 = 1 << 20;
 
-/// Folders not entered, the last this program's: its queries would be the best answers to themselves.
+/// Folders that are not searched. The last is this program's own, whose queries would match themselves best.
 const SKIPPED: [&str; 3] = [".git", "target", "hot_functions"];
 
-/// Where a search begins, and what its path is called in results.
+/// The start of a search, and its path in results.
 pub(crate) struct Root {
     path: PathBuf,
     shown: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct File {
     pub(crate) size: u64,
 }
 
-/// Files in the order of their paths, and what could not be looked into.
+/// Files in the order of their paths, and errors of files that cannot be read.
 #[derive(Default)]
 pub(crate) struct Corpus {
     pub(crate) files: Vec<File>,
@@ -38,7 +38,7 @@ pub(crate) struct Corpus {
 }
 
 impl Corpus {
-    /// A root that cannot be found is an error; what fails further down is kept among `errors`.
+    /// Returns an error if a root cannot be found. Errors below a root are added to `errors`.
     pub(crate) fn gather(roots: &[Root]) -> io::Result<Self> {
         let mut corpus = Self::default();
         for Root { path, shown } in roots {
@@ -50,12 +50,12 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// Folders and plain files only. Links inside a folder are left alone, so there are no loops.
+    /// Adds a regular file, or the files of a folder. Links inside a folder are skipped, so there are no loops.
     fn take(&mut self, path: PathBuf, shown: PathBuf, metadata: &Metadata) {
         let size = metadata.len();
         if metadata.is_dir() {
             if let Err(error) = self.enter(&path, &shown) {
-                self.note(&path, &error);
+                self.add_error(&path, &error);
             }
         } else if metadata.is_file() && size <= LARGEST {
             self.files.push(File { path, shown, size });
@@ -71,25 +71,25 @@ impl Corpus {
             }
             match entry.metadata() {
                 Ok(metadata) => self.take(entry.path(), shown.join(&name), &metadata),
-                Err(error) => self.note(&entry.path(), &error),
+                Err(error) => self.add_error(&entry.path(), &error),
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, path: &Path, error: &io::Error) {
-        // Gone since its folder was listed: then it is not there to be searched.
+    fn add_error(&mut self, path: &Path, error: &io::Error) {
+        // A file that was removed after its folder was listed is not an error.
         if error.kind() != ErrorKind::NotFound {
             self.errors.push(explain(path, error));
         }
     }
 }
 
-/// A file's text, or None if it is binary. Bytes that are no UTF-8 become replacement characters.
+/// A file's text, or `None` if it is binary. Invalid UTF-8 becomes replacement characters.
 #[perfmark]
 pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
-    // The limit holds for files that grow, too.
+    // The limit also applies to files that grow.
     fs::File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
     if bytes.contains(&0) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The sources of other crates that cargo keeps on this machine.
+//! The sources of other crates that cargo has unpacked on this machine.
 
 use std::env;
 use std::fs;
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use crate::corpus::Root;
 
-/// The folders of the packages in `repository`'s Cargo.lock, as far as cargo has unpacked them here. None is no error.
+/// The folders of the packages in the repository's Cargo.lock that cargo has unpacked. Having none is not an error.
 pub(crate) fn unpacked(repository: &Path) -> Vec<Root> {
     let lock = fs::read_to_string(repository.join("Cargo.lock")).unwrap_or_default();
     let registries = registries();
     let root = |package: String| {
-        let mut places = registries.iter().map(|registry| registry.join(&package));
-        let path = places.find(|path| path.is_dir())?;
+        let mut folders = registries.iter().map(|registry| registry.join(&package));
+        let path = folders.find(|path| path.is_dir())?;
         Some(Root::named(path, package.into()))
     };
     packages(&lock).filter_map(root).collect()
 }
 
-/// One folder for each registry that cargo has crates from.
+/// One folder for each registry from which cargo has unpacked crates.
 fn registries() -> Vec<PathBuf> {
     let given = env::var_os("CARGO_HOME").filter(|home| !home.is_empty());
     let home = given.map(PathBuf::from);
@@ -32,7 +32,7 @@ fn registries() -> Vec<PathBuf> {
     folders
 }
 
-/// `name-version` of each package: in a lock file the version's line follows the name's.
+/// `name-version` of each package. In a lock file, the line of the version follows that of the name.
 fn packages(lock: &str) -> impl Iterator<Item = String> {
     let mut name = "";
     lock.lines().filter_map(move |line| {

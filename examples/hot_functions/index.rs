@@ -1,4 +1,4 @@
-//! Which words stand where.
+//! An index of words and their locations.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -10,28 +10,29 @@ use perfmark::perfmark;
 use crate::corpus::{File, explain, read_text};
 use crate::tokens::tokenize;
 
-/// A line: `file` counts from 0 in the corpus, `line` from 1.
+/// A line of a file. `file` counts from 0 in the corpus, `line` from 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) file: u32,
     pub(crate) line: u32,
 }
 
 #[derive(Default)]
 pub(crate) struct Index {
-    /// Text files indexed.
+    /// The number of indexed text files.
     pub(crate) texts: usize,
     pub(crate) lines: usize,
     pub(crate) errors: Vec<String>,
-    /// The places of each term, ascending, a line once.
-    places: HashMap<String, Vec<Place>>,
-    /// How many terms each file has, 0 if it is not text, and all have.
+    /// The locations of each term, ascending and without duplicates.
+    locations: HashMap<String, Vec<Location>>,
+    /// The number of terms in each file, or 0 if it is not text.
     lengths: Vec<usize>,
+    /// The number of terms in all files.
     length: usize,
 }
 
 impl Index {
-    /// Each of two threads indexes about half the bytes.
+    /// Builds the index on two threads, each of which indexes about half of the bytes.
     pub(crate) fn build(files: &[File]) -> io::Result<Self> {
         let numbered: Vec<(u32, &File)> = (0..).zip(files).collect();
         let (left, right) = numbered.split_at(middle(files));
@@ -51,7 +52,7 @@ impl Index {
                 Ok(Some(text)) => index.add_file(number, &text),
                 Ok(None) => 0,
                 Err(error) => {
-                    index.note(file, &error);
+                    index.add_error(file, &error);
                     0
                 }
             };
@@ -60,7 +61,7 @@ impl Index {
         index
     }
 
-    /// Takes a file in, line by line; gives the number of its terms.
+    /// Adds a file line by line. Returns the number of its terms.
     #[perfmark(cycles, instructions)]
     fn add_file(&mut self, file: u32, text: &str) -> usize {
         let mut length = 0;
@@ -70,12 +71,12 @@ impl Index {
             length += terms.len();
             self.lines += 1;
             for term in terms.drain(..) {
-                let place = Place { file, line };
-                match self.places.get_mut(term.as_ref()) {
-                    Some(places) if places.last() == Some(&place) => {}
-                    Some(places) => places.push(place),
+                let location = Location { file, line };
+                match self.locations.get_mut(term.as_ref()) {
+                    Some(locations) if locations.last() == Some(&location) => {}
+                    Some(locations) => locations.push(location),
                     None => {
-                        self.places.insert(term.into_owned(), vec![place]);
+                        self.locations.insert(term.into_owned(), vec![location]);
                     }
                 }
             }
@@ -85,11 +86,11 @@ impl Index {
         length
     }
 
-    /// Adds the index of the files that follow this one's.
+    /// Adds the index of the files that follow those of this index.
     #[perfmark(cycles, instructions)]
     fn merge(mut self, next: Self) -> Self {
-        for (term, places) in next.places {
-            self.places.entry(term).or_default().extend(places);
+        for (term, locations) in next.locations {
+            self.locations.entry(term).or_default().extend(locations);
         }
         self.lengths.extend(next.lengths);
         self.errors.extend(next.errors);
@@ -99,29 +100,29 @@ impl Index {
         self
     }
 
-    fn note(&mut self, file: &File, error: &io::Error) {
-        // Gone since its folder was listed: then it is not there to be searched.
+    fn add_error(&mut self, file: &File, error: &io::Error) {
+        // A file that was removed after its folder was listed is not an error.
         if error.kind() != ErrorKind::NotFound {
             self.errors.push(explain(&file.path, error));
         }
     }
 
     pub(crate) fn terms(&self) -> usize {
-        self.places.len()
+        self.locations.len()
     }
 
-    pub(crate) fn places(&self, term: &str) -> Option<&[Place]> {
-        self.places.get(term).map(Vec::as_slice)
+    pub(crate) fn locations(&self, term: &str) -> Option<&[Location]> {
+        self.locations.get(term).map(Vec::as_slice)
     }
 
-    /// A file's length, as a multiple of the mean.
+    /// A file's length as a multiple of the mean.
     pub(crate) fn relative_length(&self, file: u32) -> f64 {
         let mean = self.length as f64 / self.texts as f64;
         self.lengths[file as usize] as f64 / mean
     }
 }
 
-/// How many of the files make up half the bytes.
+/// The number of files at the start that make up half of the bytes.
 fn middle(files: &[File]) -> usize {
     let half = files.iter().map(|file| file.size).sum::<u64>() / 2;
     let mut sum = 0;

@@ -6,14 +6,14 @@
 //! cargo run --release --example hot_functions -- --query "parse error" src
 //! ```
 //!
-//! It reads and indexes files on two threads, answers queries with the best places, and ends. Nothing in it starts
-//! perfmark or asks it for anything, yet a report follows with what each call of the marked functions cost. What to look
-//! for there:
+//! The program reads and indexes files on two threads, answers queries with the best locations, and ends. It calls no
+//! function of perfmark. Still, it prints a report at exit with the cost of each call of the marked functions. The
+//! report shows:
 //!
-//! - marks inside marks: `add_file` calls `tokenize` for each line and `snippet` calls `read_text`, so that what a call
-//!   costs with and without them differs;
-//! - calls of every size: a `score` takes a hundred nanoseconds, the one `merge` milliseconds;
-//! - a mark that never ran: `phrase_line` serves `--exact` alone.
+//! - nested marks: `add_file` calls `tokenize` for each line, and `snippet` calls `read_text`, so that the inclusive
+//!   and the self cost of a call differ;
+//! - calls of every size: a call of `score` takes a hundred nanoseconds, the only call of `merge` takes milliseconds;
+//! - a mark that never ran: only `--exact` uses `phrase_line`.
 
 mod tokens;
 mod corpus;
@@ -35,10 +35,10 @@ const SHOWN: usize = 3;
 fn main() -> ExitCode {
     match run() {
         Ok(status) => status,
-        // Whoever reads the output has seen enough.
+        // The reader of the output has closed it.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             ExitCode::from(2)
         }
     }
@@ -56,10 +56,10 @@ fn run() -> io::Result<ExitCode> {
     let index = Index::build(&corpus.files)?;
     let errors = [&corpus.errors[..], &index.errors].concat();
     for error in &errors {
-        complain(error);
+        print_error(error);
     }
     if index.texts == 0 {
-        return Err(io::Error::other("no text files found (--help tells what is skipped)"));
+        return Err(io::Error::other("no text files found; --help lists which files are skipped"));
     }
 
     let (files, lines, terms) = (index.texts, index.lines, index.terms());
@@ -85,7 +85,7 @@ fn run() -> io::Result<ExitCode> {
     })
 }
 
-/// Unlike `eprintln!`, does not panic when nobody reads stderr.
-fn complain(message: &str) {
+/// Prints to stderr. Unlike `eprintln!`, does not panic if stderr is closed.
+fn print_error(message: &str) {
     let _ = writeln!(io::stderr(), "hot_functions: {message}");
 }

@@ -9,21 +9,23 @@ use crate::crates;
 use crate::tokens::tokenize;
 
 pub(crate) const HELP: &str = "\
-Searches text files for words, and shows with perfmark what its hot functions cost.
+Searches text files for words, and prints the cost of its hot functions with
+perfmark.
 
 usage: hot_functions [--query WORDS]... [--exact] [PATH]...
 
-  PATH             a file or folder to search; without one, the repository this
-                   program was built from and the crates that cargo unpacked for it
-  --query WORDS    find files that have all these words, the best first;
-                   without one, a few queries fit for Rust code
-  --exact          only where the words stand on one line just as given
-  -h, --help       this text
+  PATH             a file or folder to search (default: the repository of this
+                   program and the crates that cargo unpacked for it)
+  --query WORDS    find files that contain all these words, best matches first
+                   (default: some queries about Rust code)
+  --exact          find only lines that contain the words exactly as given
+  -h, --help       print this text
 
-Skipped are binary files, files larger than 1 MiB, symbolic links, and folders
-named .git, target, or hot_functions (this program's own), unless given as PATH.
+The search skips binary files, files larger than 1 MiB, symbolic links, and
+folders named .git, target, or hot_functions (this program's own), unless they
+are given as PATH.
 
-exit status: 0 if a query was answered, 1 if none was, 2 after an error
+exit status: 0 if a query has results, 1 if none has, 2 after an error
 ";
 
 const QUERIES: [&str; 5] = ["raw pointer", "parse error", "macro attribute", "thread local", "drop guard"];
@@ -36,7 +38,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// None if it is help that was asked for.
+    /// Returns `None` if the arguments ask for help.
     pub(crate) fn parse(mut args: impl Iterator<Item = OsString>) -> io::Result<Option<Self>> {
         let mut options = Self::default();
         while let Some(arg) = args.next() {
@@ -47,7 +49,7 @@ impl Options {
                 Some("--") => options.paths.extend(args.by_ref().map(PathBuf::from)),
                 _ if arg.as_encoded_bytes().starts_with(b"-") => {
                     let arg = arg.display();
-                    let message = format!("unknown option {arg} (--help lists them)");
+                    let message = format!("unknown option {arg}; see --help");
                     return Err(io::Error::other(message));
                 }
                 _ => options.paths.push(arg.into()),
@@ -81,7 +83,7 @@ fn query(arg: Option<OsString>) -> io::Result<String> {
     let mut terms = Vec::new();
     tokenize(&words, &mut terms);
     if terms.is_empty() {
-        return Err(io::Error::other("--query needs at least one word"));
+        return Err(io::Error::other("--query requires at least one word"));
     }
     Ok(words)
 }

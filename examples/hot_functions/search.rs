@@ -1,52 +1,52 @@
-//! The best places for a query.
+//! The best locations for a query.
 
 use std::cmp::Ordering;
 
 use perfmark::perfmark;
 
 use crate::corpus::{File, read_text};
-use crate::index::{Index, Place};
+use crate::index::{Index, Location};
 use crate::tokens::tokenize;
 
-/// BM25's customary constants: how soon repetition stops to count, and how much a file's length does.
+/// BM25's usual constants: the saturation of repeated words, and the weight of a file's length.
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
 /// Characters of a line that are shown.
 const WIDTH: usize = 80;
 
-/// A file that has all the words, and the line in it that is most worth showing.
+/// A file that contains all words, and its best line to show.
 pub(crate) struct Hit {
     file: u32,
     line: u32,
     score: f64,
 }
 
-/// A word of the query: where it stands, and what finding it is worth (its inverse document frequency).
+/// A word of the query with its locations and its weight (the inverse document frequency).
 struct Term<'a> {
-    places: &'a [Place],
+    locations: &'a [Location],
     files: Vec<u32>,
-    worth: f64,
+    weight: f64,
 }
 
 impl<'a> Term<'a> {
     fn new(index: &'a Index, term: &str) -> Option<Self> {
-        let places = index.places(term)?;
-        let mut files: Vec<u32> = places.iter().map(|place| place.file).collect();
+        let locations = index.locations(term)?;
+        let mut files: Vec<u32> = locations.iter().map(|location| location.file).collect();
         files.dedup();
         let (with, all) = (files.len() as f64, index.texts as f64);
-        let worth = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-        Some(Self { places, files, worth })
+        let weight = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+        Some(Self { locations, files, weight })
     }
 
-    fn places_in(&self, file: u32) -> &'a [Place] {
-        let from = self.places.partition_point(|place| place.file < file);
-        let rest = &self.places[from..];
-        &rest[..rest.partition_point(|place| place.file == file)]
+    fn locations_in(&self, file: u32) -> &'a [Location] {
+        let from = self.locations.partition_point(|location| location.file < file);
+        let rest = &self.locations[from..];
+        &rest[..rest.partition_point(|location| location.file == file)]
     }
 }
 
-/// The files that have all of `words`, the best first.
+/// The files that contain all of `words`, best matches first.
 pub(crate) fn search(index: &Index, words: &str) -> Vec<Hit> {
     let mut texts = Vec::new();
     tokenize(words, &mut texts);
@@ -54,25 +54,25 @@ pub(crate) fn search(index: &Index, words: &str) -> Vec<Hit> {
     texts.dedup();
     let terms: Option<Vec<Term>> = texts.iter().map(|text| Term::new(index, text)).collect();
     let mut terms = terms.unwrap_or_default();
-    // From the rarest word on, the lists to intersect stay short.
+    // Starting with the rarest word keeps the lists short.
     terms.sort_by_key(|term| term.files.len());
     let lists = terms.iter().map(|term| term.files.clone());
     let files = lists.reduce(|a, b| intersect(&a, &b)).unwrap_or_default();
 
     let hit = |file| {
         let (line, words) = best_line(&terms, file);
-        // Words that stand together are likelier to belong together.
-        let together = words as f64 / terms.len() as f64;
-        let score = together * score(&terms, file, index.relative_length(file));
+        // Words on the same line are more likely to belong together.
+        let proximity = words as f64 / terms.len() as f64;
+        let score = proximity * score(&terms, file, index.relative_length(file));
         Hit { file, line, score }
     };
     let mut hits: Vec<Hit> = files.into_iter().map(hit).collect();
-    // Files come in order, and equal ones stay so.
+    // The sort is stable, so files with equal scores stay in order.
     hits.sort_by(|a, b| b.score.total_cmp(&a.score));
     hits
 }
 
-/// What two ascending lists have in common.
+/// The common elements of two ascending lists.
 #[perfmark(cycles, instructions)]
 fn intersect<T: Ord + Copy>(mut a: &[T], mut b: &[T]) -> Vec<T> {
     let mut common = Vec::new();
@@ -87,29 +87,29 @@ fn intersect<T: Ord + Copy>(mut a: &[T], mut b: &[T]) -> Vec<T> {
     common
 }
 
-/// BM25 of a file that is `length` times as long as the mean.
+/// The BM25 score of a file that is `length` times as long as the mean.
 #[perfmark(cycles, instructions)]
 fn score(terms: &[Term], file: u32, length: f64) -> f64 {
     let term_score = |term: &Term| {
-        let lines = term.places_in(file).len() as f64;
-        term.worth * lines * (K1 + 1.0) / (lines + K1 * (1.0 - B + B * length))
+        let lines = term.locations_in(file).len() as f64;
+        term.weight * lines * (K1 + 1.0) / (lines + K1 * (1.0 - B + B * length))
     };
     terms.iter().map(term_score).sum()
 }
 
-/// The first of the lines whose words are worth most, and how many words it has.
+/// The first of the lines with the highest weight, and its number of words.
 fn best_line(terms: &[Term], file: u32) -> (u32, usize) {
-    let worths = |term| Term::places_in(term, file).iter().map(|place| (place.line, term.worth));
-    let mut words: Vec<(u32, f64)> = terms.iter().flat_map(worths).collect();
+    let weights = |term| Term::locations_in(term, file).iter().map(|location| (location.line, term.weight));
+    let mut words: Vec<(u32, f64)> = terms.iter().flat_map(weights).collect();
     words.sort_by_key(|&(line, _)| line);
-    let worth = |line: &&[(u32, f64)]| line.iter().map(|word| word.1).sum::<f64>();
+    let weight = |line: &&[(u32, f64)]| line.iter().map(|word| word.1).sum::<f64>();
     let lines = words.chunk_by(|a, b| a.0 == b.0);
-    // From the end, because max_by gives the last of equals.
-    let best = lines.rev().max_by(|a, b| worth(a).total_cmp(&worth(b)));
+    // In reverse, because `max_by` returns the last of equal lines.
+    let best = lines.rev().max_by(|a, b| weight(a).total_cmp(&weight(b)));
     best.map_or((0, 0), |words| (words[0].0, words.len()))
 }
 
-/// The hits whose file has a line with `phrase` as it is written.
+/// The hits whose file has a line that contains exactly `phrase`.
 pub(crate) fn only_exact(hits: Vec<Hit>, files: &[File], phrase: &str) -> Vec<Hit> {
     let exact = |hit: Hit| {
         let text = read_text(&files[hit.file as usize].path).ok()??;
@@ -125,7 +125,7 @@ fn phrase_line(text: &str, phrase: &str) -> Option<u32> {
     lines.find_map(|(number, line)| line.contains(phrase).then_some(number))
 }
 
-/// A hit as it is shown, `file:line: text`, read anew: the index keeps no text.
+/// The text of a hit: `file:line: text`. Reads the file again, because the index keeps no text.
 #[perfmark]
 pub(crate) fn snippet(hit: &Hit, files: &[File]) -> String {
     let file = &files[hit.file as usize];
@@ -135,6 +135,6 @@ pub(crate) fn snippet(hit: &Hit, files: &[File]) -> String {
     let start: String = rest.by_ref().take(WIDTH).collect();
     let more = rest.next().map_or("", |_| "…");
     let shown = format!("{}:{}: {start}{more}", file.shown.display(), hit.line);
-    // A terminal obeys control characters.
+    // Control characters would affect the terminal.
     shown.replace(char::is_control, " ")
 }

@@ -1,13 +1,13 @@
-//! The terms that a line is found by.
+//! The terms by which a line is found.
 
 use std::borrow::Cow;
 
 use perfmark::perfmark;
 
-/// Adds the terms of `line`: each word in lower case, and the parts of words made of several, so that `parse_error` and
-/// `ParseError` are both found by `parse error`.
+/// Adds the terms of `line`: each word in lower case, and the parts of compound words. A search for `parse error` finds
+/// both `parse_error` and `ParseError`.
 ///
-/// Most words of most languages are in lower case already; they are borrowed.
+/// Words that are already in lower case, as most are, are borrowed.
 #[perfmark(cycles, instructions)]
 pub(crate) fn tokenize<'a>(line: &'a str, terms: &mut Vec<Cow<'a, str>>) {
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -32,12 +32,12 @@ fn push_part<'a>(part: &'a str, terms: &mut Vec<Cow<'a, str>>) {
     }
 }
 
-/// Where a word's first part ends: before an underscore, or between a small letter and a capital.
+/// The end of a word's first part: before an underscore, or between a lowercase and an uppercase letter.
 fn boundary(word: &str) -> Option<usize> {
-    let mut small = false;
+    let mut is_after_lowercase = false;
     word.char_indices().find_map(|(at, c)| {
-        let ends = at > 0 && c == '_' || small && c.is_uppercase();
-        small = !c.is_uppercase();
+        let ends = at > 0 && c == '_' || is_after_lowercase && c.is_uppercase();
+        is_after_lowercase = !c.is_uppercase();
         ends.then_some(at)
     })
 }

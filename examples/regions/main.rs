@@ -1,6 +1,7 @@
-//! Parts of functions as marks of their own: blocks, begin and end, closures, loops measured one time in some.
+//! Parts of functions as separate marks: blocks, guards, closures, and loops of which some iterations are measured.
 //!
-//! `cargo run --release --example regions`; with the stacks of who was called under whom: `PERFMARK_CALL_GRAPH=on PERFMARK_FORMAT=folded`.
+//! Run `cargo run --release --example regions`. Set `PERFMARK_CALL_GRAPH=on PERFMARK_FORMAT=folded` to get the call
+//! graph as folded stacks.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +9,15 @@ use perfmark::{perfmark, region};
 
 const TEXT: &str = include_str!("main.rs");
 
-/// How often each word is there, and the words by how often they are.
+/// Counts each word, and sorts the words by their counts.
 #[perfmark(time, instructions)]
 fn count_words(text: &str) -> Vec<(usize, String)> {
     // A block with a value.
     let words: Vec<&str> = region!("split", time, instructions, {
-        text.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty()).collect()
+        text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()).collect()
     });
 
-    // A guard, until it is dropped.
+    // A guard, which measures until it is dropped.
     let counting = region!("count", time, instructions);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for word in &words {
@@ -24,7 +25,7 @@ fn count_words(text: &str) -> Vec<(usize, String)> {
     }
     drop(counting);
 
-    // A closure: one call in 7 is measured, as there are many.
+    // A closure with many calls, of which one in 7 is measured.
     let as_pair = |(word, count): (String, usize)| region!("pair", time, every = 7, { (count, word) });
     let mut pairs: Vec<_> = counts.into_iter().map(as_pair).collect();
 

@@ -1,4 +1,4 @@
-//! Which words stand in which documents.
+//! An index of the words in documents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use perfmark::perfmark;
 
-/// A document's words, and how many of all each is.
+/// A document's words, each with its share of all words.
 pub(crate) struct Document {
     shares: HashMap<String, f64>,
 }
@@ -30,44 +30,45 @@ impl Document {
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> {
-    text.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
+    text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
 #[derive(Default)]
 pub(crate) struct Index {
     documents: HashMap<Arc<str>, Document>,
-    /// The documents that have a word.
-    places: BTreeMap<String, Vec<Arc<str>>>,
+    /// The documents that contain each word.
+    postings: BTreeMap<String, Vec<Arc<str>>>,
 }
 
 #[perfmark]
 impl Index {
-    /// Takes in a document, in the place of the one of that name.
+    /// Adds a document, or replaces the one with this name.
     pub(crate) fn insert(&mut self, name: &str, document: Document) {
         let name: Arc<str> = name.into();
         let before = self.documents.remove(&name);
         for word in before.iter().flat_map(|document| document.shares.keys()) {
-            if let Some(places) = self.places.get_mut(word) {
-                places.retain(|place| *place != name);
-                if places.is_empty() {
-                    self.places.remove(word);
+            if let Some(postings) = self.postings.get_mut(word) {
+                postings.retain(|document| *document != name);
+                if postings.is_empty() {
+                    self.postings.remove(word);
                 }
             }
         }
         for word in document.shares.keys() {
-            self.places.entry(word.clone()).or_default().push(name.clone());
+            self.postings.entry(word.clone()).or_default().push(name.clone());
         }
         self.documents.insert(name, document);
     }
 
-    /// The documents with any of the words, by the share that the words have of them, rare words being worth more.
+    /// The documents that contain any of the words. Their scores are the words' shares, with a higher weight for rare
+    /// words.
     pub(crate) fn rank(&self, query: &str) -> Vec<(f64, &str)> {
         let mut scores: HashMap<&str, f64> = HashMap::new();
         for word in words(query) {
-            let places = self.places.get(&word).map_or(&[][..], Vec::as_slice);
-            let worth = (1.0 + self.documents.len() as f64 / places.len() as f64).ln();
-            for place in places {
-                *scores.entry(place).or_default() += worth * self.documents[place].shares[&word];
+            let postings = self.postings.get(&word).map_or(&[][..], Vec::as_slice);
+            let weight = (1.0 + self.documents.len() as f64 / postings.len() as f64).ln();
+            for document in postings {
+                *scores.entry(document).or_default() += weight * self.documents[document].shares[&word];
             }
         }
         let mut ranked: Vec<(f64, &str)> = scores.into_iter().map(|(name, score)| (score, name)).collect();
@@ -75,17 +76,17 @@ impl Index {
         ranked
     }
 
-    /// The words that begin so, those of most documents first.
+    /// The words with this prefix, ordered by the number of documents that contain them.
     pub(crate) fn complete(&self, prefix: &str) -> Vec<&str> {
         let prefix = prefix.to_lowercase();
-        let words = self.places.range(prefix.clone()..).take_while(|(word, _)| word.starts_with(&prefix));
-        let mut words: Vec<(usize, &str)> = words.map(|(word, places)| (places.len(), &**word)).collect();
+        let words = self.postings.range(prefix.clone()..).take_while(|(word, _)| word.starts_with(&prefix));
+        let mut words: Vec<(usize, &str)> = words.map(|(word, postings)| (postings.len(), &**word)).collect();
         words.sort_by(|one, two| two.0.cmp(&one.0).then(one.1.cmp(two.1)));
         words.into_iter().map(|(_, word)| word).collect()
     }
 }
 
-/// The texts under these paths, by path; what is no UTF-8 is left out.
+/// An index of the texts under these paths, by path. Files that are not UTF-8 are skipped.
 pub(crate) fn of_files(paths: &[PathBuf]) -> io::Result<Index> {
     let mut index = Index::default();
     let mut paths = paths.to_vec();

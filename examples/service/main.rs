@@ -1,17 +1,21 @@
-//! A word search as a service, that measures itself while it serves.
+//! A word search service that measures itself while it serves.
 //!
 //! ```text
 //! cargo run --release --example service -- --port 8080 perfmark/src
-//! curl 'localhost:8080/search?q=signal+handler'                        # the documents that these words say most of
-//! curl 'localhost:8080/suggest?prefix=hist'                            # the most frequent words that begin so
+//! curl 'localhost:8080/search?q=signal+handler'                        # the documents that match best
+//! curl 'localhost:8080/suggest?prefix=hist'                            # the most frequent words with this prefix
 //! curl -T README.md localhost:8080/documents/README.md                 # adds a document, or replaces it
 //! curl localhost:8080/metrics                                          # for Prometheus
 //! curl localhost:8080/perfmark/report                                  # the table so far
 //! curl -X PUT -d 'service::index=every:16' localhost:8080/perfmark/filter
 //! ```
 //!
-//! Marked are its handlers, which are async, and what they call. What it shows: perfmark's metrics beside a service's own in one registry (`routes`), dumps
-//! at intervals and on SIGUSR1, marks told what to record while it runs, and a report at the end, as SIGTERM and Ctrl-C end it in order.
+//! Its async handlers are marked, and so are the functions that they call. The example shows:
+//!
+//! - perfmark's metrics beside a service's own in one registry (`routes`);
+//! - dumps at intervals and on SIGUSR1;
+//! - filters that change what marks record while the service runs;
+//! - a report at the end, because SIGTERM and Ctrl-C end the service normally.
 
 mod index;
 mod options;
@@ -65,6 +69,6 @@ async fn run() -> io::Result<()> {
         _ = interrupt.recv() => {}
     }
     drop(ending);
-    // Whoever keeps a connection without asking anything is not waited for.
+    // Does not wait for clients that keep a connection open without a request.
     tokio::time::timeout(Duration::from_secs(5), server).await.map_or(Ok(()), |ended| ended?)
 }

@@ -1,4 +1,4 @@
-//! What the service answers, and what it tells of itself.
+//! The service's routes, and those that report on the service itself.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use tokio::sync::RwLock;
 
 use crate::index::{Document, Index};
 
-/// Results shown of one request.
+/// Results shown for one request.
 const SHOWN: usize = 10;
 
 type Shared = State<Arc<Service>>;
 
-/// By path and status.
+/// The number of requests by path and status.
 type Requests = Family<[(&'static str, String); 2], Counter>;
 
 pub(crate) struct Service {
@@ -48,7 +48,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/suggest", get(suggest))
         .route("/documents/{name}", put(store))
         .route_layer(from_fn_with_state(service.clone(), count))
-        // These are for whoever runs the service: a real one has them on a port of their own.
+        // These routes are for operators. A real service would have them on a separate port.
         .route("/metrics", get(metrics))
         .route("/perfmark/report", get(report))
         .route("/perfmark/snapshot", get(snapshot))
@@ -81,7 +81,7 @@ async fn suggest(State(service): Shared, Query(Suggest { prefix }): Query<Sugges
     index.complete(&prefix).into_iter().take(SHOWN).flat_map(|word| [word, "\n"]).collect()
 }
 
-/// Reads the text on a thread for work that takes long, and holds searches up only to take it in.
+/// Reads the text on a thread for blocking work. Searches wait only while it is inserted.
 #[perfmark]
 async fn store(State(service): Shared, Path(name): Path<String>, text: String) -> StatusCode {
     let Ok(document) = tokio::task::spawn_blocking(move || Document::read(&text)).await else {
@@ -123,10 +123,10 @@ async fn filter() -> String {
 
 async fn set_filter(text: String) -> Result<String, (StatusCode, String)> {
     match text.parse::<Filter>() {
-        Ok(wanted) => {
-            perfmark::set_filter(&wanted).map_err(|why| (StatusCode::INSUFFICIENT_STORAGE, format!("{why}\n")))?;
+        Ok(new) => {
+            perfmark::set_filter(&new).map_err(|error| (StatusCode::INSUFFICIENT_STORAGE, format!("{error}\n")))?;
             Ok(filter().await)
         }
-        Err(why) => Err((StatusCode::BAD_REQUEST, format!("{why}\n"))),
+        Err(error) => Err((StatusCode::BAD_REQUEST, format!("{error}\n"))),
     }
 }

@@ -1,1 +1,1 @@
-//! Programs that show perfmark at work: see the examples of this package.
+//! Programs that use perfmark. See the examples of this package.

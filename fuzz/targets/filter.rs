@@ -1,7 +1,7 @@
-//! Any text: it is a filter or it is not, and a filter reads back as itself, also one that was built of any text; and whoever names a mark's path
-//! has the mark.
+//! Parses any text as a filter. A filter must parse back from its own text, also if it was built from any text. A
+//! filter that names a mark's path must select the mark.
 //!
-//! The input's first line is a filter and a pattern, the rest another pattern and a mark's path.
+//! The input's first line is used as a filter and as a pattern, the rest as another pattern and as a mark's path.
 
 #![no_main]
 
@@ -29,8 +29,8 @@ fuzz_target!(|text: &str| {
         let shown = built.to_string();
         assert_eq!(shown.parse().as_ref(), Ok(&built), "{filter:?} and {path:?} are shown as {shown:?}");
     }
-    let has = Report::new(&snapshot).marks(&Filter::default().off("*").on(path)).to_string();
-    assert_eq!(has, Report::new(&snapshot).to_string(), "{path:?}");
+    let selected = Report::new(&snapshot).marks(&Filter::default().off("*").on(path)).to_string();
+    assert_eq!(selected, Report::new(&snapshot).to_string(), "{path:?}");
 });
 
 fn mark(path: &str) -> Mark {

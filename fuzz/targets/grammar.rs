@@ -1,4 +1,5 @@
-//! Any text: it is an event or it is not, and an event reads back as itself, on every machine that the tests describe.
+//! Parses any text as an event. An event must parse back from its own text, and resolve or fail with a reason on every
+//! machine in the tests' fixtures.
 
 #![no_main]
 

@@ -1,5 +1,8 @@
-//! Any figures, under any names: the JSON report is a document that says what serde says of the snapshot, and is read
-//! back as it, or refused; the table has no control sign, rows have their cells, stacks their figure; and differences and sums of snapshots are told as well.
+//! Writes reports of snapshots with any values and names, and of their differences and sums. These must hold:
+//!
+//! - The JSON report is equal to the snapshot's serialization by serde. It parses back to the same snapshot, or is
+//!   refused.
+//! - The table contains no control characters, the rows of Markdown are complete, and each folded stack has a value.
 
 #![no_main]
 
@@ -22,21 +25,22 @@ fn check(snapshot: &Snapshot) {
     let document = Report::new(snapshot).format(Format::Json).to_string();
     let by_serde = serde_json::to_string(snapshot).expect("plain data");
     assert_eq!(read(&document), read(&by_serde));
-    // Figures that no program records may be refused.
+    // Values that no program records may be refused.
     if let Ok(back) = serde_json::from_str::<Snapshot>(&document) {
         assert_eq!(read(&serde_json::to_string(&back).expect("plain data")), read(&by_serde));
     }
-    assert!(document.ends_with('\n') && !document.chars().any(|sign| sign.is_control() && sign != '\n'));
+    let has_control_character = |text: &str| text.chars().any(|character| character.is_control() && character != '\n');
+    assert!(document.ends_with('\n') && !has_control_character(&document));
     for columns in [80, 200] {
         let table = Report::new(snapshot).width(columns).to_string();
-        assert!(!table.chars().any(|sign| sign.is_control() && sign != '\n'), "{table:?}");
+        assert!(!has_control_character(&table), "{table:?}");
         Report::new(snapshot).width(columns).color(true).to_string();
     }
     let rows = Report::new(snapshot).format(Format::Markdown).to_string();
     let mut rows = rows.lines().filter(|line| line.starts_with('|'));
     assert!(rows.all(|row| row.replace("\\|", "").matches('|').count() == 12));
     for line in Report::new(snapshot).format(Format::Folded).to_string().lines() {
-        assert!(line.split_once(' ').is_some_and(|(_, own)| own.parse::<u64>().is_ok()), "{line:?}");
+        assert!(line.split_once(' ').is_some_and(|(_, value)| value.parse::<u64>().is_ok()), "{line:?}");
     }
 }
 
@@ -56,12 +60,12 @@ fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     })
 }
 
-/// Three at most.
+/// A list of at most three items.
 fn list<T>(data: &mut Unstructured<'_>, one: fn(&mut Unstructured<'_>) -> Result<T>) -> Result<Vec<T>> {
     (0..data.int_in_range(0..=3)?).map(|_| one(data)).collect()
 }
 
-/// Names meet.
+/// A name. Half of them are from a short list, so that names coincide.
 fn name(data: &mut Unstructured<'_>) -> Result<String> {
     let known = ["time", "cycles", "app::f"];
     if data.ratio(1, 2)? { Ok((*data.choose(&known)?).into()) } else { data.arbitrary() }
@@ -95,7 +99,7 @@ fn mark(data: &mut Unstructured<'_>) -> Result<Mark> {
     })
 }
 
-/// Of places that there are, or not.
+/// A node whose parent and mark may be out of range.
 fn node(data: &mut Unstructured<'_>) -> Result<Node> {
     let of = |data: &mut Unstructured<'_>| {
         Ok(NodeValues {

@@ -1,6 +1,6 @@
-//! Any contents of the files that describe a machine's PMUs and tracepoints.
+//! Reads any contents of the files that describe a machine's PMUs and tracepoints.
 //!
-//! The input is cut at its zero bytes into an event and the contents of the files below, which are written to memory.
+//! The input is split at zero bytes into an event and the contents of the files below, which are written to memory.
 
 #![no_main]
 
@@ -43,7 +43,7 @@ static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
     let root = folder.join(format!("perfmark-fuzz-{}", std::process::id()));
     for file in FILES {
         let path = root.join(file);
-        fs::create_dir_all(path.parent().expect("files lie in folders")).expect("a folder in memory");
+        fs::create_dir_all(path.parent().expect("each file is in a folder")).expect("a folder in memory");
         fs::write(path, "").expect("a file in memory");
     }
     root
@@ -53,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     let mut parts = data.split(|&byte| byte == 0);
     let event = parts.next().and_then(|event| std::str::from_utf8(event).ok()).unwrap_or_default();
     for file in FILES {
-        // Files beyond the input are missing.
+        // Files for which the input has no part are removed.
         let path = ROOT.join(file);
         match parts.next() {
             Some(content) => fs::write(path, content).expect("a file in memory"),

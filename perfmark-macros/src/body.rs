@@ -2,13 +2,13 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use crate::tokens::is;
+use crate::tokens::is_punct;
 
-/// Inner attributes (`#![allow(…)]`) stand before any statement.
-pub(crate) fn split(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
+/// Splits off the inner attributes (`#![allow(…)]`), which precede all statements.
+pub(crate) fn split_inner_attributes(body: TokenStream) -> (TokenStream, Vec<TokenTree>) {
     let tokens: Vec<TokenTree> = body.into_iter().collect();
     let mut inner = 0;
-    while is(tokens.get(inner), '#') && is(tokens.get(inner + 1), '!') {
+    while is_punct(tokens.get(inner), '#') && is_punct(tokens.get(inner + 1), '!') {
         inner += 3;
     }
     let inner = inner.min(tokens.len());

@@ -1,5 +1,6 @@
-//! What holds functions: an `impl`, a `trait` or an inline `mod`. Each function in it, and each such item, is given the attribute, if it has none
-//! of its own. A function's own that is not seen (renamed, or in a `cfg_attr`) comes after it, and has the last word.
+//! Containers of functions: `impl`, `trait` and inline `mod`. Each function and each container in them gets the
+//! attribute, unless it has its own. An attribute that is not recognized (renamed, or in a `cfg_attr`) expands later
+//! and takes precedence.
 
 use std::iter::Peekable;
 use std::vec;
@@ -8,26 +9,25 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Error;
 
-use crate::tokens::{is, is_group, refilled};
+use crate::tokens::{is_group, is_punct, with_content};
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
-/// What an item is, by its first words.
+/// The kind of an item, by its first keywords.
 pub(crate) enum Kind {
     Container,
-    /// What the attribute may go on.
     Function,
-    /// What it may not go on.
+    /// An item that cannot be marked.
     Other,
 }
 
 impl Kind {
-    /// Of an item without the attributes before it.
+    /// The kind of an item whose outer attributes have been removed.
     pub(crate) fn of(words: &[TokenTree]) -> Self {
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
             match word {
-                // An ABI, and what a `macro_rules` fragment wraps in an invisible group (`$vis`).
+                // An ABI, or a `macro_rules` fragment (`$vis`), which is in a group without delimiters.
                 TokenTree::Literal(_) => {}
                 TokenTree::Group(group) if group.delimiter() == Delimiter::None => {}
                 TokenTree::Ident(word) => match &*word.to_string() {
@@ -44,8 +44,8 @@ impl Kind {
     }
 }
 
-/// Gives each function and each container in the item the attribute, of which this is what stands in the brackets.
-pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream) -> TokenStream {
+/// Adds the attribute to each function and each container in the item. `attribute` is the content of its brackets.
+pub(crate) fn mark_items(head: &[TokenTree], body: &Group, attribute: &TokenStream) -> TokenStream {
     let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut marked = TokenStream::new();
     while tokens.peek().is_some() {
@@ -55,68 +55,70 @@ pub(crate) fn mark_all(head: &[TokenTree], body: &Group, attribute: &TokenStream
             continue;
         }
         let item = item(&mut tokens);
-        // Those of the container itself (`#![…]`) come first, before any of an item.
-        let end = inner.iter().rposition(|token| is(Some(token), '!')).map_or(0, |mark| mark + 2);
+        // The container's own attributes (`#![…]`) precede those of its first item.
+        let end = inner.iter().rposition(|token| is_punct(Some(token), '!')).map_or(0, |mark| mark + 2);
         let outer = inner.split_off(end.min(inner.len()));
         marked.extend(inner);
         if is_marked(&item) && !is_marked_already(&outer) {
-            marked.extend(at(&item, attribute));
+            marked.extend(attribute_at(&item, attribute));
         }
         marked.extend(outer);
         marked.extend(item);
     }
-    let group = refilled(body, marked);
+    let group = with_content(body, marked);
     let head = head.iter();
     quote!(#(#head)* #group)
 }
 
-/// Whether that is a whole item, which a `macro_rules` fragment wraps in an invisible group (`$item:item`).
+/// Whether the token is a `macro_rules` fragment of a complete item (`$item:item`), a group without delimiters.
 fn is_fragment(token: &TokenTree) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let last = group.stream().into_iter().last();
-    group.delimiter() == Delimiter::None && (is(last.as_ref(), ';') || is_group(last.as_ref(), Delimiter::Brace))
+    group.delimiter() == Delimiter::None && (is_punct(last.as_ref(), ';') || is_group(last.as_ref(), Delimiter::Brace))
 }
 
-/// The attribute, standing where the item begins: that is the mark's line.
-fn at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
+/// The attribute with the location of the item's first token, which becomes the mark's line.
+fn attribute_at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
     let span = item.first().map_or_else(Span::call_site, TokenTree::span);
     quote_spanned!(span=> #[#attribute])
 }
 
-/// Whether the attribute goes on it: nobody wrote it there, and so nothing that it would refuse.
+/// Whether the item gets the attribute. The user did not write it on this item, so items that it would refuse are left
+/// out.
 fn is_marked(item: &[TokenTree]) -> bool {
     is_group(item.last(), Delimiter::Brace) && !matches!(Kind::of(item), Kind::Other)
 }
 
-/// Whether one of the attributes is `#[perfmark(…)]`, by its own name. What has one of another name gets a second, and then its own has the last
-/// word; but not where a third stands between the two and wraps the body, nor on a container.
+/// Whether one of the attributes is `#[perfmark(…)]`, by its own name. An item whose attribute has another name gets a
+/// second one, and its own takes precedence. That fails on a container, and where a third attribute between the two
+/// wraps the body.
 fn is_marked_already(attributes: &[TokenTree]) -> bool {
     attributes.iter().any(|attribute| {
         let TokenTree::Group(group) = attribute else { return false };
-        let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_)) || is(Some(token), ':');
+        let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_)) || is_punct(Some(token), ':');
         let last = group.stream().into_iter().take_while(is_path).last();
         matches!(last, Some(TokenTree::Ident(name)) if name == "perfmark")
     })
 }
 
-/// The attributes at the beginning of an item, and inner ones of what is around it.
+/// The attributes before an item, with the inner attributes of its container if they precede them.
 fn attributes(tokens: &mut Tokens) -> Vec<TokenTree> {
     let mut attributes = Vec::new();
-    while let Some(hash) = tokens.next_if(|token| is(Some(token), '#')) {
+    while let Some(hash) = tokens.next_if(|token| is_punct(Some(token), '#')) {
         attributes.push(hash);
-        attributes.extend(tokens.next_if(|token| is(Some(token), '!')));
+        attributes.extend(tokens.next_if(|token| is_punct(Some(token), '!')));
         attributes.extend(tokens.next());
     }
     attributes
 }
 
-/// One item: up to a semicolon, or to braces behind which another item begins.
+/// One item. It ends at a semicolon, or at braces that the start of another item follows.
 fn item(tokens: &mut Tokens) -> Vec<TokenTree> {
     let mut item = Vec::new();
     while let Some(token) = tokens.next() {
         let is_end = match &token {
             TokenTree::Punct(punct) => punct.as_char() == ';',
-            // Braces in types (`Array<{ N }>`) and values (`A { b }.c`) are followed by signs.
+            // Punctuation follows braces in types (`Array<{ N }>`) and values (`A { b }.c`).
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => match tokens.peek() {
                 None | Some(TokenTree::Ident(_)) => true,
                 Some(TokenTree::Punct(punct)) => punct.as_char() == '#',
@@ -133,12 +135,12 @@ fn item(tokens: &mut Tokens) -> Vec<TokenTree> {
     item
 }
 
-/// The container's body, which is the last of its tokens, and what stands before it.
+/// Splits the container into the tokens before its body and the body, which is the last token.
 ///
 /// # Errors
 ///
-/// For `mod name;`, whose items the compiler does not show.
-pub(crate) fn take_apart(item: TokenStream) -> Result<(Vec<TokenTree>, Group), Error> {
+/// For `mod name;`, whose items the compiler does not pass to the macro.
+pub(crate) fn split_body(item: TokenStream) -> Result<(Vec<TokenTree>, Group), Error> {
     let mut tokens: Vec<TokenTree> = item.into_iter().collect();
     match tokens.pop() {
         Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => Ok((tokens, body)),
@@ -146,7 +148,7 @@ pub(crate) fn take_apart(item: TokenStream) -> Result<(Vec<TokenTree>, Group), E
             let span = last.map_or_else(Span::call_site, |token| token.span());
             Err(Error::new(
                 span,
-                "only an inline `mod name { … }` can be marked: the attribute does not see a file's items",
+                "only an inline `mod name { … }` can be marked: the attribute cannot see the items of another file",
             ))
         }
     }

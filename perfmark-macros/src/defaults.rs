@@ -1,11 +1,11 @@
-//! `defaults!(events…, every = N, fence)`: what a crate's marks record where they do not say.
+//! `defaults!(events…, every = N, fence)`: what a crate's marks record if they do not specify it.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Error;
 
 use crate::args::Args;
-use crate::expand::recorded;
+use crate::expand::recording;
 
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     try_expand(input).unwrap_or_else(|error| error.to_compile_error())
@@ -14,11 +14,12 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
     let args: Args = syn::parse2(input)?;
     if let Some(span) = args.name.as_ref().map(syn::LitStr::span) {
-        return Err(Error::new(span, "a name is for one function, and this is for all of a crate"));
+        return Err(Error::new(span, "`name` applies to one function and cannot be a default of the crate: remove it"));
     }
     if let Some(span) = args.generic {
-        return Err(Error::new(span, "`generic` is for one function, and this is for all of a crate"));
+        let why = "`generic` applies to one function and cannot be a default of the crate: remove it";
+        return Err(Error::new(span, why));
     }
-    let (krate, recorded) = (args.krate(), recorded(&args));
-    Ok(quote!(#krate::private::defaults! { #recorded }))
+    let (krate, recording) = (args.krate(), recording(&args));
+    Ok(quote!(#krate::private::defaults! { #recording }))
 }

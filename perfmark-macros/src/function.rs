@@ -1,7 +1,7 @@
-//! The marked function, taken apart only as far as needed: its name, and where its body begins.
+//! The marked function, parsed only as far as needed: its name, whether it is async, and its body.
 //!
-//! A function's body is the last group of its tokens, so that nothing in between (generics, patterns, types) has to be understood; that
-//! keeps this crate's build small, and the user's code as it was written.
+//! A function's body is the last group of its tokens. The tokens before it (generics, patterns, types) are not parsed.
+//! That keeps this crate's build time low and the user's code exactly as written.
 
 use std::slice;
 
@@ -24,18 +24,19 @@ impl Function {
             Some(body) => Ok(Self { name, is_async, head: tokens.into_iter().collect(), body }),
             None => Err(Error::new(
                 name.span(),
-                "a function without a body makes no calls: put #[perfmark] on its implementations",
+                "a function without a body cannot be marked: put `#[perfmark]` on its implementations",
             )),
         }
     }
 
-    /// Steps over attributes and qualifiers to `fn NAME`; and whether `async` was among them.
+    /// The name after `fn`, and whether `async` is among the qualifiers before it.
     fn name(tokens: &[TokenTree]) -> syn::Result<(Ident, bool)> {
         let (mut rest, mut is_async) = (tokens.iter(), false);
         while let Some(token) = rest.next() {
             let TokenTree::Ident(word) = token else {
                 match token {
-                    // `#[attribute]`, the ABI's name, and what a `macro_rules` fragment wraps in an invisible group (`$vis`).
+                    // `#[attribute]`, the name of an ABI, or a `macro_rules` fragment (`$vis`), which is in a group
+                    // without delimiters.
                     TokenTree::Punct(hash) if hash.as_char() == '#' => _ = rest.next(),
                     TokenTree::Literal(_) => {}
                     TokenTree::Group(group) if group.delimiter() == Delimiter::None => {}
@@ -57,7 +58,7 @@ impl Function {
                 }
                 "unsafe" | "safe" | "extern" | "default" => {}
                 "const" if is_function(&rest) => {
-                    let why = "a const fn cannot be marked: it may run in the compiler, where there is no counter";
+                    let why = "a `const fn` cannot be marked: it may run at compile time, where there are no counters";
                     return Err(Error::new(word.span(), why));
                 }
                 "async" => is_async = true,
@@ -68,7 +69,7 @@ impl Function {
     }
 }
 
-/// The group in braces that a token is, or that a `macro_rules` fragment wraps in an invisible group (`$body:block`).
+/// The token as a group in braces, also as a `macro_rules` fragment (`$body:block`), a group without delimiters.
 pub(crate) fn braces(token: TokenTree) -> Option<Group> {
     let TokenTree::Group(group) = token else { return None };
     match group.delimiter() {
@@ -81,7 +82,7 @@ pub(crate) fn braces(token: TokenTree) -> Option<Group> {
     }
 }
 
-/// Whether `fn` comes before anything that a constant would have.
+/// Whether this `const` belongs to a `const fn`, not to a constant.
 fn is_function(rest: &slice::Iter<'_, TokenTree>) -> bool {
     rest.clone()
         .take_while(|token| matches!(token, TokenTree::Ident(_) | TokenTree::Literal(_)))
@@ -89,5 +90,6 @@ fn is_function(rest: &slice::Iter<'_, TokenTree>) -> bool {
 }
 
 fn not_a_function(span: Span) -> Error {
-    Error::new(span, "#[perfmark] goes on a function or method with a body, an impl, a trait or an inline mod")
+    let why = "`#[perfmark]` applies to a function or method with a body, an `impl`, a `trait` or an inline `mod`";
+    Error::new(span, why)
 }

@@ -1,13 +1,13 @@
-//! The items (`use`, `fn`, …) with which a body begins. The mark's statements go behind them: before them, lints would
-//! find items behind a statement, and an `allow` for those is an error where a crate forbids them.
+//! The items (`use`, `fn`, …) at the start of a body. The mark's statements follow them. If they came first, a lint
+//! would report items after a statement, and an `allow` for it is an error in a crate that forbids the lint.
 //!
-//! What is not surely an item is a statement, and measured.
+//! Tokens that are not certainly an item count as a statement and are measured.
 
 use proc_macro2::{Delimiter, TokenTree};
 
-use crate::tokens::{is, is_group, is_word};
+use crate::tokens::{is_group, is_punct, is_word};
 
-/// How many of the tokens they are.
+/// The number of tokens in these items.
 pub(crate) fn leading(tokens: &[TokenTree]) -> usize {
     let mut end = 0;
     while let Some(length) = first(&tokens[end..]) {
@@ -16,10 +16,10 @@ pub(crate) fn leading(tokens: &[TokenTree]) -> usize {
     end
 }
 
-/// How many tokens the first item has, if there is one.
+/// The number of tokens in the first item, if the tokens start with one.
 fn first(tokens: &[TokenTree]) -> Option<usize> {
     let mut at = 0;
-    while is(tokens.get(at), '#') {
+    while is_punct(tokens.get(at), '#') {
         at += 2;
     }
     if is_word(tokens.get(at), &["pub"]) {
@@ -40,15 +40,16 @@ fn first(tokens: &[TokenTree]) -> Option<usize> {
         token if tokens[qualifiers..at].iter().any(|word| is_word(Some(word), &["extern"])) => {
             is_group(Some(token), Delimiter::Brace)
         }
-        token if is_word(Some(token), &["macro_rules"]) && is(tokens.get(at + 1), '!') => {
+        token if is_word(Some(token), &["macro_rules"]) && is_punct(tokens.get(at + 1), '!') => {
             is_group(tokens.get(at + 3), Delimiter::Brace)
         }
         _ => return None,
     };
     let end = (at..tokens.len()).find(|&end| {
-        // Braces in types (`Array<{ N }>`) are followed by signs.
-        let is_inside = is(tokens.get(end + 1), '>') || is(tokens.get(end + 1), ',');
-        is(tokens.get(end), ';') || (ends_with_braces && is_group(tokens.get(end), Delimiter::Brace) && !is_inside)
+        // Punctuation follows braces in types (`Array<{ N }>`).
+        let is_inside = is_punct(tokens.get(end + 1), '>') || is_punct(tokens.get(end + 1), ',');
+        is_punct(tokens.get(end), ';')
+            || (ends_with_braces && is_group(tokens.get(end), Delimiter::Brace) && !is_inside)
     })?;
     Some(end + 1)
 }

@@ -1,8 +1,8 @@
-//! The attribute of the `perfmark` crate, which documents it.
+//! The macros of the `perfmark` crate, which documents them.
 //!
-//! Tokens in, tokens out: the function stays as it was written, with one statement more at the head of its body; an async one's future is
-//! wrapped. What becomes of that (`perfmark::private::mark!`, `polled!`) is decided by the features of `perfmark`, not here, because in one build
-//! they can differ from this crate's.
+//! The attribute adds macro calls to a function's body (`perfmark::private::mark!`, `begun!`, `polled!`) and otherwise
+//! keeps the tokens as written. The future of an async function is wrapped. The features of `perfmark` decide what
+//! these macros expand to. This crate does not, because its features can differ from those of `perfmark` in one build.
 
 mod tokens;
 mod args;
@@ -26,7 +26,7 @@ pub fn region(input: TokenStream) -> TokenStream {
     region::expand(input.into()).into()
 }
 
-/// What a crate's marks record where they do not say. Documented at `perfmark::defaults`.
+/// Sets what a crate's marks record if they do not specify it. Documented at `perfmark::defaults`.
 #[proc_macro]
 pub fn defaults(input: TokenStream) -> TokenStream {
     defaults::expand(input.into()).into()

@@ -1,4 +1,4 @@
-//! `region!("name", events…, { … })`, the same without a block, and with an async one.
+//! `region!("name", events…, { … })`, also without a block or with an async block.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::quote;
@@ -6,22 +6,22 @@ use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
 
 use crate::args::Args;
-use crate::body::split;
+use crate::body::split_inner_attributes;
 use crate::expand::mark;
 use crate::function::braces;
 use crate::future::async_block;
 
-/// What is measured.
+/// The measured code.
 enum Content {
     Block(Group),
-    /// An async block, with its words.
+    /// An async block with its keywords.
     Future(TokenStream),
     /// From here to the end of the scope.
     Guard,
 }
 
 impl Content {
-    /// Takes it from the end of the macro's tokens.
+    /// Removes it from the end of the macro's tokens.
     fn take(tokens: &mut Vec<TokenTree>) -> Self {
         if let Some(at) = async_block(tokens) {
             return Self::Future(tokens.split_off(at).into_iter().collect());
@@ -35,11 +35,12 @@ impl Content {
         }
     }
 
-    /// Beside what is wrong with the rest, so that the error stays the only one and editors go on completing.
+    /// The code beside an error in the other arguments. Keeping it avoids further errors, and editors can still
+    /// complete.
     fn with(&self, error: &TokenStream) -> TokenStream {
         match self {
             Self::Block(block) => {
-                let (inner_attributes, statements) = split(block.stream());
+                let (inner_attributes, statements) = split_inner_attributes(block.stream());
                 quote!({ #inner_attributes #error #(#statements)* })
             }
             Self::Future(future) => quote!({ #error #future }),
@@ -56,9 +57,9 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 }
 
 fn try_expand(args: TokenStream, content: &Content) -> syn::Result<TokenStream> {
-    let (name, args) = named.parse2(args)?;
+    let (name, args) = parse_name_and_args.parse2(args)?;
     if let Some(again) = &args.name {
-        return Err(Error::new(again.span(), "a region's name is what comes first"));
+        return Err(Error::new(again.span(), "a region's name is its first argument: remove `name = …`"));
     }
     let span = name.span();
     let args = Args { name: Some(name), ..args };
@@ -70,18 +71,19 @@ fn try_expand(args: TokenStream, content: &Content) -> syn::Result<TokenStream> 
         Content::Block(block) => block,
     };
     if let Some(span) = first_await(block.stream()) {
-        let why = "a region lies on one thread, and may not be left in its middle: region!(\"name\", async { … }) measures polls";
+        let why = "a region must start and end on one thread, so it cannot contain `.await`: \
+                   `region!(\"name\", async { … })` measures polls";
         return Err(Error::new(span, why));
     }
-    let (inner_attributes, statements) = split(block.stream());
-    // Not with the block's span: where nothing is recorded the braces are needless, which is not the user's doing.
+    let (inner_attributes, statements) = split_inner_attributes(block.stream());
+    // Without the block's span: if recording is off, the braces are needless, and a lint would blame the user for them.
     Ok(quote!({ #inner_attributes #krate::private::mark! { #mark } #(#statements)* }))
 }
 
-/// The name, and what the attribute takes.
-fn named(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
+/// The name, followed by the attribute's arguments.
+fn parse_name_and_args(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
     let name: LitStr = input.parse().map_err(|error| {
-        Error::new(error.span(), "a region has a name, events and a block: region!(\"name\", cycles, { … })")
+        Error::new(error.span(), "expected a name, events and a block, as in `region!(\"name\", cycles, { … })`")
     })?;
     if name.value().is_empty() {
         return Err(Error::new(name.span(), "a region's name cannot be empty"));
@@ -92,7 +94,7 @@ fn named(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
     Ok((name, Args::parse(input)?))
 }
 
-/// The first `.await` of the block's own, not of an async block or closure in it.
+/// The first `.await` in the block, except those in nested async blocks and closures.
 fn first_await(tokens: TokenStream) -> Option<proc_macro2::Span> {
     let (mut after_dot, mut in_async) = (false, false);
     for token in tokens {
@@ -103,7 +105,7 @@ fn first_await(tokens: TokenStream) -> Option<proc_macro2::Span> {
                 if !in_async && let Some(span) = first_await(group.stream()) {
                     return Some(span);
                 }
-                // The braces of `async move |…| { … }` or `async { … }` end it.
+                // The async part ends with the braces of `async move |…| { … }` or `async { … }`.
                 in_async &= group.delimiter() != Delimiter::Brace;
             }
             TokenTree::Punct(punct) if punct.as_char() == ';' => in_async = false,

@@ -1,15 +1,15 @@
-//! A function's signature, taken apart where an async one has to be rewritten: its attributes, arguments and result.
+//! The parts of an async function's signature that are rewritten: attributes, arguments and result.
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 
-use crate::tokens::{is, is_word, refilled};
+use crate::tokens::{is_punct, is_word, with_content};
 
 /// The tokens before an async function's body.
 pub(crate) struct Signature {
-    /// The names of its attributes; a path's are its first word.
+    /// The names of its attributes. For a path, this is the first segment.
     pub(crate) attributes: Vec<String>,
-    /// Everything before the arguments, but for `async`.
+    /// Everything before the arguments except `async`.
     pub(crate) before: TokenStream,
     pub(crate) arguments: Group,
     /// None for `()`.
@@ -19,7 +19,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// None if it is not that of an async function.
+    /// Returns `None` if the function is not async.
     pub(crate) fn parse(head: TokenStream) -> Option<Self> {
         let mut tokens = head.into_iter().peekable();
         let (mut attributes, mut before) = (Vec::new(), TokenStream::new());
@@ -28,18 +28,18 @@ impl Signature {
                 TokenTree::Ident(word) if word == "async" => break,
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
                     attributes.extend(group.stream().into_iter().next().map(|name| name.to_string()));
-                    // Lints of async functions, of which clippy has some, do not see it.
-                    let is_gone = |lint: &str| ["async_fn_in_trait", "clippy"].contains(&lint);
-                    before.extend([TokenTree::Group(without_expectation(group, is_gone))]);
+                    // The rewritten function does not trigger lints of async functions, some of which are clippy's.
+                    let is_removed = |lint: &str| ["async_fn_in_trait", "clippy"].contains(&lint);
+                    before.extend([TokenTree::Group(without_expectation(group, is_removed))]);
                 }
                 token => before.extend([token]),
             }
         }
-        let (arguments, result, bounds) = behind_name(&mut tokens, |token| before.extend([token]))?;
+        let (arguments, result, bounds) = parse_after_name(&mut tokens, |token| before.extend([token]))?;
         Some(Self { attributes, before, arguments, result, bounds })
     }
 
-    /// Whether only the compiler's own attributes come after ours, and none that another macro may expand.
+    /// Whether all later attributes are built into the compiler, so that none can be a macro.
     pub(crate) fn has_plain_attributes(&self) -> bool {
         const PLAIN: [&str; 18] = [
             "allow",
@@ -64,8 +64,9 @@ impl Signature {
         self.attributes.iter().all(|name| PLAIN.contains(&name.as_str()))
     }
 
-    /// Leave for the lints that the function draws when it is not async any more; only where it does, as a crate may forbid to give it.
-    pub(crate) fn draws(&self) -> TokenStream {
+    /// `allow` attributes for lints that the function triggers only because it is no longer async. They are added only
+    /// where needed, because a crate may forbid these lints.
+    pub(crate) fn lint_allowances(&self) -> TokenStream {
         let is_must_use = self.attributes.iter().any(|name| name == "must_use");
         let words = self.result.clone().into_iter().flatten().map(|token| token.to_string());
         let returns_future =
@@ -75,7 +76,7 @@ impl Signature {
         quote!(#must_use #yields)
     }
 
-    /// The result's type as an expression may name it: with `_` for `impl Trait`. None if it never returns.
+    /// The result's type as an expression may name it, with `_` for `impl Trait`. `None` if the result is `!`.
     pub(crate) fn named_result(&self) -> Option<TokenStream> {
         let Some(result) = &self.result else { return Some(quote!(())) };
         let is_never =
@@ -84,20 +85,20 @@ impl Signature {
     }
 }
 
-/// The type of a function's result, whose tokens before its body these are. None for `()`.
+/// The type of a function's result, from the tokens before its body. `None` for `()`.
 pub(crate) fn result(head: &TokenStream) -> Option<TokenStream> {
     let mut tokens = head.clone().into_iter();
     tokens.find(|token| is_word(Some(token), &["fn"]))?;
-    behind_name(tokens, drop)?.1
+    parse_after_name(tokens, drop)?.1
 }
 
-/// A function's arguments, the type of its result, and its bounds, from the tokens behind `fn`; those before the
-/// arguments are given to `before`.
-fn behind_name(
+/// A function's arguments, the type of its result, and its bounds, from the tokens after `fn`. Passes the tokens before
+/// the arguments to `before`.
+fn parse_after_name(
     mut tokens: impl Iterator<Item = TokenTree>,
     mut before: impl FnMut(TokenTree),
 ) -> Option<(Group, Option<TokenStream>, TokenStream)> {
-    let mut depth = Depth::default();
+    let mut depth = AngleDepth::default();
     let arguments = loop {
         match tokens.next()? {
             TokenTree::Group(group) if depth.is_outside() && group.delimiter() == Delimiter::Parenthesis => {
@@ -119,15 +120,15 @@ fn behind_name(
     Some((arguments, Some(result).filter(|it| !it.is_empty()), bounds))
 }
 
-/// How deep in `<…>`, which are no groups of tokens.
+/// The nesting depth in `<…>`, which are not token groups.
 #[derive(Default)]
-struct Depth {
+struct AngleDepth {
     angles: i32,
-    /// The token before may make an arrow of `>`.
+    /// The previous token makes an arrow if `>` follows.
     after_minus: bool,
 }
 
-impl Depth {
+impl AngleDepth {
     fn is_outside(&self) -> bool {
         self.angles == 0
     }
@@ -146,9 +147,9 @@ impl Depth {
     }
 }
 
-/// Splits at the commas that stand in no `<…>`.
+/// Splits at the commas that are outside `<…>`.
 fn split_at_commas(tokens: TokenStream) -> Vec<TokenStream> {
-    let (mut parts, mut part, mut depth) = (Vec::new(), TokenStream::new(), Depth::default());
+    let (mut parts, mut part, mut depth) = (Vec::new(), TokenStream::new(), AngleDepth::default());
     for token in tokens {
         if depth.is_outside() && matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',') {
             parts.push(std::mem::take(&mut part));
@@ -163,7 +164,7 @@ fn split_at_commas(tokens: TokenStream) -> Vec<TokenStream> {
 
 /// A type with `_` for each `impl Trait` in it.
 fn without_impl(tokens: TokenStream) -> TokenStream {
-    let (mut without, mut depth, mut hidden) = (TokenStream::new(), Depth::default(), None);
+    let (mut without, mut depth, mut hidden) = (TokenStream::new(), AngleDepth::default(), None);
     for token in tokens {
         if let Some(begin) = hidden {
             let is_end = match &token {
@@ -187,8 +188,8 @@ fn without_impl(tokens: TokenStream) -> TokenStream {
             TokenTree::Group(group) => {
                 let inside = without_impl(group.stream());
                 let is_hidden = group.delimiter() == Delimiter::Parenthesis && inside.to_string() == "_";
-                // Its parentheses were for the bounds.
-                without.extend(if is_hidden { inside } else { refilled(&group, inside).into_token_stream() });
+                // The parentheses only grouped the bounds.
+                without.extend(if is_hidden { inside } else { with_content(&group, inside).into_token_stream() });
             }
             token => token.to_tokens(&mut without),
         }
@@ -196,58 +197,58 @@ fn without_impl(tokens: TokenStream) -> TokenStream {
     without
 }
 
-/// The arguments as a function that is not async has them, and the statements that put them into its future as an async one does: all of them, the
-/// unused ones, too, to be dropped behind the body's own variables.
+/// The arguments of the rewritten function, and the statements that move them into its future. As in an async function,
+/// all arguments are moved, also unused ones, and are dropped after the body's variables.
 pub(crate) fn move_in(arguments: &Group) -> (Group, TokenStream) {
     let (mut outer, mut statements) = (TokenStream::new(), TokenStream::new());
     for (n, argument) in split_at_commas(arguments.stream()).into_iter().enumerate() {
         let argument = Argument::parse(argument);
-        let Argument { pattern, of_type, .. } = &argument;
-        // Each has its lints at one of its places.
+        let Argument { pattern, annotation, .. } = &argument;
+        // The argument appears twice. Each `expect` applies at one of the two locations.
         let is_of_binding = |lint: &str| lint.starts_with("unused");
         let outer_attributes = argument.attributes(is_of_binding);
         let attributes = argument.attributes(|lint| !is_of_binding(lint));
         match argument.kind() {
             Kind::Receiver(receiver) => {
                 let attributes = &argument.attributes;
-                outer.extend(quote!(#(#attributes)* #pattern #of_type,));
-                // Mentioned as a whole, so that it is captured as a whole.
+                outer.extend(quote!(#(#attributes)* #pattern #annotation,));
+                // A reference to all of `self` makes the future capture all of it, not only the fields in use.
                 statements.extend(quote!(_ = &#receiver;));
             }
             Kind::Name(name) => {
-                outer.extend(quote!(#outer_attributes #name #of_type,));
-                statements.extend(quote_spanned!(argument.place()=> #attributes let #pattern = #name;));
+                outer.extend(quote!(#outer_attributes #name #annotation,));
+                statements.extend(quote_spanned!(argument.span()=> #attributes let #pattern = #name;));
             }
             Kind::Unused => {
                 let name = format_ident!("__arg{n}", span = Span::mixed_site());
-                outer.extend(quote!(#outer_attributes #name #of_type,));
+                outer.extend(quote!(#outer_attributes #name #annotation,));
                 statements.extend(quote!(#attributes let #name = #name;));
-                // Not `let _name = …`, which lints find to be of no use.
-                statements.extend(quote_spanned!(argument.place()=> #attributes let (#pattern,) = (#name,);));
+                // Lints report `let _name = …` as useless.
+                statements.extend(quote_spanned!(argument.span()=> #attributes let (#pattern,) = (#name,);));
             }
             Kind::Pattern => {
                 let name = format_ident!("__arg{n}", span = Span::mixed_site());
-                outer.extend(quote!(#outer_attributes #name #of_type,));
+                outer.extend(quote!(#outer_attributes #name #annotation,));
                 statements.extend(quote!(#attributes let #name = #name;));
-                statements.extend(quote_spanned!(argument.place()=> #attributes let #pattern = #name;));
+                statements.extend(quote_spanned!(argument.span()=> #attributes let #pattern = #name;));
             }
         }
     }
-    (refilled(arguments, outer), statements)
+    (with_content(arguments, outer), statements)
 }
 
-/// `#[attribute] pattern: type`, or a receiver.
+/// An argument: `#[attribute] pattern: type`, or a receiver.
 struct Argument {
     attributes: Vec<TokenTree>,
     pattern: TokenStream,
-    /// With its colon.
-    of_type: TokenStream,
+    /// The type with its colon.
+    annotation: TokenStream,
 }
 
 enum Kind {
     Receiver(Ident),
     Name(Ident),
-    /// One that begins with `_`.
+    /// A name that starts with `_`.
     Unused,
     Pattern,
 }
@@ -256,35 +257,35 @@ impl Argument {
     fn parse(tokens: TokenStream) -> Self {
         let mut tokens = tokens.into_iter().peekable();
         let mut attributes = Vec::new();
-        while let Some(hash) = tokens.next_if(|token| is(Some(token), '#')) {
+        while let Some(hash) = tokens.next_if(|token| is_punct(Some(token), '#')) {
             attributes.push(hash);
             attributes.extend(tokens.next());
         }
-        let (mut pattern, mut of_type, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
+        let (mut pattern, mut annotation, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
         for token in tokens {
-            let is_colon = is(Some(&token), ':');
+            let is_colon = is_punct(Some(&token), ':');
             let is_joint = matches!(&token, TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint);
-            if !of_type.is_empty() || is_colon && !is_joint && !in_path {
-                of_type.extend([token]);
+            if !annotation.is_empty() || is_colon && !is_joint && !in_path {
+                annotation.extend([token]);
             } else {
                 pattern.extend([token]);
             }
-            // The second one of `::` is alone.
+            // The second colon of `::` is not joint.
             in_path = is_colon && is_joint;
         }
-        Self { attributes, pattern, of_type }
+        Self { attributes, pattern, annotation }
     }
 
-    /// Where the compiler says what is wrong with it.
-    fn place(&self) -> Span {
+    /// The location at which the compiler reports errors of this argument.
+    fn span(&self) -> Span {
         let last = self.pattern.clone().into_iter().last();
         Span::call_site().located_at(last.map_or_else(Span::call_site, |token| token.span()))
     }
 
-    /// Its attributes, without expecting such lints.
-    fn attributes(&self, is_gone: impl Fn(&str) -> bool) -> TokenStream {
+    /// Its attributes, with `allow` instead of `expect` for the lints selected by `is_removed`.
+    fn attributes(&self, is_removed: impl Fn(&str) -> bool) -> TokenStream {
         let without = |token: &TokenTree| match token {
-            TokenTree::Group(group) => TokenTree::Group(without_expectation(group.clone(), &is_gone)),
+            TokenTree::Group(group) => TokenTree::Group(without_expectation(group.clone(), &is_removed)),
             token => token.clone(),
         };
         self.attributes.iter().map(without).collect()
@@ -303,14 +304,15 @@ impl Argument {
     }
 }
 
-/// What an attribute has in its brackets: `allow(…)` instead of `expect(…)` if such a lint is among the expected.
-fn without_expectation(attribute: Group, is_gone: impl Fn(&str) -> bool) -> Group {
+/// The content of an attribute's brackets, with `allow(…)` instead of `expect(…)` if it expects a lint selected by
+/// `is_removed`.
+fn without_expectation(attribute: Group, is_removed: impl Fn(&str) -> bool) -> Group {
     let mut tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
     let [TokenTree::Ident(word), TokenTree::Group(lints)] = &mut tokens[..] else { return attribute };
-    let names = |token| matches!(&token, TokenTree::Ident(lint) if is_gone(&lint.to_string()));
+    let names = |token| matches!(&token, TokenTree::Ident(lint) if is_removed(&lint.to_string()));
     if word != "expect" || !lints.stream().into_iter().any(names) {
         return attribute;
     }
     *word = Ident::new("allow", word.span());
-    refilled(&attribute, tokens.into_iter().collect())
+    with_content(&attribute, tokens.into_iter().collect())
 }

@@ -1,13 +1,12 @@
-//! What a token is.
+//! Predicates on tokens.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A sign, such as `:`.
-pub(crate) fn is(token: Option<&TokenTree>, sign: char) -> bool {
-    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
+pub(crate) fn is_punct(token: Option<&TokenTree>, character: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == character)
 }
 
-/// One of these words.
+/// Whether the token is one of these words.
 pub(crate) fn is_word(token: Option<&TokenTree>, words: &[&str]) -> bool {
     matches!(token, Some(TokenTree::Ident(word)) if words.iter().any(|known| word == known))
 }
@@ -16,9 +15,9 @@ pub(crate) fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool 
     matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
-/// A group with other tokens in it.
-pub(crate) fn refilled(group: &Group, tokens: TokenStream) -> Group {
-    let mut refilled = Group::new(group.delimiter(), tokens);
-    refilled.set_span(group.span());
-    refilled
+/// The group with other tokens in place of its own.
+pub(crate) fn with_content(group: &Group, tokens: TokenStream) -> Group {
+    let mut changed = Group::new(group.delimiter(), tokens);
+    changed.set_span(group.span());
+    changed
 }

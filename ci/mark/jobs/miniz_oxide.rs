@@ -1,4 +1,4 @@
-//! Compresses and decompresses the files, each alone, at three levels, and all together as a stream.
+//! Compresses and decompresses each file at three levels, and all files together as a stream.
 
 use std::{env, fs};
 
@@ -7,13 +7,13 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::inflate::{decompress_to_vec, decompress_to_vec_zlib};
 use miniz_oxide::{DataFormat, MZFlush};
 
-/// Decompressed in pieces.
+/// Decompresses in pieces.
 fn streamed(compressed: &[u8], piece: usize) -> Vec<u8> {
     let mut state = InflateState::new_boxed(DataFormat::Raw);
     let (mut rest, mut all, mut output) = (compressed, Vec::new(), vec![0; 4096]);
     loop {
         let result = inflate(&mut state, &rest[..piece.min(rest.len())], &mut output, MZFlush::None);
-        result.status.expect("what was compressed");
+        result.status.expect("the stream is valid");
         rest = &rest[result.bytes_consumed..];
         all.extend_from_slice(&output[..result.bytes_written]);
         if rest.is_empty() && result.bytes_written == 0 {
@@ -35,7 +35,8 @@ fn main() {
     let all = files.concat();
     let raw = compress_to_vec(&all, 6);
     assert!(decompress_to_vec(&raw).is_ok_and(|again| again == all) && streamed(&raw, 1000) == all);
-    println!("{} bytes; {compressed} of all files at three levels, {} together; digest {digest:x}", all.len(), raw.len());
+    let (all, raw) = (all.len(), raw.len());
+    println!("{all} bytes; compressed: {compressed} at three levels, {raw} together; digest {digest:x}");
     println!("calls {} miniz_oxide::deflate::compress_to_vec_zlib", 3 * files.len());
     println!("calls {} miniz_oxide::inflate::decompress_to_vec_zlib", 3 * files.len());
     println!("calls 1 miniz_oxide::inflate::decompress_to_vec");

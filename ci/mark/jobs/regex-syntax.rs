@@ -1,4 +1,5 @@
-//! Takes each line of the files for a regular expression and, escaped, for a literal; translates and prints both, and parses what was printed.
+//! Parses each line of the files as a regular expression and, escaped, as a literal. Translates and prints both, and
+//! parses the output again.
 
 use std::{env, fs};
 
@@ -49,6 +50,6 @@ fn main() {
         fs::read_to_string(file).expect("text").lines().for_each(|line| job.line(line));
     }
     let Job { parsed, refused, literals, digest } = job;
-    println!("{refused} lines are no regular expression; {literals} literals; digest {digest:x}");
+    println!("{refused} lines are not regular expressions; {literals} literals; digest {digest:x}");
     println!("calls {parsed} regex_syntax::parser::parse");
 }

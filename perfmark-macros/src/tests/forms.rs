@@ -19,13 +19,19 @@ fn a_functions_body_is_a_call() {
     assert_expands(
         &quote!(time),
         &quote! {
-            pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(self: &'a Self, (b, _): (u8, [T; { N }])) -> A<{ N + 1 }>
+            pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(
+                self: &'a Self,
+                (b, _): (u8, [T; { N }])
+            ) -> A<{ N + 1 }>
             where
                 A<{ N }>: Into<T>,
             {}
         },
         &quote! {
-            pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(self: &'a Self, (b, _): (u8, [T; { N }])) -> A<{ N + 1 }>
+            pub(in a::b) unsafe extern "C" fn r#match<'a, T: ?Sized, const N: usize>(
+                self: &'a Self,
+                (b, _): (u8, [T; { N }])
+            ) -> A<{ N + 1 }>
             where
                 A<{ N }>: Into<T>,
             { #body }
@@ -34,7 +40,7 @@ fn a_functions_body_is_a_call() {
 }
 
 #[test]
-fn where_nothing_may_be_around_the_body_a_guard_stands_before_it() {
+fn a_guard_precedes_a_body_that_nothing_may_surround() {
     let heads = [
         quote!(fn f() -> impl Sized),
         quote!(fn f(a: u8) -> Result<(impl Sized, u8), Box<impl Sized>> where A: B),
@@ -97,13 +103,16 @@ fn attributes_stay_and_keep_their_order() {
 }
 
 #[test]
-fn items_at_a_bodys_head_stay_there() {
+fn items_at_the_start_of_a_body_stay_there() {
     let items = [
         quote! { use a::{b, c}; },
         quote! { #[cfg(a)] pub(crate) fn g<const N: usize>() -> A<{ N }> where A<{ 1 }, 2>: B {} },
         quote! { const N: usize = { 1 } as usize; const fn h() {} const _: () = (); },
         quote! { unsafe extern "C" { fn i(); } extern "C" fn j() {} extern crate a as b; unsafe impl A for B {} },
-        quote! { static A: u8 = { 1 } + 1; type B = [u8; { 1 }]; struct C; struct D(u8); struct E { f: u8 } enum F {} mod g {} trait H {} },
+        quote! {
+            static A: u8 = { 1 } + 1; type B = [u8; { 1 }]; struct C; struct D(u8); struct E { f: u8 }
+            enum F {} mod g {} trait H {}
+        },
         quote! { macro_rules! one { () => {} } macro_rules! two(() => {}); async fn later() {} },
         quote! {},
     ];
@@ -134,7 +143,7 @@ fn items_at_a_bodys_head_stay_there() {
 }
 
 #[test]
-fn options_are_in_the_statement() {
+fn the_statement_contains_the_options() {
     let cases = [
         (quote!(), quote!(::perfmark), quote!("f" [""] 0u32 false)),
         (quote!(name = "a b"), quote!(::perfmark), quote!("a b" [""] 0u32 false)),
@@ -200,7 +209,7 @@ fn functions_of_an_impl_get_the_attribute() {
 }
 
 #[test]
-fn what_has_an_attribute_of_its_own_gets_no_other() {
+fn an_item_with_its_own_attribute_gets_no_other() {
     let marked = quote! {
         mod a {
             #[perfmark(skip)] impl A {}
@@ -212,12 +221,14 @@ fn what_has_an_attribute_of_its_own_gets_no_other() {
     assert_expands(
         &quote!(time),
         &quote! { mod a { #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
-        &quote! { mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
+        &quote! {
+            mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} }
+        },
     );
 }
 
 #[test]
-fn methods_of_a_trait_without_a_body_are_left() {
+fn trait_methods_without_a_body_stay_as_they_are() {
     assert_expands(
         &quote!(),
         &quote! { pub unsafe trait A { fn b(&self); const C: u8 = 1; fn d(&self) {} } },
@@ -226,7 +237,7 @@ fn methods_of_a_trait_without_a_body_are_left() {
 }
 
 #[test]
-fn a_module_gives_it_to_what_it_holds() {
+fn items_of_a_module_get_the_attribute() {
     assert_expands(
         &quote!(time),
         &quote! {
@@ -269,7 +280,7 @@ fn a_module_gives_it_to_what_it_holds() {
 }
 
 #[test]
-fn a_functions_own_attribute_has_the_last_word() {
+fn a_functions_own_attribute_takes_precedence() {
     for item in [quote! { fn f() { 1 } }, quote! { /** Documented. */ fn f() { #![allow(a)] use b; 1 } }] {
         let marked = expand(&quote!(cycles, crate = a), &item);
         assert_ne!(marked.to_string(), item.to_string());
@@ -286,21 +297,23 @@ fn skip_leaves_everything_as_it_is() {
 }
 
 #[test]
-fn what_is_refused_stays_with_one_error() {
+fn a_refused_item_stays_with_one_error() {
     let refused = [
-        (quote! { const fn f() {} }, "a const fn"),
-        (quote! { pub const unsafe extern "C" fn f() {} }, "a const fn"),
+        (quote! { const fn f() {} }, "a `const fn`"),
+        (quote! { pub const unsafe extern "C" fn f() {} }, "a `const fn`"),
         (quote! { fn f(&self); }, "a function without a body"),
-        (quote! { struct A { b: u8 } }, "#[perfmark] goes on a function"),
-        (quote! { #[a] use b; }, "#[perfmark] goes on a function"),
+        (quote! { struct A { b: u8 } }, "`#[perfmark]` applies to a function"),
+        (quote! { #[a] use b; }, "`#[perfmark]` applies to a function"),
         (quote! { pub mod a; }, "only an inline `mod name { … }`"),
     ];
     for (item, why) in refused {
-        let told = refusal(&quote!(time), &item);
-        assert!(told.starts_with(why), "{told}");
+        let message = refusal(&quote!(time), &item);
+        assert!(message.starts_with(why), "{message}");
     }
-    assert!(refusal(&quote!(name = "a"), &quote! { impl A { fn b() {} fn c() {} } }).starts_with("a name is for one"));
-    assert!(refusal(&quote!(nme = "a"), &quote! { mod a { fn b() {} fn c() {} } }).starts_with("there is no option"));
+    let message = refusal(&quote!(name = "a"), &quote! { impl A { fn b() {} fn c() {} } });
+    assert!(message.starts_with("`name` applies to one function"), "{message}");
+    let message = refusal(&quote!(nme = "a"), &quote! { mod a { fn b() {} fn c() {} } });
+    assert!(message.starts_with("unknown option `nme`"), "{message}");
 }
 
 #[test]
@@ -328,19 +341,19 @@ fn a_region_is_a_block_or_a_guard() {
 }
 
 #[test]
-fn a_region_that_is_refused_keeps_its_block() {
+fn a_refused_region_keeps_its_block() {
     let refused = [
-        (quote!(time, { a }), "a region has a name"),
+        (quote!(time, { a }), "expected a name, events and a block"),
         (quote!("", { a }), "a region's name cannot be empty"),
         (quote!("a", every = , { a }), "expected integer literal"),
-        (quote!("a", name = "b", { a }), "a region's name is what comes first"),
+        (quote!("a", name = "b", { a }), "a region's name is its first argument"),
     ];
     for (input, why) in refused {
         let expanded: Vec<_> = region::expand(input).into_iter().collect();
         let [TokenTree::Group(group)] = &expanded[..] else { panic!("a block: {expanded:?}") };
         let mut inside: Vec<_> = group.stream().into_iter().collect();
         assert_eq!(inside.pop().map(|last| last.to_string()).as_deref(), Some("a"));
-        let told = only_error(&inside);
-        assert!(told.starts_with(why), "{told}");
+        let message = only_error(&inside);
+        assert!(message.starts_with(why), "{message}");
     }
 }

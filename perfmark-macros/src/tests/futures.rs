@@ -1,4 +1,4 @@
-//! Async functions, and those that return a future.
+//! Async functions, and functions that return a future.
 
 use quote::quote;
 
@@ -61,7 +61,7 @@ fn an_async_function_becomes_one_that_returns_its_future() {
 }
 
 #[test]
-fn where_a_macro_follows_or_nothing_is_returned_it_stays_async() {
+fn a_function_with_another_macro_or_without_a_result_stays_async() {
     assert_expands(
         &quote!(time),
         &quote! { #[tokio::main] async fn f(mut a: A) { b } },
@@ -75,7 +75,9 @@ fn where_a_macro_follows_or_nothing_is_returned_it_stays_async() {
     assert_expands(
         &quote!(time),
         &quote! { async fn f() -> ! { b } },
-        &quote! { async fn f() -> ! { ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move { match () { () => { b } } } }.await } },
+        &quote! { async fn f() -> ! {
+            ::perfmark::private::polled! { { "f" ["time"] 0u32 false } async move { match () { () => { b } } } }.await
+        } },
     );
 }
 
@@ -89,7 +91,10 @@ fn a_future_at_the_end_is_the_call() {
         ),
         (
             quote!(if a { return c; } return ::std::boxed::Box::pin(async {}).boxed()),
-            quote!(if a { return c; } return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [""] 0u32 false } async {} }).boxed()),
+            quote! {
+                if a { return c; }
+                return ::std::boxed::Box::pin(::perfmark::private::polled! { { "f" [""] 0u32 false } async {} }).boxed()
+            },
         ),
         (
             quote!(async move {}.boxed().instrument(e)),
@@ -97,7 +102,7 @@ fn a_future_at_the_end_is_the_call() {
         ),
     ] {
         assert_expands(&quote!(), &quote! { fn f() -> A { #written } }, &quote! { fn f() -> A { #marked } });
-        // What another attribute of ours has marked already is marked anew, or not at all.
+        // A second attribute replaces the mark of the first, and `skip` removes it.
         assert_expands(&quote!(), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #marked } });
         assert_expands(&quote!(skip), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #written } });
     }
@@ -109,7 +114,7 @@ fn a_future_that_is_not_the_functions_own_is_not_the_call() {
         quote!(|x| async { x }),
         quote!(|x| Box::pin(async { x })),
         quote!(async {}.wait()),
-        // Not ours.
+        // Other macros and variables with similar names.
         quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
         quote!(let begun = 1; let perfmark_value = if true { 2 } else { 3 }; perfmark_value),
         quote!(spawn(async {})),
@@ -132,7 +137,7 @@ fn an_async_region_is_a_future() {
 }
 
 #[test]
-fn one_that_is_not_finished_is_kept() {
+fn an_incomplete_async_function_is_kept() {
     for item in
         [quote!(async fn f(a) { b. }), quote!(async fn f(a: ) -> { let c = }), quote!(async fn f(, :) -> Vec< { b. })]
     {

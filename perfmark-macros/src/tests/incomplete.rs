@@ -1,5 +1,5 @@
-//! What an editor hands over while its user types: syntax that is not finished. The tokens stay, so that it goes on completing, and at most one
-//! error is told.
+//! Incomplete syntax, which an editor passes to the macro while its user types. The tokens stay, so that the editor can
+//! still complete, and there is at most one error.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -12,7 +12,7 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().expect("balanced")
 }
 
-/// What a user may have written of a body.
+/// Bodies that a user may not have finished.
 const BODIES: &[&str] = &[
     "self.",
     "x. let y = 1;",
@@ -59,12 +59,12 @@ const BODIES: &[&str] = &[
     "",
 ];
 
-/// The expansion without what is put around `BODY` there, which is in it once.
+/// The expansion without the code around `BODY` in `around`, which occurs once.
 #[track_caller]
 fn without(expanded: &TokenStream, around: &TokenStream) -> String {
     let (around, mut rest) = (around.to_string(), expanded.to_string());
-    let (before, behind) = around.split_once("BODY").expect("it is there");
-    for part in [before.trim(), behind.trim()].into_iter().filter(|part| !part.is_empty()) {
+    let (before, after) = around.split_once("BODY").expect("BODY");
+    for part in [before.trim(), after.trim()].into_iter().filter(|part| !part.is_empty()) {
         assert_eq!(rest.matches(part).count(), 1, "{rest}");
         rest = rest.replacen(part, "", 1);
     }
@@ -72,7 +72,7 @@ fn without(expanded: &TokenStream, around: &TokenStream) -> String {
 }
 
 #[test]
-fn a_body_that_is_not_finished_is_marked_and_kept() {
+fn a_body_that_is_incomplete_is_marked_and_kept() {
     let around = called(&quote!("f" ["time"] 0u32 false), &quote!(), &quote!(BODY));
     for body in BODIES.iter().copied().map(tokens) {
         let item = quote! { fn f() { #body } };
@@ -81,7 +81,7 @@ fn a_body_that_is_not_finished_is_marked_and_kept() {
 }
 
 #[test]
-fn a_region_that_is_not_finished_is_marked_and_kept() {
+fn a_region_that_is_incomplete_is_marked_and_kept() {
     let around = quote!(::perfmark::private::mark! { "a" ["time"] 0u32 false } BODY);
     for body in BODIES.iter().copied().map(tokens) {
         let block = quote! { { #body } };
@@ -95,7 +95,7 @@ fn a_region_that_is_not_finished_is_marked_and_kept() {
 }
 
 #[test]
-fn a_signature_that_is_not_finished_is_marked_and_kept() {
+fn a_signature_that_is_incomplete_is_marked_and_kept() {
     let signatures = [
         "fn f(a: )",
         "fn f(a: , b)",
@@ -113,7 +113,7 @@ fn a_signature_that_is_not_finished_is_marked_and_kept() {
     let mark = quote!("f" ["time"] 0u32 false);
     for signature in signatures {
         let signature = tokens(signature);
-        // What is not there is not finished either, but nothing that stands around the body.
+        // An incomplete result type is kept as well. Without one, the result is `()`.
         let result = signature.to_string().split_once("->").map(|(_, result)| tokens(result)).unwrap_or_default();
         let body = match &*result.to_string() {
             "impl" => quote!(::perfmark::private::mark! { #mark } 1),
@@ -125,7 +125,7 @@ fn a_signature_that_is_not_finished_is_marked_and_kept() {
 }
 
 #[test]
-fn an_item_that_is_not_finished_stays_with_one_error() {
+fn an_item_that_is_incomplete_stays_with_one_error() {
     let items = [
         "",
         "#",
@@ -163,7 +163,7 @@ fn an_item_that_is_not_finished_stays_with_one_error() {
 }
 
 #[test]
-fn a_container_that_is_not_finished_is_kept() {
+fn a_container_that_is_incomplete_is_kept() {
     let containers = [
         "impl A { }",
         "impl { fn f() {} }",
@@ -195,7 +195,7 @@ fn a_container_that_is_not_finished_is_kept() {
 }
 
 #[test]
-fn arguments_that_are_not_finished_are_one_error_beside_the_item() {
+fn arguments_that_are_incomplete_give_one_error_beside_the_item() {
     let arguments = [
         ",",
         "=",

@@ -1,4 +1,4 @@
-//! Expansions, as tokens.
+//! Tests of expansions, compared as tokens.
 
 mod forms;
 mod futures;
@@ -9,13 +9,13 @@ use quote::quote;
 
 use crate::expand::expand;
 
-/// `#[perfmark(args)] item` becomes that.
+/// Asserts that `#[perfmark(args)] item` expands to the expected tokens.
 #[track_caller]
 fn assert_expands(args: &TokenStream, item: &TokenStream, expected: &TokenStream) {
     assert_eq!(expand(args, item).to_string(), expected.to_string());
 }
 
-/// `#[perfmark(args)] item` becomes the item as it was, and one error, which is given.
+/// The error of `#[perfmark(args)] item`, which must expand to the unchanged item and one error.
 #[track_caller]
 fn refusal(args: &TokenStream, item: &TokenStream) -> String {
     let expanded: Vec<TokenTree> = expand(args, item).into_iter().collect();
@@ -24,7 +24,7 @@ fn refusal(args: &TokenStream, item: &TokenStream) -> String {
     only_error(error)
 }
 
-/// The text of the error that these tokens are, and nothing else: `::core::compile_error! { "…" }`.
+/// The text of the error, which must be all that the tokens contain: `::core::compile_error! { "…" }`.
 #[track_caller]
 fn only_error(tokens: &[TokenTree]) -> String {
     let Some((TokenTree::Group(group), path)) = tokens.split_last() else { panic!("no error: {}", text(tokens)) };
@@ -32,7 +32,7 @@ fn only_error(tokens: &[TokenTree]) -> String {
     group.stream().to_string().trim_matches('"').to_owned()
 }
 
-/// The body as a call of the mark with these tokens, which gives a value of that type, if it is not `()`.
+/// The expansion of a body whose mark has these tokens. Its value has this type, or `()` if the type is empty.
 fn called(mark: &TokenStream, type_: &TokenStream, body: &TokenStream) -> TokenStream {
     let type_ = if type_.is_empty() { quote!() } else { quote!(: ::perfmark::private::Same<#type_>) };
     quote! {
