@@ -1,4 +1,4 @@
-//! Marked async functions by their bodies, their attributes, and what makes them.
+//! Marked async functions: their bodies, their attributes, and the macros that make them.
 
 use std::future::{Future, ready};
 use std::sync::Mutex;
@@ -42,7 +42,7 @@ pub(crate) async fn of_many_attributes(unused: &Vec<u32>) -> u32 {
     one
 }
 
-/// Where it calls from, and where it stands.
+/// The line that `Location::caller` gives, and the line inside the body.
 #[perfmark(time)]
 #[track_caller]
 #[allow(ungated_async_fn_track_caller, reason = "it does nothing yet")]
@@ -62,7 +62,7 @@ pub(crate) async fn without_errors_doc() -> Result<u32, String> {
     ready(Ok(1)).await
 }
 
-/// With a method that were better not in a public trait.
+/// Has a method that lints do not want in a public trait.
 pub(crate) trait Public {
     #[perfmark(time)]
     #[expect(async_fn_in_trait, reason = "as it is written")]
@@ -71,7 +71,7 @@ pub(crate) trait Public {
     }
 }
 
-/// As a macro makes them.
+/// Makes marked async functions.
 macro_rules! made {
     ($(#[$attribute:meta])* $vis:vis $name:ident($arg:ident: $t:ty, $p:pat_param, $q:ident) -> $r:ty, $body:block, $e:expr) => {
         $(#[$attribute])*
@@ -93,7 +93,7 @@ made! {
     pub(crate) by_macro(n: u32, (a, _), q) -> u32, { n + 1 }, a + 97
 }
 
-/// What is borrowed from arguments in the last expression is given back before they are dropped.
+/// What the last expression borrows from arguments is released before they are dropped.
 #[perfmark(time)]
 pub(crate) async fn temporaries(text: Mutex<String>, (number, _): (Mutex<usize>, u32)) -> usize {
     if *number.lock().unwrap() == 0 {
@@ -103,9 +103,9 @@ pub(crate) async fn temporaries(text: Mutex<String>, (number, _): (Mutex<usize>,
     text.lock().unwrap().len() + *number.lock().unwrap()
 }
 
-/// Names that the body gives to items of its own, and those of the mark's own.
+/// Names that the body gives to its own items, and names of the expansion.
 #[perfmark(time)]
-#[allow(non_snake_case, unused_variables, reason = "as a constant is named")]
+#[allow(non_snake_case, unused_variables, reason = "the names are the test")]
 pub(crate) async fn names(ITEM: u32, MARK: u32, here: u32, mark: u32, future: u32) -> u32 {
     const ITEM: u32 = 1;
     ready(ITEM + MARK + here + mark + future).await

@@ -1,4 +1,4 @@
-//! Marked async methods, their traits, and which futures may leave their thread.
+//! Marked async methods, their traits, and which futures are `Send`.
 
 use std::cell::Cell;
 use std::future::{Future, ready};
@@ -58,7 +58,7 @@ impl Table {
 
 // Traits.
 
-/// Without marks, but for its own.
+/// Has marks on default methods only.
 #[allow(async_fn_in_trait, reason = "as it is")]
 pub(crate) trait Load {
     type Key: Default;
@@ -99,7 +99,7 @@ impl Load for Table {
     }
 }
 
-/// With marks on all of it.
+/// Has one mark on the complete trait.
 #[perfmark(time)]
 pub(crate) trait Store<T> {
     async fn store(&mut self, item: T) -> &mut Self;
@@ -133,7 +133,7 @@ pub(crate) async fn may_leave(text: String, more: &str) -> usize {
     both.len()
 }
 
-/// Sent where its argument can be.
+/// `Send` if its argument is.
 #[perfmark(time)]
 pub(crate) async fn as_its_argument<T>(item: T) -> T {
     ready(()).await;
