@@ -231,7 +231,9 @@ fn three() -> [Noisy; 3] {
 
 same_drops! {
     used_arguments_are_dropped_alike: twin, way => twin::used(way, Noisy("a"), Noisy("b"), Noisy("c"));
-    unused_arguments_are_dropped_alike: twin, way => twin::unused(way, Noisy("_"), Noisy("_b"), Noisy("_c"), Noisy("last"));
+    unused_arguments_are_dropped_alike: twin, way => {
+        twin::unused(way, Noisy("_"), Noisy("_b"), Noisy("_c"), Noisy("last"))
+    };
     destructured_arguments_are_dropped_alike: twin, way => twin::destructured(
         way,
         (Noisy("a"), Noisy("_"), Noisy("_c")),
@@ -242,9 +244,13 @@ same_drops! {
     );
     moved_arguments_are_dropped_alike: twin, way => twin::moved(way, Noisy("a"), Noisy("b"), pair("left", "right"));
     shadowed_arguments_are_dropped_alike: twin, way => twin::shadowed(way, Noisy("a"), Noisy("b"));
-    arguments_beside_a_reference_are_dropped_alike: twin, way => twin::by_reference(leaked(), way, Noisy("_"), Noisy("a"));
+    arguments_beside_a_reference_are_dropped_alike: twin, way => {
+        twin::by_reference(leaked(), way, Noisy("_"), Noisy("a"))
+    };
     methods_by_value_drop_alike: twin, way => twin::Owner(pair("left", "right")).by_value(way, Noisy("a"), Noisy("_b"));
-    methods_that_use_a_part_of_self_drop_alike: twin, way => twin::Owner(pair("left", "right")).in_part(way, Noisy("a"));
+    methods_that_use_a_part_of_self_drop_alike: twin, way => {
+        twin::Owner(pair("left", "right")).in_part(way, Noisy("a"))
+    };
     methods_that_do_not_use_self_drop_alike: twin, way => {
         twin::Owner(pair("left", "right")).unused_self(way, Noisy("_a"), Noisy("_"))
     };

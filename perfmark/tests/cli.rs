@@ -707,7 +707,8 @@ fn what_cannot_be_compared_is_reported() {
             "called in base, not in head: fell silent",
             "instructions: head: 20.0 % of the calls were not counted (covered)",
             "instructions: head: 10.0 % of the calls were counted in part, and scaled (covered)",
-            "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: no call was counted",
+            "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
+             no call was counted",
             "sampled: 100 calls in base, 6,400 in head",
             "head: 100 of 6400 calls were measured (every)",
             "read by user in base, by syscall in head",
@@ -806,7 +807,8 @@ fn a_coverage_gate_names_each_mark_below_it() {
     assert_contains(
         &printed,
         &[
-            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time of 100 of 112 (src/main.rs:3)",
+            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): \
+             time of 100 of 112 (src/main.rs:3)",
             "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time of 100 of 400 (src/main.rs:3)",
             "gate coverage:90%: 4 marks judged",
         ],

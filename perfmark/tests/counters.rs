@@ -216,7 +216,7 @@ fn promise_2_a_callers_value_excludes_probes_with_other_events() {
     let least = |name| instructions(name).min.expect("measured");
     let (timed, unmarked) = (least("caller_of_timed"), least("caller_of_unmarked"));
     println!(
-        "a caller of {CHILDREN}: {timed} instructions with callees that have other events, {unmarked} with unmarked ones"
+        "a caller of {CHILDREN}: {timed} instructions with callees of other events, {unmarked} with unmarked callees"
     );
     if !cfg!(debug_assertions) {
         assert!(timed.abs_diff(unmarked) <= CHILDREN, "{timed} {unmarked}");

@@ -73,7 +73,10 @@ pub(crate) trait Public {
 
 /// Makes marked async functions.
 macro_rules! made {
-    ($(#[$attribute:meta])* $vis:vis $name:ident($arg:ident: $t:ty, $p:pat_param, $q:ident) -> $r:ty, $body:block, $e:expr) => {
+    (
+        $(#[$attribute:meta])*
+        $vis:vis $name:ident($arg:ident: $t:ty, $p:pat_param, $q:ident) -> $r:ty, $body:block, $e:expr
+    ) => {
         $(#[$attribute])*
         #[perfmark(time)]
         $vis async fn $name($arg: $t, $p: (u32, $t), mut $q: u32) -> $r {
