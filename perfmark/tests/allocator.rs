@@ -36,7 +36,7 @@ fn a_marked_allocator_is_counted_and_perfmarks_own_calls_of_it_are_not() {
         let alloc = snapshot.marks.iter().find(|mark| mark.name == "alloc").expect("the program allocated");
         (alloc.calls, alloc.interrupted)
     };
-    // Allocations of the snapshot are perfmark's own and not counted. Only its drop happens here.
+    // The allocations of the snapshot are perfmark's own, so they are not counted. Its drop here is.
     let (before, _) = marked();
     let really_before = CALLS.load(Relaxed);
     let threads: Vec<_> = (1..=4_usize)

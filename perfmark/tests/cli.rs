@@ -654,13 +654,13 @@ fn times_are_compared_by_their_distributions() {
         snapshot(vec![mark("parse", vec![values("time", &calls)])])
     };
     let base = folder.report("base", &with(10_000, 14_000));
-    for (head, status, printed) in [
+    for (head, status, expected) in [
         (with(10_500, 14_500), 0, "0 of 1 mark changed"),
         (with(14_000, 18_000), 1, "parse: time a call rose by 33"),
         (with(5_000, 9_000), 0, "1 of 1 mark changed"),
     ] {
         let head = folder.report("head", &head);
-        assert_contains(&stdout(&["diff", &base, &head, "--fail-on", "time:2%"], status), &[printed]);
+        assert_contains(&stdout(&["diff", &base, &head, "--fail-on", "time:2%"], status), &[expected]);
     }
     let few = folder.report("few", &snapshot(vec![mark("parse", vec![values("time", &[90_000; 3])])]));
     let printed = stdout(&["diff", &base, &few, "--fail-on", "time:2%"], 1);
@@ -773,7 +773,7 @@ fn a_side_with_too_few_measured_calls_fails_the_gate() {
         let parse = Mark { calls, skipped, ..mark("parse", vec![parse_values]) };
         folder.report(file.file_name().expect("named").to_str().expect("UTF-8"), &snapshot(vec![parse]))
     };
-    for (few, printed) in [
+    for (few, expected) in [
         (with(1, 1_000_000, 0), "1 of 1,000,001 calls"),
         (with(1, 0, 1_000_000), "1 of 1,000,001 calls"),
         (with(50, 451, 0), "50 of 501 calls"),
@@ -781,12 +781,12 @@ fn a_side_with_too_few_measured_calls_fails_the_gate() {
         let of_head = stdout(&["diff", &full, &few, "--fail-on", "instructions:1%"], 1);
         assert_contains(
             &of_head,
-            &["✗ parse: instructions cannot be judged (gate instructions:1%): head measured", printed],
+            &["✗ parse: instructions cannot be judged (gate instructions:1%): head measured", expected],
         );
         let of_base = stdout(&["diff", &few, &full, "--fail-on", "instructions:1%"], 1);
         assert_contains(
             &of_base,
-            &["✗ parse: instructions cannot be judged (gate instructions:1%): base measured", printed],
+            &["✗ parse: instructions cannot be judged (gate instructions:1%): base measured", expected],
         );
     }
     // A sample that is large enough, and a mark that had no more calls.
@@ -1023,11 +1023,11 @@ fn a_process_that_still_runs_is_reported() {
     let output = running(&folder, &[], "leaves a child running").output().expect("started");
     let pid = text(&output.stdout).trim();
     let directory = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
-    let printed = format!(
+    let expected = format!(
         "1 process is still running, and not in this report; what perfmark leaves at the end will be in {}: {pid} (",
         directory.display()
     );
-    assert_contains(text(&output.stderr), &[&printed, "work"]);
+    assert_contains(text(&output.stderr), &[&expected, "work"]);
     // SAFETY: the process is the one that this test's program started.
     unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
 }

@@ -40,7 +40,7 @@ fn main() {
                 "callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones",
                 callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones,
             ),
-            ("a_calls_value_hardly_depends_on_how_it_ends", a_calls_value_hardly_depends_on_how_it_ends),
+            ("a_call_shows_nearly_the_same_however_it_ends", a_call_shows_nearly_the_same_however_it_ends),
             (
                 "promise_1_a_caller_is_measured_however_often_its_thread_waited",
                 promise_1_a_caller_is_measured_however_often_its_thread_waited,
@@ -389,8 +389,8 @@ fn hides(turns: u64) -> impl Sized {
     known_loop(turns)
 }
 
-/// If a call does not end at the end of its body, its value includes some instructions of the exit.
-fn a_calls_value_hardly_depends_on_how_it_ends() {
+/// Of calls that end otherwise than by the end of their bodies, something of the exit is in the value.
+fn a_call_shows_nearly_the_same_however_it_ends() {
     for _ in 0..100 {
         black_box((ends(100), returns(100), questions(None), hides(100)));
     }

@@ -31,7 +31,7 @@ fn promise_3_recursion_counts_once_in_totals() {
     assert_eq!(values.measured, 10);
     assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call includes the others");
     assert!(values.sum > values.total);
-    let own = values.self_sum.expect("time has it");
+    let own = values.self_sum.expect("time has self values");
     // Each of the ten differences is converted from ticks to nanoseconds twice: for the sum and for the total.
     assert!(own.abs_diff(values.total) <= 10, "{own} of {}", values.total);
 }
@@ -47,7 +47,7 @@ fn promise_5_every_call_of_a_tree_is_counted() {
     let calls = find_mark("fibonacci");
     let values = &calls.values[0];
     assert_eq!((calls.calls, values.measured, values.unmeasured), (242_785, 242_785, 0));
-    let own = values.self_sum.expect("time has it");
+    let own = values.self_sum.expect("time has self values");
     assert!(own.abs_diff(values.total) <= 10, "all calls are inside the outermost one: {own} of {}", values.total);
 }
 
@@ -247,7 +247,7 @@ fn promise_3_self_excludes_the_marked_calls_inside() {
     let snapshot = snapshot();
     let values = |name| &snapshot.marks.iter().find(|mark| mark.name == name).expect("it was called").values[0];
     let (outer, inner) = (values("outer_of_two"), values("inner_of_two"));
-    let own = outer.self_sum.expect("time has it");
+    let own = outer.self_sum.expect("time has self values");
     assert_eq!(inner.self_sum, Some(inner.total));
     assert!((own + inner.total).abs_diff(outer.total) <= 2, "{own} + {} = {}", inner.total, outer.total);
 }

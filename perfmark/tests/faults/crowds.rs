@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use perfmark::{Snapshot, perfmark};
 
-use crate::ledger::{Of, count, descriptors, ledger};
+use crate::ledger::{Function, count, descriptors, ledger};
 use crate::{CALLS, machine, on_threads, places, work};
 
 pub(crate) const FULL: &str = "PERFMARK_TEST_FULL";
@@ -43,7 +43,7 @@ pub(crate) fn over_time() {
 /// Uses events of the environment, with which a thousand threads exceed a user's limits.
 #[perfmark]
 fn crowded() {
-    let _counted = count(Of::crowded);
+    let _counted = count(Function::crowded);
 }
 
 /// Exceeds the limit of descriptors. If this is root, it becomes a user without rights, and so exceeds the limit of
@@ -69,7 +69,7 @@ pub(crate) fn at_once() {
     let threads = THREADS as u64 + 1;
     assert_eq!(snapshot.threads, threads);
     let mark = snapshot.marks.iter().find(|mark| mark.name == "crowded").expect("it was called");
-    assert_eq!(mark.calls, ledger().ended(Of::crowded));
+    assert_eq!(mark.calls, ledger().ended(Function::crowded));
     // A PMU that cannot hold the four events at once multiplexes them.
     let take_turns = snapshot.notes.iter().any(|note| note.contains("as other events held the counters"));
     for event in snapshot.events.iter().filter(|event| event.name != "time") {
@@ -106,28 +106,28 @@ fn note_of(snapshot: &Snapshot, event: &str, what: &str) -> Option<(u64, String)
 
 pub(crate) fn in_an_allocator() {
     places::allocations(8, full_or_short(10_000_000, 100_000) / 8);
-    check_report(Of::allocates);
+    check_report(Function::allocates);
 }
 
 pub(crate) fn in_signal_handlers() {
     let each = full_or_short(500, 50);
     places::signals(full_or_short(10_000_000, 50_000) / each, each);
-    check_report(Of::handles);
+    check_report(Function::handles);
 }
 
 pub(crate) fn in_thread_locals_destructors() {
     let (threads, calls) = if is_full() { (1_000, 7_000) } else { (80, 400) };
     places::thread_ends(threads, calls);
-    check_report(Of::work);
+    check_report(Function::work);
 }
 
 /// Checks that the report has all calls: those that were recorded, and those that could only be counted.
-fn check_report(of: Of) {
-    let (snapshot, made) = (perfmark::snapshot(), ledger().ended(of));
-    let mark = snapshot.marks.iter().find(|mark| mark.name == format!("{of:?}")).expect("it was called");
+fn check_report(function: Function) {
+    let (snapshot, made) = (perfmark::snapshot(), ledger().ended(function));
+    let mark = snapshot.marks.iter().find(|mark| mark.name == format!("{function:?}")).expect("it was called");
     let time = mark.values.iter().find(|values| values.event == "time").expect("there always is");
     println!(
-        "{of:?}: {made} calls, {} reported: {} measured, {} not, of which {} interrupted perfmark",
+        "{function:?}: {made} calls, {} reported: {} measured, {} not, of which {} interrupted perfmark",
         mark.calls, time.measured, time.unmeasured, mark.interrupted
     );
     assert_eq!((mark.calls, time.measured + time.unmeasured), (made, made));

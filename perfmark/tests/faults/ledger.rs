@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The marked functions that count themselves, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the functions' names")]
-pub(crate) enum Of {
+pub(crate) enum Function {
     work,
     /// Threads that nobody waits for call it all the time, so its counts never rest.
     busy,
@@ -25,7 +25,16 @@ pub(crate) enum Of {
     crowded,
 }
 
-const ALL: [Of; 8] = [Of::work, Of::busy, Of::waits, Of::unwinds, Of::handles, Of::allocates, Of::deep, Of::crowded];
+const ALL: [Function; 8] = [
+    Function::work,
+    Function::busy,
+    Function::waits,
+    Function::unwinds,
+    Function::handles,
+    Function::allocates,
+    Function::deep,
+    Function::crowded,
+];
 
 /// Threads that call `busy`. A report may miss one call of each, which the thread is about to count.
 pub(crate) const BUSY: u64 = 2;
@@ -58,7 +67,7 @@ pub(crate) struct Ledger {
 }
 
 /// Counts a call from its creation until its drop.
-pub(crate) struct Counted(Of);
+pub(crate) struct Counted(Function);
 
 static LEDGER: AtomicPtr<Ledger> = AtomicPtr::new(ptr::null_mut());
 
@@ -83,15 +92,15 @@ pub(crate) fn begin(is_child: bool) {
 }
 
 #[must_use]
-pub(crate) fn count(of: Of) -> Counted {
-    ledger().rows[of as usize].begun.fetch_add(1, SeqCst);
-    Counted(of)
+pub(crate) fn count(function: Function) -> Counted {
+    ledger().rows[function as usize].begun.fetch_add(1, SeqCst);
+    Counted(function)
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         let row = &ledger().rows[self.0 as usize];
-        if panicking() && self.0 == Of::unwinds {
+        if panicking() && self.0 == Function::unwinds {
             row.unwound.fetch_add(1, SeqCst);
         }
         row.ended.fetch_add(1, SeqCst);
@@ -128,22 +137,23 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn ended(&self, of: Of) -> u64 {
-        self.rows[of as usize].ended.load(SeqCst)
+    pub(crate) fn ended(&self, of: Function) -> u64 {
+        self.rows[function as usize].ended.load(SeqCst)
     }
 
     /// Whether a report has exactly the calls that were made.
     pub(crate) fn compare(&self, report: &Value) -> Result<(), String> {
-        ALL.into_iter().try_for_each(|of| self.compare_mark(of, report).map_err(|why| format!("{of:?}: {why}")))
+        ALL.into_iter()
+            .try_for_each(|function| self.compare_mark(function, report).map_err(|why| format!("{function:?}: {why}")))
     }
 
-    fn compare_mark(&self, of: Of, report: &Value) -> Result<(), String> {
-        let Row { begun, ended, unwound, at_least } = &self.rows[of as usize];
+    fn compare_mark(&self, of: Function, report: &Value) -> Result<(), String> {
+        let Row { begun, ended, unwound, at_least } = &self.rows[function as usize];
         let marks = report["marks"].as_array().ok_or("no marks")?;
-        let mark = marks.iter().find(|mark| mark["name"] == format!("{of:?}")).ok_or("no such mark")?;
+        let mark = marks.iter().find(|mark| mark["name"] == format!("{function:?}")).ok_or("no such mark")?;
         let [calls, in_flight, reported_unwound] = ["calls", "in_flight", "unwound"].map(|key| number(&mark[key]));
         let (begun, ended) = (begun.load(SeqCst), ended.load(SeqCst));
-        if of == Of::busy {
+        if function == Function::busy {
             // Calls deeper than perfmark has frames for are counted at their entry, just before they count themselves.
             let (at_least, at_most) = (at_least.load(SeqCst).saturating_sub(BUSY), begun + BUSY);
             return require((at_least..=at_most).contains(&calls), || format!("{calls} of {at_least} to {at_most}"));

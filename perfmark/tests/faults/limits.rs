@@ -1,7 +1,6 @@
 //! What a system can refuse: descriptors and system calls. Also, the CPUs to which it moves threads.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::IntoRawFd as _;
 
 use perfmark::{Snapshot, perfmark};

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use endings::ENDINGS;
-use ledger::{BUSY, Of, count, folder};
+use ledger::{BUSY, Function, count, folder};
 use perfmark::{Dumps, Format, perfmark};
 use program::SCENARIO;
 
@@ -155,14 +155,14 @@ fn on_threads(count: u64, run: impl Fn() + Copy + Send + 'static) {
 
 #[perfmark(time, page_faults, instructions)]
 fn work(n: u64) {
-    let _counted = count(Of::work);
+    let _counted = count(Function::work);
     black_box((0..n % 8).sum::<u64>());
 }
 
 /// Has that many calls inside it.
 #[perfmark(time)]
 fn busy(inside: u64) {
-    let _counted = count(Of::busy);
+    let _counted = count(Function::busy);
     if inside > 0 {
         busy(black_box(inside - 1));
     }
@@ -170,7 +170,7 @@ fn busy(inside: u64) {
 
 #[perfmark(time, task_clock)]
 fn waits(begun: &mpsc::Sender<()>) {
-    let _counted = count(Of::waits);
+    let _counted = count(Function::waits);
     begun.send(()).expect("main listens");
     loop {
         thread::park();
@@ -180,7 +180,7 @@ fn waits(begun: &mpsc::Sender<()>) {
 /// Has that many calls inside it, more than perfmark has frames for.
 #[perfmark(time)]
 fn deep(inside: u64) {
-    let _counted = count(Of::deep);
+    let _counted = count(Function::deep);
     if inside > 0 {
         deep(black_box(inside - 1));
     }
@@ -194,12 +194,12 @@ fn leaves<R>(away: impl FnOnce() -> R) -> R {
 
 #[perfmark(time, page_faults)]
 fn unwinds() {
-    let _counted = count(Of::unwinds);
+    let _counted = count(Function::unwinds);
     std::panic::resume_unwind(Box::new("as asked"));
 }
 
 #[perfmark(time, page_faults)]
 fn handles() {
-    let _counted = count(Of::handles);
+    let _counted = count(Function::handles);
     black_box(());
 }

@@ -12,7 +12,7 @@ use std::thread;
 
 use perfmark::perfmark;
 
-use crate::ledger::{Of, count, ledger};
+use crate::ledger::{Function, count, ledger};
 use crate::{CALLS, deep, handles, on_threads, unwinds, work};
 
 pub(crate) fn panics() {
@@ -74,8 +74,8 @@ pub(crate) fn signals(handlers: u64, calls: u64) {
         })
     };
     let threads = [at_work(), at_work()];
-    let so_far = ledger().ended(Of::handles);
-    while ledger().ended(Of::handles) < so_far + handlers * calls {
+    let so_far = ledger().ended(Function::handles);
+    while ledger().ended(Function::handles) < so_far + handlers * calls {
         for thread in &threads {
             // SAFETY: the thread is not joined yet.
             unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
@@ -196,7 +196,7 @@ unsafe impl GlobalAlloc for Allocator {
             return unsafe { System.alloc(layout) };
         }
         let is_inside = IS_INSIDE.replace(true);
-        let counted = (!is_inside).then(|| count(Of::allocates));
+        let counted = (!is_inside).then(|| count(Function::allocates));
         let memory = allocates(layout);
         drop(counted);
         IS_INSIDE.set(is_inside);
