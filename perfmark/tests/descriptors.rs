@@ -212,7 +212,7 @@ fn run_scenario(scenario: &str) {
 fn close_all() {
     // SAFETY: the standard library later uses no descriptor above 2.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } != 0 {
-        println!("no close_range(2) here, which linux 5.9 has: {}", io::Error::last_os_error());
+        println!("there is no close_range(2) here, which needs Linux 5.9: {}", io::Error::last_os_error());
         // SAFETY: as above.
         (3..4_096).for_each(|fd| _ = unsafe { libc::close(fd) });
     }

@@ -56,7 +56,7 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
             println!("another setting and its first call: {few} instructions after 300, {many} after 3,000");
             assert!(many < 2 * few, "{many} instructions for a setting after 3,000, {few} after 300");
         }
-        _ => println!("skipped: what a setting costs: {:?}", witness.err()),
+        _ => println!("skipped: the instructions of a setting cannot be counted: {:?}", witness.err()),
     }
     let mark = find_mark();
     // Without a slot, the mark records as before.

@@ -11,7 +11,7 @@ mod support;
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn main() {
-    println!("skipped: seccomp filters are linux's, and written here for x86-64 and arm64");
+    println!("skipped: seccomp filters exist only on Linux, and these are for x86-64 and arm64");
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -347,7 +347,7 @@ mod linux {
 
     fn the_filter_kills_a_program() {
         if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
-            return println!("skipped: there is nothing to open here: {why}");
+            return println!("skipped: no counter can be opened here: {why}");
         }
         let Some(output) = sandboxed("calls", &[]) else { return };
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{}", text(&output.stderr));
@@ -396,7 +396,7 @@ mod linux {
                 assert_eq!(software["values"]["page-faults"]["measured"], 3, "{software}");
             }
             // The target has no counters, or does not allow opening one.
-            Err(why) => println!("skipped: there is none to be opened before: {why}"),
+            Err(why) => println!("skipped: no counter can be opened here: {why}"),
         }
     }
 

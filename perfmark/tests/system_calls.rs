@@ -12,7 +12,7 @@ mod support;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("skipped: strace is linux's");
+    println!("skipped: strace exists only on Linux");
 }
 
 #[cfg(target_os = "linux")]

@@ -34,8 +34,8 @@ pub(crate) async fn gives_a_future(n: u32) -> impl Future<Output = u32> {
 #[must_use]
 #[inline]
 #[doc(hidden)]
-#[allow(unused_variables, reason = "as it is")]
-#[cfg_attr(not(any()), allow(clippy::ptr_arg, reason = "as it is"))]
+#[allow(unused_variables, reason = "a test")]
+#[cfg_attr(not(any()), allow(clippy::ptr_arg, reason = "a test"))]
 pub(crate) async fn of_many_attributes(unused: &Vec<u32>) -> u32 {
     #[allow(clippy::let_and_return, reason = "on a statement")]
     let one = ready(1).await;
@@ -51,13 +51,13 @@ pub(crate) async fn located() -> (u32, u32) {
 }
 
 #[perfmark(time)]
-#[expect(clippy::unused_async, reason = "as it is written")]
+#[expect(clippy::unused_async, reason = "a test")]
 pub(crate) async fn waits_for_nothing() -> u32 {
     1
 }
 
 #[perfmark(time)]
-#[expect(clippy::missing_errors_doc, reason = "as it is written")]
+#[expect(clippy::missing_errors_doc, reason = "a test")]
 pub(crate) async fn without_errors_doc() -> Result<u32, String> {
     ready(Ok(1)).await
 }
@@ -65,7 +65,7 @@ pub(crate) async fn without_errors_doc() -> Result<u32, String> {
 /// Has a method that lints do not want in a public trait.
 pub(crate) trait Public {
     #[perfmark(time)]
-    #[expect(async_fn_in_trait, reason = "as it is written")]
+    #[expect(async_fn_in_trait, reason = "a test")]
     async fn method(&self) -> u32 {
         ready(1).await
     }

@@ -37,7 +37,7 @@ impl Table {
         ready(Rc::strong_count(&self)).await
     }
 
-    #[allow(clippy::needless_arbitrary_self_type, reason = "it can be written")]
+    #[allow(clippy::needless_arbitrary_self_type, reason = "a test")]
     pub(crate) async fn of_lifetime<'a>(self: &'a Self, _: &str) -> &'a [u64] {
         ready(&self.0).await
     }
@@ -46,7 +46,7 @@ impl Table {
         Mutex::new(self).lock().unwrap().0[0]
     }
 
-    #[allow(clippy::unused_self, reason = "as it is")]
+    #[allow(clippy::unused_self, reason = "a test")]
     pub(crate) async fn unused(&self) {
         ready(()).await;
     }
@@ -59,7 +59,7 @@ impl Table {
 // Traits.
 
 /// Has marks on default methods only.
-#[allow(async_fn_in_trait, reason = "as it is")]
+#[allow(async_fn_in_trait, reason = "a test")]
 pub(crate) trait Load {
     type Key: Default;
 

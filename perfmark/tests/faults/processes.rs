@@ -46,7 +46,7 @@ pub(crate) fn forks() {
 }
 
 fn child(n: u64) -> ! {
-    assert_eq!(descriptors()[0], 0, "first of all it closed what it inherited");
+    assert_eq!(descriptors()[0], 0, "a child first closes what it inherited");
     ledger::begin(true);
     assert_eq!(recorded(), 0, "it starts empty");
     (0..=n).for_each(work);

@@ -183,7 +183,7 @@ made! {
 #[expect(
     clippy::type_complexity,
     clippy::borrowed_box,
-    reason = "they are found here, and not where it is implemented"
+    reason = "the lints apply here, and not where it is implemented"
 )]
 pub trait Complex {
     /// A table of functions.

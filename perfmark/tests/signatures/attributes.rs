@@ -136,7 +136,7 @@ fn track_caller_still_gives_the_caller() {
 
 #[test]
 fn other_attributes_keep_their_meaning() {
-    #[expect(deprecated, reason = "what it is a test of")]
+    #[expect(deprecated, reason = "a test")]
     let all =
         [many(), always(), never(), old(), documented(), expects(), diverges(), there(), conditional(), by_path()];
     assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);

@@ -161,7 +161,7 @@ fn type_of_a_macro() -> some_type!() {
 
 /// The value is no name of the body, and no name around it.
 mod names {
-    #![expect(non_upper_case_globals, reason = "a name to be met by mistake")]
+    #![expect(non_upper_case_globals, reason = "the expansion must not use it")]
 
     pub(super) const value: u8 = 1;
     pub(super) const begun: u8 = 2;

@@ -1,7 +1,7 @@
 //! Names of the prelude and of the standard library that mean something else near a mark.
 
 mod types {
-    #![expect(dead_code, non_camel_case_types, reason = "they are there to be met by mistake")]
+    #![expect(dead_code, non_camel_case_types, reason = "the expansion must not use them")]
 
     pub(super) struct Option;
     pub(super) struct Some;
@@ -36,7 +36,7 @@ mod types {
 }
 
 mod values {
-    #![expect(dead_code, reason = "they are there to be met by mistake")]
+    #![expect(dead_code, reason = "the expansion must not use them")]
 
     pub(super) mod core {}
     pub(super) mod std {}
@@ -55,7 +55,7 @@ mod values {
 }
 
 mod macros {
-    #![expect(unused_macros, reason = "they are there to be met by mistake")]
+    #![expect(unused_macros, reason = "the expansion must not use them")]
 
     macro_rules! concat(() => {});
     macro_rules! file(() => {});
@@ -87,7 +87,7 @@ mod crates {
 mod in_the_body {
     #[::perfmark::perfmark(time)]
     pub(super) fn marked() -> usize {
-        #![expect(dead_code, unused_macros, reason = "they are there to be met by mistake")]
+        #![expect(dead_code, unused_macros, reason = "the expansion must not use them")]
         mod core {}
         mod perfmark {}
         struct Option;

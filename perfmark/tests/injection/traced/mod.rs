@@ -196,6 +196,6 @@ fn a_program_may_enter_a_sandbox_at_any_time() {
             promises::SANDBOX.are_kept_in(&tracer::run(&mut command, None), None, &runs.directory);
         }
     }
-    println!("sandbox: closed at each of {} steps, with EPERM and ENOSYS", scenarios::STEPS);
+    println!("sandbox: entered at each of {} steps, with EPERM and ENOSYS", scenarios::STEPS);
     _ = fs::remove_dir_all(&runs.directory);
 }

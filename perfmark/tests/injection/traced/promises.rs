@@ -73,7 +73,7 @@ pub(super) const ALL: &[Promises] = &[
     },
     Promises {
         scenario: "fork",
-        stdout: "it forks\nthe child goes on\nit ended well\n",
+        stdout: "it forks\nthe child continues\nit ended well\n",
         calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
         childs_calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
         to: To::File,

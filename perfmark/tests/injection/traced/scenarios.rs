@@ -106,7 +106,7 @@ fn fork() {
         0 => {
             call(software);
             call(software);
-            say("the child goes on\n");
+            say("the child continues\n");
             std::process::exit(0);
         }
         child => {
