@@ -37,32 +37,32 @@ impl Work {
     }
 
     /// Runs until the next pause, which must come.
-    fn pauses(&mut self) {
+    fn resume_to_pause(&mut self) {
         assert!(matches!(self.0.resume(()), CoroutineResult::Yield(())), "it ended");
     }
 
     /// Runs to the end.
-    fn ends(&mut self) {
+    fn resume_to_end(&mut self) {
         assert!(matches!(self.0.resume(()), CoroutineResult::Return(())), "it paused");
     }
 
     /// Runs until the next pause, on another thread.
-    fn pauses_elsewhere(mut self) -> Self {
+    fn resume_to_pause_elsewhere(mut self) -> Self {
         on_another_thread(move || {
-            self.pauses();
+            self.resume_to_pause();
             self
         })
     }
 
     /// Runs to the end, on another thread.
-    fn ends_elsewhere(mut self) {
-        on_another_thread(move || self.ends());
+    fn resume_to_end_elsewhere(mut self) {
+        on_another_thread(move || self.resume_to_end());
     }
 
     /// A coroutine that is already paused.
     fn paused(work: impl FnOnce(Pause<'_>) + 'static) -> Self {
         let mut work = Self::new(work);
-        work.pauses();
+        work.resume_to_pause();
         work
     }
 }
@@ -91,10 +91,10 @@ fn a_call_may_end_on_another_thread_after_its_own_thread_ended() {
         pause.here();
     }
     let _alone = alone();
-    on_another_thread(|| Work::paused(outlives_its_thread)).ends();
+    on_another_thread(|| Work::paused(outlives_its_thread)).resume_to_end();
     assert_counts("outlives_its_thread", 1, 0);
     // Also on a thread that has never made a marked call.
-    on_another_thread(|| Work::paused(outlives_its_thread)).ends_elsewhere();
+    on_another_thread(|| Work::paused(outlives_its_thread)).resume_to_end_elsewhere();
     assert_counts("outlives_its_thread", 2, 0);
 }
 
@@ -112,7 +112,7 @@ fn a_call_may_end_after_a_new_thread_reused_the_memory_of_its_thread() {
         let mut work = on_another_thread(|| Work::paused(reused));
         on_another_thread(move || {
             of_the_new_thread();
-            work.ends();
+            work.resume_to_end();
             of_the_new_thread();
         });
     }
@@ -132,7 +132,7 @@ fn a_call_that_ended_on_another_thread_is_not_in_flight_and_encloses_no_later_ca
     on_another_thread(|| {
         let work = Work::paused(|pause| moves(Some(pause)));
         assert_eq!(find_mark("moves").in_flight, 1);
-        work.ends_elsewhere();
+        work.resume_to_end_elsewhere();
         // Its thread still runs, and has done nothing since.
         assert_counts("moves", 1, 0);
         moves(None);
@@ -165,7 +165,7 @@ fn calls_that_ended_on_other_threads_free_their_frames() {
     thread::scope(|scope| {
         scope.spawn(move || {
             for mut work in works {
-                work.ends();
+                work.resume_to_end();
                 to_us.send(()).expect("somebody waits");
             }
         });
@@ -180,8 +180,8 @@ fn calls_that_ended_on_other_threads_free_their_frames() {
                 }
             }
             later();
-            among.expect("begun").ends();
-            around.ends();
+            among.expect("begun").resume_to_end();
+            around.resume_to_end();
             later();
         });
     });
@@ -205,15 +205,15 @@ fn a_call_that_its_thread_abandoned_counts_once_when_another_thread_ends_it() {
         let (mut first, mut second) = (Work::paused(below), Work::paused(above));
         let mut third = Work::paused(below);
         // When it ends, the calls above it end unmeasured.
-        first.ends();
+        first.resume_to_end();
         on_another_thread(move || {
-            second.ends();
-            third.ends();
+            second.resume_to_end();
+            third.resume_to_end();
         });
         // The other order: the call above ends on another thread first, then its own thread abandons it.
         let (mut first, second) = (Work::paused(below), Work::paused(above));
-        second.ends_elsewhere();
-        first.ends();
+        second.resume_to_end_elsewhere();
+        first.resume_to_end();
     });
     assert_counts("above", 2, 0);
     assert_counts("below", 3, 2);
@@ -228,7 +228,7 @@ fn a_call_that_returns_to_its_thread_is_measured() {
     }
     let _alone = alone();
     on_another_thread(|| {
-        Work::paused(comes_back).pauses_elsewhere().ends();
+        Work::paused(comes_back).resume_to_pause_elsewhere().resume_to_end();
     });
     assert_counts("comes_back", 1, 1);
 }
@@ -247,13 +247,13 @@ fn interleaved_coroutines_on_one_thread_are_measured_where_their_calls_nest() {
     on_another_thread(|| {
         for _ in 0..100 {
             let (mut outer, mut inner) = (Work::paused(nests), Work::paused(nests));
-            inner.ends();
-            outer.ends();
+            inner.resume_to_end();
+            outer.resume_to_end();
         }
         for _ in 0..100 {
             let (mut first, mut second) = (Work::paused(crosses), Work::paused(crosses));
-            first.ends();
-            second.ends();
+            first.resume_to_end();
+            second.resume_to_end();
         }
     });
     assert_counts("nests", 200, 200);
@@ -272,7 +272,7 @@ fn a_panic_may_end_a_call_on_another_thread() {
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unwinds_elsewhere(pause)));
         assert!(caught.is_err());
     });
-    work.ends_elsewhere();
+    work.resume_to_end_elsewhere();
     assert_counts("unwinds_elsewhere", 1, 0);
 }
 
@@ -301,11 +301,11 @@ fn a_poll_may_end_on_another_thread() {
     }
     let _alone = alone();
     // While its thread still runs, and after it has ended.
-    Work::paused(|pause| run(polled(pause))).ends_elsewhere();
+    Work::paused(|pause| run(polled(pause))).resume_to_end_elsewhere();
     assert_counts("polled", 1, 0);
-    on_another_thread(|| Work::paused(|pause| run(polled(pause)))).ends();
+    on_another_thread(|| Work::paused(|pause| run(polled(pause)))).resume_to_end();
     assert_counts("polled", 2, 0);
-    Work::paused(poll_twice).pauses_elsewhere().ends();
+    Work::paused(poll_twice).resume_to_pause_elsewhere().resume_to_end();
     assert_counts("polled_twice", 1, 0);
 }
 
@@ -331,14 +331,14 @@ fn calls_that_move_between_threads_are_counted_exactly() {
             scope.spawn(move || {
                 for call in 0..each {
                     let mut work = Work::new(wanders);
-                    work.pauses();
+                    work.resume_to_pause();
                     _ = senders[(n + call) % THREADS].send((work, 0));
                 }
                 drop(senders);
                 // Here each call is resumed until it ends.
                 for (mut work, _) in works {
-                    work.pauses();
-                    work.ends();
+                    work.resume_to_pause();
+                    work.resume_to_end();
                 }
             });
         }

@@ -85,7 +85,7 @@ pub(crate) fn at_once() {
         let is_expected = if take_turns { values.measured <= expected } else { values.measured == expected };
         assert!(
             is_expected,
-            "{}: {} of {expected} calls measured on threads that have it",
+            "{}: {} of {expected} calls measured on the threads that count it",
             event.name, values.measured
         );
         assert_eq!(values.unmeasured, mark.calls - values.measured, "{}: the others' calls are reported", event.name);
@@ -95,7 +95,7 @@ pub(crate) fn at_once() {
     }
 }
 
-/// On how many threads this is so for the event, and why. Checks that there is one note of it.
+/// The number of threads and the reason in the event's note of this kind. Checks that there is one such note only.
 fn note_of(snapshot: &Snapshot, event: &str, what: &str) -> Option<(u64, String)> {
     let begin = format!("{event}: {what} on ");
     let mut notes = snapshot.notes.iter().filter_map(|note| note.strip_prefix(&begin));

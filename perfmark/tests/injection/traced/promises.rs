@@ -195,9 +195,8 @@ impl Promises {
     }
 }
 
-/// The signals that stay blocked where unblocking is refused. All but the C library's own, which perfmark blocks for a
-/// moment; those that writing raises; all, while a thread is created; all but those that faults raise, during cold
-/// work.
+/// The signals that stay blocked where unblocking is refused: all but the C library's own, which perfmark blocks for a
+/// moment; those that writing raises; all, while a thread is created; all but those that faults raise, during cold work.
 const STAY_BLOCKED: [&str; 4] = ["fffffffe7ffbfeff", "0000000001001000", "fffffffffffbfeff", "fffffffe3ffbfa27"];
 const LEAVES: [&str; 3] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)", "fcntl(F_GETFL)"];
 
