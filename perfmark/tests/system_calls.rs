@@ -91,7 +91,7 @@ mod linux {
     const KERNEL_EVENTS: &str = "events of the kernel";
     const CALLS_OF_EACH: i64 = 200;
 
-    fn call_those_of_the_kernel() {
+    fn call_kernel_marks() {
         phase(FIRST_CALLS);
         // From here on, the thread has the same events and the same histograms.
         for (_, call) in KERNEL_MARKS {
@@ -117,7 +117,7 @@ mod linux {
     const FIRST_CALLS: &str = "first calls";
     const CALLS: &str = "calls";
     const THREADS_END: &str = "a thread's end";
-    const LOOKS: &str = "looks";
+    const QUERIES: &str = "queries";
     const FORK: &str = "fork";
     const REPORT: &str = "report";
     const FINISHED: &str = "finished";
@@ -148,7 +148,7 @@ mod linux {
 
     fn live(scenario: &str) {
         if scenario == KERNEL_EVENTS {
-            return call_those_of_the_kernel();
+            return call_kernel_marks();
         }
         phase(FIRST_CALLS);
         call_all(1);
@@ -159,7 +159,7 @@ mod linux {
         wait_for(1);
         reach(2);
         threads::join(first);
-        phase(LOOKS);
+        phase(QUERIES);
         black_box((perfmark::snapshot(), perfmark::threads()));
         perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
         perfmark::set_filter(&Filter::default()).expect("slots for settings");
@@ -284,7 +284,7 @@ mod linux {
             FIRST_CALLS => &["first call of a mark on a thread", "first use of an event on a thread", "memory"],
             CALLS => &["other calls"],
             THREADS_END => &["end of a thread", "memory"],
-            LOOKS => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
+            QUERIES => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
             FORK => &["fork"],
             REPORT => &["report, at exit or by `finish()`", "end of a thread", "memory"],
             _ => &[],
