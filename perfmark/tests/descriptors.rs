@@ -36,15 +36,15 @@ fn main() {
             trial("files_keep_their_positions", || keeps_own_descriptors("files", &[], Lost::Faults)),
             trial("the_programs_own_events_contribute_no_value", || keeps_own_descriptors("events", &[], Lost::Faults)),
             trial("events_that_look_like_perfmarks_contribute_no_value", || {
-                keeps_own_descriptors("like ours", &[], Lost::Faults)
+                keeps_own_descriptors("like ours", &[], Lost::Faults);
             }),
             trial("calls_are_unmeasured_while_the_descriptors_stay_closed", || {
-                keeps_own_descriptors("nothing", &[], Lost::Faults)
+                keeps_own_descriptors("nothing", &[], Lost::Faults);
             }),
         ],
         &[
             ("sockets_lose_no_byte_when_hardware_events_are_read_by_syscall", || {
-                keeps_own_descriptors("sockets", SYSCALL, Lost::All)
+                keeps_own_descriptors("sockets", SYSCALL, Lost::All);
             }),
             ("silent_sockets_do_not_block_when_hardware_events_are_read_by_syscall", || {
                 keeps_own_descriptors("silent sockets", SYSCALL, Lost::All);

@@ -137,7 +137,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn ended(&self, of: Function) -> u64 {
+    pub(crate) fn ended(&self, function: Function) -> u64 {
         self.rows[function as usize].ended.load(SeqCst)
     }
 
@@ -147,7 +147,7 @@ impl Ledger {
             .try_for_each(|function| self.compare_mark(function, report).map_err(|why| format!("{function:?}: {why}")))
     }
 
-    fn compare_mark(&self, of: Function, report: &Value) -> Result<(), String> {
+    fn compare_mark(&self, function: Function, report: &Value) -> Result<(), String> {
         let Row { begun, ended, unwound, at_least } = &self.rows[function as usize];
         let marks = report["marks"].as_array().ok_or("no marks")?;
         let mark = marks.iter().find(|mark| mark["name"] == format!("{function:?}")).ok_or("no such mark")?;
