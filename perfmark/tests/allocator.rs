@@ -1,4 +1,4 @@
-//! A marked global allocator: counted, without deadlock or recursion, and perfmark's own allocations are no calls of it.
+//! A marked global allocator is counted without deadlock or recursion. perfmark's own allocations are not calls of it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::AtomicU64;
@@ -10,18 +10,18 @@ struct Marked;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: forwards every call to the system's allocator.
 unsafe impl GlobalAlloc for Marked {
     #[perfmark(time)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.fetch_add(1, Relaxed);
-        // SAFETY: as the caller has it.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
     #[perfmark(time)]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller has it.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -36,7 +36,7 @@ fn a_marked_allocator_is_counted_and_perfmarks_own_calls_of_it_are_not() {
         let alloc = snapshot.marks.iter().find(|mark| mark.name == "alloc").expect("the program allocated");
         (alloc.calls, alloc.interrupted)
     };
-    // The snapshot's own lists, and what it returns, are perfmark's affair but for their being dropped here.
+    // The allocations of the snapshot are perfmark's own, so they are not counted. Its drop here is.
     let (before, _) = marked();
     let really_before = CALLS.load(Relaxed);
     let threads: Vec<_> = (1..=4_usize)
@@ -46,7 +46,7 @@ fn a_marked_allocator_is_counted_and_perfmarks_own_calls_of_it_are_not() {
     assert_eq!(total, 4_000 + (1 + 2 + 3 + 4) * 499_500);
     let really = CALLS.load(Relaxed) - really_before;
     let (after, interrupted) = marked();
-    assert_eq!(interrupted, 0, "nothing of it was met inside a probe");
+    assert_eq!(interrupted, 0, "no allocation happened inside a probe");
     let counted = after - before;
     assert!(counted >= 4_000 && counted <= really, "{counted} of {really}");
 }

@@ -1,5 +1,5 @@
-//! The attribute among other macros' attributes, above and below: async functions keep their meaning, and a call is the sum of its polls wherever the
-//! mark sees the future.
+//! The attribute above and below attributes of other macros: async functions keep their meaning. Where the mark sees
+//! the future, a call is the sum of its polls.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -15,8 +15,8 @@ fn run<F: Future>(future: F) -> F::Output {
     Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-/// Polls it a single time.
-fn begin(future: impl Future) {
+/// Polls the future once.
+fn poll_once(future: impl Future) {
     run(async {
         tokio::select! {
             biased;
@@ -26,21 +26,21 @@ fn begin(future: impl Future) {
     });
 }
 
-fn figures(name: &str) -> Option<Mark> {
+fn find_mark(name: &str) -> Option<Mark> {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
     mark
 }
 
-/// Of a mark: calls, cancelled ones, polls.
+/// Checks calls, cancelled calls and polls of a mark.
 #[track_caller]
 fn assert_counts(name: &str, expected: [u64; 3]) {
-    let Some(mark) = figures(name) else { return };
+    let Some(mark) = find_mark(name) else { return };
     assert_eq!([mark.calls, mark.cancelled, mark.polls], expected, "{name}");
     assert!(mark.values.iter().all(|values| values.measured + mark.cancelled + mark.unwound == mark.calls), "{name}");
 }
 
-// tokio's own.
+// Attributes of tokio.
 
 #[perfmark(time, name = "above tokio::main")]
 #[tokio::main(flavor = "current_thread")]
@@ -59,13 +59,13 @@ async fn below_main(text: &str) -> Result<u32, Box<dyn Error>> {
 }
 
 #[test]
-fn tokio_main_below_the_mark_is_polled_and_above_it_blocks() {
+fn a_mark_above_tokio_main_counts_polls_and_one_below_counts_blocking_calls() {
     assert_eq!(above_main("1").ok(), Some(2));
     assert!(above_main("x").is_err());
     assert_counts("above tokio::main", [2, 0, 5]);
     assert_eq!(below_main("1").ok(), Some(2));
     assert!(below_main("x").is_err());
-    // What is left of it is a function that is not async.
+    // The attribute leaves a function that is not async.
     assert_counts("below tokio::main", [2, 0, 0]);
 }
 
@@ -79,18 +79,18 @@ async fn above_tokio_test() {
 #[perfmark(time, name = "below tokio::test")]
 async fn below_tokio_test() {
     yield_now().await;
-    // Within the call: it has begun.
-    let Some(mark) = figures("below tokio::test") else { return };
+    // The call is still in flight.
+    let Some(mark) = find_mark("below tokio::test") else { return };
     assert_eq!((mark.calls, mark.in_flight, mark.polls), (0, 1, 0));
 }
 
 #[tokio::test]
-async fn below_a_plain_tokio_test_calls_are_polled() {
+async fn calls_inside_an_unmarked_tokio_test_count_polls() {
     assert_eq!(instrumented_below(2, "").await, 2);
     assert_counts("instrument below", [1, 0, 2]);
 }
 
-// tracing's.
+// Attributes of tracing.
 
 #[perfmark(time, name = "instrument below")]
 #[instrument]
@@ -121,21 +121,21 @@ impl Table {
 }
 
 #[test]
-fn instrument_above_and_below_is_polled() {
+fn marks_above_and_below_instrument_count_polls() {
     let all = ("1".into(), (2, 3));
     assert_eq!(run(instrumented_above(all.0, all.1)), Ok(6));
     assert!(run(instrumented_above("x".into(), all.1)).is_err());
-    begin(instrumented_above("1".into(), all.1));
+    poll_once(instrumented_above("1".into(), all.1));
     assert_counts("instrument above", [3, 1, 3 + 2 + 1]);
     let mut table = Table(vec![]);
     assert_eq!(run(table.instrumented_in_an_impl(1_u8)), [1]);
-    begin(table.instrumented_in_an_impl(2_u8));
+    poll_once(table.instrumented_in_an_impl(2_u8));
     assert_counts("instrumented_in_an_impl", [2, 1, 3]);
 }
 
-// async_trait's.
+// Attributes of async_trait.
 
-/// With marks on single methods.
+/// Has marks on single methods.
 #[async_trait]
 trait Load {
     async fn load(&self, key: &str) -> Option<u32>;
@@ -155,7 +155,7 @@ impl Load for Table {
     }
 }
 
-/// With marks on all of it, above and below.
+/// Has one mark on the complete trait or impl, above and below `async_trait`.
 #[perfmark(time)]
 #[async_trait]
 trait Above: Sync {
@@ -203,7 +203,7 @@ impl Below for Table {
     }
 }
 
-/// Has what the trait gives.
+/// Uses the trait's default methods.
 struct Defaults;
 
 #[async_trait]
@@ -235,26 +235,26 @@ impl Load for Defaults {
 }
 
 #[test]
-fn marks_on_methods_of_async_trait_are_polled() {
+fn marks_on_methods_of_async_trait_count_polls() {
     let table = Table(vec![3, 4]);
     let dynamic: &(dyn Load + Sync) = &table;
     assert_eq!(run(dynamic.twice("1")), Some(8));
     assert_eq!(run(dynamic.twice("x")), None);
-    begin(dynamic.load("0"));
-    begin(dynamic.twice("0"));
+    poll_once(dynamic.load("0"));
+    poll_once(dynamic.twice("0"));
     assert_counts("method", [5, 2, 8]);
     assert_counts("default method", [3, 1, 6]);
 }
 
 #[test]
-fn marks_on_an_async_trait_and_on_its_impl_are_polled_above_and_below() {
+fn marks_above_and_below_async_trait_count_polls_on_traits_and_impls() {
     let mut table = Table(vec![1, 2]);
     assert_eq!((run(table.of_above()), run(table.default_above())), (3, 3));
     assert_counts("of_above", [2, 0, 4]);
     assert_counts("default_above", [1, 0, 3]);
-    begin(table.default_above());
+    poll_once(table.default_above());
     assert_counts("default_above", [2, 1, 4]);
-    begin(table.of_below(3));
+    poll_once(table.of_below(3));
     assert_eq!((*run(table.of_below(4)), table.0.len()), (1, 4));
     assert_counts("of_below", [2, 1, 3]);
     assert_eq!((run(table.default_below()), run(Defaults.default_below())), (4, 3));
@@ -263,7 +263,7 @@ fn marks_on_an_async_trait_and_on_its_impl_are_polled_above_and_below() {
 }
 
 #[test]
-fn futures_of_async_trait_that_are_not_send_are_polled() {
+fn marks_count_polls_of_async_trait_futures_that_are_not_send() {
     let count = Rc::new(Cell::new(0));
     run(Table(vec![]).local(Rc::clone(&count)));
     assert_eq!(count.get(), 1);
@@ -271,7 +271,7 @@ fn futures_of_async_trait_that_are_not_send_are_polled() {
 }
 
 #[test]
-fn an_instrumented_method_of_a_marked_async_trait_is_polled() {
+fn an_instrumented_method_of_a_marked_async_trait_counts_polls() {
     assert_eq!((run(Defaults.load("7")), run(Defaults.load("x"))), (Some(7), None));
     assert_counts("load", [2, 0, 4]);
 }

@@ -1,4 +1,4 @@
-//! Async functions where names and shapes are near those of the expansion.
+//! Async functions whose names and shapes are close to those of the attribute's expansion.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use executor::run;
 use perfmark::perfmark;
 
-#[allow(non_upper_case_globals, dead_code, reason = "as somebody has named it")]
+#[allow(non_upper_case_globals, dead_code, reason = "the name is the test")]
 static future: u8 = 1;
 
 mod private {
@@ -43,7 +43,7 @@ async fn reference() -> &'static (impl Display + Sync) {
 }
 
 #[perfmark(time)]
-fn of_its_own(n: u8) -> u8 {
+fn own_macro(n: u8) -> u8 {
     if n > 1 {
         private::mark!(n);
     }
@@ -63,10 +63,10 @@ async fn never_polled<T>(value: T) -> T {
 }
 
 #[test]
-fn names_and_shapes_of_the_expansion_are_the_programs_own() {
+fn programs_may_use_the_names_and_shapes_of_the_expansion() {
     assert_eq!(run(arguments(Pair(3, 3), Pair(1, 2))), (1, 2, 3));
     assert_eq!(format!("{:?} {}", run(array()), run(reference())), "[1, 2] 7");
-    assert_eq!((of_its_own(2), of_its_own(0)), (2, 0));
+    assert_eq!((own_macro(2), own_macro(0)), (2, 0));
     let handler = handler();
     assert_eq!((run(handler(1)), run(handler(2))), (1, 2));
     drop(never_polled(1));
@@ -81,7 +81,7 @@ fn names_and_shapes_of_the_expansion_are_the_programs_own() {
         ("array", 1, 1),
         ("handler", 1, 0),
         ("never_polled", 0, 0),
-        ("of_its_own", 2, 0),
+        ("own_macro", 2, 0),
         ("reference", 1, 1),
     ];
     assert_eq!(marks, expected.map(|(name, calls, polls)| (name.to_owned(), calls, polls)));

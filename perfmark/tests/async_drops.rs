@@ -1,8 +1,8 @@
-//! Marked async functions drop their arguments and locals as the unmarked ones do, in the same order and at the same time.
+//! Marked async functions drop their arguments and locals as unmarked ones do: in the same order, at the same time.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
-#![allow(clippy::needless_pass_by_value, reason = "what is to be dropped")]
+#![allow(clippy::needless_pass_by_value, reason = "the functions drop their arguments")]
 
 #[macro_use]
 mod twins;
@@ -20,7 +20,7 @@ fn log(entry: impl Into<String>) {
     LOG.with_borrow_mut(|log| log.push(entry.into()));
 }
 
-/// Tells when it is dropped.
+/// Logs its drop.
 struct Noisy(&'static str);
 
 impl Drop for Noisy {
@@ -38,7 +38,7 @@ fn pair(left: &'static str, right: &'static str) -> Pair {
     Pair { left: Noisy(left), right: Noisy(right) }
 }
 
-/// How a body goes on behind its first half.
+/// What a body does after its first half.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Ends,
@@ -49,8 +49,8 @@ enum Way {
 }
 
 impl Way {
-    /// Whether the function returns here.
-    async fn goes(self) -> bool {
+    /// Returns whether the function returns here.
+    async fn returns_early(self) -> bool {
         log("half");
         match self {
             Self::Ends => {}
@@ -73,7 +73,7 @@ twins! {
 
     pub(super) async fn used(way: Way, a: Noisy, b: Noisy, c: Noisy) {
         let _local = Noisy("local");
-        if way.goes().await {
+        if way.returns_early().await {
             return;
         }
         log(c.0);
@@ -83,7 +83,7 @@ twins! {
 
     pub(super) async fn unused(way: Way, _: Noisy, _b: Noisy, mut _c: Noisy, _: Noisy) {
         let _local = Noisy("local");
-        if way.goes().await {
+        if way.returns_early().await {
             return;
         }
         _c = Noisy("again");
@@ -98,7 +98,7 @@ twins! {
         Pair { right: borrowed, .. }: &Pair,
     ) {
         let local = Noisy("local");
-        if way.goes().await {
+        if way.returns_early().await {
             return;
         }
         log(second.0);
@@ -112,7 +112,7 @@ twins! {
     pub(super) async fn moved(way: Way, a: Noisy, b: Noisy, mut c: Pair) -> Noisy {
         drop(b);
         let local = Noisy("local");
-        if way.goes().await {
+        if way.returns_early().await {
             return a;
         }
         c.left = Noisy("new");
@@ -123,7 +123,7 @@ twins! {
     pub(super) async fn shadowed(way: Way, a: Noisy, b: Noisy) {
         let a = (Noisy("shadow"), a);
         let b = move || log(b.0);
-        if way.goes().await {
+        if way.returns_early().await {
             return;
         }
         b();
@@ -132,7 +132,7 @@ twins! {
 
     pub(super) async fn by_reference(pair: &Pair, way: Way, _: Noisy, a: Noisy) {
         let _local = Noisy("local");
-        if way.goes().await {
+        if way.returns_early().await {
             return;
         }
         log(pair.right.0);
@@ -144,7 +144,7 @@ twins! {
     impl Owner {
         pub(super) async fn by_value(self, way: Way, a: Noisy, _b: Noisy) {
             let _local = Noisy("local");
-            if way.goes().await {
+            if way.returns_early().await {
                 return;
             }
             log(a.0);
@@ -154,19 +154,19 @@ twins! {
         pub(super) async fn in_part(mut self, way: Way, a: Noisy) -> Noisy {
             self.0.right = Noisy("new right");
             let left = self.0.left;
-            if way.goes().await {
+            if way.returns_early().await {
                 return a;
             }
             left
         }
 
         pub(super) async fn unused_self(self, way: Way, _a: Noisy, _: Noisy) {
-            way.goes().await;
+            way.returns_early().await;
         }
 
         pub(super) async fn boxed(self: Box<Self>, way: Way, _a: Noisy) {
             let Pair { left, .. } = self.0;
-            way.goes().await;
+            way.returns_early().await;
             log(left.0);
         }
     }
@@ -176,13 +176,13 @@ twins! {
         Box::pin(async move {
             let _local = Noisy("local");
             log(b.0);
-            way.goes().await;
+            way.returns_early().await;
             log(a.0);
         })
     }
 }
 
-/// All that is dropped, and when, by a future that is polled that often and then dropped.
+/// Polls a future at most that often, then drops it. Returns the log of what was dropped, and when.
 fn drops<F: Future>(make: impl FnOnce() -> F, polls: u32) -> Vec<String> {
     let mut future = Box::pin(make());
     log("made");
@@ -202,7 +202,7 @@ fn drops<F: Future>(make: impl FnOnce() -> F, polls: u32) -> Vec<String> {
     LOG.take()
 }
 
-/// Compares the twins, on each way and dropped after each number of polls.
+/// Compares the twins for each way to end, dropped after each number of polls.
 macro_rules! same_drops {
     ($($test:ident: $twin:ident, $way:ident => $call:expr;)*) => {
         $(
@@ -230,9 +230,11 @@ fn three() -> [Noisy; 3] {
 }
 
 same_drops! {
-    arguments_that_are_used: twin, way => twin::used(way, Noisy("a"), Noisy("b"), Noisy("c"));
-    arguments_that_are_not: twin, way => twin::unused(way, Noisy("_"), Noisy("_b"), Noisy("_c"), Noisy("last"));
-    arguments_in_patterns: twin, way => twin::destructured(
+    used_arguments_are_dropped_alike: twin, way => twin::used(way, Noisy("a"), Noisy("b"), Noisy("c"));
+    unused_arguments_are_dropped_alike: twin, way => {
+        twin::unused(way, Noisy("_"), Noisy("_b"), Noisy("_c"), Noisy("last"))
+    };
+    destructured_arguments_are_dropped_alike: twin, way => twin::destructured(
         way,
         (Noisy("a"), Noisy("_"), Noisy("_c")),
         pair("left", "right"),
@@ -240,14 +242,18 @@ same_drops! {
         pair("whole left", "whole right"),
         leaked(),
     );
-    arguments_that_are_moved_out: twin, way => twin::moved(way, Noisy("a"), Noisy("b"), pair("left", "right"));
-    arguments_that_are_shadowed: twin, way => twin::shadowed(way, Noisy("a"), Noisy("b"));
-    arguments_beside_a_reference: twin, way => twin::by_reference(leaked(), way, Noisy("_"), Noisy("a"));
-    methods_by_value: twin, way => twin::Owner(pair("left", "right")).by_value(way, Noisy("a"), Noisy("_b"));
-    methods_that_use_a_part_of_self: twin, way => twin::Owner(pair("left", "right")).in_part(way, Noisy("a"));
-    methods_that_do_not_use_self: twin, way => {
+    moved_arguments_are_dropped_alike: twin, way => twin::moved(way, Noisy("a"), Noisy("b"), pair("left", "right"));
+    shadowed_arguments_are_dropped_alike: twin, way => twin::shadowed(way, Noisy("a"), Noisy("b"));
+    arguments_beside_a_reference_are_dropped_alike: twin, way => {
+        twin::by_reference(leaked(), way, Noisy("_"), Noisy("a"))
+    };
+    methods_by_value_drop_alike: twin, way => twin::Owner(pair("left", "right")).by_value(way, Noisy("a"), Noisy("_b"));
+    methods_that_use_a_part_of_self_drop_alike: twin, way => {
+        twin::Owner(pair("left", "right")).in_part(way, Noisy("a"))
+    };
+    methods_that_do_not_use_self_drop_alike: twin, way => {
         twin::Owner(pair("left", "right")).unused_self(way, Noisy("_a"), Noisy("_"))
     };
-    methods_of_boxes: twin, way => Box::new(twin::Owner(pair("left", "right"))).boxed(way, Noisy("_a"));
-    futures_in_boxes: twin, way => twin::in_a_box(way, Noisy("a"), Noisy("b"));
+    methods_of_boxes_drop_alike: twin, way => Box::new(twin::Owner(pair("left", "right"))).boxed(way, Noisy("_a"));
+    futures_in_boxes_drop_alike: twin, way => twin::in_a_box(way, Noisy("a"), Noisy("b"));
 }

@@ -1,4 +1,4 @@
-//! Marked async functions of many forms: each means what the unmarked one does, and draws no warning under the strictest lints.
+//! Marked async functions of many forms. Each behaves as the unmarked one, without a warning under the strictest lints.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic, rust_2018_idioms)]
@@ -18,7 +18,7 @@ use executor::{once, run};
 use forms::{Load, Point, Store, Table};
 
 #[test]
-fn lifetimes_are_those_of_the_plain_function() {
+fn lifetimes_are_those_of_the_unmarked_function() {
     let text = String::from(" text ");
     let trimmed = {
         let other = String::from("other");
@@ -38,7 +38,7 @@ fn lifetimes_are_those_of_the_plain_function() {
 }
 
 #[test]
-fn arguments_are_bound_as_they_were() {
+fn arguments_are_bound_as_in_the_unmarked_function() {
     assert_eq!(run(forms::of_traits(1_u8, "a")), "1a");
     let strings = ["a", "b", "c"].map(String::from);
     let point = Point { x: 1, y: (2, 3) };
@@ -48,13 +48,13 @@ fn arguments_are_bound_as_they_were() {
 }
 
 #[test]
-fn generics_stay() {
+fn generic_parameters_are_kept() {
     assert_eq!(run(forms::generic(&[1, 2], 3)), [3, 6]);
     assert_eq!(run(forms::braces(forms::Bytes([0; 2]), forms::Bytes([0; 3]))).0, [5; 4]);
 }
 
 #[test]
-fn results_are_inferred_and_coerced_as_they_were() {
+fn results_are_inferred_and_coerced_as_in_the_unmarked_function() {
     run(forms::nothing());
     run(forms::early(0));
     run(forms::early(1));
@@ -80,12 +80,12 @@ fn results_are_inferred_and_coerced_as_they_were() {
 }
 
 #[test]
-fn bodies_stay() {
+fn bodies_behave_as_in_the_unmarked_function() {
     assert_eq!((run(forms::closures_and_blocks(1)), run(forms::closures_and_blocks(0))), (6, 2));
     assert_eq!(run(async { forms::gives_a_future(3).await.await }), 3);
     assert_eq!((run(forms::of_many_attributes(&vec![])), run(forms::waits_for_nothing())), (1, 1));
-    let (called_from, stands) = run(forms::located());
-    assert_eq!(called_from, stands, "where the body asks");
+    let (called_from, location) = run(forms::located());
+    assert_eq!(called_from, location, "the location inside the body");
     assert_eq!(run(forms::without_errors_doc()), Ok(1));
     assert_eq!(run(forms::names(0, 10, 100, 1_000, 10_000)), 11_111);
     let lengths = [0, 1].map(|number| run(forms::temporaries("ab".to_owned().into(), (number.into(), 0))));
@@ -107,7 +107,7 @@ fn methods_keep_their_receivers() {
 }
 
 #[test]
-fn methods_of_traits_implement_and_are_implemented_marked_or_not() {
+fn trait_methods_may_be_marked_in_traits_and_in_impls() {
     let mut table = Table(vec![3]);
     assert_eq!((run(table.load_default()), run(table.declared()), run(Table::of_type(1))), (Some(3), 1, 2));
     run(table.store_all(vec![1_u32, 2]));
@@ -116,7 +116,7 @@ fn methods_of_traits_implement_and_are_implemented_marked_or_not() {
 }
 
 #[test]
-fn futures_are_send_where_they_were() {
+fn futures_are_send_where_unmarked_ones_are() {
     fn is_send<T: Send>(value: T) -> T {
         value
     }

@@ -1,4 +1,4 @@
-//! The attribute on functions of many forms: each keeps its meaning, and draws no warning under the strictest lints.
+//! The attribute on functions of many forms. Each behaves as before, without a warning under the strictest lints.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 use perfmark::perfmark;
 
-/// Doc comments stay.
+/// Doc comments are kept.
 #[perfmark]
 #[inline]
 #[must_use]
@@ -108,13 +108,13 @@ impl Shape for u32 {
     }
 }
 
-/// Lints look into the bodies of these.
+/// Lints check the bodies of these trait methods.
 #[derive(Debug, PartialEq, Eq)]
 struct Version(u32);
 
 impl Copy for Version {}
 
-#[allow(clippy::expl_impl_clone_on_copy, reason = "it is to be marked")]
+#[allow(clippy::expl_impl_clone_on_copy, reason = "the method is marked")]
 impl Clone for Version {
     #[perfmark(time)]
     fn clone(&self) -> Self {
@@ -136,8 +136,9 @@ impl PartialOrd for Version {
     }
 }
 
-/// Only one type can be compared with a `u32`, so the compiler knows what `into` gives. A crate that adds another takes that from every program it
-/// is part of: perfmark depends on none, but for criterion, which brings `serde_json`.
+/// Only one type can be compared with a `u32`, so the compiler infers what `into` returns. A dependency that adds
+/// another type breaks this inference in every program that contains it. perfmark has none, except for criterion, which
+/// brings `serde_json`.
 #[perfmark(time)]
 fn inferred(n: u32, limit: u8) -> bool {
     #[cfg(not(feature = "criterion"))]
@@ -146,7 +147,7 @@ fn inferred(n: u32, limit: u8) -> bool {
     return n == u32::from(limit);
 }
 
-/// Another crate's export, under another name.
+/// Exports perfmark under another name, as another crate may.
 mod elsewhere {
     pub(crate) use perfmark as measuring;
 }
@@ -160,7 +161,7 @@ mod user {
     }
 }
 
-/// A function made by a macro, with fragments in every place.
+/// A macro that makes a function, with a fragment in each position.
 macro_rules! made {
     ($visibility:vis fn $name:ident($argument:ident: $type:ty) -> $result:ty $body:block) => {
         #[perfmark(time)]
@@ -175,7 +176,7 @@ made! {
 }
 
 #[test]
-fn marked_functions_do_what_they_did() {
+fn marked_functions_behave_as_before_and_their_calls_are_counted() {
     assert_eq!(plain(1, 2), 3);
     nothing();
     assert_eq!(named(), "named");
@@ -195,7 +196,7 @@ fn marked_functions_do_what_they_did() {
     assert_eq!((store.push('a'), store.push('b')), (1, 2));
     assert_eq!(store.into_items(), ['a', 'b']);
     assert_eq!(3_u32.double(), 18);
-    #[allow(clippy::clone_on_copy, reason = "the marked function is to be called")]
+    #[allow(clippy::clone_on_copy, reason = "the test calls the marked function")]
     let version = Version(1).clone();
     assert!(version < Version(2));
     assert!(inferred(1, 1));
@@ -205,7 +206,7 @@ fn marked_functions_do_what_they_did() {
     let calls: Vec<_> =
         snapshot.marks.iter().map(|mark| (mark.path.as_str(), mark.name.as_str(), mark.calls)).collect();
     if calls.is_empty() {
-        return; // A build that does not record.
+        return; // This build does not record.
     }
     let expected = [
         ("attribute::plain", "plain", 1),

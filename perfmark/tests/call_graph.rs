@@ -1,6 +1,6 @@
-//! Who was called under whom: `PERFMARK_CALL_GRAPH=on`.
+//! `PERFMARK_CALL_GRAPH=on` records the call graph.
 //!
-//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+//! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -27,14 +27,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let tests: &[(&str, fn())] = &[
-        ("each_caller_has_a_node_of_its_own_for_what_it_calls", each_caller_has_its_own),
-        ("a_threads_nodes_outlive_it_and_go_with_those_of_others", threads),
-        ("what_is_lost_or_unwound_does_not_move_what_follows", what_is_lost_or_unwound),
-        ("a_future_is_under_the_one_that_polls_it", futures),
-        ("nodes_are_bounded_and_what_has_none_is_told", bounded),
-        ("a_reset_begins_the_graph_anew", reset),
+        ("a_callee_has_one_node_per_caller", a_callee_has_one_node_per_caller),
+        ("nodes_of_ended_threads_are_merged_with_those_of_others", threads),
+        ("forgotten_and_unwound_calls_do_not_misplace_later_ones", forgotten_and_unwound_calls),
+        ("a_future_is_a_child_of_its_poller", futures),
+        ("nodes_are_bounded_and_calls_without_one_are_counted", bounded),
+        ("a_reset_starts_a_new_graph", reset),
         ("a_forked_child_has_a_graph_of_its_own", fork),
-        ("nobody_asked_and_nothing_is_recorded", nobody_asked),
+        ("no_graph_is_recorded_unless_asked_for", no_graph_is_recorded),
     ];
     let on_pmu: &[support::OnPmu] = &[("instructions_of_nodes_add_up_to_those_of_marks", instructions_add_up)];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), on_pmu)
@@ -51,7 +51,7 @@ fn caller() {
     black_box(leaf(200));
 }
 
-/// Another set of events, and another caller of the same.
+/// Has another set of events, and is a second caller of `leaf`.
 #[perfmark(time)]
 fn other() {
     black_box(leaf(50));
@@ -69,7 +69,7 @@ fn recursive(depth: u32) {
 #[perfmark(time)]
 fn unwinds() {
     leaf(1);
-    // No message, and no hook that prints one.
+    // `resume_unwind` does not run the panic hook, so nothing is printed.
     std::panic::resume_unwind(Box::new(()));
 }
 
@@ -82,7 +82,7 @@ async fn waits(times: u32) {
     }
 }
 
-/// Pending once.
+/// Pending at its first poll, then ready.
 struct Later(bool);
 
 impl Future for Later {
@@ -98,7 +98,7 @@ fn polls(future: Pin<&mut impl Future<Output = ()>>) -> bool {
     future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-/// A region's place in the source is a mark: so each is one.
+/// Each region in the source is a mark. This makes one for each digit.
 macro_rules! regions {
     ($($digit:literal)*) => {
         [$(|then: &dyn Fn()| region!($digit, time, { then() })),*]
@@ -118,7 +118,7 @@ fn run_scenario(scenario: &str) {
                 thread::spawn(caller).join().expect("does not panic");
             }
             caller();
-            // One that still runs when the report is written.
+            // This thread still runs when the report is written.
             let (ready, is_ready) = std::sync::mpsc::channel();
             thread::spawn(move || {
                 caller();
@@ -133,7 +133,7 @@ fn run_scenario(scenario: &str) {
             caller();
             mem::forget(region!("forgotten", time));
             leaf(1);
-            // Noticed by the one below it, of which there is none but this.
+            // A forgotten call is noticed when a call below it ends. Only this one has a call below.
             let around = region!("around", time);
             mem::forget(region!("forgotten inside", time));
             leaf(1);
@@ -145,7 +145,7 @@ fn run_scenario(scenario: &str) {
         "futures" => {
             let mut future = pin!(waits(1));
             assert!(!polls(future.as_mut()));
-            // The second poll is nobody's.
+            // No marked call polls it the second time.
             assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_ready());
         }
         "bounded" => {
@@ -154,7 +154,7 @@ fn run_scenario(scenario: &str) {
                 let [one, two, three, four] = [n / 1000, n / 100 % 10, n / 10 % 10, n % 10].map(|digit| digits[digit]);
                 one(&|| two(&|| three(&|| four(&|| ()))));
             }
-            // Deeper than a thread has room for.
+            // Deeper than a thread's stack of frames.
             recursive(3_000);
         }
         "reset" => {
@@ -165,14 +165,14 @@ fn run_scenario(scenario: &str) {
         "fork" => {
             caller();
             let around = region!("around", time);
-            // SAFETY: the child calls marks, and ends.
+            // SAFETY: the child only calls marks and exits.
             match unsafe { libc::fork() } {
                 0 => {
                     leaf(1);
                     std::process::exit(0);
                 }
                 child => {
-                    // SAFETY: a child of ours.
+                    // SAFETY: it is a child of this process.
                     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
                 }
             }
@@ -182,7 +182,7 @@ fn run_scenario(scenario: &str) {
     }
 }
 
-/// The reports of that scenario, the program's own last.
+/// The reports of a scenario. The program's own report is the last.
 fn reports(scenario: &str, asks: bool) -> Vec<Value> {
     let variables =
         [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-"), ("PERFMARK_CALL_GRAPH", if asks { "on" } else { "" })];
@@ -192,43 +192,43 @@ fn reports(scenario: &str, asks: bool) -> Vec<Value> {
     reports.collect::<Result<_, _>>().expect("JSON alone")
 }
 
-/// A stack of marks' names, and its calls.
+/// Calls by stack, which is a list of mark names.
 type Calls = BTreeMap<String, u64>;
 
-/// The graph's stacks; after the promises that hold for every graph.
+/// The stacks of the graph. Checks what holds for every graph.
 fn stacks(report: &Value) -> Calls {
     let marks = report["marks"].as_array().expect("a list");
     let mut stacks: Vec<(String, u64)> = Vec::new();
     let mut sums: BTreeMap<(usize, &str), [i64; 4]> = BTreeMap::new();
     for node in report["call_graph"].as_array().expect("a list") {
-        let place = usize::try_from(node["mark"].as_u64().expect("a place")).expect("small");
-        let name = marks[place]["name"].as_str().expect("a name");
+        let index = usize::try_from(node["mark"].as_u64().expect("an index")).expect("small");
+        let name = marks[index]["name"].as_str().expect("a name");
         let above = node["parent"].as_u64().map(|parent| &stacks[usize::try_from(parent).expect("small")].0);
         let stack = above.map_or_else(|| name.to_owned(), |above| format!("{above};{name}"));
         stacks.push((stack, node["calls"].as_u64().expect("a number")));
         for (event, values) in node["values"].as_object().expect("a map") {
-            let sum = sums.entry((place, event)).or_default();
+            let sum = sums.entry((index, event)).or_default();
             sum[0] += values["measured"].as_i64().expect("a number");
             sum[1] += values["sum"].as_i64().expect("a number");
             sum[2] += values["self"].as_i64().expect("a number");
             sum[3] += 1;
         }
     }
-    let is_whole = report["call_graph_lacks"] == 0;
-    for ((place, event), [measured, sum, own, nodes]) in sums.into_iter().filter(|_| is_whole) {
-        let values = &marks[place]["values"][event];
+    let is_complete = report["call_graph_lacks"] == 0;
+    for ((index, event), [measured, sum, own, nodes]) in sums.into_iter().filter(|_| is_complete) {
+        let values = &marks[index]["values"][event];
         let number = |key: &str| values[key].as_i64().expect("a number");
-        assert_eq!(measured, number("measured"), "{event} of {}", marks[place]["name"]);
-        // Each node is rounded by itself.
-        let off = if event == "time" { nodes.unsigned_abs() } else { 0 };
-        // Calls that were not counted are in the mark's self as if they were like the others, and in no node.
-        let is_so = |sum: i64, whole: i64| sum.abs_diff(whole) <= off || values["unmeasured"] != 0;
-        assert!(is_so(sum, number("sum")), "{event} of {}: {sum} in nodes, {values}", marks[place]["name"]);
-        assert!(is_so(own, number("self")), "{event} of {}: {own} in nodes, {values}", marks[place]["name"]);
+        assert_eq!(measured, number("measured"), "{event} of {}", marks[index]["name"]);
+        // The time of each node is rounded.
+        let tolerance = if event == "time" { nodes.unsigned_abs() } else { 0 };
+        // The mark's self value includes estimates for calls that were not measured. Its nodes do not.
+        let agrees = |sum: i64, expected: i64| sum.abs_diff(expected) <= tolerance || values["unmeasured"] != 0;
+        assert!(agrees(sum, number("sum")), "{event} of {}: {sum} in nodes, {values}", marks[index]["name"]);
+        assert!(agrees(own, number("self")), "{event} of {}: {own} in nodes, {values}", marks[index]["name"]);
     }
     let all = stacks.len();
     let by_stack: Calls = stacks.into_iter().collect();
-    assert_eq!(by_stack.len(), all, "no stack is there twice");
+    assert_eq!(by_stack.len(), all, "no stack occurs twice");
     by_stack
 }
 
@@ -242,7 +242,7 @@ fn only(mut reports: Vec<Value>) -> Value {
     report
 }
 
-fn each_caller_has_its_own() {
+fn a_callee_has_one_node_per_caller() {
     let report = only(reports("callers", true));
     let expected = calls([
         ("leaf", 1),
@@ -268,14 +268,14 @@ fn threads() {
     assert_eq!(stacks(&report), calls([("caller", 5), ("caller;leaf", 10)]));
 }
 
-fn what_is_lost_or_unwound() {
+fn forgotten_and_unwound_calls() {
     let report = only(reports("lost", true));
-    // Calls that were forgotten did not end.
+    // Forgotten calls did not end.
     let expected = calls([
         ("caller", 1),
         ("caller;leaf", 2),
         ("forgotten", 0),
-        // Behind itself, `around` and `unwinds`.
+        // After `forgotten`, `around` and `unwinds`.
         ("forgotten;leaf", 3),
         ("forgotten;around", 1),
         ("forgotten;around;forgotten inside", 0),
@@ -291,7 +291,8 @@ fn futures() {
     let expected = calls([("polls", 1), ("polls;waits", 0), ("polls;waits;leaf", 1), ("waits", 1), ("waits;leaf", 1)]);
     let marks_calls = mark(&report, "waits")["calls"].as_u64();
     let nodes: Calls = {
-        // A call's polls are in two nodes, and its whole in none: so they are not compared with the mark's.
+        // The polls of one call are in two nodes, and no node has the complete call. So nodes and mark are not
+        // compared.
         let mut report = report.clone();
         report["call_graph_lacks"] = 1.into();
         stacks(&report)
@@ -321,12 +322,12 @@ fn fork() {
     assert_eq!(stacks(&parent), calls([("caller", 1), ("caller;leaf", 2), ("around", 1)]));
 }
 
-fn nobody_asked() {
+fn no_graph_is_recorded() {
     let report = only(reports("callers", false));
     assert_eq!(report["call_graph"].as_array().map(Vec::len), Some(0));
 }
 
-/// As the other test has it, of an event that is exact.
+/// As `a_callee_has_one_node_per_caller`, for an event that is exact.
 fn instructions_add_up() {
     let report = only(reports("callers", true));
     assert!(mark(&report, "leaf")["values"]["instructions"]["sum"].as_u64() > Some(0));

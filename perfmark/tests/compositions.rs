@@ -1,4 +1,5 @@
-//! Marks beside attributes of others, in either order: both do what they do alone. Those of benchmarks are in the package `benches`.
+//! Marks together with attributes of other crates, in either order. Each attribute works as it does alone. Attributes
+//! of benchmark harnesses are tested in the package `benches`.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -81,7 +82,7 @@ impl Counter {
         self.0
     }
 
-    /// One mark, not one of its own and the impl's.
+    /// Has one mark, its own, and not that of the impl as well.
     #[instrument]
     #[perfmark(time, name = "its own")]
     fn with_its_own(&self) -> u32 {
@@ -112,9 +113,9 @@ fn always_below(n: u32) -> u32 {
 #[test]
 #[perfmark(time)]
 #[instrument]
-fn a_test_may_have_them_all() {}
+fn a_test_can_be_marked_and_instrumented() {}
 
-/// How often the mark of that name was called.
+/// Checks the number of calls of each mark.
 #[track_caller]
 fn assert_calls(expected: &[(&str, u64)]) {
     if !cfg!(feature = "record") {

@@ -1,4 +1,4 @@
-//! The attribute on an `impl`, a `trait` and a `mod`: every function in it is a mark, but for those that say otherwise.
+//! The attribute on an `impl`, a `trait` and a `mod`: it marks every function inside, except those that opt out.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -125,7 +125,7 @@ mod holding {
     }
 }
 
-// Inner attributes before a marked function: doc comments are such, too.
+// Inner attributes before a marked function. Doc comments are inner attributes, too.
 #[perfmark(time)]
 mod documented {
     //! A module.
@@ -135,7 +135,7 @@ mod documented {
     pub(super) fn first() {}
 }
 
-/// Items that a macro was given, as they are.
+/// A macro that passes its items through unchanged.
 macro_rules! given {
     ($($item:item)*) => {
         #[perfmark(time)]
@@ -163,7 +163,7 @@ given! {
 }
 
 #[test]
-fn every_function_is_marked_but_for_those_that_say_otherwise() {
+fn every_function_is_marked_unless_it_opts_out() {
     let table = Table([1, 2, 3]);
     assert_eq!((Table::<3>::width(), table.to_string()), (6, "6".to_owned()));
     assert_eq!((table.skipped(), table.skipped_too(), table.skipped_by_another_name()), (1, 1, 1));
@@ -184,7 +184,7 @@ fn every_function_is_marked_but_for_those_that_say_otherwise() {
     let source: Vec<&str> = include_str!("containers.rs").lines().collect();
     for mark in &marks {
         let lines = &source[mark.line as usize - 1..];
-        // Its own attribute, or its first line; not that of what it stands in.
+        // The line of the function's own attribute or its first line, not that of the enclosing item.
         assert!(lines[0].contains("fn ") || lines[0].contains("#["), "{mark:?}");
         let function = lines.iter().find_map(|line| line.trim_start().split_once("fn ")).expect("a function").1;
         assert!(mark.name == "its own" || function.starts_with(&mark.name), "{mark:?} is not at {function}");

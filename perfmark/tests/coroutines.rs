@@ -1,5 +1,5 @@
-//! Marked calls in coroutines, which are switched in the middle of a call and may continue on another thread: each call
-//! counts once, and nothing of a thread that ended is touched.
+//! Marked calls in coroutines. A call may be suspended and continue on another thread. Each call counts once, and
+//! perfmark never touches the memory of an ended thread.
 #![cfg(all(feature = "record", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod alone;
@@ -15,11 +15,11 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use executor::run;
 use perfmark::{Mark, perfmark, snapshot};
 
-/// A coroutine that may be resumed by any thread. What it does yields by [`pause`].
+/// A coroutine that any thread may resume. It suspends itself by [`Pause::here`].
 struct Work(Coroutine<(), (), ()>);
 
-// SAFETY: what the coroutines of these tests hold over a pause is sound on any thread: numbers, references to atomics,
-// and perfmark's guards, whose safety these tests are about.
+// SAFETY: what these coroutines keep across a pause is sound on any thread: numbers, references to atomics, and
+// perfmark's guards, whose safety these tests check.
 unsafe impl Send for Work {}
 
 #[derive(Clone, Copy)]
@@ -36,33 +36,33 @@ impl Work {
         Self(Coroutine::new(move |yielder, ()| work(Pause(yielder))))
     }
 
-    /// Goes on until the next pause, which there is.
-    fn pauses(&mut self) {
+    /// Runs until the next pause, which must come.
+    fn resume_to_pause(&mut self) {
         assert!(matches!(self.0.resume(()), CoroutineResult::Yield(())), "it ended");
     }
 
-    /// Goes on to the end.
-    fn ends(&mut self) {
+    /// Runs to the end.
+    fn resume_to_end(&mut self) {
         assert!(matches!(self.0.resume(()), CoroutineResult::Return(())), "it paused");
     }
 
-    /// Goes on until the next pause, on another thread.
-    fn pauses_elsewhere(mut self) -> Self {
+    /// Runs until the next pause, on another thread.
+    fn resume_to_pause_elsewhere(mut self) -> Self {
         on_another_thread(move || {
-            self.pauses();
+            self.resume_to_pause();
             self
         })
     }
 
-    /// Goes on to the end, on another thread.
-    fn ends_elsewhere(mut self) {
-        on_another_thread(move || self.ends());
+    /// Runs to the end, on another thread.
+    fn resume_to_end_elsewhere(mut self) {
+        on_another_thread(move || self.resume_to_end());
     }
 
-    /// One that is paused already.
+    /// A coroutine that is already paused.
     fn paused(work: impl FnOnce(Pause<'_>) + 'static) -> Self {
         let mut work = Self::new(work);
-        work.pauses();
+        work.resume_to_pause();
         work
     }
 }
@@ -71,35 +71,35 @@ fn on_another_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
 }
 
-fn figures(name: &str) -> Mark {
+fn find_mark(name: &str) -> Mark {
     snapshot().marks.into_iter().find(|mark| mark.name == name).expect("it is known")
 }
 
-/// Its calls, all ended; of these, the ones that are in the first event's values.
+/// Checks that all calls of the mark have ended, and how many the first event measured.
 #[track_caller]
 fn assert_counts(name: &str, calls: u64, measured: u64) {
-    let mark = figures(name);
+    let mark = find_mark(name);
     let values = &mark.values[0];
     assert_eq!((mark.calls, mark.in_flight, mark.interrupted, mark.unwound), (calls, 0, 0, 0), "{mark:?}");
     assert_eq!((values.measured, values.unmeasured), (measured, calls - measured), "{mark:?}");
 }
 
 #[test]
-fn a_call_may_end_on_another_thread_when_its_own_has_ended() {
+fn a_call_may_end_on_another_thread_after_its_own_thread_ended() {
     #[perfmark(time, instructions)]
     fn outlives_its_thread(pause: Pause<'_>) {
         pause.here();
     }
     let _alone = alone();
-    on_another_thread(|| Work::paused(outlives_its_thread)).ends();
+    on_another_thread(|| Work::paused(outlives_its_thread)).resume_to_end();
     assert_counts("outlives_its_thread", 1, 0);
-    // And on one that has never made a marked call.
-    on_another_thread(|| Work::paused(outlives_its_thread)).ends_elsewhere();
+    // Also on a thread that has never made a marked call.
+    on_another_thread(|| Work::paused(outlives_its_thread)).resume_to_end_elsewhere();
     assert_counts("outlives_its_thread", 2, 0);
 }
 
 #[test]
-fn a_call_may_end_where_a_new_thread_has_the_memory_of_its_own() {
+fn a_call_may_end_after_a_new_thread_reused_the_memory_of_its_thread() {
     #[perfmark(time)]
     fn reused(pause: Pause<'_>) {
         pause.here();
@@ -112,7 +112,7 @@ fn a_call_may_end_where_a_new_thread_has_the_memory_of_its_own() {
         let mut work = on_another_thread(|| Work::paused(reused));
         on_another_thread(move || {
             of_the_new_thread();
-            work.ends();
+            work.resume_to_end();
             of_the_new_thread();
         });
     }
@@ -121,7 +121,7 @@ fn a_call_may_end_where_a_new_thread_has_the_memory_of_its_own() {
 }
 
 #[test]
-fn a_call_that_ended_on_another_thread_is_no_call_in_flight_nor_around_later_ones() {
+fn a_call_that_ended_on_another_thread_is_not_in_flight_and_encloses_no_later_call() {
     #[perfmark(time)]
     fn moves(pause: Option<Pause<'_>>) {
         if let Some(pause) = pause {
@@ -131,22 +131,22 @@ fn a_call_that_ended_on_another_thread_is_no_call_in_flight_nor_around_later_one
     let _alone = alone();
     on_another_thread(|| {
         let work = Work::paused(|pause| moves(Some(pause)));
-        assert_eq!(figures("moves").in_flight, 1);
-        work.ends_elsewhere();
-        // Its thread lives, and has done nothing since.
+        assert_eq!(find_mark("moves").in_flight, 1);
+        work.resume_to_end_elsewhere();
+        // Its thread still runs, and has done nothing since.
         assert_counts("moves", 1, 0);
         moves(None);
         moves(None);
         assert_counts("moves", 3, 2);
-        let mark = figures("moves");
-        // The total leaves out calls with others of the mark around them.
+        let mark = find_mark("moves");
+        // The total leaves out calls inside another call of the same mark.
         assert!(mark.values[0].total >= mark.values[0].sum, "{mark:?}");
     });
     assert_counts("moves", 3, 2);
 }
 
 #[test]
-fn calls_that_ended_on_other_threads_leave_room_on_their_own() {
+fn calls_that_ended_on_other_threads_free_their_frames() {
     #[perfmark(time)]
     fn one_of_many(pause: Pause<'_>) {
         pause.here();
@@ -157,7 +157,7 @@ fn calls_that_ended_on_other_threads_leave_room_on_their_own() {
     }
     #[perfmark(time, instructions)]
     fn later() {}
-    // More than a thread has room for.
+    // More than a thread's stack of frames can hold.
     const MANY: u64 = 5_000;
     let _alone = alone();
     let (to_other, works) = channel::<Work>();
@@ -165,7 +165,7 @@ fn calls_that_ended_on_other_threads_leave_room_on_their_own() {
     thread::scope(|scope| {
         scope.spawn(move || {
             for mut work in works {
-                work.ends();
+                work.resume_to_end();
                 to_us.send(()).expect("somebody waits");
             }
         });
@@ -180,8 +180,8 @@ fn calls_that_ended_on_other_threads_leave_room_on_their_own() {
                 }
             }
             later();
-            among.expect("begun").ends();
-            around.ends();
+            among.expect("begun").resume_to_end();
+            around.resume_to_end();
             later();
         });
     });
@@ -191,7 +191,7 @@ fn calls_that_ended_on_other_threads_leave_room_on_their_own() {
 }
 
 #[test]
-fn a_call_that_is_given_up_on_its_thread_and_ends_on_another_counts_once() {
+fn a_call_that_its_thread_abandoned_counts_once_when_another_thread_ends_it() {
     #[perfmark(time)]
     fn below(pause: Pause<'_>) {
         pause.here();
@@ -204,23 +204,23 @@ fn a_call_that_is_given_up_on_its_thread_and_ends_on_another_counts_once() {
     on_another_thread(|| {
         let (mut first, mut second) = (Work::paused(below), Work::paused(above));
         let mut third = Work::paused(below);
-        // With it the ones above end unmeasured.
-        first.ends();
+        // When it ends, the calls above it end unmeasured.
+        first.resume_to_end();
         on_another_thread(move || {
-            second.ends();
-            third.ends();
+            second.resume_to_end();
+            third.resume_to_end();
         });
-        // The other way round: known to have ended, then given up.
+        // The other order: the call above ends on another thread first, then its own thread abandons it.
         let (mut first, second) = (Work::paused(below), Work::paused(above));
-        second.ends_elsewhere();
-        first.ends();
+        second.resume_to_end_elsewhere();
+        first.resume_to_end();
     });
     assert_counts("above", 2, 0);
     assert_counts("below", 3, 2);
 }
 
 #[test]
-fn a_call_that_comes_back_to_its_thread_ends_there() {
+fn a_call_that_returns_to_its_thread_is_measured() {
     #[perfmark(time)]
     fn comes_back(pause: Pause<'_>) {
         pause.here();
@@ -228,13 +228,13 @@ fn a_call_that_comes_back_to_its_thread_ends_there() {
     }
     let _alone = alone();
     on_another_thread(|| {
-        Work::paused(comes_back).pauses_elsewhere().ends();
+        Work::paused(comes_back).resume_to_pause_elsewhere().resume_to_end();
     });
     assert_counts("comes_back", 1, 1);
 }
 
 #[test]
-fn coroutines_that_take_turns_on_a_thread_are_measured_where_their_calls_nest() {
+fn interleaved_coroutines_on_one_thread_are_measured_where_their_calls_nest() {
     #[perfmark(time, instructions)]
     fn nests(pause: Pause<'_>) {
         pause.here();
@@ -247,13 +247,13 @@ fn coroutines_that_take_turns_on_a_thread_are_measured_where_their_calls_nest() 
     on_another_thread(|| {
         for _ in 0..100 {
             let (mut outer, mut inner) = (Work::paused(nests), Work::paused(nests));
-            inner.ends();
-            outer.ends();
+            inner.resume_to_end();
+            outer.resume_to_end();
         }
         for _ in 0..100 {
             let (mut first, mut second) = (Work::paused(crosses), Work::paused(crosses));
-            first.ends();
-            second.ends();
+            first.resume_to_end();
+            second.resume_to_end();
         }
     });
     assert_counts("nests", 200, 200);
@@ -261,7 +261,7 @@ fn coroutines_that_take_turns_on_a_thread_are_measured_where_their_calls_nest() 
 }
 
 #[test]
-fn a_panic_ends_a_call_on_another_thread() {
+fn a_panic_may_end_a_call_on_another_thread() {
     #[perfmark(time)]
     fn unwinds_elsewhere(pause: Pause<'_>) {
         pause.here();
@@ -272,18 +272,18 @@ fn a_panic_ends_a_call_on_another_thread() {
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unwinds_elsewhere(pause)));
         assert!(caught.is_err());
     });
-    work.ends_elsewhere();
+    work.resume_to_end_elsewhere();
     assert_counts("unwinds_elsewhere", 1, 0);
 }
 
-/// Polls are made on stacks of their own, too.
+/// Polls may run in coroutines, too.
 #[test]
 fn a_poll_may_end_on_another_thread() {
     #[perfmark(time)]
     async fn polled(pause: Pause<'_>) {
         pause.here();
     }
-    /// Pending once, after a pause in the first poll.
+    /// Pauses in each poll. Pending at the first.
     #[perfmark(time)]
     async fn polled_twice(pause: Pause<'_>) {
         let mut is_second = false;
@@ -300,18 +300,18 @@ fn a_poll_may_end_on_another_thread() {
         assert!(poll(call.as_mut()).is_ready());
     }
     let _alone = alone();
-    // Its thread lives, or ended.
-    Work::paused(|pause| run(polled(pause))).ends_elsewhere();
+    // While its thread still runs, and after it has ended.
+    Work::paused(|pause| run(polled(pause))).resume_to_end_elsewhere();
     assert_counts("polled", 1, 0);
-    on_another_thread(|| Work::paused(|pause| run(polled(pause)))).ends();
+    on_another_thread(|| Work::paused(|pause| run(polled(pause)))).resume_to_end();
     assert_counts("polled", 2, 0);
-    Work::paused(poll_twice).pauses_elsewhere().ends();
+    Work::paused(poll_twice).resume_to_pause_elsewhere().resume_to_end();
     assert_counts("polled_twice", 1, 0);
 }
 
-/// Each of some threads begins calls that another one ends, all at once.
+/// Each thread begins calls that other threads end, all at the same time.
 #[test]
-fn calls_that_wander_between_threads_are_exact() {
+fn calls_that_move_between_threads_are_counted_exactly() {
     #[perfmark(time, instructions)]
     fn wanders(pause: Pause<'_>) {
         pause.here();
@@ -326,30 +326,30 @@ fn calls_that_wander_between_threads_are_exact() {
     thread::scope(|scope| {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel::<(Work, u8)>()).unzip();
         for (n, works) in receivers.into_iter().enumerate() {
-            // To oneself now and then.
+            // A thread sends some calls to itself.
             let senders = senders.clone();
             scope.spawn(move || {
                 for call in 0..each {
                     let mut work = Work::new(wanders);
-                    work.pauses();
+                    work.resume_to_pause();
                     _ = senders[(n + call) % THREADS].send((work, 0));
                 }
                 drop(senders);
-                // Each is resumed here for the last time.
+                // Here each call is resumed until it ends.
                 for (mut work, _) in works {
-                    work.pauses();
-                    work.ends();
+                    work.resume_to_pause();
+                    work.resume_to_end();
                 }
             });
         }
         drop(senders);
     });
     let calls = (THREADS * each) as u64;
-    let mark = figures("wanders");
+    let mark = find_mark("wanders");
     assert_eq!((mark.calls, mark.in_flight), (calls, 0), "{mark:?}");
     for values in &mark.values {
         assert_eq!(values.measured + values.unmeasured, calls, "{mark:?}");
     }
-    let mark = figures("stays");
+    let mark = find_mark("stays");
     assert_eq!((mark.calls, mark.in_flight), (calls, 0), "{mark:?}");
 }

@@ -1,5 +1,5 @@
-//! What a mark costs its caller, in instructions, which repeat exactly: in the emulated machine with a PMU, which is
-//! arm64, and by callgrind on x86-64. A cost that grows by more than 2 % fails, in a release build.
+//! What a mark costs its caller, in instructions, which repeat exactly. arm64 is measured in the emulated machine with
+//! a PMU, x86-64 by callgrind. In a release build, a cost that grows by more than 2 % fails.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -35,7 +35,7 @@ fn main() {
 /// Set in a process that measures marks with other settings.
 const ALONE: &str = "PERFMARK_TEST_ALONE";
 
-/// Before the name of a function that callgrind counts.
+/// Prefixes of the names of functions that callgrind counts.
 const MARKED: &str = "marked: ";
 const UNMARKED: &str = "unmarked: ";
 
@@ -73,7 +73,7 @@ fn by_one_of_many<const TYPE: usize>(n: u64) -> u64 {
     black_box(n)
 }
 
-/// Calls it for 200 types.
+/// Calls the function for 200 types.
 #[inline(never)]
 fn by_200_types(n: u64) -> u64 {
     macro_rules! call {
@@ -142,7 +142,7 @@ fn poll_unmarked(n: u64) -> u64 {
     run(unmarked_polled(n))
 }
 
-/// Instructions in user mode of a call of it, as its caller sees them: the least of a few tries.
+/// User-mode instructions of one call, as its caller sees them: the least of several tries.
 fn a_call(work: impl Fn() -> u64) -> u64 {
     let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
     let tries = (0..10).map(|_| {
@@ -164,14 +164,14 @@ fn with(variable: &str, value: &str, what: &str) -> u64 {
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
-/// A mark of which callgrind counts the instructions.
+/// A mark whose instructions callgrind counts.
 struct Counted {
     name: &'static str,
     marked: fn(u64) -> u64,
     unmarked: fn(u64) -> u64,
-    /// `PERFMARK`.
+    /// The value of `PERFMARK`.
     setting: &'static str,
-    /// Instructions of a call of the mark before, on x86-64.
+    /// Instructions that a call of the mark cost before, on x86-64.
     before: u64,
 }
 
@@ -185,7 +185,7 @@ const BY_CALLGRIND: &[Counted] = &[
         before: 250,
     },
     Counted { name: "time, a call that is skipped", marked: skipped_time, unmarked, setting: "", before: 35 },
-    // Five of them are the mark's; the others save registers, of which the unmarked function needs none.
+    // Five of them are the mark's. The others save registers, which the unmarked function does not need.
     Counted { name: "switched off", marked: off, unmarked, setting: "off", before: 11 },
     Counted {
         name: "switched off, around a call",
@@ -196,7 +196,7 @@ const BY_CALLGRIND: &[Counted] = &[
     },
 ];
 
-/// Calls it after its thread's first calls.
+/// Calls the function, after the first calls of its thread.
 fn calls_that_callgrind_counts(work: fn(u64) -> u64) {
     #[inline(never)]
     fn calls_counted(work: fn(u64) -> u64) {
@@ -230,7 +230,7 @@ fn a_mark_costs_what_it_did_by_callgrind() {
     report("instructions that a call of a mark adds to its caller, on x86-64", &costs, !cfg!(debug_assertions));
 }
 
-/// Prints what each call cost, and if that `matters` fails where it is more than `before`.
+/// Prints what each call cost. If it `matters`, fails where a cost is more than 2 % above `before`.
 fn report(head: &str, costs: &[(&str, u64, u64)], matters: bool) {
     let lines = costs.iter().map(|(what, cost, _)| format!("{cost:4} {what}\n"));
     println!("{head}:\n{}", lines.collect::<String>());
@@ -240,7 +240,7 @@ fn report(head: &str, costs: &[(&str, u64, u64)], matters: bool) {
 }
 
 fn a_mark_costs_what_it_did() {
-    // Each in a thread of its own, as the first set of events is the thread's own.
+    // Each runs in a new thread, since the first set of events is the thread's own.
     let alone = |work: fn(u64) -> u64| {
         std::thread::spawn(move || a_call(|| work(black_box(7)))).join().expect("does not panic")
     };
@@ -264,11 +264,11 @@ fn a_mark_costs_what_it_did() {
         ("a call that is skipped", alone(skipped) - bare, 36),
         ("two events, fence", alone(fenced) - bare, 151),
         ("two events, generic", alone(by_types) - bare, 161),
-        // Some 20 more for each type that has a slot before it, which differs with the addresses of a build.
+        // About 20 more for each type with an earlier slot, which depends on the addresses of a build.
         ("two events, generic, the mean of 200 types", alone(by_200_types) / TYPES - bare, 161),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 198),
         ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 193),
-        // An empty function becomes one that saves registers: of 8, 3 are for that.
+        // An empty function becomes one that saves registers, which takes 3 of the 8.
         ("switched off", with("PERFMARK", "off", "off") - bare, 8),
         ("switched off, around a call", with("PERFMARK", "off", "off parent") - bare_parent, 5),
     ];

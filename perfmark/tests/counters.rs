@@ -1,4 +1,4 @@
-//! Marks that count on a real PMU: run where there is one that user space may read.
+//! Marks that count on a real PMU. They run where user space may read one.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -14,19 +14,31 @@ fn main() {
     support::run(
         vec![],
         &[
+            ("a_marked_loop_counts_its_length_and_a_constant", a_marked_loop_counts_its_length_and_a_constant),
+            ("a_marked_loop_is_exact_across_counter_overflows", a_marked_loop_is_exact_across_counter_overflows),
             (
-                "a_marked_loop_shows_its_length_and_the_same_constant",
-                a_marked_loop_shows_its_length_and_the_same_constant,
+                "promise_2_a_marked_loop_counts_its_own_instructions_only",
+                promise_2_a_marked_loop_counts_its_own_instructions_only,
             ),
-            ("a_marked_loop_is_exact_over_counter_overflows", a_marked_loop_is_exact_over_counter_overflows),
-            ("promise_2_a_marked_loop_shows_its_own_instructions", promise_2_a_marked_loop_shows_its_own_instructions),
-            ("promise_2_a_caller_does_not_see_its_callees_probes", promise_2_a_caller_does_not_see_its_callees_probes),
-            ("promise_2_nor_where_these_have_other_events", promise_2_nor_where_these_have_other_events),
-            ("promise_2_nor_those_of_callees_that_are_inlined", promise_2_nor_those_of_callees_that_are_inlined),
-            ("a_skipped_call_is_taken_for_one_like_the_last", a_skipped_call_is_taken_for_one_like_the_last),
             (
-                "callers_of_skipped_calls_show_what_those_of_measured_calls_do",
-                callers_of_skipped_calls_show_what_those_of_measured_calls_do,
+                "promise_2_a_callers_value_excludes_its_callees_probes",
+                promise_2_a_callers_value_excludes_its_callees_probes,
+            ),
+            (
+                "promise_2_a_callers_value_excludes_probes_with_other_events",
+                promise_2_a_callers_value_excludes_probes_with_other_events,
+            ),
+            (
+                "promise_2_a_callers_value_excludes_probes_of_inlined_callees",
+                promise_2_a_callers_value_excludes_probes_of_inlined_callees,
+            ),
+            (
+                "a_skipped_call_is_estimated_as_the_last_measured_one",
+                a_skipped_call_is_estimated_as_the_last_measured_one,
+            ),
+            (
+                "callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones",
+                callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones,
             ),
             (
                 "a_call_and_its_caller_show_the_same_however_it_ends",
@@ -41,17 +53,18 @@ fn main() {
                 promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it,
             ),
             (
-                "promise_3_a_tree_of_calls_shows_what_it_does_unmarked",
-                promise_3_a_tree_of_calls_shows_what_it_does_unmarked,
+                "promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one",
+                promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one,
             ),
             ("every_event_of_a_mark_is_read_in_user_space", every_event_of_a_mark_is_read_in_user_space),
-            ("a_caller_holds_its_callees_instructions", a_caller_holds_its_callees_instructions),
+            ("a_callers_value_includes_its_callees", a_callers_value_includes_its_callees),
             ("threads_that_ended_leave_exact_sums", threads_that_ended_leave_exact_sums),
         ],
     );
 }
 
-/// How far a call may be off in which the kernel touched the counter: some processors count an instruction an interrupt.
+/// How far a value may be off if the kernel touched the counter during the call. Some processors count one instruction
+/// per interrupt.
 const DISTURBED: u64 = 240;
 
 fn instructions(name: &str) -> Values {
@@ -65,8 +78,8 @@ fn looped(turns: u64) -> u64 {
     known_loop(turns)
 }
 
-fn a_marked_loop_shows_its_length_and_the_same_constant() {
-    // Its page tells whether the kernel touched this thread's counters during a call.
+fn a_marked_loop_counts_its_length_and_a_constant() {
+    // Its page shows whether the kernel touched this thread's counters during a call.
     let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
     let mut before = 0;
     let mut constants = BTreeMap::new();
@@ -81,7 +94,7 @@ fn a_marked_loop_shows_its_length_and_the_same_constant() {
     let values = instructions("looped");
     assert_eq!((values.measured, values.unmeasured), (1_000, 0));
     let quiet: Vec<_> = constants.iter().filter(|((undisturbed, _), _)| *undisturbed).collect();
-    let &[(&(_, constant), &calls)] = quiet.as_slice() else { panic!("one constant only: {constants:?}") };
+    let &[(&(_, constant), &calls)] = quiet.as_slice() else { panic!("expected one constant: {constants:?}") };
     assert!(calls > 500, "{constants:?}");
     assert!(constants.keys().all(|(_, other)| other.abs_diff(constant) <= DISTURBED), "{constants:?}");
     assert_eq!(values.min.map(u64::cast_signed), Some(2 + constant));
@@ -93,10 +106,10 @@ fn long(turns: u64) -> u64 {
     known_loop(turns)
 }
 
-fn a_marked_loop_is_exact_over_counter_overflows() {
+fn a_marked_loop_is_exact_across_counter_overflows() {
     long(1);
     let constant = instructions("long").sum - 2;
-    // More than 2^32 instructions: a 32-bit counter, which the kernel lets overflow every 2^31, does so twice.
+    // More than 2^32 instructions: a 32-bit counter, which the kernel lets overflow every 2^31, overflows twice.
     let length = long(9 << 28).cast_signed();
     let values = instructions("long");
     let besides = values.sum - 2 - constant - length;
@@ -104,7 +117,7 @@ fn a_marked_loop_is_exact_over_counter_overflows() {
     println!("{} instructions: {} besides the loop's, {constant} in the call before", values.max.unwrap_or(0), besides);
 }
 
-/// The same function with a mark and without.
+/// The same function with and without a mark.
 macro_rules! twins {
     ($($marked:ident $unmarked:ident $turns:literal)*) => {
         $(
@@ -119,14 +132,14 @@ macro_rules! twins {
                 let _ = known_loop($turns);
             }
         )*
-        /// Marks by name, and the functions without.
+        /// Names, marked functions and unmarked ones.
         const TWINS: &[(&str, fn(), fn())] = &[$((stringify!($marked), $marked, $unmarked)),*];
     };
 }
 twins! { loop_0 plain_0 0 loop_10 plain_10 5 loop_1000 plain_1000 500 loop_1000000 plain_1000000 500_000 }
 
-/// Instructions of a call of it, as an own counter of the thread has it: the least of a few.
-fn plainly(call: fn()) -> u64 {
+/// Instructions of one call, by a counter of this test's own: the least of several tries.
+fn count_instructions(call: fn()) -> u64 {
     const CALLS: u64 = 100;
     let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
     let call = black_box(call);
@@ -141,13 +154,13 @@ fn plainly(call: fn()) -> u64 {
     tries.min().expect("tried") / CALLS
 }
 
-/// What may be lost or left of the probe in a call.
+/// How many instructions of the probe a call's value may include or lack.
 const NET: u64 = 2;
 
-fn promise_2_a_marked_loop_shows_its_own_instructions() {
-    let empty = plainly(TWINS[0].2);
+fn promise_2_a_marked_loop_counts_its_own_instructions_only() {
+    let empty = count_instructions(TWINS[0].2);
     for &(name, marked, unmarked) in TWINS {
-        let truth = plainly(unmarked) - empty;
+        let truth = count_instructions(unmarked) - empty;
         (0..100).for_each(|_| marked());
         let shown = instructions(name);
         println!("{name}: {truth} instructions, {:?} shown, {} at most", shown.min, shown.max.unwrap_or(0));
@@ -171,8 +184,8 @@ fn caller_of_unmarked() {
     (0..CHILDREN).for_each(|_| plain_10());
 }
 
-fn promise_2_a_caller_does_not_see_its_callees_probes() {
-    // Before it, so that the first call's work is not in the caller.
+fn promise_2_a_callers_value_excludes_its_callees_probes() {
+    // Called before, so that the work of its first call is not in the caller's value.
     loop_10();
     (0..5).for_each(|_| caller_of_marked());
     (0..5).for_each(|_| caller_of_unmarked());
@@ -195,8 +208,8 @@ fn timed() {
     let _ = known_loop(5);
 }
 
-fn promise_2_nor_where_these_have_other_events() {
-    // On a thread of its own, which has these two sets of events from the start.
+fn promise_2_a_callers_value_excludes_probes_with_other_events() {
+    // On a new thread, which has these two sets of events from the start.
     std::thread::spawn(|| {
         timed();
         (0..5).for_each(|_| caller_of_timed());
@@ -206,7 +219,7 @@ fn promise_2_nor_where_these_have_other_events() {
     let least = |name| instructions(name).min.expect("measured");
     let (timed, unmarked) = (least("caller_of_timed"), least("caller_of_unmarked"));
     println!(
-        "a caller of {CHILDREN}: {timed} instructions with callees that have other events, {unmarked} with unmarked ones"
+        "a caller of {CHILDREN}: {timed} instructions with callees of other events, {unmarked} with unmarked callees"
     );
     if !cfg!(debug_assertions) {
         assert!(timed.abs_diff(unmarked) <= CHILDREN, "{timed} {unmarked}");
@@ -224,13 +237,13 @@ fn caller_of_plain() {
 }
 
 #[perfmark(instructions)]
-#[allow(clippy::inline_always, reason = "so that it is")]
+#[allow(clippy::inline_always, reason = "the test needs it inlined")]
 #[inline(always)]
 fn inlined(n: u64) -> u64 {
     black_box(n * 3)
 }
 
-#[allow(clippy::inline_always, reason = "so that it is")]
+#[allow(clippy::inline_always, reason = "the test needs it inlined")]
 #[inline(always)]
 fn plain(n: u64) -> u64 {
     black_box(n * 3)
@@ -241,7 +254,7 @@ fn with<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-fn promise_2_nor_those_of_callees_that_are_inlined() {
+fn promise_2_a_callers_value_excludes_probes_of_inlined_callees() {
     inlined(1);
     (0..5).for_each(|_| caller_of_inlined());
     (0..5).for_each(|_| caller_of_plain());
@@ -253,7 +266,7 @@ fn promise_2_nor_those_of_callees_that_are_inlined() {
     if !cfg!(debug_assertions) {
         assert!(marked.abs_diff(unmarked) <= 6 * CHILDREN, "{marked} {unmarked}");
     }
-    // A call's first value may be less than nothing.
+    // The first value of a call may be below zero.
     std::thread::spawn(|| {
         loop_10();
         (0..3).for_each(|n| assert_eq!(with(|| with(|| n)), n));
@@ -268,7 +281,7 @@ fn caller_of_sampled() {
     (0..CHILDREN).for_each(|_| sampled());
 }
 
-/// One call in seven, of which each has a call inside that is always measured.
+/// Measures one call in seven. Each contains a call that is always measured.
 #[perfmark(instructions, every = 7)]
 #[inline(never)]
 fn sampled() {
@@ -282,11 +295,11 @@ fn inside_of_sampled() {
     let _ = known_loop(500);
 }
 
-fn a_skipped_call_is_taken_for_one_like_the_last() {
+fn a_skipped_call_is_estimated_as_the_last_measured_one() {
     sampled();
     (0..6).for_each(|_| caller_of_sampled());
     let [caller, sampled, inside] = ["caller_of_sampled", "sampled", "inside_of_sampled"].map(instructions);
-    let own = |values: &Values| values.self_sum.expect("told");
+    let own = |values: &Values| values.self_sum.expect("recorded");
     println!(
         "6,000 calls: themselves {} a call of 5, {} of 101 and {} of 1,001 instructions; in all {} of 1,102",
         own(&caller) / 6_000,
@@ -296,8 +309,9 @@ fn a_skipped_call_is_taken_for_one_like_the_last() {
     );
     assert!(sampled.extrapolated && !inside.extrapolated);
     if !cfg!(debug_assertions) {
-        for (told, truth) in [(own(&caller), 7), (own(&sampled), 105), (own(&inside), 1_001), (sampled.total, 1_106)] {
-            assert!((told / 6_000).abs_diff(truth) <= 6, "{told} {truth}");
+        for (counted, truth) in [(own(&caller), 7), (own(&sampled), 105), (own(&inside), 1_001), (sampled.total, 1_106)]
+        {
+            assert!((counted / 6_000).abs_diff(truth) <= 6, "{counted} {truth}");
         }
     }
 }
@@ -338,8 +352,8 @@ fn measured(n: u64) -> u64 {
     black_box(n)
 }
 
-/// A call that is skipped is one all the same: its caller is a caller, and pays what that costs.
-fn callers_of_skipped_calls_show_what_those_of_measured_calls_do() {
+/// A skipped call is still a call: its caller counts as a caller, and pays what that costs.
+fn callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones() {
     const CALLS: u64 = 61 * 100;
     let calls = || (0..CALLS).for_each(|n| _ = black_box(outer_of_skipped(n) + outer_of_measured(n)));
     std::thread::spawn(calls).join().expect("does not panic");
@@ -449,7 +463,7 @@ fn promise_1_a_caller_is_measured_however_often_its_thread_waited() {
     );
 }
 
-/// Callers of a mark that is first called inside them, so that the probes of the callers' events are measured anew.
+/// Callers in which another mark is called for the first time, so that the probes of their events are measured again.
 macro_rules! callers_that_meet {
     ($($caller:ident $met:ident $($event:ident)*;)*) => {
         $(
@@ -476,7 +490,7 @@ callers_that_meet! {
 
 fn promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it() {
     for (name, caller) in CALLERS_THAT_MEET {
-        // Its first events are the caller's.
+        // The first events of its thread are the caller's.
         std::thread::spawn(caller).join().expect("does not panic");
         let mark = snapshot().marks.into_iter().find(|mark| mark.name == *name).expect("was called");
         for values in mark.values {
@@ -508,7 +522,7 @@ fn root_of_unmarked() {
     assert_eq!(plain_tree(20), 6_765);
 }
 
-fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
+fn promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one() {
     tree(2);
     root_of_marked();
     root_of_unmarked();
@@ -518,8 +532,9 @@ fn promise_3_a_tree_of_calls_shows_what_it_does_unmarked() {
     assert_eq!(calls.measured, 21_891 + 3);
     if !cfg!(debug_assertions) {
         assert!(calls.total <= root.sum + 1_000 && parts.abs_diff(root.sum) <= root.sum.unsigned_abs() / 100);
-        // The compiler makes another function of a marked one: it saves registers, and does not turn the second call into a loop.
-        // A call inside another of its mark costs some instructions more than the one that its probe was measured by.
+        // The compiler compiles a marked function differently: it saves registers, and does not turn the second call
+        // into a loop. A call inside another call of its mark costs some instructions more than the one by which its
+        // probe was measured.
         assert!(root.sum.abs_diff(plain.sum) <= 12 * calls.measured, "{} {}", root.sum, plain.sum);
     }
 }
@@ -553,7 +568,7 @@ fn child() {
     let _ = known_loop(50_000);
 }
 
-fn a_caller_holds_its_callees_instructions() {
+fn a_callers_value_includes_its_callees() {
     parent(10);
     let (parent, child) = (instructions("parent"), instructions("child"));
     assert_eq!(child.measured, 10);

@@ -1,4 +1,4 @@
-//! `defaults!`: what a crate's marks record where they do not say.
+//! `defaults!` sets what the marks of a crate record where they do not say it themselves.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -23,7 +23,7 @@ mod deep {
 }
 
 #[test]
-fn a_crates_defaults_hold_where_a_mark_does_not_say() {
+fn a_crates_defaults_apply_where_a_mark_sets_nothing() {
     for _ in 0..6 {
         bare();
         deep::its_own_events();
@@ -39,7 +39,7 @@ fn a_crates_defaults_hold_where_a_mark_does_not_say() {
         .iter()
         .map(|mark| (&*mark.name, (mark.every, mark.calls, mark.skipped, events(mark).join(","))))
         .collect();
-    // page-faults is an event that every kernel counts; where there is no perf_event_open at all, time stands alone.
+    // Every kernel counts page-faults. Without perf_event_open, only time is recorded.
     let both = if cfg!(target_os = "linux") && !cfg!(perfmark_unsupported) { "page-faults,time" } else { "time" };
     let expected = [
         ("bare", (3, 6, 4, both.to_owned())),

@@ -1,7 +1,7 @@
-//! A program that closes perfmark's descriptors and gets their numbers for its own sockets, files and events keeps all
-//! of these: perfmark does not read, change or close them, does not block in them, and reports no value of theirs.
+//! A program closes perfmark's descriptors, and its own sockets, files and events get their numbers. perfmark does not
+//! read, change or close these, does not block in them, and reports no value of theirs.
 //!
-//! Each scenario is this same program, started anew.
+//! Each scenario is this program, started again.
 #![cfg(target_os = "linux")]
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
@@ -31,42 +31,48 @@ fn main() {
     }
     support::run(
         vec![
-            trial("sockets_lose_no_byte", || keeps_its_own("sockets", &[], Lost::Faults)),
-            trial("silent_sockets_do_not_block_a_call", || keeps_its_own("silent sockets", &[], Lost::Faults)),
-            trial("files_keep_their_positions", || keeps_its_own("files", &[], Lost::Faults)),
-            trial("events_of_the_programs_own_give_no_value", || keeps_its_own("events", &[], Lost::Faults)),
-            trial("events_that_look_like_perfmarks_give_no_value", || keeps_its_own("like ours", &[], Lost::Faults)),
-            trial("numbers_that_stay_free_are_counted_as_unmeasured", || keeps_its_own("nothing", &[], Lost::Faults)),
+            trial("sockets_lose_no_byte", || keeps_own_descriptors("sockets", &[], Lost::Faults)),
+            trial("silent_sockets_do_not_block_a_call", || keeps_own_descriptors("silent sockets", &[], Lost::Faults)),
+            trial("files_keep_their_positions", || keeps_own_descriptors("files", &[], Lost::Faults)),
+            trial("the_programs_own_events_contribute_no_value", || keeps_own_descriptors("events", &[], Lost::Faults)),
+            trial("events_that_look_like_perfmarks_contribute_no_value", || {
+                keeps_own_descriptors("like ours", &[], Lost::Faults);
+            }),
+            trial("calls_are_unmeasured_while_the_descriptors_stay_closed", || {
+                keeps_own_descriptors("nothing", &[], Lost::Faults);
+            }),
         ],
         &[
-            ("sockets_lose_no_byte_to_read_of_hardware_events", || keeps_its_own("sockets", SYSCALL, Lost::All)),
-            ("silent_sockets_do_not_block_read_of_hardware_events", || {
-                keeps_its_own("silent sockets", SYSCALL, Lost::All);
+            ("sockets_lose_no_byte_when_hardware_events_are_read_by_syscall", || {
+                keeps_own_descriptors("sockets", SYSCALL, Lost::All);
             }),
-            ("events_of_the_programs_own_give_no_value_for_hardware_events", || {
-                keeps_its_own("events", SYSCALL, Lost::All);
+            ("silent_sockets_do_not_block_when_hardware_events_are_read_by_syscall", || {
+                keeps_own_descriptors("silent sockets", SYSCALL, Lost::All);
             }),
-            ("user_reads_go_on_without_their_descriptors", || keeps_its_own("sockets", &[], Lost::Faults)),
+            ("the_programs_own_events_contribute_no_value_to_hardware_events", || {
+                keeps_own_descriptors("events", SYSCALL, Lost::All);
+            }),
+            ("user_space_reads_work_without_their_descriptors", || keeps_own_descriptors("sockets", &[], Lost::Faults)),
         ],
     );
 }
 
-/// What is lost with the descriptors.
+/// Which events are lost with the descriptors.
 #[derive(Clone, Copy, PartialEq)]
 enum Lost {
-    /// The software event only: user space reads the others.
+    /// Only the software event. User space reads the others.
     Faults,
     All,
 }
 
-/// Calls on each of two threads, before the descriptors are closed and after.
+/// Calls on each of the two threads, before the descriptors are closed, and again afterwards.
 const CALLS: u64 = 500;
-/// Page faults in a call of `faults`.
+/// Page faults per call of `faults`.
 const PAGES: usize = 3;
 const TURNS: u64 = 5_000;
 
-/// Runs the scenario, which looks after its own descriptors, and then looks at its report.
-fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
+/// Runs the scenario, which checks its own descriptors, and then checks its report.
+fn keeps_own_descriptors(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
     let report = json(scenario, variables, 0);
     for (name, event) in
         [("faults", "page-faults"), ("faults_read_together", "page-faults"), ("faults_read_together", "minor-faults")]
@@ -74,8 +80,8 @@ fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
         let (measured, unmeasured) = calls(&report, name, event);
         assert_eq!((measured, unmeasured), (2 * CALLS, 2 * CALLS), "{report}");
         let values = &mark(&report, name)["values"][event];
-        assert_eq!(values["imputed"], 2 * CALLS, "the others are like the measured ones: {values}");
-        // The program's stack may grow by a page in one of them.
+        assert_eq!(values["imputed"], 2 * CALLS, "the others are imputed from the measured ones: {values}");
+        // The program's stack may grow by a page during one of them.
         let pages = PAGES as u64;
         assert!(values["min"] == pages && (values["max"] == pages || values["max"] == pages + 1), "{values}");
         has_reason(&report, event);
@@ -87,7 +93,7 @@ fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
     let (measured, unmeasured) = calls(&report, "looped", "instructions");
     let expected = if lost == Lost::All { (2 * CALLS, 2 * CALLS) } else { (4 * CALLS, 0) };
     assert_eq!((measured, unmeasured), expected, "{hardware}");
-    // A call in which the kernel touched the counters shows some hundred instructions more.
+    // A call during which the kernel touched the counters counts some hundred instructions more.
     let length = 2 * TURNS;
     let is_right = |key: &str| (length..length + 1_000).contains(&hardware[key].as_u64().expect("a number"));
     assert!(is_right("min") && is_right("max"), "{hardware}");
@@ -96,7 +102,7 @@ fn keeps_its_own(scenario: &str, variables: &[(&str, &str)], lost: Lost) {
     }
 }
 
-/// All calls are counted; those measured and those not.
+/// Checks that all calls are counted. Returns how many were measured and how many were not.
 fn calls(report: &Value, name: &str, event: &str) -> (u64, u64) {
     let mark = mark(report, name);
     assert_eq!(mark["calls"], 4 * CALLS, "{mark}");
@@ -111,7 +117,7 @@ fn has_reason(report: &Value, event: &str) {
     assert_eq!(of_event.filter(|note| is_reason(note)).count(), 1, "{notes:?}");
 }
 
-/// Memory whose pages fault at the first touch.
+/// Memory whose pages fault at the first access.
 struct Fresh(*mut u8);
 
 impl Fresh {
@@ -149,7 +155,7 @@ fn faults(pages: &Fresh) {
     pages.touch();
 }
 
-/// Read in one system call.
+/// Its events are read in one system call.
 #[perfmark(page_faults, minor_faults, task_clock)]
 #[inline(never)]
 fn faults_read_together(pages: &Fresh) {
@@ -174,7 +180,7 @@ fn calls_of_a_thread() {
 }
 
 fn run_scenario(scenario: &str) {
-    // SAFETY: ends a program that blocks, and with it the test.
+    // SAFETY: it takes no pointers; the signal ends a program that blocks, and with it the test.
     unsafe { libc::alarm(60) };
     let (go, wait) = mpsc::channel();
     let (done, is_done) = mpsc::channel();
@@ -194,35 +200,35 @@ fn run_scenario(scenario: &str) {
     calls_of_a_thread();
     go.send(()).expect("it listens");
     is_done.recv().expect("it makes calls");
-    own.are_as_they_were();
-    // Its counters are dropped.
+    own.assert_unchanged();
+    // The thread drops its counters.
     drop(go);
     thread.join().expect("does not panic");
-    own.are_as_they_were();
+    own.assert_unchanged();
     _ = fs::remove_dir_all(folder);
 }
 
-/// As daemons do.
+/// Closes all descriptors above 2, as daemons do.
 fn close_all() {
-    // SAFETY: nothing that the standard library uses later is open beyond 2.
+    // SAFETY: the standard library later uses no descriptor above 2.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } != 0 {
-        println!("no close_range(2) here, which linux 5.9 has: {}", io::Error::last_os_error());
+        println!("there is no close_range(2) here, which needs Linux 5.9: {}", io::Error::last_os_error());
         // SAFETY: as above.
         (3..4_096).for_each(|fd| _ = unsafe { libc::close(fd) });
     }
 }
 
-/// Descriptors of the program's own, among them perfmark's old numbers: 512 and the next.
+/// Descriptors of the program itself. They include perfmark's old numbers: 512 and the next.
 struct Own {
     fds: Vec<RawFd>,
     kind: Kind,
-    /// Which files these are.
+    /// The files that they refer to.
     files: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// With so many bytes to read.
+    /// Each has that many bytes to read.
     Sockets(usize),
     File,
     Events {
@@ -251,7 +257,7 @@ impl Own {
         let fds: Vec<RawFd> = (0..PAIRS)
             .flat_map(|_| match kind {
                 Kind::Sockets(bytes) => sockets(bytes),
-                // SAFETY: a live path.
+                // SAFETY: the path is live.
                 Kind::File => unsafe {
                     [libc::open(path.as_ptr(), libc::O_RDWR), libc::open(path.as_ptr(), libc::O_RDWR)]
                 },
@@ -266,9 +272,9 @@ impl Own {
         Self { fds, kind, files }
     }
 
-    fn are_as_they_were(&self) {
+    fn assert_unchanged(&self) {
         for (&fd, file) in self.fds.iter().zip(&self.files) {
-            assert_eq!(&file_of(fd), file, "closed, and perhaps opened anew");
+            assert_eq!(&file_of(fd), file, "closed, and perhaps opened again");
             match self.kind {
                 Kind::Sockets(bytes) => assert_eq!(readable(fd), bytes, "{fd}"),
                 // SAFETY: takes no pointer.
@@ -284,11 +290,11 @@ fn file_of(fd: RawFd) -> PathBuf {
     fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_else(|error| panic!("{fd} is closed: {error}"))
 }
 
-/// A pair, each of which has so many bytes to read.
+/// A pair of sockets, each with that many bytes to read.
 fn sockets(bytes: usize) -> [RawFd; 2] {
     let mut pair = [-1; 2];
     let data = vec![42_u8; bytes];
-    // SAFETY: live memory for two descriptors, and live bytes.
+    // SAFETY: the memory for two descriptors and the bytes are live.
     unsafe {
         assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()), 0);
         for end in pair {
@@ -300,17 +306,17 @@ fn sockets(bytes: usize) -> [RawFd; 2] {
 
 fn readable(fd: RawFd) -> usize {
     let mut bytes: libc::c_int = -1;
-    // SAFETY: a live number.
+    // SAFETY: the pointer is to a live number.
     assert_eq!(unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut bytes) }, 0);
     usize::try_from(bytes).expect("a number of bytes")
 }
 
-/// The events of the program's own count nanoseconds of its threads' time: at least so many, as they are asked after
-/// some work.
+/// The program's own events count nanoseconds of its threads' time. They are read after some work, and are at least
+/// this.
 const LEAST: u64 = 1_000;
 
-/// An event of this thread's time, opened without perfmark. One that is `like_ours` has the read format and the flags
-/// that perfmark's have.
+/// An event that counts this thread's time, opened without perfmark. With `like_ours`, it has the read format and the
+/// flags of perfmark's events.
 fn own_event(like_ours: bool) -> RawFd {
     const TYPE_SOFTWARE: u64 = 1;
     const SIZE: u64 = 64;
@@ -321,7 +327,7 @@ fn own_event(like_ours: bool) -> RawFd {
     // `struct perf_event_attr`, its first version: type and size, config, period, sample type, read format, flags.
     let format = if like_ours { TIMES_AND_ID } else { TIMES };
     let attr = [TYPE_SOFTWARE | SIZE << 32, TASK_CLOCK, 0, 0, format, EXCLUDE_KERNEL_AND_HV, 0, 0];
-    // SAFETY: a live structure of that size; the descriptor is this program's.
+    // SAFETY: the structure is live and of that size; the descriptor is this program's.
     unsafe {
         let fd = libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, 0);
         let fd = RawFd::try_from(fd).expect("small");
@@ -334,7 +340,7 @@ fn own_event(like_ours: bool) -> RawFd {
 
 fn value(fd: RawFd) -> u64 {
     let mut numbers = [0_u64; 4];
-    // SAFETY: live memory of that size.
+    // SAFETY: the memory is live and of that size.
     let n = unsafe { libc::read(fd, numbers.as_mut_ptr().cast(), size_of_val(&numbers)) };
     assert!(n >= 24, "{fd}: {n}");
     numbers[0]

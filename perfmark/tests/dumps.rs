@@ -1,4 +1,4 @@
-//! Reports written while the program runs.
+//! Reports that are written while the program runs.
 #![cfg(all(feature = "record", feature = "json"))]
 
 use std::env;
@@ -18,14 +18,14 @@ fn file(name: &str) -> PathBuf {
     env::temp_dir().join(format!("perfmark-dumps-{}-{name}", process::id()))
 }
 
-/// Calls of `work`, as the report in the file has it; it is whole whenever it is read.
+/// Calls of `work` in the file's report, which is complete whenever it is read.
 fn calls(file: &Path) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let report: Value = serde_json::from_str(&text).unwrap_or_else(|why| panic!("half a report: {why}: {text}"));
     report["marks"].as_array().expect("a list").iter().find(|mark| mark["name"] == "work")?["calls"].as_u64()
 }
 
-/// Waits until the file has a report of so many calls.
+/// Waits until the file has a report with the expected calls.
 fn wait_for(file: &Path, expected: impl Fn(u64) -> bool) -> u64 {
     loop {
         if let Some(calls) = calls(file).filter(|&calls| expected(calls)) {
@@ -41,7 +41,7 @@ fn called() -> u64 {
 }
 
 #[test]
-fn a_dump_at_intervals_is_whole_whenever_it_is_read() {
+fn a_periodic_dump_is_complete_whenever_it_is_read() {
     let file = file("interval-%p");
     let path = PathBuf::from(file.to_str().expect("UTF-8").replace("%p", &process::id().to_string()));
     let dumping = Dumps::new(file).format(Format::Json).every(Duration::from_millis(1)).start().expect("a thread");
@@ -53,12 +53,12 @@ fn a_dump_at_intervals_is_whole_whenever_it_is_read() {
     drop(dumping);
     fs::remove_file(&path).expect("there");
     work();
-    assert!(!path.exists(), "nobody writes any more");
+    assert!(!path.exists(), "nothing is written any more");
 }
 
 #[cfg(feature = "signal")]
 #[test]
-fn a_signal_dumps() {
+fn a_signal_triggers_a_dump() {
     let path = file("signal");
     let dumps = Dumps::new(&path).format(Format::Json).on_signal(libc::SIGUSR1).on_signal(libc::SIGUSR2);
     let dumping = dumps.start().expect("threads");
@@ -71,15 +71,15 @@ fn a_signal_dumps() {
     }
     drop(dumping);
     fs::remove_file(&path).expect("there");
-    let refused = Dumps::new(&path).on_signal(libc::SIGKILL).start().expect_err("nobody can");
+    let refused = Dumps::new(&path).on_signal(libc::SIGKILL).start().expect_err("SIGKILL cannot be handled");
     assert_eq!(refused.to_string(), format!("signal {} cannot be handled", libc::SIGKILL));
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_forked_child_has_no_dumps_and_does_not_wait_for_them() {
+fn a_forked_child_writes_no_dumps_and_does_not_wait_for_them() {
     let dumping = Dumps::new(file("fork")).every(Duration::from_secs(3600)).start().expect("a thread");
-    // SAFETY: the child drops what it has, and ends.
+    // SAFETY: the child only drops the value and exits.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -94,13 +94,13 @@ fn a_forked_child_has_no_dumps_and_does_not_wait_for_them() {
 }
 
 #[test]
-fn a_report_is_written_where_it_is_told() {
+fn a_report_is_written_to_the_given_path() {
     let path = file("report");
     work();
     let snapshot = snapshot();
     let report = Report::new(&snapshot).format(Format::Json);
     report.write_to(&path).expect("written");
-    // By several threads, beside what a killed process of this number left.
+    // By several threads, beside the draft of a killed process with the same ID.
     fs::write(format!("{}.perfmark-{}-0.draft", path.display(), process::id()), "half").expect("written");
     thread::scope(|scope| {
         for _ in 0..2 {

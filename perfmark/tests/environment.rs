@@ -1,7 +1,7 @@
-//! What an operator tells a program from outside: the filter, and where the report goes; and who is not listened to.
+//! Settings in the environment: the filter, and the destination of the report. Some programs must ignore them.
 //!
-//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
-#![cfg_attr(not(unix), allow(dead_code, unused_imports, reason = "users, links and forks are those of unix"))]
+//! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
+#![cfg_attr(not(unix), allow(dead_code, unused_imports, reason = "users, links and forks exist only on Unix"))]
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -22,22 +22,22 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let tests: &[(&str, fn())] = &[
-        ("marks_that_the_filter_leaves_out_are_told_as_such", marks_that_the_filter_leaves_out),
-        ("a_filter_that_cannot_be_understood_is_told_and_all_marks_are_on", a_filter_that_cannot_be_understood),
+        ("marks_that_the_filter_turns_off_are_reported", marks_that_the_filter_turns_off),
+        ("an_invalid_filter_is_reported_and_all_marks_are_on", an_invalid_filter),
         #[cfg(unix)]
         ("each_process_has_a_report_of_its_own", each_process_has_a_report_of_its_own),
         #[cfg(unix)]
-        ("of_a_program_that_aborts_the_last_dump_stands", the_last_dump_stands),
+        ("a_program_that_aborts_leaves_its_last_dump", the_last_dump_is_left),
         #[cfg(unix)]
-        ("nobody_else_may_write_a_report", nobody_else_may_write_a_report),
+        ("other_users_cannot_write_to_a_report", other_users_cannot_write_to_a_report),
         #[cfg(unix)]
-        ("a_report_takes_no_rights_from_the_file_in_its_place", a_report_takes_no_rights),
+        ("a_report_takes_no_permissions_from_another_users_file", a_report_takes_no_permissions),
         #[cfg(unix)]
-        ("a_limit_of_file_sizes_does_not_end_the_program", a_limit_of_file_sizes),
+        ("a_file_size_limit_does_not_end_the_program", a_file_size_limit),
         #[cfg(target_os = "linux")]
-        ("a_setuid_program_takes_no_settings", a_setuid_program_takes_no_settings),
+        ("a_setuid_program_ignores_settings", a_setuid_program_ignores_settings),
         #[cfg(unix)]
-        ("a_strangers_link_in_a_shared_directory_is_not_followed", a_strangers_link_is_not_followed),
+        ("another_users_link_in_a_shared_directory_is_not_followed", another_users_link_is_not_followed),
     ];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
 }
@@ -51,16 +51,16 @@ fn two() {}
 #[cfg(unix)]
 fn run_scenario(scenario: &str) {
     if scenario == "open" {
-        // SAFETY: it has no memory.
+        // SAFETY: it takes no pointers.
         unsafe { libc::umask(0) };
     }
     if scenario == "no files" {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a live limit.
+        // SAFETY: the pointer is to a live limit.
         unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const none) };
     }
     if scenario == "secure" {
-        // SAFETY: it only looks at what the kernel told the process.
+        // SAFETY: it only reads the auxiliary vector of the process.
         println!("{}", unsafe { libc::getauxval(libc::AT_SECURE) });
     }
     one();
@@ -80,7 +80,7 @@ fn run_scenario(scenario: &str) {
         }
     }
     if scenario == "forks" {
-        // SAFETY: the child calls marks, which may be done there, and ends.
+        // SAFETY: the child only calls marks, which is allowed there, and exits.
         unsafe {
             let child = libc::fork();
             if child == 0 {
@@ -93,16 +93,16 @@ fn run_scenario(scenario: &str) {
     }
 }
 
-/// Aborts as soon as there is a dump with all calls, for which it raises the signal, if one is told.
+/// Aborts as soon as a dump has all calls. Raises the signal for a dump first, unless it is 0.
 #[cfg(unix)]
 fn dumped(signal: i32) {
     let file = env::var_os("PERFMARK_OUTPUT").expect("set");
     if signal != 0 {
-        // SAFETY: it is the one that dumps.
+        // SAFETY: the signal has perfmark's handler.
         unsafe { libc::raise(signal) };
     }
     loop {
-        let report = fs::read_to_string(&file).ok().map(|text| serde_json::from_str::<Value>(&text).expect("whole"));
+        let report = fs::read_to_string(&file).ok().map(|text| serde_json::from_str::<Value>(&text).expect("complete"));
         if report.is_some_and(|report| mark(&report, "two")["calls"] == 10) {
             std::process::abort();
         }
@@ -116,7 +116,7 @@ fn run_scenario(_: &str) {
     (0..10).for_each(|_| two());
 }
 
-fn marks_that_the_filter_leaves_out() {
+fn marks_that_the_filter_turns_off() {
     let filter = ("PERFMARK_FILTER", "*::one,*::two=every:5");
     let report = json("calls", &[filter], 0);
     assert_eq!((&mark(&report, "one")["on"], &mark(&report, "one")["calls"]), (&true.into(), &1.into()));
@@ -127,7 +127,7 @@ fn marks_that_the_filter_leaves_out() {
     assert_eq!((&mark(&all, "two")["every"], &mark(&all, "two")["skipped"]), (&5.into(), &8.into()));
 }
 
-fn a_filter_that_cannot_be_understood() {
+fn an_invalid_filter() {
     for (filter, why) in [("one=every:0", "from 1 to"), ("one=cycels", "cycels"), ("=off", "no pattern")] {
         let output = scenario("calls", &[("PERFMARK_FILTER", filter)]);
         let (first, table) = text(&output.stderr).split_once('\n').expect("lines");
@@ -148,7 +148,7 @@ fn read(path: &PathBuf) -> Value {
 }
 
 #[cfg(unix)]
-fn the_last_dump_stands() {
+fn the_last_dump_is_left() {
     use std::os::unix::process::ExitStatusExt as _;
     let folder = file("dumps");
     fs::create_dir(&folder).expect("a folder");
@@ -163,18 +163,22 @@ fn the_last_dump_stands() {
         assert_eq!(mark(&read(&path), "two")["calls"], 10);
         fs::remove_file(&path).expect("there");
     }
-    let told = scenario("calls", &[("PERFMARK_DUMP_INTERVAL", "60")]);
-    assert!(text(&told.stderr).contains("PERFMARK_OUTPUT names none; nothing is dumped"), "{}", text(&told.stderr));
-    // A unique name stays the same for one process.
+    let printed = scenario("calls", &[("PERFMARK_DUMP_INTERVAL", "60")]);
+    assert!(
+        text(&printed.stderr).contains("PERFMARK_OUTPUT names none; nothing is dumped"),
+        "{}",
+        text(&printed.stderr)
+    );
+    // A unique name stays the same within one process.
     let unique = [("PERFMARK_OUTPUT", format!("{}-%p-%u", path.display()))];
     let unique = [(unique[0].0, &*unique[0].1), output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")];
     for count in 1..=3 {
         assert!(scenario("dumped at exit", &unique).status.success());
-        let whole = fs::read_dir(&folder).expect("there").flatten().map(|entry| entry.path());
-        let whole: Vec<_> =
-            whole.filter(|path| path.extension().is_none_or(|extension| extension != "draft")).collect();
-        assert_eq!(whole.len(), count, "{whole:?}");
-        assert!(whole.iter().all(|path| mark(&read(path), "two")["calls"] == 10));
+        let complete = fs::read_dir(&folder).expect("there").flatten().map(|entry| entry.path());
+        let complete: Vec<_> =
+            complete.filter(|path| path.extension().is_none_or(|extension| extension != "draft")).collect();
+        assert_eq!(complete.len(), count, "{complete:?}");
+        assert!(complete.iter().all(|path| mark(&read(path), "two")["calls"] == 10));
     }
     for entry in fs::read_dir(&folder).expect("there").flatten() {
         fs::remove_file(entry.path()).expect("there");
@@ -184,7 +188,7 @@ fn the_last_dump_stands() {
         assert!(scenario("calls", &[output[0], output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")]).status.success());
         assert_eq!(mark(&read(&path), "two")["calls"], 10);
     }
-    // With what a dump had begun when the program was aborted.
+    // It may still hold the draft of a dump that the abort interrupted.
     fs::remove_dir_all(&folder).expect("there");
 }
 
@@ -221,7 +225,7 @@ fn each_process_has_a_report_of_its_own() {
 }
 
 #[cfg(unix)]
-fn nobody_else_may_write_a_report() {
+fn other_users_cannot_write_to_a_report() {
     use std::os::unix::fs::PermissionsExt as _;
     let output = file("mode");
     assert!(scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]).status.success());
@@ -230,9 +234,9 @@ fn nobody_else_may_write_a_report() {
     assert_eq!(mode & 0o777, 0o644);
 }
 
-/// Who may read its own file stays; what a stranger's file says of that does not count.
+/// A report keeps the read permissions of the user's own older file, and takes none from another user's file.
 #[cfg(unix)]
-fn a_report_takes_no_rights() {
+fn a_report_takes_no_permissions() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     for (mode, is_own, expected) in [(0o6640, true, 0o640), (0o6777, false, 0o644)] {
         let output = file("rights");
@@ -245,14 +249,14 @@ fn a_report_takes_no_rights() {
         }
         fs::set_permissions(&output, fs::Permissions::from_mode(mode)).expect("root's, or its own");
         assert!(scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]).status.success());
-        let told = fs::metadata(&output).expect("written").permissions().mode();
+        let new_mode = fs::metadata(&output).expect("written").permissions().mode();
         fs::remove_file(output).expect("removed");
-        assert_eq!(told & 0o7777, expected, "{mode:o}");
+        assert_eq!(new_mode & 0o7777, expected, "{mode:o}");
     }
 }
 
 #[cfg(unix)]
-fn a_limit_of_file_sizes() {
+fn a_file_size_limit() {
     let folder = file("limited");
     fs::create_dir(&folder).expect("a folder");
     let output = folder.join("report");
@@ -268,10 +272,10 @@ fn a_limit_of_file_sizes() {
 #[cfg(unix)]
 const NOBODY: u32 = 65_534;
 
-/// Whether this test can make files of other users, which root alone can; if not, it says so.
+/// Whether this test can create files of other users, which only root can. Prints a note if not.
 #[cfg(unix)]
 fn is_root() -> bool {
-    // SAFETY: it has no arguments, and always succeeds.
+    // SAFETY: it takes no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
         println!("not run: only root makes files of other users");
@@ -280,7 +284,7 @@ fn is_root() -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn a_setuid_program_takes_no_settings() {
+fn a_setuid_program_ignores_settings() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     if !is_root() {
         return;
@@ -302,7 +306,7 @@ fn a_setuid_program_takes_no_settings() {
 }
 
 #[cfg(unix)]
-fn a_strangers_link_is_not_followed() {
+fn another_users_link_is_not_followed() {
     use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
     let folder = file("shared");
     fs::create_dir(&folder).expect("a folder");
@@ -312,7 +316,7 @@ fn a_strangers_link_is_not_followed() {
     symlink(&target, &link).expect("a link");
     let variables = [("PERFMARK_OUTPUT", link.to_str().expect("UTF-8"))];
     assert!(scenario("calls", &variables).status.success());
-    assert!(fs::read_to_string(&target).expect("there").contains("one"), "one's own is followed");
+    assert!(fs::read_to_string(&target).expect("there").contains("one"), "a link of the same user is followed");
     if is_root() {
         fs::write(&target, "before").expect("written");
         lchown(&link, Some(NOBODY), None).expect("root may");
@@ -321,13 +325,13 @@ fn a_strangers_link_is_not_followed() {
         let stderr = text(&done.stderr);
         assert!(stderr.contains("is a link of user 65534 in a directory that all may write to"), "{stderr}");
         assert!(stderr.contains("one"), "the report follows: {stderr}");
-        // And none on the way.
+        // Nor is a link followed on the way to the file.
         let (way, elsewhere) = (folder.join("way"), file("elsewhere"));
         fs::create_dir(&elsewhere).expect("a folder");
         symlink(&elsewhere, &way).expect("a link");
         lchown(&way, Some(NOBODY), None).expect("root may");
         let done = scenario("calls", &[("PERFMARK_OUTPUT", way.join("report").to_str().expect("UTF-8"))]);
-        // With `fs.protected_symlinks` the kernel does not let anybody follow it, and there is no such folder.
+        // With `fs.protected_symlinks`, the kernel lets nobody follow the link, and there is no such folder.
         assert!(text(&done.stderr).contains("perfmark: PERFMARK_OUTPUT="), "{}", text(&done.stderr));
         assert!(text(&done.stderr).contains("one"), "the report follows: {}", text(&done.stderr));
         fs::remove_dir(elsewhere).expect("nothing was written there");

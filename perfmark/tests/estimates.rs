@@ -1,4 +1,4 @@
-//! Sums of marks of which only some calls are measured: unbiased, and equal to the sum of their parts.
+//! Sums of marks that measure only some of their calls: unbiased, and equal to the sum of their parts.
 //!
 //! The tests count page faults, whose true number they know. Estimates are random: each check allows five standard
 //! errors, which one run in a million exceeds.
@@ -18,7 +18,7 @@ use std::thread;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
 use process::Memory;
 
-/// Faults in so many pages, on which nobody else faults.
+/// Causes one fault in each of that many new pages.
 fn faults(pages: usize) {
     if pages > 0 {
         Memory::new(pages).touch();
@@ -38,10 +38,10 @@ fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
     Some((mark.clone(), values?.clone()))
 }
 
-/// The estimate is within five standard errors of the truth, of which the variance is no more than this.
+/// Checks that the estimate is within five standard errors of the truth. The variance is at most the given one.
 #[track_caller]
 fn assert_near(what: &str, estimate: i64, truth: i64, variance: f64) {
-    // Now and then a fault is nobody's of those counted here: of a stack that grows, of code met first.
+    // A few faults come from elsewhere: a stack that grows, or code that runs for the first time.
     let allowed = 5.0 * variance.sqrt() + 20.0 + truth as f64 / 1_000.0;
     assert!((estimate - truth).abs() as f64 <= allowed, "{what}: {estimate}, truth {truth}, allowed {allowed}");
 }
@@ -65,7 +65,7 @@ fn a_change_of_the_measured_share_leaves_totals_true() {
     else {
         return;
     };
-    // 20 pages a call, more or less, whose squares are 437.
+    // A call takes about 20 pages, whose mean square is 437.
     let variance = 99.0 * 5_000.0 * 437.0;
     assert_near("the first phase", first.total, 100_000, variance);
     assert_near("both", all.total, 120_000, variance);
@@ -164,7 +164,7 @@ fn what_a_call_cost_that_a_panic_ended_is_told_by_itself() {
     let mark = snapshot.marks.iter().find(|mark| mark.name == "panics").expect("it is known");
     let values = &mark.values[0];
     assert_eq!((mark.unwound, values.measured, values.total), (100, 0, 0));
-    // Unwinding faults a little, too, at first.
+    // Unwinding itself causes a few faults at first.
     assert!((5_000..5_100).contains(&values.unwound_total), "{values:?}");
     assert_eq!(values.unwound_self, values.unwound_total);
     assert_eq!(caller.self_sum.map(|own| own + values.unwound_self), Some(caller.total), "nothing is missing");
@@ -247,7 +247,7 @@ fn a_span_of_time_has_of_an_open_call_what_it_cost_in_that_span() {
     };
     let spans = [first.since(&Snapshot::default()), second.since(&first), third.since(&second), third.since(&first)];
     let [Some(start), Some(one), Some(other), Some(both)] = spans.each_ref().map(values) else { return };
-    // Making a snapshot faults, too.
+    // Making a snapshot causes faults, too.
     assert!(start >= 200 && (10..150).contains(&one) && (20..150).contains(&other), "{start} {one} {other}");
     assert_eq!(one + other, both);
     let after = snapshot().since(&third);
@@ -296,9 +296,9 @@ fn a_call_of_polls_counts_as_it_began() {
     assert_eq!((values.measured + values.unmeasured, values.extrapolated), (100, true), "{values:?}");
 }
 
-/// What each mark truly cost, and the variance of its estimate.
+/// What each mark really cost, and the variance of its estimate.
 static TRUTH: Mutex<BTreeMap<&str, (i64, f64)>> = Mutex::new(BTreeMap::new());
-/// One call in so many of the marks below is measured.
+/// Of the marks below, one call in this many is measured.
 static EVERY: Mutex<BTreeMap<&str, u32>> = Mutex::new(BTreeMap::new());
 
 fn own(name: &'static str, pages: usize) {
@@ -307,7 +307,7 @@ fn own(name: &'static str, pages: usize) {
     let mut truth = TRUTH.lock().unwrap_or_else(PoisonError::into_inner);
     let (sum, variance) = truth.entry(name).or_default();
     *sum += i64::try_from(pages).expect("few");
-    // The error of a callee's estimate is in its caller's self as often as that counts.
+    // The error of a callee's estimate is in its caller's self value, as often as that call counts.
     *variance += f64::from(MOST * (every - 1)) * (pages * pages) as f64;
 }
 
@@ -335,7 +335,7 @@ fn innermost(random: &mut Random) {
 
 const NAMES: [&str; 3] = ["outermost", "middle", "innermost"];
 
-/// An LCG's high bits.
+/// The high bits of a linear congruential generator.
 struct Random(u64);
 
 impl Random {
@@ -345,7 +345,7 @@ impl Random {
     }
 }
 
-/// Counts and sums of each of the marks, which are additive.
+/// Counts and sums of each mark. They can be added.
 #[allow(single_use_lifetimes, reason = "`impl Trait` cannot be without")]
 fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64; 8]> {
     let mut sums: BTreeMap<String, [i64; 8]> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What clients of the tiny server get, whatever they send.
+//! What clients of the built-in server receive, whatever they send.
 #![cfg(feature = "exporter")]
 
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ fn exporting() -> Exporting {
     Exporter::new(0).start().unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// A client that sent this, and whose reads fail where nothing ever comes.
+/// A client that has sent a request. Its reads fail if nothing ever arrives.
 fn client(address: SocketAddr, request: &[u8]) -> TcpStream {
     const HANGS: Duration = Duration::from_secs(60);
     let mut client = TcpStream::connect(address).expect("somebody listens");
@@ -24,7 +24,7 @@ fn client(address: SocketAddr, request: &[u8]) -> TcpStream {
     client
 }
 
-/// Head and body of the answer. The client's end is closed for writing only if it is told so.
+/// Head and body of the answer. The client keeps its side open for writing.
 fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
     let mut client = client(address, request);
     let mut answer = String::new();
@@ -34,11 +34,11 @@ fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
 }
 
 fn length(head: &str) -> usize {
-    head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("told").parse().expect("a number")
+    head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("present").parse().expect("a number")
 }
 
 #[test]
-fn metrics_are_at_their_path_on_this_machine_only() {
+fn metrics_are_served_at_their_path_to_this_machine_only() {
     work();
     let exporting = exporting();
     let address = exporting.address();
@@ -58,7 +58,7 @@ fn metrics_are_at_their_path_on_this_machine_only() {
 }
 
 #[test]
-fn what_is_no_scrape_is_refused_and_the_next_client_served() {
+fn a_request_that_is_not_a_scrape_is_refused_and_the_next_client_is_served() {
     let exporting = exporting();
     let address = exporting.address();
     let endless = format!("GET /metrics HTTP/1.1\r\nX: {}", "a".repeat(100_000));
@@ -72,14 +72,14 @@ fn what_is_no_scrape_is_refused_and_the_next_client_served() {
         (headers.as_bytes(), "431 Request Header Fields Too Large"),
     ] {
         let mut client = TcpStream::connect(address).expect("somebody listens");
-        // The answer may come before all was sent.
+        // The answer may come before the request is sent completely.
         _ = client.write_all(request);
         _ = client.shutdown(std::net::Shutdown::Write);
         let mut answer = String::new();
         client.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
     }
-    // Gone before it asked.
+    // Clients that leave before they have asked.
     for part in ["", "GET /met"] {
         let mut client = TcpStream::connect(address).expect("somebody listens");
         client.write_all(part.as_bytes()).expect("taken");
@@ -89,10 +89,10 @@ fn what_is_no_scrape_is_refused_and_the_next_client_served() {
 }
 
 #[test]
-fn a_client_that_does_not_go_on_is_dropped_and_the_next_served() {
+fn a_client_that_stalls_is_dropped_and_the_next_one_is_served() {
     let requests =
         [("", ""), ("GET /metrics HTTP/1.1\r\nHost:", ""), ("nonsense\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n")];
-    // Each has a server of its own, as each is waited for.
+    // Each has a server of its own, since the server waits for each of them.
     thread::scope(|scope| {
         for (request, beginning) in requests {
             scope.spawn(move || {
@@ -110,12 +110,12 @@ fn a_client_that_does_not_go_on_is_dropped_and_the_next_served() {
 }
 
 #[test]
-fn the_port_is_its_own_as_long_as_it_lives() {
+fn the_port_is_in_use_until_the_exporter_is_dropped() {
     let first = exporting();
     let address = first.address();
     let why = Exporter::new(address.port()).start().expect_err("in use").to_string();
     assert!(why.starts_with(&format!("listening on {address}: ")), "{why}");
-    // Also while a client says nothing.
+    // Also while a client is connected and silent.
     let silent = TcpStream::connect(address).expect("somebody listens");
     drop(first);
     drop(silent);
@@ -131,7 +131,7 @@ fn the_port_is_its_own_as_long_as_it_lives() {
 #[test]
 fn a_forked_child_serves_nothing_and_does_not_wait() {
     let exporting = exporting();
-    // SAFETY: the child drops what it has, and ends.
+    // SAFETY: the child only drops the value and exits.
     unsafe {
         let child = libc::fork();
         if child == 0 {

@@ -1,4 +1,4 @@
-//! A marked future is at most 64 bytes larger than the unmarked one, for each marked function that waits for another.
+//! A marked future is at most 64 bytes larger than an unmarked one, for each level of marked functions.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -6,7 +6,7 @@
     clippy::unused_async,
     clippy::manual_async_fn,
     clippy::large_types_passed_by_value,
-    reason = "what is to be measured"
+    reason = "the test measures these functions"
 )]
 
 #[macro_use]
@@ -18,7 +18,7 @@ use std::pin::Pin;
 
 use perfmark::{perfmark, region};
 
-/// What a level may take.
+/// The number of bytes that a level may add.
 const LEVEL: usize = 64;
 
 twins! {
@@ -119,7 +119,7 @@ twins! {
     }
 }
 
-/// The names, and the sizes of the marked and of the plain futures.
+/// The names, the levels, and the sizes of the marked and the unmarked futures.
 macro_rules! sizes {
     ($($name:ident($($argument:expr),*) $levels:literal)*) => {
         [$({
@@ -130,7 +130,7 @@ macro_rules! sizes {
     };
 }
 
-/// Told, and none more than it may take.
+/// Prints the sizes, and checks that none exceeds its limit.
 #[track_caller]
 fn assert_small(sizes: &[(&str, usize, usize, usize)]) {
     for &(name, levels, marked, plain) in sizes {
@@ -161,7 +161,7 @@ fn a_marked_future_is_at_most_64_bytes_larger() {
 }
 
 #[test]
-fn each_level_of_marked_futures_takes_64_bytes_at_most() {
+fn each_level_of_marked_futures_adds_64_bytes_at_most() {
     assert_small(&sizes! {
         kilobyte(KILOBYTE) 1
         two_levels(KILOBYTE) 2
@@ -170,7 +170,7 @@ fn each_level_of_marked_futures_takes_64_bytes_at_most() {
 }
 
 #[test]
-fn marked_methods_take_no_more() {
+fn marked_methods_add_64_bytes_at_most() {
     macro_rules! methods {
         ($of:ident) => {{
             let new = || $of::Buffer(KILOBYTE);
@@ -190,13 +190,13 @@ fn marked_methods_take_no_more() {
 }
 
 #[test]
-fn what_a_box_holds_takes_no_more() {
+fn a_boxed_marked_future_adds_64_bytes_at_most() {
     let sizes = (size_of_val(&*marked::boxed(KILOBYTE)), size_of_val(&*plain::boxed(KILOBYTE)));
     assert_small(&[("Box::pin(…)", 1, sizes.0, sizes.1)]);
 }
 
 #[test]
-fn a_region_takes_no_more() {
+fn a_region_adds_64_bytes_at_most() {
     let bytes = KILOBYTE;
     let plain = async move {
         ready(()).await;

@@ -1,4 +1,4 @@
-//! `generic`: each of a generic function's types has a row of its own.
+//! `generic` gives each type of a generic function a row of its own.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]
@@ -52,7 +52,7 @@ fn in_a_region<T>(value: T) -> T {
 }
 
 #[test]
-fn each_of_a_functions_types_has_a_row() {
+fn each_type_of_a_generic_function_has_its_own_row() {
     for n in 0..3_u8 {
         assert!(sum(&[n]) < 3.0 && sum(&[f32::from(n)]) < 3.0);
     }

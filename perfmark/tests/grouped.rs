@@ -1,5 +1,5 @@
-//! Events that only the kernel counts are read together. Their values are those that each has by itself, also while
-//! further ones join them.
+//! Events that only the kernel counts are read together. Their values are the same as when each is read alone, also
+//! while more events join the group.
 #![cfg(target_os = "linux")]
 
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
@@ -12,14 +12,14 @@ use perfmark_rdpmc::{Attr, Counter, Software};
 
 const PAGES: usize = 3;
 const THREADS: u64 = 20;
-/// Of each function on each thread.
+/// Calls of each function on each thread.
 const CALLS: u64 = 50;
 
-/// Three pages of its own, which no allocator has touched.
+/// Touches three new pages, which no allocator has touched.
 #[inline(never)]
 fn touch_pages() {
     let (length, access) = (PAGES * 4_096, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new mapping at an address of the kernel's choice, which is written within and unmapped.
+    // SAFETY: it is a new mapping at an address that the kernel chooses; only that is written to and unmapped.
     unsafe {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let pages = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
@@ -65,7 +65,7 @@ fn page_faults_are_exact_however_many_events_are_read_together() {
         return println!("skipped: {why}");
     }
     for _ in 0..THREADS {
-        // On each of them all join while calls are open.
+        // On each thread, all events join the group while calls are open.
         thread::spawn(|| (0..CALLS).for_each(|_| alone())).join().expect("does not panic");
     }
     if !cfg!(feature = "record") {
@@ -84,7 +84,7 @@ fn page_faults_are_exact_however_many_events_are_read_together() {
         assert_eq!((values.measured, values.unmeasured), (calls, 0), "{name}");
         let pages = times * PAGES as u64;
         assert_eq!(values.min, Some(pages), "{name} {event}");
-        // The stack may grow, and a first call inside is left out but for a page or two.
+        // The stack may grow, and the first call inside adds a page or two.
         let most = i128::from(calls * pages + 5 * THREADS);
         assert!(i128::from(values.sum) <= most, "{name} {event}: {} of {}", values.sum, calls * pages);
     }
@@ -106,7 +106,7 @@ fn two_without_ioctl() {
 }
 
 #[test]
-fn events_that_may_not_join_are_measured_by_themselves() {
+fn events_that_cannot_join_a_group_are_measured_alone() {
     if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
         return println!("skipped: {why}");
     }

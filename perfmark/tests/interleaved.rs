@@ -1,4 +1,5 @@
-//! Marked calls, the ends of threads, snapshots and settings, all at once. Small, as Miri and `ThreadSanitizer` look at it (`ci/proof`).
+//! Marked calls, ends of threads, snapshots and settings, all at the same time. Small, since Miri and `ThreadSanitizer`
+//! run it (`ci/proof`).
 #![cfg(feature = "record")]
 
 mod alone;
@@ -13,9 +14,9 @@ use std::{future, thread};
 use alone::alone;
 use perfmark::{Filter, Mark, Snapshot, perfmark, set_filter, snapshot, threads};
 
-/// Rounds of each thread: few where an interpreter runs them.
+/// Rounds of each thread: few under an interpreter.
 const ROUNDS: u64 = if cfg!(miri) { 2 } else { 500 };
-/// Threads at a time, and how often.
+/// How many threads run at a time, and how often.
 const THREADS: u64 = 2;
 const WAVES: u64 = if cfg!(miri) { 1 } else { 20 };
 
@@ -23,11 +24,11 @@ fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Mark> {
     snapshot.marks.iter().find(|mark| mark.name == name)
 }
 
-fn figures(name: &str) -> Mark {
+fn find_mark(name: &str) -> Mark {
     find(&snapshot(), name).cloned().expect("it is known")
 }
 
-/// Rounds begun and ended, of all threads.
+/// Rounds begun and ended on all threads.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -59,7 +60,7 @@ async fn suspended() {
     leaf();
 }
 
-/// Calls of `leaf` in a round, of each of the others one, but of `recursive` two.
+/// Calls of `leaf` in a round. Each other mark has one, but `recursive` has two.
 const LEAVES: u64 = 4;
 
 fn round() {
@@ -73,7 +74,7 @@ fn round() {
     ENDED.fetch_add(1, Release);
 }
 
-fn assert_whole(mark: &Mark) {
+fn assert_complete(mark: &Mark) {
     for values in &mark.values {
         assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight, "{mark:?}");
         let left_out = mark.unwound + mark.skipped + mark.cancelled;
@@ -82,17 +83,17 @@ fn assert_whole(mark: &Mark) {
 }
 
 #[test]
-fn a_snapshot_has_every_call_that_ended_and_none_that_did_not_begin_while_threads_come_and_go() {
+fn a_snapshot_has_every_ended_call_and_no_unbegun_one_while_threads_start_and_end() {
     let _alone = alone();
     set_filter(&Filter::default()).expect("slots for settings");
     round();
-    let told = || {
+    let count_leaves = || {
         let ended = ENDED.load(Acquire);
         let leaves = find(&snapshot(), "leaf").map_or(0, |mark| mark.calls);
         assert!(leaves >= ended * LEAVES, "{leaves} leaves after {ended} rounds");
         let begun = BEGUN.load(Relaxed);
         assert!(leaves <= begun * LEAVES, "{leaves} leaves in {begun} rounds");
-        // Where threads are looked at one by one no call is in two of them.
+        // If threads are reported one by one, no call is in two of them.
         let of_threads = threads().into_iter().flat_map(|thread| thread.marks);
         let leaves: u64 = of_threads.filter(|mark| mark.name == "leaf").map(|mark| mark.calls).sum();
         let begun = BEGUN.load(Relaxed);
@@ -106,7 +107,7 @@ fn a_snapshot_has_every_call_that_ended_and_none_that_did_not_begin_while_thread
                 scope.spawn(|| (0..ROUNDS).for_each(|_| round()));
             }
             for _ in 0..if cfg!(miri) { 1 } else { 3 } {
-                let now = told();
+                let now = count_leaves();
                 assert!(now >= before, "{now} leaves after {before}");
                 before = now;
             }
@@ -117,28 +118,29 @@ fn a_snapshot_has_every_call_that_ended_and_none_that_did_not_begin_while_thread
     for (name, calls) in [("leaf", LEAVES), ("recursive", 2), ("unwinds", 1), ("skipped", 1), ("suspended", 1)] {
         let mark = find(&snapshot, name).expect("it is known");
         assert_eq!((mark.calls, mark.in_flight, mark.interrupted), (rounds * calls, 0, 0), "{mark:?}");
-        assert_whole(mark);
+        assert_complete(mark);
     }
     assert_eq!(find(&snapshot, "unwinds").map(|mark| mark.unwound), Some(rounds));
 }
 
 #[perfmark(time)]
-fn told_to_skip() {}
+fn skipped_by_filter() {}
 
 #[perfmark(time)]
-fn told_to_stop() {}
+fn stopped_by_filter() {}
 
 #[test]
-fn no_call_is_lost_when_filters_are_set_in_between() {
+fn no_call_is_lost_while_filters_change() {
     let _alone = alone();
-    let filters = ["", "*::told_to_skip=every:3", "*::told_to_stop=off", "*::told_to_skip=every:2+page-faults"];
+    let filters =
+        ["", "*::skipped_by_filter=every:3", "*::stopped_by_filter=off", "*::skipped_by_filter=every:2+page-faults"];
     let filters = filters.map(|filter| filter.parse::<Filter>().expect("a filter"));
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
-                    told_to_skip();
-                    told_to_stop();
+                    skipped_by_filter();
+                    stopped_by_filter();
                 }
             });
         }
@@ -148,16 +150,16 @@ fn no_call_is_lost_when_filters_are_set_in_between() {
         }
     });
     set_filter(&Filter::default()).expect("slots for settings");
-    let told = figures("told_to_skip");
-    assert_eq!((told.calls, told.in_flight), (THREADS * ROUNDS, 0), "{told:?}");
-    let stopped = figures("told_to_stop");
+    let skipped = find_mark("skipped_by_filter");
+    assert_eq!((skipped.calls, skipped.in_flight), (THREADS * ROUNDS, 0), "{skipped:?}");
+    let stopped = find_mark("stopped_by_filter");
     assert!(stopped.calls <= THREADS * ROUNDS && stopped.in_flight == 0, "{stopped:?}");
-    assert_whole(&stopped);
+    assert_complete(&stopped);
 }
 
-/// A thread may go on with what an ended one left.
+/// A thread may reuse what an ended one left.
 #[test]
-fn a_thread_has_only_its_own_calls_whatever_threads_made_that_ended_before() {
+fn a_thread_reports_its_own_calls_only_and_none_of_ended_threads() {
     #[perfmark(time)]
     fn of_each() {}
     #[perfmark(time)]
@@ -179,8 +181,9 @@ fn a_thread_has_only_its_own_calls_whatever_threads_made_that_ended_before() {
             (0..round).for_each(|_| of_each());
             threads()
         };
-        let told = thread::spawn(second).join().expect("no panic");
-        let alive: Vec<Mark> = told.into_iter().filter(|told| told.id.is_some()).flat_map(|told| told.marks).collect();
+        let by_thread = thread::spawn(second).join().expect("no panic");
+        let alive: Vec<Mark> =
+            by_thread.into_iter().filter(|thread| thread.id.is_some()).flat_map(|thread| thread.marks).collect();
         assert_eq!(calls(&alive, "of_each"), round);
         assert!(alive.iter().all(|mark| mark.name != "of_the_first"), "{alive:?}");
     }
@@ -188,7 +191,7 @@ fn a_thread_has_only_its_own_calls_whatever_threads_made_that_ended_before() {
     let sum = ROUNDS * CALLS + (1..=ROUNDS).sum::<u64>();
     assert_eq!([calls(&all.marks, "of_each"), calls(&all.marks, "of_the_first")], [sum, ROUNDS * 20]);
     for (name, calls) in [("of_each", sum), ("of_the_first", ROUNDS * 20)] {
-        let values = &figures(name).values[0];
+        let values = &find_mark(name).values[0];
         assert_eq!((values.measured, values.buckets.iter().map(|bucket| bucket.2).sum::<u64>()), (calls, calls));
         assert!(values.min <= values.p50 && values.p50 <= values.max);
     }

@@ -1,32 +1,33 @@
-//! A mark that is told ever new things. It uses up all places that there are, and so is the only test here.
+//! A mark that gets ever new settings. The test uses up all slots, so it is the only one in this file.
 #![cfg(feature = "record")]
 
 use perfmark::{Filter, Mark, SetFilterError, perfmark, set_filter, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 
 #[perfmark(time)]
-fn told() {}
+fn configured() {}
 
 /// More than there are slots.
 const SETTINGS: u32 = 20_000;
 const SLOTS: u32 = 8_192;
 
 fn set(every: u32) -> Result<(), SetFilterError> {
-    set_filter(&Filter::default().every("*::told", every))
+    set_filter(&Filter::default().every("*::configured", every))
 }
 
-fn figures() -> Mark {
-    snapshot().marks.into_iter().find(|mark| mark.name == "told").expect("it is known")
+fn find_mark() -> Mark {
+    snapshot().marks.into_iter().find(|mark| mark.name == "configured").expect("it is known")
 }
 
-/// Instructions of each in user mode, where they can be counted; the first 100 after one that is so far on.
+/// User-mode instructions of one setting, where they can be counted: over 100 settings after the first 300, and over
+/// 100 after the first 3,000.
 fn instructions(witness: Option<&Counter>, each: &dyn Fn(u32)) -> [Option<u64>; 2] {
     let read = || witness.map(|witness| witness.read().expect("readable"));
     let mut windows = [None; 2];
     let mut before = None;
     for every in 1..=SETTINGS {
         each(every);
-        // No table of theirs grows in these.
+        // No table grows in these ranges.
         match every {
             300 | 3_000 => before = read(),
             400 | 3_100 => {
@@ -43,22 +44,22 @@ fn instructions(witness: Option<&Counter>, each: &dyn Fn(u32)) -> [Option<u64>; 
 }
 
 #[test]
-fn each_of_many_settings_costs_what_the_first_did_and_a_mark_without_a_slot_records_as_before() {
+fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_settings() {
     let witness = Counter::open(&Attr::new(Hardware::Instructions));
     let windows = instructions(witness.as_ref().ok(), &|every| {
         let set = set(every);
         assert_eq!(set.is_ok(), every <= SLOTS, "{every}: {set:?}");
-        told();
+        configured();
     });
     match windows {
         [Some(few), Some(many)] => {
             println!("another setting and its first call: {few} instructions after 300, {many} after 3,000");
             assert!(many < 2 * few, "{many} instructions for a setting after 3,000, {few} after 300");
         }
-        _ => println!("skipped: what a setting costs: {:?}", witness.err()),
+        _ => println!("skipped: the instructions of a setting cannot be counted: {:?}", witness.err()),
     }
-    let mark = figures();
-    // Without a slot it records as before.
+    let mark = find_mark();
+    // Without a slot, the mark records as before.
     assert_eq!((mark.calls, mark.every), (SETTINGS.into(), SLOTS));
     let why = set(SETTINGS).expect_err("no slot is left");
     assert_eq!(why.marks(), 1);
@@ -69,22 +70,22 @@ fn each_of_many_settings_costs_what_the_first_did_and_a_mark_without_a_slot_reco
     };
     let before = refused(&snapshot());
     assert!(before.is_some_and(|refused| (SETTINGS - SLOTS..SETTINGS).contains(&refused)), "{before:?}");
-    // Nor is a mark turned on or off by what cannot be set.
-    set_filter(&Filter::default().off("*::told")).expect("takes no slot");
+    // Nor does a setting that cannot be applied turn a mark on or off.
+    set_filter(&Filter::default().off("*::configured")).expect("takes no slot");
     set(SETTINGS).expect_err("no slot is left");
-    told();
-    assert_eq!(figures().calls, u64::from(SETTINGS));
+    configured();
+    assert_eq!(find_mark().calls, u64::from(SETTINGS));
     let before = refused(&snapshot());
 
-    // Known ones are still to be had, in a forked child, too.
-    let known = || set(7).is_ok() && figures().every == 7;
+    // Known settings still work, also in a forked child.
+    let known = || set(7).is_ok() && find_mark().every == 7;
     assert!(known() && refused(&snapshot()) == before);
     #[cfg(target_os = "linux")]
-    // SAFETY: the child uses what perfmark and the allocator keep usable behind a fork, and ends.
+    // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            let is_refused = set(SETTINGS).is_err() && figures().every == 7;
+            let is_refused = set(SETTINGS).is_err() && find_mark().every == 7;
             libc::_exit(i32::from(!(known() && is_refused)));
         }
         let mut status = 0;

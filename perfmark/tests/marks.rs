@@ -1,4 +1,4 @@
-//! What marks record, seen through snapshots, and guards treated as no program should.
+//! What marks record, seen through snapshots, and guards that are used as no program should use them.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -7,14 +7,14 @@ use std::panic::catch_unwind;
 use perfmark::private::{Guard, Mark, enter};
 use perfmark::{perfmark, region, snapshot};
 
-/// A mark's figures now.
-fn figures(name: &str) -> perfmark::Mark {
+/// The current state of a mark.
+fn find_mark(name: &str) -> perfmark::Mark {
     snapshot().marks.into_iter().find(|mark| mark.name == name).unwrap_or_else(|| panic!("no mark {name}"))
 }
 
-/// Calls, calls still open, unwound ones, and those measured by the first event.
+/// Calls, calls in flight, unwound calls, and calls that the first event measured.
 fn counts(name: &str) -> (u64, u64, u64, u64) {
-    let mark = figures(name);
+    let mark = find_mark(name);
     (mark.calls, mark.in_flight, mark.unwound, mark.values.first().map_or(0, |values| values.measured))
 }
 
@@ -27,12 +27,12 @@ fn recursive(depth: u32) -> u32 {
 #[test]
 fn promise_3_recursion_counts_once_in_totals() {
     assert_eq!(recursive(9), 9);
-    let values = &figures("recursive").values[0];
+    let values = &find_mark("recursive").values[0];
     assert_eq!(values.measured, 10);
-    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call holds the others");
+    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call includes the others");
     assert!(values.sum > values.total);
-    let own = values.self_sum.expect("time has it");
-    // Each of the ten differences is turned from ticks into nanoseconds once for the sum, once for the total.
+    let own = values.self_sum.expect("time has self values");
+    // Each of the ten differences is converted from ticks to nanoseconds twice: for the sum and for the total.
     assert!(own.abs_diff(values.total) <= 10, "{own} of {}", values.total);
 }
 
@@ -44,11 +44,11 @@ fn fibonacci(n: u64) -> u64 {
 #[test]
 fn promise_5_every_call_of_a_tree_is_counted() {
     assert_eq!(fibonacci(25), 75_025);
-    let calls = figures("fibonacci");
+    let calls = find_mark("fibonacci");
     let values = &calls.values[0];
     assert_eq!((calls.calls, values.measured, values.unmeasured), (242_785, 242_785, 0));
-    let own = values.self_sum.expect("time has it");
-    assert!(own.abs_diff(values.total) <= 10, "all calls are inside of the outermost one: {own} of {}", values.total);
+    let own = values.self_sum.expect("time has self values");
+    assert!(own.abs_diff(values.total) <= 10, "all calls are inside the outermost one: {own} of {}", values.total);
 }
 
 #[perfmark(time)]
@@ -65,21 +65,21 @@ fn calls_deeper_than_the_stack_are_counted_and_unmeasured() {
     let (calls, in_flight, _, measured) = counts("deep");
     assert_eq!((calls, in_flight), (2_001, 0));
     assert!(measured > 100 && measured < 2_001, "{measured}");
-    let deep = figures("deep").values.remove(0);
+    let deep = find_mark("deep").values.remove(0);
     assert_eq!((deep.unmeasured, deep.imputed), (2_001 - measured, 0));
     let own = deep.self_sum.expect("known") as f64;
-    assert_eq!(deep.self_mean(), Some(own / measured as f64), "self has nothing in place of the others: {deep:?}");
+    assert_eq!(deep.self_mean(), Some(own / measured as f64), "self includes nothing for the others: {deep:?}");
 }
 
 #[perfmark(task_clock, time)]
 fn named_in_an_order() {}
 
 #[test]
-fn figures_stand_in_the_order_in_which_the_mark_names_its_events() {
+fn values_are_in_the_order_in_which_the_mark_names_its_events() {
     named_in_an_order();
-    let values = figures("named_in_an_order").values;
+    let values = find_mark("named_in_an_order").values;
     let events: Vec<_> = values.iter().map(|values| values.event.as_str()).collect();
-    // Where the kernel's clock cannot be had there is one of them.
+    // Without the kernel's clock, there is only one of them.
     assert!(["task-clock", "time"].ends_with(&events), "{events:?}");
 }
 
@@ -89,7 +89,7 @@ fn panics(when: bool) {
 }
 
 #[test]
-fn promise_5_unwound_calls_stand_apart() {
+fn promise_5_unwound_calls_are_counted_separately() {
     panics(false);
     assert!(catch_unwind(|| panics(true)).is_err());
     panics(false);
@@ -99,7 +99,7 @@ fn promise_5_unwound_calls_stand_apart() {
 #[perfmark(time)]
 fn while_unwinding() {}
 
-/// Its end is a guard's, as that of a region without a block.
+/// A guard ends this call, as it ends a region without a block.
 #[perfmark(time)]
 fn hidden_while_unwinding(is_early: bool) -> impl Sized {
     if is_early {
@@ -118,7 +118,7 @@ fn left_while_unwinding(is_early: bool) {
 }
 
 #[test]
-fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
+fn a_call_made_by_a_destructor_during_a_panic_counts_as_usual() {
     struct CallsWhenDropped;
     impl Drop for CallsWhenDropped {
         fn drop(&mut self) {
@@ -136,12 +136,12 @@ fn a_call_made_by_a_destructor_during_a_panic_is_a_call_like_others() {
     assert!(result.is_err());
     assert_eq!(counts("while_unwinding"), (1, 0, 0, 1));
     assert_eq!(counts("hidden_while_unwinding"), (2, 0, 0, 2));
-    // As the guide has it, one that is left by `return` counts as unwound.
+    // As the guide says, a call that is left by `return` counts as unwound here.
     assert_eq!(counts("left_while_unwinding"), (2, 0, 1, 1));
     assert_eq!(counts("guard while unwinding"), (1, 0, 0, 1));
 }
 
-/// Enters a mark made by hand, as the attribute's expansion would.
+/// A mark made by hand, as the attribute's expansion makes it.
 macro_rules! by_hand {
     ($static:ident, $name:literal) => {
         static $static: Mark = Mark::new::<()>($name, (module_path!(), file!(), line!()), "time", 0, false);
@@ -158,13 +158,13 @@ fn a_guard_dropped_out_of_order_corrupts_nothing() {
     assert_eq!(counts("outer out of order"), (1, 0, 0, 1));
     assert_eq!(counts("inner out of order"), (1, 0, 0, 0), "ended with the call around it");
     drop(inner);
-    assert_eq!(counts("inner out of order"), (1, 0, 0, 0), "and not again");
+    assert_eq!(counts("inner out of order"), (1, 0, 0, 0), "it does not end twice");
     drop(enter(&INNER));
     assert_eq!(counts("inner out of order"), (2, 0, 0, 1));
 }
 
 #[test]
-fn a_forgotten_guard_is_noticed_by_the_call_around_it() {
+fn a_forgotten_guard_ends_with_the_call_around_it() {
     by_hand!(AROUND, "around a forgotten one");
     by_hand!(FORGOTTEN, "forgotten");
     let around = enter(&AROUND);
@@ -176,7 +176,7 @@ fn a_forgotten_guard_is_noticed_by_the_call_around_it() {
 }
 
 #[test]
-fn a_guard_that_a_thread_leaves_open_ends_with_it() {
+fn a_guard_that_a_thread_leaves_open_ends_with_the_thread() {
     by_hand!(OPEN, "open at the end of its thread");
     let thread = std::thread::spawn(|| std::mem::forget(enter(&OPEN)));
     thread.join().expect("does not panic");
@@ -205,7 +205,7 @@ fn marks_in_destructors_of_thread_locals_are_counted() {
         thread.join().expect("does not panic");
     }
     assert_eq!(counts("in_a_destructor"), (10, 0, 0, 10));
-    // Its frame was still there: the thread's state outlives Rust's thread-locals.
+    // Its frame is still there: the thread's state outlives Rust's thread-locals.
     assert_eq!(counts("held by a thread-local"), (10, 0, 0, 10));
 }
 
@@ -225,7 +225,7 @@ fn promise_5_calls_of_threads_that_ended_are_exact() {
             }
         });
     }
-    let mark = figures("from_many");
+    let mark = find_mark("from_many");
     assert_eq!((mark.calls, mark.in_flight), (4_000, 0));
     assert_eq!(mark.values[0].measured, 4_000);
     assert_eq!(mark.values[0].buckets.iter().map(|bucket| bucket.2).sum::<u64>(), 4_000);
@@ -242,42 +242,42 @@ fn inner_of_two() {
 }
 
 #[test]
-fn promise_3_self_is_the_call_without_the_marked_calls_inside() {
+fn promise_3_self_excludes_the_marked_calls_inside() {
     outer_of_two();
     let snapshot = snapshot();
     let values = |name| &snapshot.marks.iter().find(|mark| mark.name == name).expect("it was called").values[0];
     let (outer, inner) = (values("outer_of_two"), values("inner_of_two"));
-    let own = outer.self_sum.expect("time has it");
+    let own = outer.self_sum.expect("time has self values");
     assert_eq!(inner.self_sum, Some(inner.total));
     assert!((own + inner.total).abs_diff(outer.total) <= 2, "{own} + {} = {}", inner.total, outer.total);
 }
 
 #[perfmark(cycels, time)]
-fn asks_for_what_is_not() {}
+fn asks_for_an_unknown_event() {}
 
 #[test]
-fn promise_4_what_cannot_be_had_is_named_with_its_reason() {
-    asks_for_what_is_not();
+fn promise_4_an_unavailable_event_is_named_with_its_reason() {
+    asks_for_an_unknown_event();
     let snapshot = snapshot();
     let event = snapshot.events.iter().find(|event| event.name == "cycels").expect("it was asked for");
     assert_eq!(event.read, perfmark::Read::None);
     assert!(event.reason.as_deref().is_some_and(|why| why.contains("no such event")), "{event:?}");
-    let values = figures("asks_for_what_is_not").values;
+    let values = find_mark("asks_for_an_unknown_event").values;
     assert_eq!(values.iter().map(|values| values.event.as_str()).collect::<Vec<_>>(), ["time"]);
 }
 
 #[test]
 fn one_event_under_two_names_is_counted_once() {
-    // The attribute refuses it; the default set may hold it.
+    // The attribute refuses this, but the default events may contain it.
     static TWICE: Mark = Mark::new::<()>("one_event_twice", ("", "", 0), "time\npage_faults\nfaults", 0, false);
     drop(enter(&TWICE));
-    let values = figures("one_event_twice").values;
+    let values = find_mark("one_event_twice").values;
     assert!(values.iter().all(|values| (values.measured, values.unmeasured) == (1, 0)), "{values:?}");
     assert!(values.iter().filter(|values| values.event == "page-faults").count() <= 1);
 }
 
 #[test]
-fn a_snapshot_misses_no_mark_while_others_are_called_first() {
+fn a_snapshot_misses_no_mark_during_the_first_calls_of_others() {
     macro_rules! many {
         ($($name:ident)*) => {
             $(#[perfmark(time)] fn $name() {})*
@@ -304,14 +304,14 @@ fn caller_of_sampled() -> u64 {
 }
 
 #[test]
-fn one_call_in_some_is_measured_and_all_are_counted() {
+fn with_every_some_calls_are_measured_and_all_are_counted() {
     assert_eq!(caller_of_sampled(), 1_000 * 499_500);
-    let sampled = figures("sampled");
+    let sampled = find_mark("sampled");
     assert_eq!((sampled.calls, sampled.skipped, sampled.every), (1_000, 900, 10));
     let values = &sampled.values[0];
     assert_eq!((values.measured, values.weight, values.unmeasured, values.extrapolated), (100, 1_000, 0, true));
-    assert_eq!(values.total, values.sum, "each measured call stands for ten");
-    let caller = &figures("caller_of_sampled").values[0];
+    assert_eq!(values.total, values.sum, "each measured call counts for ten");
+    let caller = &find_mark("caller_of_sampled").values[0];
     assert_eq!((caller.extrapolated, caller.estimated), (false, 1), "{caller:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The coroutines of `may`, which its workers take from one another in the middle of a call.
+//! Coroutines of `may`, whose workers take them from one another in the middle of a call.
 #![cfg(all(feature = "record", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,10 @@ use may::coroutine;
 use perfmark::{Mark, perfmark, snapshot};
 
 const COROUTINES: u64 = 200_000;
-/// Alive at a time: each has a stack.
+/// How many are alive at a time. Each has a stack.
 const TOGETHER: u64 = 1_000;
 
-/// Calls that ended on another thread than they began on.
+/// Calls that ended on another thread than the one they began on.
 static MOVED: AtomicU64 = AtomicU64::new(0);
 
 #[perfmark(time)]
@@ -31,7 +31,7 @@ fn yields(n: u64) {
 #[perfmark(time)]
 fn inner() {}
 
-fn figures(name: &str) -> Mark {
+fn find_mark(name: &str) -> Mark {
     snapshot().marks.into_iter().find(|mark| mark.name == name).expect("it is known")
 }
 
@@ -49,7 +49,7 @@ fn calls_of_200_000_coroutines_on_4_workers_are_exact() {
     let moved = MOVED.load(Relaxed);
     println!("{moved} of {COROUTINES} calls ended on another thread than they began on");
     for (name, calls) in [("yields", COROUTINES), ("inner", 2 * COROUTINES)] {
-        let mark = figures(name);
+        let mark = find_mark(name);
         assert_eq!((mark.calls, mark.in_flight, mark.interrupted), (calls, 0, 0), "{mark:?}");
         let values = &mark.values[0];
         assert_eq!(values.measured + values.unmeasured, calls, "{mark:?}");

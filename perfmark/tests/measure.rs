@@ -1,4 +1,4 @@
-//! One piece of work, measured by itself.
+//! Measuring one piece of work by itself.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -10,12 +10,12 @@ use perfmark::measure;
 use perfmark_rdpmc::known_loop;
 
 fn main() -> ExitCode {
-    let on_pmu: &[support::OnPmu] = &[("a_loop_shows_its_instructions_whatever_is_counted_beside", a_loop)];
-    support::run(vec![support::trial("what_cannot_be_counted_is_told_and_the_work_is_not_done", refused)], on_pmu)
+    let on_pmu: &[support::OnPmu] = &[("a_loop_counts_its_instructions_beside_any_other_events", a_loop)];
+    support::run(vec![support::trial("what_cannot_be_counted_is_refused_and_the_work_does_not_run", refused)], on_pmu)
 }
 
 fn refused() {
-    let why = measure(&["no-such-event"], || unreachable!("it is not done")).expect_err("there is none");
+    let why = measure(&["no-such-event"], || unreachable!("it does not run")).expect_err("there is none");
     assert!(why.to_string().contains("no-such-event"), "{why}");
 }
 
@@ -23,16 +23,17 @@ fn a_loop() {
     for events in [&["instructions"][..], &["time", "instructions"], &["cycles", "instructions", "time", "page-faults"]]
     {
         for turns in [0, 500, 500_000] {
-            // The least of a few, as a tick of the kernel's may come in between.
+            // The least of several tries, as a kernel tick may interrupt one.
             let counted = (0..3).map(|_| {
                 let measured = measure(events, || {
                     black_box(known_loop(turns));
                 });
-                measured.expect("there is a PMU").count("instructions").expect("nobody else counts")
+                measured.expect("there is a PMU").count("instructions").expect("counted completely")
             });
             let counted = counted.min().expect("three");
             println!("{events:?}: {counted} instructions of a loop of {}", 2 * turns);
-            // The call of the work, and of the loop; and where it is long enough for the kernel to come in between, the long way of reading.
+            // The excess is the calls of the work and of the loop. If the kernel can interrupt the loop, it includes
+            // the slow path of the reading.
             let more = if turns > 1_000 { 200 } else { 20 };
             assert!((2 * turns..=2 * turns + more).contains(&counted), "{counted} instructions of {}", 2 * turns);
         }

@@ -1,6 +1,6 @@
-//! Metrics as a scrape finds them.
+//! Metrics as a scrape receives them.
 #![cfg(feature = "prometheus")]
-#![allow(clippy::float_cmp, reason = "counts, which metrics have as floats")]
+#![allow(clippy::float_cmp, reason = "the floats are counts")]
 
 mod alone;
 
@@ -28,7 +28,7 @@ fn registry(metrics: Metrics) -> Registry {
     registry
 }
 
-/// Every series' value.
+/// The value of each series.
 fn scrape(registry: &Registry) -> BTreeMap<String, f64> {
     let mut text = String::new();
     encode(&mut text, registry).expect("text");
@@ -41,7 +41,7 @@ fn scrape(registry: &Registry) -> BTreeMap<String, f64> {
             (series.to_owned(), value.parse().expect("a number"))
         })
         .collect();
-    assert_eq!(series.len(), lines.len(), "no series twice: {text}");
+    assert_eq!(series.len(), lines.len(), "no series occurs twice: {text}");
     series
 }
 
@@ -73,7 +73,7 @@ fn a_scrape_has_each_marks_counts_sums_and_buckets() {
                 event => panic!("{event}"),
             };
             let sum = get(format!("perfmark_call_{event}_sum{label}}}"));
-            // A counter is not below 0, as the sum of calls that cost next to nothing may be.
+            // A counter is never below 0, but the sum of calls that cost next to nothing may be.
             assert!((sum - values.sum.max(0) as f64 / one).abs() <= f64::EPSILON * sum, "{sum} {}", values.sum);
             assert_eq!(get(format!("perfmark_call_{event}_count{label}}}")), values.weight as f64);
             assert_eq!(
@@ -81,7 +81,7 @@ fn a_scrape_has_each_marks_counts_sums_and_buckets() {
                 values.weight as f64
             );
             let own = get(format!("perfmark_self_{event}_total{label}}}"));
-            assert!((own - values.self_sum.expect("told").max(0) as f64 / one).abs() <= f64::EPSILON * own);
+            assert!((own - values.self_sum.expect("recorded").max(0) as f64 / one).abs() <= f64::EPSILON * own);
             let (front, back) =
                 (format!("perfmark_call_{event}_bucket{{le=\""), format!("\",mark=\"{}\"}}", mark.path));
             let bound = |name: &str| name.strip_prefix(&*front)?.strip_suffix(&*back)?.parse::<f64>().ok();
@@ -152,7 +152,7 @@ fn a_service_chooses_its_marks() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_child_forked_in_the_middle_of_a_scrape_scrapes_for_itself() {
+fn a_child_forked_during_a_scrape_reports_its_own_calls_only() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let _alone = alone();
     let registry = registry(Metrics::default());
@@ -165,7 +165,8 @@ fn a_child_forked_in_the_middle_of_a_scrape_scrapes_for_itself() {
             }
         });
         for _ in 0..30 {
-            // SAFETY: the child uses what perfmark and the allocator keep usable behind a fork, and ends; if it hangs, by a signal.
+            // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits; a signal
+            // ends it if it hangs.
             unsafe {
                 let child = libc::fork();
                 if child == 0 {

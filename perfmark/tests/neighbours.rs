@@ -1,4 +1,5 @@
-//! A good neighbour: crates with strict lints, of any edition, that know perfmark by another name or through another crate, build without a warning.
+//! Crates with strict lints, of any edition, build with perfmark without a warning. They may know it by another name,
+//! or through another crate.
 
 mod project;
 
@@ -19,7 +20,7 @@ const CRATES: &[(&str, &str, &str, &str)] = &[
     ("behind_facade_of_2024", "2024", "behind_facade", "facade = { path = '../facade' }"),
 ];
 
-/// Cargo on all of them, in one workspace.
+/// A cargo command for all of them, in one workspace.
 fn cargo(folder: &str, has_default_features: bool) -> Option<Command> {
     let sources = project::here().join("tests/neighbours");
     let package = |&(name, edition, source, dependency): &(_, _, _, _)| {
@@ -38,17 +39,17 @@ fn cargo(folder: &str, has_default_features: bool) -> Option<Command> {
     let mut manifests: Vec<_> = CRATES.iter().map(package).collect();
     manifests.push(("", workspace));
     let mut cargo = project::cargo(folder, &manifests)?;
-    // One for all, so that what they have in common is built once.
-    cargo.env("CARGO_TARGET_DIR", project::place("neighbours"));
+    // One target directory for all, so that shared dependencies are built once.
+    cargo.env("CARGO_TARGET_DIR", project::target_folder("neighbours"));
     Some(cargo)
 }
 
-/// All of them build, by the lints in their sources.
+/// Checks that all of them build under the lints in their sources.
 #[track_caller]
 fn assert_builds(mut cargo: Command) {
     let output = cargo.output().expect("cargo runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.is_empty(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn strict_crates_of_all_editions_build_without_a_warning() {
 }
 
 #[test]
-fn clippy_has_nothing_to_say() {
+fn clippy_reports_nothing() {
     for (folder, has_default_features) in [("linted_recording", true), ("linted_not_recording", false)] {
         let Some(mut version) = cargo(folder, has_default_features) else { return };
         if !version.args(["clippy", "--version"]).output().expect("cargo runs").status.success() {

@@ -1,21 +1,21 @@
-//! Without the feature `record`, and with `--cfg perfmark_off`, a marked function is the function as written: its assembly is the same to the last
-//! instruction.
+//! Without the feature `record`, and with `--cfg perfmark_off`, a marked function is the function as written. Its
+//! assembly is the same to the last instruction.
 
 mod project;
 
 use std::fs;
 
-/// How it is built.
+/// How the crate is built.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Build {
     Unmarked,
     /// With marks, and without the feature.
     Marked,
-    /// With both, and switched off all the same.
+    /// With marks and the feature, but switched off.
     Silenced,
 }
 
-/// The assembly of `off/lib.rs`, if there is a cargo to build it.
+/// The assembly of `off/lib.rs`. None without cargo.
 fn assembly(build: Build) -> Option<String> {
     let (name, has_feature, flags) = match build {
         Build::Unmarked => ("unmarked", false, ""),
@@ -29,7 +29,7 @@ fn assembly(build: Build) -> Option<String> {
         here.join("tests/off/lib.rs").display(),
         here.display(),
     );
-    let target = project::place(name).join("target");
+    let target = project::target_folder(name).join("target");
     let status = project::cargo(name, &[("", manifest)])?
         .args(["rustc", "--quiet", "--release", "--lib", "--target-dir"])
         .arg(&target)
@@ -42,12 +42,12 @@ fn assembly(build: Build) -> Option<String> {
     let file =
         outputs.map(|entry| entry.expect("readable").path()).find(|path| path.extension().is_some_and(|it| it == "s"));
     let text = fs::read_to_string(file.expect("its assembly")).expect("readable");
-    // That line names the compiler's own unit.
+    // This line names the compiler's own unit.
     let lines = text.lines().filter(|line| !line.trim_start().starts_with(".file"));
     Some(lines.map(without_hashes).collect::<Vec<_>>().join("\n"))
 }
 
-/// A line without the ends of symbols that tell builds apart: `17h` and 16 digits.
+/// A line without the hashes by which the symbols of builds differ: `17h` and 16 digits.
 fn without_hashes(line: &str) -> String {
     let mut parts = line.split("17h");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -55,10 +55,10 @@ fn without_hashes(line: &str) -> String {
 }
 
 #[test]
-fn off_means_gone() {
+fn switched_off_marks_leave_no_code() {
     let Some(unmarked) = assembly(Build::Unmarked) else { return };
     for name in ["checksum", "parse", "find", "drive"] {
-        assert!(unmarked.contains(&format!("\n{name}:")), "{name} is there");
+        assert!(unmarked.contains(&format!("\n{name}:")), "{name} is compiled");
     }
     assert_eq!(assembly(Build::Marked).as_ref(), Some(&unmarked));
     assert_eq!(assembly(Build::Silenced), Some(unmarked));

@@ -1,4 +1,5 @@
-//! Futures of marked functions as no runtime treats them: moved between threads, polled after their end, left, forgotten.
+//! Futures of marked functions, used as no runtime uses them: moved between threads, polled after their end, dropped,
+//! forgotten.
 
 mod executor;
 
@@ -23,17 +24,17 @@ fn on_another_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
 }
 
-/// Of a mark: calls, those in flight, cancelled, and unwound ones, polls.
+/// Checks a mark's calls, calls in flight, cancelled calls, unwound calls and polls.
 #[track_caller]
 fn assert_counts(name: &str, expected: [u64; 5]) -> Option<Mark> {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
     let mark = mark?;
     assert_eq!([mark.calls, mark.in_flight, mark.cancelled, mark.unwound, mark.polls], expected, "{name}");
-    let is_whole = |values: &perfmark::Values| {
+    let is_complete = |values: &perfmark::Values| {
         values.measured + values.unmeasured + mark.unwound + mark.cancelled + mark.skipped == mark.calls
     };
-    assert!(mark.values.iter().all(is_whole), "{:?}", mark.values);
+    assert!(mark.values.iter().all(is_complete), "{:?}", mark.values);
     Some(mark)
 }
 
@@ -43,7 +44,7 @@ async fn moves(polls: u64) {
 }
 
 #[test]
-fn a_future_polled_by_a_thread_after_the_other_is_one_call() {
+fn a_future_polled_by_several_threads_is_one_call() {
     let mut future: Boxed = Box::pin(moves(8));
     for polls in 1..8 {
         assert!(on_another_thread(|| once(future.as_mut())).is_pending());
@@ -74,7 +75,7 @@ fn a_future_begun_on_one_thread_and_dropped_on_another_is_cancelled() {
 async fn never_polled() {}
 
 #[test]
-fn a_future_that_is_never_polled_is_no_call() {
+fn a_future_that_is_never_polled_is_not_a_call() {
     drop(never_polled());
     drop(Box::pin(never_polled()));
     assert_counts("never_polled", [0; 5]);
@@ -86,7 +87,7 @@ async fn outlives_its_thread() {
 }
 
 #[test]
-fn a_call_is_in_flight_behind_the_end_of_the_thread_that_began_it() {
+fn a_call_stays_in_flight_after_the_thread_that_began_it_ended() {
     let begin = || {
         let mut future: Boxed = Box::pin(outlives_its_thread());
         assert!(once(future.as_mut()).is_pending());
@@ -107,7 +108,7 @@ async fn forgotten() {
 }
 
 #[test]
-fn a_forgotten_future_is_in_flight_for_ever() {
+fn a_forgotten_future_stays_in_flight() {
     let mut future: Boxed = Box::pin(forgotten());
     assert!(once(future.as_mut()).is_pending());
     std::mem::forget(future);
@@ -121,7 +122,7 @@ async fn polled_again(panics: bool) {
     }
 }
 
-#[allow(clippy::unused_async, reason = "as the marked one")]
+#[allow(clippy::unused_async, reason = "the marked one is the same")]
 async fn plain_polled_again(panics: bool) {
     if panics {
         resume_unwind(Box::new("as asked"));
@@ -129,7 +130,7 @@ async fn plain_polled_again(panics: bool) {
 }
 
 #[test]
-fn a_poll_behind_the_end_panics_as_the_plain_one_does_and_is_not_counted() {
+fn a_poll_after_the_end_panics_as_when_unmarked_and_is_not_counted() {
     fn message(mut future: Boxed) -> String {
         let mut poll = || catch_unwind(AssertUnwindSafe(|| once(future.as_mut())));
         _ = poll();
@@ -162,7 +163,7 @@ async fn while_unwinding() {
 }
 
 #[test]
-fn a_call_polled_by_a_destructor_during_a_panic_is_a_call_like_others() {
+fn a_call_polled_by_a_destructor_during_a_panic_counts_as_usual() {
     struct RunsWhenDropped;
     impl Drop for RunsWhenDropped {
         fn drop(&mut self) {
@@ -184,7 +185,7 @@ async fn sampled(polls: u64) {
 }
 
 #[test]
-fn one_async_call_in_some_is_measured_and_all_are_counted() {
+fn with_every_some_async_calls_are_measured_and_all_are_counted() {
     let counts = |expected| {
         let Some(mark) = assert_counts("sampled", expected) else { return };
         let measured = mark.values[0].measured;
@@ -195,7 +196,7 @@ fn one_async_call_in_some_is_measured_and_all_are_counted() {
         run(sampled(1 + n % 2));
     }
     counts([300, 0, 0, 0, 450]);
-    // One that is to be measured, and two that are left out.
+    // One of them is measured, and two are skipped.
     let mut dropped = [1, 2, 3].map(|_| Box::pin(sampled(2)));
     for future in &mut dropped {
         assert!(once(future.as_mut()).is_pending());
@@ -212,10 +213,10 @@ async fn recursive(depth: u64) -> u64 {
 }
 
 #[test]
-fn an_async_function_that_boxes_itself_is_a_call_each_time() {
+fn each_level_of_async_recursion_is_a_call() {
     assert_eq!(run(recursive(5)), 5);
     let mark = assert_counts("recursive", [6, 0, 0, 0, (2..=7).sum()]);
-    // The outermost call's; one inside may show more, as probes do not always cost the same.
+    // The total is the outermost call's. A call inside may have more, as probes do not always cost the same.
     assert!(mark.is_none_or(|mark| Some(mark.values[0].total) <= mark.values[0].max.map(u64::cast_signed)));
 }
 
@@ -239,7 +240,7 @@ fn async_calls_deeper_than_the_stack_are_counted_and_unmeasured() {
 }
 
 #[test]
-fn a_call_in_which_a_region_around_it_ends_is_counted() {
+fn a_call_that_ends_a_region_around_it_is_counted() {
     #[perfmark(time)]
     async fn ends_it<T>(region: T) {
         drop(region);
@@ -249,7 +250,7 @@ fn a_call_in_which_a_region_around_it_ends_is_counted() {
 }
 
 #[test]
-fn a_region_of_an_async_block_is_as_an_async_function() {
+fn a_region_of_an_async_block_counts_like_an_async_function() {
     let call = |ends: bool| {
         let mut future = Box::pin(region!("waits", time, async move {
             yields(2).await;
@@ -269,7 +270,7 @@ async fn interleaved(polls: u64) {
 }
 
 #[test]
-fn calls_that_take_turns_on_a_thread_are_each_the_sum_of_their_polls() {
+fn interleaved_calls_on_one_thread_are_each_the_sum_of_their_polls() {
     let mut futures: Vec<_> = (1..=50).map(|polls| Box::pin(interleaved(polls))).collect();
     while !futures.is_empty() {
         futures.retain_mut(|future| once(future.as_mut()).is_pending());
@@ -284,7 +285,7 @@ async fn of_many_events(polls: u64) {
 }
 
 #[test]
-fn calls_of_many_events_are_kept_whole_between_threads() {
+fn calls_of_many_events_keep_all_values_between_threads() {
     for _ in 0..10 {
         let (mut ends, mut dropped): (Boxed, Boxed) = (Box::pin(of_many_events(3)), Box::pin(of_many_events(9)));
         for _ in 0..2 {
@@ -297,7 +298,7 @@ fn calls_of_many_events_are_kept_whole_between_threads() {
     assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (10, 0)), "{:?}", mark.values);
 }
 
-/// A future that holds a marked one, and is polled where its thread's locals are torn down.
+/// Holds a future of a marked function, and polls it when the thread-locals are destroyed.
 struct Late(Option<Boxed>);
 
 impl Drop for Late {
@@ -333,8 +334,8 @@ async fn switched_off(polls: u64) -> u64 {
 }
 
 #[test]
-fn switched_off_async_functions_do_what_they_did_and_record_nothing() {
-    const NAME: &str = "switched_off_async_functions_do_what_they_did_and_record_nothing";
+fn switched_off_async_functions_behave_as_before_and_record_nothing() {
+    const NAME: &str = "switched_off_async_functions_behave_as_before_and_record_nothing";
     if std::env::var("PERFMARK").is_ok_and(|value| value == "off") {
         assert_eq!(run(switched_off(3)), 3);
         assert!(once(pin!(switched_off(2))).is_pending());

@@ -1,4 +1,4 @@
-//! Async functions on a real PMU: run where there is one that user space may read.
+//! Async functions on a real PMU. These tests run where user space may read one.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -15,12 +15,12 @@ fn main() {
         vec![],
         &[
             (
-                "an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll",
-                an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll,
+                "an_async_function_counts_its_sync_twins_instructions_and_a_few_per_poll",
+                an_async_function_counts_its_sync_twins_instructions_and_a_few_per_poll,
             ),
             (
-                "promise_2_an_async_caller_does_not_see_its_callees_probes",
-                promise_2_an_async_caller_does_not_see_its_callees_probes,
+                "promise_2_an_async_callers_value_excludes_its_callees_probes",
+                promise_2_an_async_callers_value_excludes_its_callees_probes,
             ),
             ("calls_of_many_events_keep_them_all_between_polls", calls_of_many_events_keep_them_all_between_polls),
         ],
@@ -77,10 +77,10 @@ twins! {
     sync_100_100 async_100_100 100 100
 }
 
-/// Of an async function's own at each poll: its state is looked up, and kept.
+/// Instructions of an async function itself at each poll: it loads its state and stores it.
 const A_POLL: u64 = 40;
 
-fn an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll() {
+fn an_async_function_counts_its_sync_twins_instructions_and_a_few_per_poll() {
     all_twins();
     let mut constants = Vec::new();
     for &(sync, asynchronous, polls, turns) in TWINS {
@@ -92,7 +92,7 @@ fn an_async_function_shows_its_sync_twins_instructions_and_a_few_a_poll() {
         assert!(other.abs_diff(one) <= A_POLL * polls, "{other}, not {one}: {polls} polls of {turns} turns");
         constants.push((polls, other.cast_signed() - one.cast_signed()));
     }
-    // However long the function is.
+    // The difference is the same however long the function is.
     for same in constants.chunks(2).filter(|pair| pair.len() == 2) {
         assert!(same[0].1.abs_diff(same[1].1) <= 2, "{constants:?}");
     }
@@ -123,10 +123,10 @@ async fn of_plain() {
     }
 }
 
-/// What may be lost or left of the probe in a poll.
+/// How many instructions of the probe a poll's value may include or lack.
 const A_PROBE: u64 = 7;
 
-fn promise_2_an_async_caller_does_not_see_its_callees_probes() {
+fn promise_2_an_async_callers_value_excludes_its_callees_probes() {
     for _ in 0..100 {
         run(of_marked());
         run(of_plain());
@@ -155,6 +155,6 @@ fn calls_of_many_events_keep_them_all_between_polls() {
         assert_eq!((values.measured, values.unmeasured), (50, 0), "{event}");
     }
     let instructions = values("six", "instructions").min.unwrap_or(0);
-    // A loop of known length is two instructions a turn, and two more.
+    // A loop of known length takes two instructions a turn, and two more.
     assert!((6_000..6_600).contains(&instructions), "{instructions}");
 }

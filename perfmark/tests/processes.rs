@@ -1,6 +1,6 @@
-//! Whole programs: how they end, what their environment says, and the report that they leave.
+//! Complete programs: how they end, their environment, and the report that they leave.
 //!
-//! Each scenario is this same program, started anew with `PERFMARK_TEST_SCENARIO`.
+//! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
 mod program;
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
@@ -30,23 +30,32 @@ fn main() -> ExitCode {
         return run_scenario(&scenario);
     }
     let tests: &[(&str, fn())] = &[
-        ("promise_5_threads_come_and_go_and_main_returns", || threads_come_and_go("return", 0)),
-        ("promise_5_threads_come_and_go_and_the_program_exits", || threads_come_and_go("exit", 3)),
-        ("promise_5_threads_come_and_go_and_main_panics", || threads_come_and_go("panic", 101)),
-        ("a_mark_that_exits_shows_what_it_cost_so_far", a_mark_that_exits_shows_what_it_cost_so_far),
-        ("switched_off_there_is_no_report_and_nothing_opened", switched_off_there_is_no_report_and_nothing_opened),
-        ("a_wrong_setting_is_told_in_one_line_and_the_table_given", a_wrong_setting_is_told_in_one_line),
+        ("promise_5_calls_of_ended_threads_are_reported_when_main_returns", || threads_start_and_end("return", 0)),
+        ("promise_5_calls_of_ended_threads_are_reported_when_the_program_exits", || threads_start_and_end("exit", 3)),
+        ("promise_5_calls_of_ended_threads_are_reported_when_main_panics", || threads_start_and_end("panic", 101)),
+        ("a_mark_that_exits_reports_its_cost_so_far", a_mark_that_exits_reports_its_cost_so_far),
+        ("with_perfmark_off_nothing_is_reported_or_opened", with_perfmark_off_nothing_is_reported_or_opened),
+        ("a_wrong_setting_is_reported_in_one_line_and_the_table_is_printed", a_wrong_setting_is_reported_in_one_line),
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
-        ("the_report_goes_where_it_is_asked_to", the_report_goes_where_it_is_asked_to),
-        ("a_terminal_gets_its_width_and_colours_unless_unwanted", a_terminal_gets_its_width_and_colours),
+        ("the_report_goes_to_the_given_output", the_report_goes_to_the_given_output),
+        ("a_terminal_gets_its_width_and_colours_unless_disabled", a_terminal_gets_its_width_and_colours),
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
-        ("events_of_the_environment_are_for_bare_marks_only", events_of_the_environment_are_for_bare_marks_only),
-        ("a_closed_stderr_does_not_hurt", a_closed_stderr_does_not_hurt),
-        ("a_link_to_a_descriptor_is_written_to_and_stays", a_link_to_a_descriptor_is_written_to_and_stays),
-        ("a_reader_who_does_not_read_does_not_keep_the_program", a_reader_who_does_not_read_does_not_keep_the_program),
-        ("a_process_killed_in_a_dump_leaves_no_draft_after_the_next", a_process_killed_in_a_dump_leaves_no_draft),
-        ("a_process_that_may_not_ask_its_number_has_the_one_it_had_or_none", a_process_that_may_not_ask_its_number),
-        ("a_pipe_without_a_reader_neither_kills_nor_hangs", a_pipe_without_a_reader_neither_kills_nor_hangs),
+        ("events_in_the_environment_apply_to_bare_marks_only", events_in_the_environment_apply_to_bare_marks_only),
+        ("a_closed_stderr_does_no_harm", a_closed_stderr_does_no_harm),
+        ("a_link_to_a_descriptor_is_written_to_and_kept", a_link_to_a_descriptor_is_written_to_and_kept),
+        (
+            "a_reader_that_does_not_read_does_not_block_the_program",
+            a_reader_that_does_not_read_does_not_block_the_program,
+        ),
+        (
+            "the_draft_of_a_process_killed_in_a_dump_is_removed_by_the_next_dump",
+            the_draft_of_a_killed_process_is_removed,
+        ),
+        ("a_process_that_may_not_call_getpid_keeps_its_known_id_or_has_none", a_process_that_may_not_call_getpid),
+        (
+            "a_pipe_without_a_reader_neither_kills_nor_blocks_the_program",
+            a_pipe_without_a_reader_neither_kills_nor_blocks_the_program,
+        ),
     ];
     let on_pmu: &[support::OnPmu] = &[("user_reads_and_read_2_agree_on_a_marked_loop", user_reads_and_read_2_agree)];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), on_pmu)
@@ -135,12 +144,12 @@ fn run_scenario(scenario: &str) -> ExitCode {
         }
         "loop" => (0..10).for_each(|_| _ = looped()),
         "sigpipe" => {
-            // SAFETY: the default action, as command-line tools restore it.
+            // SAFETY: it restores the default action, as command-line tools do.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             work(1);
         }
-        // As a sandbox does it: before the program starts, and while it runs.
-        "without a number from the start" => {
+        // As a sandbox does, before the program starts and while it runs.
+        "without getpid from the start" => {
             use std::os::unix::process::CommandExt as _;
             let error = match seccomp::refuse(&[libc::SYS_getpid], libc::ENOSYS) {
                 Ok(()) => Command::new(env::current_exe().expect("known")).env(SCENARIO, "calls").exec(),
@@ -149,7 +158,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             eprintln!("not run: {error}");
             return ExitCode::from(NOT_RUN);
         }
-        "without a number" => {
+        "without getpid" => {
             println!("{}", std::process::id());
             work(1);
             if let Err(why) = seccomp::refuse(&[libc::SYS_getpid, libc::SYS_gettid], libc::EPERM) {
@@ -158,7 +167,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             }
             thread::spawn(|| {
                 work(1);
-                // Of this thread and the one that came before.
+                // The IDs of this thread and of the one before.
                 let ids: Vec<_> = perfmark::threads().into_iter().map(|thread| thread.id).collect();
                 assert!(ids.len() == 2 && ids.contains(&None) && ids.iter().flatten().count() == 1, "{ids:?}");
             })
@@ -166,12 +175,12 @@ fn run_scenario(scenario: &str) -> ExitCode {
             .expect("it does not panic");
         }
         "killed in a dump" => {
-            // It ends where the dump is written, and not yet in its place.
+            // The process wait_for_end when the dump is written but not yet renamed.
             #[cfg(target_arch = "x86_64")]
             let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
             #[cfg(not(target_arch = "x86_64"))]
             let renames = [libc::SYS_renameat, libc::SYS_renameat2];
-            // SAFETY: no preconditions. It leaves no core file.
+            // SAFETY: it takes no pointers. It prevents a core file.
             unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
             if let Err(why) = seccomp::answer_to(&renames, libc::SECCOMP_RET_KILL_PROCESS) {
                 eprintln!("not run: {why}");
@@ -196,7 +205,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Where a scenario dumps.
+/// The file for a scenario's dumps.
 const FILE: &str = "PERFMARK_TEST_FILE";
 const NOT_RUN: u8 = 77;
 
@@ -207,7 +216,7 @@ fn dumps() -> perfmark::Dumping {
 
 // The tests.
 
-fn threads_come_and_go(end: &str, status: i32) {
+fn threads_start_and_end(end: &str, status: i32) {
     let report = json(end, &[], status);
     let calls = (THREADS * WAVES + 2) * CALLS;
     let work = mark(&report, "work");
@@ -220,7 +229,7 @@ fn threads_come_and_go(end: &str, status: i32) {
         let counts =
             |at: usize| buckets.iter().map(move |bucket| number(&bucket[at]) * number(&bucket[2])).sum::<u64>();
         assert_eq!(buckets.iter().map(|bucket| number(&bucket[2])).sum::<u64>(), calls, "{event}");
-        // Within the buckets, which for small counts have a value each: exactly.
+        // Exact within the buckets, which for small counts have one value each.
         let sum = values["sum"].as_i64().expect("a number").max(0).cast_unsigned();
         let slack = if event == "time" { calls } else { 0 };
         assert!(counts(0) <= sum + slack && sum <= counts(1) + slack, "{event}: {} {sum} {}", counts(0), counts(1));
@@ -229,7 +238,7 @@ fn threads_come_and_go(end: &str, status: i32) {
     assert_eq!((&waits["calls"], &waits["in_flight"]), (&0.into(), &1.into()));
 }
 
-fn a_mark_that_exits_shows_what_it_cost_so_far() {
+fn a_mark_that_exits_reports_its_cost_so_far() {
     let report = json("leaves", &[], 3);
     let mark = mark(&report, "leaves");
     assert_eq!((&mark["calls"], &mark["in_flight"]), (&0.into(), &1.into()));
@@ -241,18 +250,18 @@ fn a_mark_that_exits_shows_what_it_cost_so_far() {
     assert!((total - own - inside).abs() <= 2, "{total} = {own} + {inside}");
 }
 
-fn switched_off_there_is_no_report_and_nothing_opened() {
+fn with_perfmark_off_nothing_is_reported_or_opened() {
     let output = scenario("off", &[("PERFMARK", "off")]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
 }
 
-fn a_wrong_setting_is_told_in_one_line() {
+fn a_wrong_setting_is_reported_in_one_line() {
     let output = scenario("calls", &[("PERFMARK_FORMAT", "xml")]);
     let stderr = text(&output.stderr);
     let (first, table) = stderr.split_once('\n').expect("lines");
     assert!(first.starts_with("perfmark: PERFMARK_FORMAT=xml: ") && first.contains("json"), "{first}");
-    assert!(!table.contains("xml"), "told once: {table}");
+    assert!(!table.contains("xml"), "reported once: {table}");
     assert!(table.contains("work") && table.contains("share"), "{table}");
 }
 
@@ -262,7 +271,7 @@ fn a_program_that_calls_no_mark_still_lists_them() {
     assert!(stderr.contains("never called:") && stderr.contains("never_called") && stderr.contains("work"), "{stderr}");
 }
 
-fn the_report_goes_where_it_is_asked_to() {
+fn the_report_goes_to_the_given_output() {
     let output = scenario("calls", &[("PERFMARK_OUTPUT", "-")]);
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(stdout.starts_with("the program's own output\n") && stdout.contains("work"), "{stdout}");
@@ -272,7 +281,7 @@ fn the_report_goes_where_it_is_asked_to() {
     fs::write(&path, "an older and much longer report ".repeat(1_000)).expect("writable");
     let output = scenario("calls", &[("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")]);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("the program's own output\n", ""));
-    let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON, whole");
+    let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("complete JSON");
     assert_eq!(mark(&report, "work")["calls"], 1);
     fs::remove_file(&path).expect("there");
 }
@@ -292,32 +301,32 @@ fn a_terminal_gets_its_width_and_colours() {
         assert_eq!(report.contains("p90"), columns == 120, "{report:?}");
         assert_eq!(report.contains('\u{1b}'), has_color, "{variables:?}: {report:?}");
     }
-    // In a file, whatever the terminal would take.
+    // A file has no colours, whatever the terminal supports.
     let output = scenario("calls", &[("TERM", "xterm"), ("NO_COLOR", "")]);
     assert!(!text(&output.stderr).contains('\u{1b}'), "{}", text(&output.stderr));
 }
 
-/// What a terminal of so many columns gets of stderr.
+/// What a terminal with that many columns receives from stderr.
 fn on_terminal(columns: u16, variables: &[(&str, &str)]) -> io::Result<String> {
     let (mut main, mut other) = (-1, -1);
     let size = libc::winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: live memory, and a size that is only read, whatever the platform's pointer to it.
+    // SAFETY: the memory is live, and the size is only read, whatever pointer the platform's function takes.
     let opened = unsafe {
         libc::openpty(&raw mut main, &raw mut other, ptr::null_mut(), ptr::null_mut(), (&raw const size).cast_mut())
     };
     if opened != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both are open, and nobody else's.
+    // SAFETY: both are open, and nothing else owns them.
     let (main, other) = unsafe { (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other)) };
     let mut command = command(&env::current_exe().expect("known"), "calls", variables);
     let mut child = command.stdout(Stdio::null()).stderr(other).spawn().expect("started");
-    // The terminal ends with the last who has it open.
+    // The terminal closes with its last open descriptor.
     drop(command);
-    let mut said = Vec::new();
-    _ = fs::File::from(main).read_to_end(&mut said);
+    let mut received = Vec::new();
+    _ = fs::File::from(main).read_to_end(&mut received);
     assert!(child.wait().expect("a child").success());
-    Ok(String::from_utf8(said).expect("UTF-8"))
+    Ok(String::from_utf8(received).expect("UTF-8"))
 }
 
 fn a_report_that_cannot_be_written_goes_to_stderr() {
@@ -328,7 +337,7 @@ fn a_report_that_cannot_be_written_goes_to_stderr() {
     assert!(stderr.contains("work"), "{stderr}");
 }
 
-fn events_of_the_environment_are_for_bare_marks_only() {
+fn events_in_the_environment_apply_to_bare_marks_only() {
     let report = json("calls", &[("PERFMARK_EVENTS", "page-faults")], 0);
     let events =
         |name| -> Vec<String> { mark(&report, name)["values"].as_object().expect("a map").keys().cloned().collect() };
@@ -345,7 +354,7 @@ fn events_of_the_environment_are_for_bare_marks_only() {
     assert!(events("work").contains(&"time".into()));
 }
 
-fn a_closed_stderr_does_not_hurt() {
+fn a_closed_stderr_does_no_harm() {
     let program = env::current_exe().expect("known");
     let output = Command::new("sh")
         .args(["-c", "exec \"$0\" 2>&-"])
@@ -357,7 +366,7 @@ fn a_closed_stderr_does_not_hurt() {
     assert_eq!(text(&output.stdout), "the program's own output\n");
 }
 
-/// How far the two ways may differ: by the instructions in user mode of read(2), and of a call's end where the kernel
+/// How far the two ways may differ: by the user-mode instructions of read(2), and of an exit for which the kernel
 /// touched the counter.
 const READ_2: u64 = if cfg!(debug_assertions) { 2_000 } else { 240 };
 
@@ -375,7 +384,7 @@ fn user_reads_and_read_2_agree() {
     assert!(user.0 >= 2_000_000 && user.0.abs_diff(syscall.0) <= READ_2 && user.1.abs_diff(syscall.1) <= READ_2);
 }
 
-fn a_link_to_a_descriptor_is_written_to_and_stays() {
+fn a_link_to_a_descriptor_is_written_to_and_kept() {
     let (link, log) = (file("link"), file("log"));
     std::os::unix::fs::symlink("/proc/self/fd/2", &link).expect("linked");
     let stderr = fs::File::create(&log).expect("created");
@@ -393,60 +402,60 @@ fn a_link_to_a_descriptor_is_written_to_and_stays() {
     fs::remove_file(&log).expect("there");
 }
 
-/// Waits for the child's end; one that hangs is killed, and the test fails.
-fn ends(mut child: Child) -> Output {
+/// Waits for the child's end. Kills a child that hangs, which fails the test.
+fn wait_for_end(mut child: Child) -> Output {
     let (ended, has_ended) = mpsc::channel::<()>();
     let id = child.id().cast_signed();
     let guard = thread::spawn(move || {
         if has_ended.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: the child is reaped only when this thread has ended.
+            // SAFETY: the child is reaped only after this thread has ended.
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
     });
-    // SAFETY: live memory; the child is not reaped yet.
+    // SAFETY: the memory is live; the child is not reaped yet.
     unsafe {
         let mut about: libc::siginfo_t = std::mem::zeroed();
         let options = libc::WEXITED | libc::WNOWAIT;
         assert_eq!(libc::waitid(libc::P_PID, child.id(), &raw mut about, options), 0);
     }
     drop(ended);
-    guard.join().expect("ends");
+    guard.join().expect("does not panic");
     let mut output = Output { status: child.wait().expect("ended"), stdout: Vec::new(), stderr: Vec::new() };
     _ = child.stdout.take().map(|mut pipe| pipe.read_to_end(&mut output.stdout));
     _ = child.stderr.take().map(|mut pipe| pipe.read_to_end(&mut output.stderr));
     output
 }
 
-fn a_reader_who_does_not_read_does_not_keep_the_program() {
+fn a_reader_that_does_not_read_does_not_block_the_program() {
     use std::os::fd::AsRawFd as _;
     let program = env::current_exe().expect("known");
-    // A note for each pattern: more than a page, whatever else is in the report.
+    // One note for each pattern: more than a page, whatever else is in the report.
     let filter = (0..500).fold("on".to_owned(), |filter, number| format!("{filter},none{number}=off"));
     let start = |output: &str, stdout: Stdio, stderr: Stdio| {
         let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", output), ("PERFMARK_FILTER", &filter)];
         command(&program, "nothing", &variables).stdout(stdout).stderr(stderr).spawn().expect("started")
     };
     thread::scope(|scope| {
-        // A pipe that is full, and one that takes a page: a part of the report.
+        // A full pipe, and one with room for a page, which is a part of the report.
         for room in [0, 4096] {
             let start = &start;
             scope.spawn(move || {
                 let (mut reader, writer) = io::pipe().expect("made");
-                // SAFETY: open; it sets the pipe's size, rounded up to pages.
+                // SAFETY: the descriptor is open; the call sets the pipe's size, rounded up to pages.
                 let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
                 let size = usize::try_from(size).expect("set");
                 (&writer).write_all(&vec![b' '; size - room]).expect("as much as fits");
-                let output = ends(start("-", writer.into(), Stdio::piped()));
+                let output = wait_for_end(start("-", writer.into(), Stdio::piped()));
                 assert_eq!(output.status.code(), Some(0), "it was killed: {}", output.status);
-                let told = text(&output.stderr);
-                let counts = told
+                let printed = text(&output.stderr);
+                let counts = printed
                     .strip_prefix("perfmark: ")
-                    .and_then(|told| told.split_once(" bytes of the report were not written: "));
+                    .and_then(|printed| printed.split_once(" bytes of the report were not written: "));
                 let counts = counts.and_then(|(counts, _)| counts.split_once(" of "));
-                let (lost, all) = counts.unwrap_or_else(|| panic!("{told}"));
+                let (lost, all) = counts.unwrap_or_else(|| panic!("{printed}"));
                 let number = |text: &str| text.parse::<usize>().expect("a number");
-                assert!(told.lines().count() == 1 && number(all) > 8192, "{told}");
-                assert_eq!(number(all) - number(lost), room, "{told}");
+                assert!(printed.lines().count() == 1 && number(all) > 8192, "{printed}");
+                assert_eq!(number(all) - number(lost), room, "{printed}");
                 let mut got = Vec::new();
                 reader.read_to_end(&mut got).expect("read");
                 assert_eq!(got.len(), size);
@@ -456,7 +465,7 @@ fn a_reader_who_does_not_read_does_not_keep_the_program() {
         scope.spawn(|| {
             let (ours, theirs) = UnixStream::pair().expect("made");
             let size: libc::c_int = 1;
-            // SAFETY: a live option of that size; the kernel takes its least.
+            // SAFETY: the option is live and has that size; the kernel uses its minimum.
             let set = unsafe {
                 let (option, length) = ((&raw const size).cast(), size_of_val(&size));
                 let length = length.try_into().expect("small");
@@ -465,13 +474,13 @@ fn a_reader_who_does_not_read_does_not_keep_the_program() {
             assert_eq!(set, 0, "{}", io::Error::last_os_error());
             let both = OwnedFd::from(theirs);
             let child = start("", both.try_clone().expect("cloned").into(), both.into());
-            assert_eq!(ends(child).status.code(), Some(0));
+            assert_eq!(wait_for_end(child).status.code(), Some(0));
             drop(ours);
         });
-        // A terminal that was stopped, as by Ctrl-S.
+        // A stopped terminal, as after Ctrl-S.
         scope.spawn(|| {
             let (mut main, mut other) = (-1, -1);
-            // SAFETY: live memory for two descriptors, which are nobody's then.
+            // SAFETY: the memory is live, and nothing else owns the two descriptors.
             let (main, other) = unsafe {
                 use ptr::null_mut;
                 if libc::openpty(&raw mut main, &raw mut other, null_mut(), null_mut(), null_mut()) != 0 {
@@ -480,13 +489,13 @@ fn a_reader_who_does_not_read_does_not_keep_the_program() {
                 assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
                 (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
             };
-            assert_eq!(ends(start("", Stdio::null(), other.into())).status.code(), Some(0));
+            assert_eq!(wait_for_end(start("", Stdio::null(), other.into())).status.code(), Some(0));
             drop(main);
         });
     });
 }
 
-fn a_process_killed_in_a_dump_leaves_no_draft() {
+fn the_draft_of_a_killed_process_is_removed() {
     use std::os::unix::process::ExitStatusExt as _;
     let folder = file("drafts");
     fs::create_dir(&folder).expect("made");
@@ -505,7 +514,7 @@ fn a_process_killed_in_a_dump_leaves_no_draft() {
     assert_eq!(killed.status.signal(), Some(libc::SIGSYS), "{}", text(&killed.stderr));
     let left = files();
     assert!(left.len() == 1 && left[0] != "report.txt", "it was killed in the middle: {left:?}");
-    // The names of others, which are theirs to remove.
+    // Files with the names of others, which perfmark must not remove.
     for name in ["own.draft", "report.txt.1.0.draft"] {
         fs::write(folder.join(name), "").expect("written");
     }
@@ -516,21 +525,21 @@ fn a_process_killed_in_a_dump_leaves_no_draft() {
     fs::remove_dir_all(&folder).expect("there");
 }
 
-fn a_process_that_may_not_ask_its_number() {
+fn a_process_that_may_not_call_getpid() {
     let folder = file("numbers");
     fs::create_dir(&folder).expect("made");
     let output = folder.join("report-%p.json");
     let output = output.to_str().expect("UTF-8");
-    for scenario_name in ["without a number from the start", "without a number"] {
+    for scenario_name in ["without getpid from the start", "without getpid"] {
         let table = scenario(scenario_name, &[]);
         if table.status.code() == Some(NOT_RUN.into()) {
             fs::remove_dir(&folder).expect("empty");
             return eprintln!("not run: there are no seccomp filters here: {}", text(&table.stderr));
         }
-        let is_known = scenario_name == "without a number";
+        let is_known = scenario_name == "without getpid";
         let number = if is_known { text(&table.stdout).trim() } else { "unknown" };
         assert!(text(&table.stderr).contains(&format!(" · pid {number} · ")), "{}", text(&table.stderr));
-        // It is no child of itself, and its report is where it was asked for.
+        // It is not its own child, and its report is in the given file.
         let output = scenario(scenario_name, &[("PERFMARK_OUTPUT", output), ("PERFMARK_FORMAT", "json")]);
         assert_eq!(text(&output.stderr), "");
         let number = if is_known { text(&output.stdout).trim() } else { "unknown" };
@@ -542,12 +551,12 @@ fn a_process_that_may_not_ask_its_number() {
     fs::remove_dir(folder).expect("nothing else");
 }
 
-fn a_pipe_without_a_reader_neither_kills_nor_hangs() {
+fn a_pipe_without_a_reader_neither_kills_nor_blocks_the_program() {
     let (reader, writer) = io::pipe().expect("made");
     drop(reader);
     let status = Command::new(env::current_exe().expect("known")).env(SCENARIO, "sigpipe").stderr(writer).status();
     assert_eq!(status.expect("started").code(), Some(0));
-    // A named one that nobody opened: refused, and the report goes to stderr.
+    // A named pipe that nobody opened is refused, and the report goes to stderr.
     let path = file("fifo");
     let made = Command::new("mkfifo").arg(&path).status().expect("started");
     assert!(made.success());

@@ -31,7 +31,7 @@ fn closure() -> u32 {
     twice(4)
 }
 
-/// What a block sets is set, and what it does not come back from is not needed behind it.
+/// Variables that a block initializes may be used after it. A block that always returns may end a `let`-`else`.
 fn as_blocks(n: Option<usize>) -> usize {
     let first;
     region!("initializes", time, { first = n.map_or(1, |n| n + 1) });
@@ -47,7 +47,7 @@ fn as_blocks(n: Option<usize>) -> usize {
     n + borrowed.len()
 }
 
-/// The macro's fragment stands in an invisible group.
+/// The macro's fragment is in an invisible group.
 macro_rules! from_block {
     ($name:literal, $block:block) => {
         region!($name, time, $block)
@@ -55,7 +55,7 @@ macro_rules! from_block {
 }
 
 #[test]
-fn regions_have_values_and_are_left_as_blocks_are() {
+fn regions_have_values_and_control_flow_like_blocks() {
     assert_eq!((value(41), value(3)), (Ok(41), Ok(0)));
     assert_eq!((guarded(5), closure()), (10, 8));
     assert_eq!(from_block!("a macro's", { 1 }), 1);

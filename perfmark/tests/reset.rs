@@ -1,4 +1,4 @@
-//! Figures that begin anew. It is the process's, and so the only test here.
+//! Resetting all values. A reset affects the complete process, so this is the only test in the file.
 #![cfg(feature = "record")]
 
 use std::sync::Barrier;
@@ -12,7 +12,7 @@ use perfmark::{Snapshot, perfmark, reset, snapshot};
 fn work() {}
 
 #[perfmark(time)]
-fn goes_on(begun: &Barrier, end: &Barrier) {
+fn still_runs(begun: &Barrier, end: &Barrier) {
     begun.wait();
     end.wait();
 }
@@ -28,13 +28,13 @@ fn counts(snapshot: &Snapshot, name: &str) -> [u64; 4] {
 }
 
 #[test]
-fn after_a_reset_figures_are_of_what_came_behind_it() {
+fn after_a_reset_values_include_later_calls_only() {
     let (begun, end) = (Barrier::new(2), Barrier::new(2));
     (0..10).for_each(|_| work());
     thread::scope(|scope| {
         scope.spawn(|| {
             (0..4).for_each(|_| work());
-            goes_on(&begun, &end);
+            still_runs(&begun, &end);
         });
         begun.wait();
         assert!(std::panic::catch_unwind(fails).is_err());
@@ -44,18 +44,22 @@ fn after_a_reset_figures_are_of_what_came_behind_it() {
         let after = snapshot();
         assert_eq!(counts(&after, "work"), [0; 4]);
         assert_eq!(counts(&after, "fails"), [0; 4]);
-        assert_eq!(counts(&after, "goes_on"), [0, 1, 0, 0], "it goes on");
+        assert_eq!(counts(&after, "still_runs"), [0, 1, 0, 0], "it is still in flight");
         assert!(after.resets == 1 && after.wall_ns < before.wall_ns);
         assert!(perfmark::threads().iter().flat_map(|thread| &thread.marks).all(|mark| mark.calls == 0));
-        let told = after.since(&before);
-        assert!(told.notes.last().is_some_and(|note| note.contains("nothing was taken off")), "{:?}", told.notes);
+        let difference = after.since(&before);
+        assert!(
+            difference.notes.last().is_some_and(|note| note.contains("nothing was taken off")),
+            "{:?}",
+            difference.notes
+        );
         end.wait();
     });
     (0..6).for_each(|_| work());
     let after = snapshot();
     assert_eq!(counts(&after, "work"), [6, 0, 3, 3]);
-    assert_eq!(counts(&after, "goes_on"), [1, 0, 0, 1], "a call is of when it ends");
-    // The thread has ended, and what it recorded before is not told again.
+    assert_eq!(counts(&after, "still_runs"), [1, 0, 0, 1], "a call counts when it ends");
+    // The thread has ended, and what it recorded before the reset is not reported again.
     let threads = perfmark::threads();
     let calls: u64 = threads.iter().flat_map(|thread| &thread.marks).map(|mark| mark.calls).sum();
     assert_eq!(calls, 7);
@@ -63,7 +67,7 @@ fn after_a_reset_figures_are_of_what_came_behind_it() {
     assert_eq!((counts(&snapshot(), "work"), snapshot().resets), ([0; 4], 2));
     assert!(perfmark::threads().is_empty());
 
-    // Whoever looks while another resets sees nothing of what was before.
+    // While another thread resets, a reader sees nothing from before.
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -80,7 +84,7 @@ fn after_a_reset_figures_are_of_what_came_behind_it() {
         done.store(true, Relaxed);
     });
 
-    // Marks that are alike, called by a thread in another order than by others.
+    // Marks that look alike, called by one thread in another order than by others.
     macro_rules! alike {
         ($($n:expr),*) => { [$(|| (0..$n).for_each(|_| perfmark::region!("alike", time, {}))),*] };
     }

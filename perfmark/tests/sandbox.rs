@@ -1,7 +1,7 @@
-//! Sandboxes that kill: a program that opens no counters, or has finished recording, survives a filter that kills it at
-//! the first forbidden system call.
+//! Sandboxes that kill at the first forbidden system call. A program that opens no counters, or has finished recording,
+//! survives their filter.
 //!
-//! Each scenario is this same program, started again with `PERFMARK_TEST_SCENARIO`.
+//! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;
@@ -11,7 +11,7 @@ mod support;
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn main() {
-    println!("skipped: seccomp filters are linux's, and written here for x86-64 and arm64");
+    println!("skipped: seccomp filters exist only on Linux, and these are for x86-64 and arm64");
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -44,11 +44,11 @@ mod linux {
             return run_scenario(&scenario);
         }
         let tests: &[(&str, fn())] = &[
-            ("the_filter_of_these_tests_ends_a_program_that_opens_a_counter", the_filter_ends_a_program),
+            ("the_filter_of_these_tests_kills_a_program_that_opens_a_counter", the_filter_kills_a_program),
             ("perfmark_events_time_opens_no_counter", perfmark_events_time_opens_no_counter),
             ("open_no_counters_opens_none", open_no_counters_opens_none),
-            ("open_no_counters_comes_late_and_says_so", open_no_counters_comes_late),
-            ("after_finish_marks_and_the_end_make_no_system_call", after_finish_there_is_no_system_call),
+            ("a_late_open_no_counters_returns_false", a_late_open_no_counters_returns_false),
+            ("after_finish_marks_and_exit_make_no_system_call", after_finish_there_is_no_system_call),
             ("after_finish_a_threads_calls_and_its_end_make_no_system_call", after_finish_of_threads),
             ("finish_reports_once_what_was_recorded_until_then", finish_reports_once),
             ("finish_waits_for_other_threads_first_calls_and_loses_no_report", finish_beside_first_calls),
@@ -74,7 +74,7 @@ mod linux {
         black_box(());
     }
 
-    /// Waits for something in the middle of a call.
+    /// Runs `inside` in the middle of a call.
     #[perfmark(time, page_faults)]
     fn around(inside: impl FnOnce()) {
         inside();
@@ -109,7 +109,7 @@ mod linux {
         perfmark::region!("region", context_switches, { black_box(()) });
     }
 
-    /// How often each mark is called by [`call_all`].
+    /// The marks that [`call_all`] calls, once each.
     const CALLED: &[&str] = &["bare", "hardware", "software", "around", "generic<u8>", "region"];
 
     // The scenarios.
@@ -117,11 +117,11 @@ mod linux {
     fn run_scenario(scenario: &str) {
         match scenario {
             "calls" => call_everywhere(),
-            "told in code" => {
+            "asked in code" => {
                 println!("{}", perfmark::open_no_counters());
                 call_everywhere();
             }
-            "told late" => {
+            "asked late" => {
                 software();
                 println!("{}", perfmark::open_no_counters());
                 kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
@@ -146,7 +146,7 @@ mod linux {
         call_all();
     }
 
-    /// What of this program's own, between [`perfmark::finish`] and its end, takes a system call.
+    /// System calls of the program itself, between [`perfmark::finish`] and its end.
     const ALLOWED: &[Call] = &[only(libc::SYS_exit_group)];
 
     fn finishes() {
@@ -168,8 +168,8 @@ mod linux {
         assert!(pin!(polled()).poll(&mut context).is_pending());
         dropped.set(None);
         perfmark::finish();
-        // By way of the exit handlers.
-        // SAFETY: of no other thread.
+        // Runs the exit handlers.
+        // SAFETY: no other thread calls it.
         unsafe { libc::exit(0) }
     }
 
@@ -197,7 +197,7 @@ mod linux {
         allow(&[ALLOWED, &of_a_threads_end].concat()).expect("a filter");
         reach(2);
         threads::join(id);
-        // SAFETY: of no other thread.
+        // SAFETY: no other thread calls it.
         unsafe { libc::exit(0) }
     }
 
@@ -207,7 +207,7 @@ mod linux {
         let before = perfmark::snapshot().marks;
         around(perfmark::finish);
         perfmark::finish();
-        // Nothing that comes then is recorded, nor can it be turned on again.
+        // Nothing that comes later is recorded, and recording cannot be turned on again.
         call_all();
         thread::spawn(call_all).join().expect("does not panic");
         perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
@@ -217,7 +217,7 @@ mod linux {
         for (mark, before) in perfmark::snapshot().marks.iter().zip(&before) {
             assert_eq!((&mark.name, mark.calls), (&before.name, before.calls));
         }
-        // SAFETY: the child calls a mark, which may be done there, and ends.
+        // SAFETY: the child only calls marks, which is allowed there, and exits.
         unsafe {
             let child = libc::fork();
             if child == 0 {
@@ -232,13 +232,13 @@ mod linux {
     /// [`perfmark::finish`] waits no longer than this for other threads' first calls.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Threads come all the time while the program finishes, and whoever of them still sets itself up must be done.
+    /// Threads start all the time while the program finishes. Each that is still setting itself up must complete that.
     fn finishes_beside_first_calls() {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(|| {
                     while step() == 0 {
-                        // What a first call makes, but for no other: none of these ends or begins by a call in flight.
+                        // Makes a first call only: no call is in flight when such a thread starts or ends.
                         thread::spawn(bare).join().expect("does not panic");
                     }
                 })
@@ -247,7 +247,7 @@ mod linux {
         thread::spawn(bare).join().expect("does not panic");
         let begun = Instant::now();
         perfmark::finish();
-        // If it returned before that, no thread was at its first call any more. Else a busy machine held one up.
+        // If it returned earlier, no thread was in its first call any more. Otherwise a busy machine delayed one.
         if begun.elapsed() < PATIENCE {
             kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
         } else {
@@ -265,7 +265,7 @@ mod linux {
     #[derive(Clone, Copy)]
     struct Call {
         number: libc::c_long,
-        /// Only with an argument's lower half of that value.
+        /// Restricts it to calls with an argument whose lower half has that value.
         argument: Option<(u32, u32)>,
     }
 
@@ -273,20 +273,20 @@ mod linux {
         Call { number, argument: None }
     }
 
-    /// From now on these end the process, on all its threads.
+    /// From now on, these calls kill the process with all its threads.
     fn kill_at(calls: &[libc::c_long]) -> io::Result<()> {
         let calls: Vec<_> = calls.iter().map(|&number| only(number)).collect();
         install(&program(&calls, libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW))
     }
 
-    /// From now on all others do.
+    /// From now on, all other calls do.
     fn allow(calls: &[Call]) -> io::Result<()> {
         install(&program(calls, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS))
     }
 
-    /// What says `listed` of these calls, and `others` of all others.
+    /// A filter that returns `listed` for these calls, and `others` for all others.
     fn program(calls: &[Call], listed: u32, others: u32) -> Vec<libc::sock_filter> {
-        /// Of `struct seccomp_data`.
+        /// Offsets in `struct seccomp_data`.
         const NUMBER: u32 = 0;
         const ARGUMENTS: u32 = 16;
         let statement =
@@ -310,11 +310,11 @@ mod linux {
         program
     }
 
-    /// For all threads of the process. It calls the kernel and nothing else, as is done behind a fork.
+    /// Installs the filter for all threads of the process. It only calls the kernel, as is required after a fork.
     fn install(program: &[libc::sock_filter]) -> io::Result<()> {
         let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
-        // SAFETY: a live program of that length, which is only read.
+        // SAFETY: the program is live, has that length and is only read.
         let result = unsafe {
             if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
                 return Err(io::Error::last_os_error());
@@ -332,7 +332,7 @@ mod linux {
             program(&[only(libc::SYS_perf_event_open)], libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW);
         let mut command = command(&env::current_exe().expect("known"), scenario, variables);
         command.env("PERFMARK_FORMAT", "json");
-        // SAFETY: it calls the kernel and nothing else.
+        // SAFETY: it only calls the kernel.
         unsafe { command.pre_exec(move || install(&program)) };
         match command.output() {
             Ok(output) => Some(output),
@@ -345,9 +345,9 @@ mod linux {
 
     // The tests.
 
-    fn the_filter_ends_a_program() {
+    fn the_filter_kills_a_program() {
         if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
-            return println!("skipped: there is nothing to open here: {why}");
+            return println!("skipped: no counter can be opened here: {why}");
         }
         let Some(output) = sandboxed("calls", &[]) else { return };
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{}", text(&output.stderr));
@@ -358,7 +358,7 @@ mod linux {
         serde_json::from_slice(&output.stderr).expect("a report")
     }
 
-    /// Each mark has time and nothing else, with the reason.
+    /// Checks that each mark has time and nothing else, and the reason.
     fn records_time_only(report: &Value, why: &str) {
         for name in CALLED {
             let mark = mark(report, name);
@@ -380,23 +380,23 @@ mod linux {
     }
 
     fn open_no_counters_opens_none() {
-        let Some(output) = sandboxed("told in code", &[]) else { return };
+        let Some(output) = sandboxed("asked in code", &[]) else { return };
         assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
         records_time_only(&report(&output), "perfmark::open_no_counters() was called: no counter is opened");
     }
 
-    fn open_no_counters_comes_late() {
-        let output = scenario("told late", &[("PERFMARK_FORMAT", "json")]);
+    fn a_late_open_no_counters_returns_false() {
+        let output = scenario("asked late", &[("PERFMARK_FORMAT", "json")]);
         let software = mark(&report(&output), "software").clone();
         assert_eq!(software["calls"], 4);
         match Counter::open(&Attr::new(Software::PageFaults)) {
             Ok(_) => {
                 assert_eq!(text(&output.stdout), "false\n");
-                // The counter that was open goes on.
+                // The counter that was open keeps counting.
                 assert_eq!(software["values"]["page-faults"]["measured"], 3, "{software}");
             }
-            // A target without counters, or no right to open one.
-            Err(why) => println!("skipped: there is none to be opened before: {why}"),
+            // The target has no counters, or does not allow opening one.
+            Err(why) => println!("skipped: no counter can be opened here: {why}"),
         }
     }
 
@@ -422,7 +422,7 @@ mod linux {
 
     fn finish_reports_once() {
         let output = scenario("finishes twice", &[("PERFMARK_FORMAT", "json")]);
-        // One, or it would be no JSON.
+        // One report, or it would not be valid JSON.
         let report = report(&output);
         for name in CALLED {
             assert_eq!(mark(&report, name)["calls"], 2, "{name}");

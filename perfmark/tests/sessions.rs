@@ -1,4 +1,4 @@
-//! What a scope recorded. The filter is the process's, and so it is the only test here.
+//! What a session records. It sets the filter of the process, so this is the only test in the file.
 #![cfg(feature = "record")]
 
 use std::{env, fs, process};
@@ -16,7 +16,7 @@ fn calls(snapshot: &Snapshot, name: &str) -> u64 {
 }
 
 #[test]
-fn a_session_is_of_its_scope_and_leaves_the_filter_as_it_was() {
+fn a_session_covers_its_scope_and_restores_the_filter() {
     let file = env::temp_dir().join(format!("perfmark-session-{}", process::id()));
     inside();
     left_out();
@@ -34,16 +34,16 @@ fn a_session_is_of_its_scope_and_leaves_the_filter_as_it_was() {
         assert_eq!(calls(&nested.finish(), "inside"), 1);
     }
     assert_eq!(perfmark::filter(), before);
-    let told = fs::read_to_string(&file).expect("it was told there");
+    let report = fs::read_to_string(&file).expect("the report was written");
     fs::remove_file(&file).expect("there");
     let row = |line: &str| line.split_whitespace().take(2).eq(["inside", "3"]);
-    assert!(told.lines().any(row) && told.contains("off: left_out"), "{told}");
+    assert!(report.lines().any(row) && report.contains("off: left_out"), "{report}");
     left_out();
     assert_eq!(calls(&perfmark::snapshot(), "left_out"), 2);
     #[cfg(target_os = "linux")]
     {
         let session = Session::new().output(&file);
-        // SAFETY: the child drops what it has, and ends.
+        // SAFETY: the child only drops the value and exits.
         unsafe {
             let child = libc::fork();
             if child == 0 {

@@ -1,4 +1,4 @@
-//! What marks are told while the program runs.
+//! Settings of marks that change while the program runs.
 #![cfg(feature = "record")]
 
 mod alone;
@@ -13,25 +13,25 @@ use std::{future, thread};
 
 use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
 
-/// One test at a time, with no filter in force.
+/// One test at a time, without a filter.
 fn alone() -> MutexGuard<'static, ()> {
     let alone = alone::alone();
     set_filter(&Filter::default()).expect("slots for settings");
     alone
 }
 
-fn told(filter: &str) {
+fn apply(filter: &str) {
     set_filter(&filter.parse().expect("a filter")).expect("slots for settings");
     assert_eq!(perfmark::filter().to_string(), filter);
 }
 
-fn figures(name: &str) -> Mark {
+fn find_mark(name: &str) -> Mark {
     snapshot().marks.into_iter().find(|mark| mark.name == name).expect("it is known")
 }
 
-/// Of an event of the mark: measured calls, and unmeasured ones.
+/// Calls of the mark that the event measured, and those that it did not.
 fn measured(name: &str, event: &str) -> Option<(u64, u64)> {
-    let values = figures(name).values.into_iter().find(|values| values.event == event)?;
+    let values = find_mark(name).values.into_iter().find(|values| values.event == event)?;
     Some((values.measured, values.unmeasured))
 }
 
@@ -39,20 +39,20 @@ fn measured(name: &str, event: &str) -> Option<(u64, u64)> {
 fn turned_off() {}
 
 #[test]
-fn a_mark_that_is_off_counts_nothing_and_goes_on_when_it_is_on() {
+fn a_mark_counts_nothing_while_it_is_off_and_continues_when_it_is_on() {
     let _alone = alone();
     turned_off();
-    told("settings::turned_off=off");
+    apply("settings::turned_off=off");
     turned_off();
-    assert_eq!((figures("turned_off").calls, figures("turned_off").on), (1, false));
-    // Another thread's first call of it.
+    assert_eq!((find_mark("turned_off").calls, find_mark("turned_off").on), (1, false));
+    // The first call on another thread.
     thread::spawn(turned_off).join().expect("no panic");
-    told("off");
+    apply("off");
     turned_off();
-    assert_eq!(figures("turned_off").calls, 1);
+    assert_eq!(find_mark("turned_off").calls, 1);
     set_filter(&Filter::default()).expect("slots for settings");
     turned_off();
-    assert_eq!((figures("turned_off").calls, figures("turned_off").on), (2, true));
+    assert_eq!((find_mark("turned_off").calls, find_mark("turned_off").on), (2, true));
     assert_eq!(measured("turned_off", "time"), Some((2, 0)));
 }
 
@@ -63,21 +63,21 @@ fn selected() {}
 fn not_selected() {}
 
 #[test]
-fn who_names_a_mark_hears_of_no_other() {
+fn a_filter_that_turns_on_one_mark_turns_off_all_others() {
     let _alone = alone();
-    told("*::selected=on");
+    apply("*::selected=on");
     selected();
     not_selected();
-    assert_eq!((figures("selected").calls, figures("not_selected").calls), (1, 0));
-    let told = snapshot().notes;
-    assert!(!told.iter().any(|note| note.contains("matches no mark")), "{told:?}");
+    assert_eq!((find_mark("selected").calls, find_mark("not_selected").calls), (1, 0));
+    let notes = snapshot().notes;
+    assert!(!notes.iter().any(|note| note.contains("matches no mark")), "{notes:?}");
     set_filter(&"selectd=on".parse().expect("a filter")).expect("slots for settings");
     assert!(snapshot().notes.iter().any(|note| note.contains("the filter's `selectd` matches no mark")));
 }
 
 #[perfmark(time)]
 fn turns_itself_off() {
-    told("off");
+    apply("off");
     turned_off_inside();
 }
 
@@ -85,61 +85,62 @@ fn turns_itself_off() {
 fn turned_off_inside() {}
 
 #[test]
-fn a_call_that_goes_on_ends_as_it_began() {
+fn a_call_in_flight_finishes_under_its_old_settings() {
     let _alone = alone();
     turns_itself_off();
-    let mark = figures("turns_itself_off");
-    assert_eq!((mark.calls, mark.in_flight, figures("turned_off_inside").calls), (1, 0, 0));
+    let mark = find_mark("turns_itself_off");
+    assert_eq!((mark.calls, mark.in_flight, find_mark("turned_off_inside").calls), (1, 0, 0));
     assert_eq!(measured("turns_itself_off", "time"), Some((1, 0)));
 }
 
 #[perfmark(time, every = 2)]
-fn told_how_often() {}
+fn sampled_by_filter() {}
 
 #[test]
-fn one_call_in_so_many_is_measured_as_the_filter_has_it() {
+fn the_filter_sets_the_share_of_measured_calls() {
     let _alone = alone();
-    let call = |times: u32| (0..times).for_each(|_| told_how_often());
+    let call = |times: u32| (0..times).for_each(|_| sampled_by_filter());
     call(10);
-    told("*::told_how_often=every:5");
+    apply("*::sampled_by_filter=every:5");
     call(10);
-    assert_eq!(figures("told_how_often").every, 5);
-    told("*::told_how_often=every:1");
+    assert_eq!(find_mark("sampled_by_filter").every, 5);
+    apply("*::sampled_by_filter=every:1");
     call(10);
     set_filter(&Filter::default()).expect("slots for settings");
     call(10);
-    let mark = figures("told_how_often");
+    let mark = find_mark("sampled_by_filter");
     assert_eq!((mark.calls, mark.skipped, mark.every), (40, 5 + 8 + 5, 2));
-    assert_eq!(measured("told_how_often", "time"), Some((22, 0)));
+    assert_eq!(measured("sampled_by_filter", "time"), Some((22, 0)));
 }
 
 #[perfmark(time)]
-fn told_what() {
+fn events_by_filter() {
     black_box(());
 }
 
 #[test]
-fn events_are_as_the_filter_has_them_and_what_was_recorded_before_stays() {
+fn the_filter_sets_the_events_and_earlier_values_are_kept() {
     let _alone = alone();
-    told_what();
-    told("*::told_what=page-faults");
-    told_what();
-    told_what();
-    told("*::told_what=page-faults+time");
-    told_what();
+    events_by_filter();
+    apply("*::events_by_filter=page-faults");
+    events_by_filter();
+    events_by_filter();
+    apply("*::events_by_filter=page-faults+time");
+    events_by_filter();
     set_filter(&Filter::default()).expect("slots for settings");
-    told_what();
-    let mark = figures("told_what");
+    events_by_filter();
+    let mark = find_mark("events_by_filter");
     assert_eq!(mark.calls, 5);
-    // Unmeasured are only those that should have been measured. Where page faults cannot be counted, time stands in.
-    let expected = match measured("told_what", "page-faults") {
+    // Only calls that should have been measured count as unmeasured. Where page faults cannot be counted, time replaces
+    // them.
+    let expected = match measured("events_by_filter", "page-faults") {
         Some(faults) => {
             assert_eq!(faults, (3, 0));
             (3, 0)
         }
         None => (5, 0),
     };
-    assert_eq!(measured("told_what", "time"), Some(expected));
+    assert_eq!(measured("events_by_filter", "time"), Some(expected));
 }
 
 #[perfmark(time)]
@@ -181,10 +182,10 @@ fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
         }
         done.store(true, Relaxed);
     });
-    let (told, switched) = (figures("called_by_two"), figures("switched_under_two"));
-    assert_eq!((told.calls, told.in_flight, told.unwound, told.interrupted), (2 * CALLS, 0, 0, 0));
+    let (called, switched) = (find_mark("called_by_two"), find_mark("switched_under_two"));
+    assert_eq!((called.calls, called.in_flight, called.unwound, called.interrupted), (2 * CALLS, 0, 0, 0));
     assert!(switched.calls <= 2 * CALLS && switched.in_flight == 0, "{switched:?}");
-    for values in told.values.iter().chain(&switched.values) {
+    for values in called.values.iter().chain(&switched.values) {
         assert_eq!(values.unmeasured, 0, "{}", values.event);
         assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
     }
@@ -193,7 +194,7 @@ fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
 }
 
 #[perfmark(time)]
-async fn told_while_it_waits() {
+async fn set_while_waiting() {
     let mut waits = 4;
     future::poll_fn(move |_| {
         waits -= 1;
@@ -203,19 +204,19 @@ async fn told_while_it_waits() {
 }
 
 #[test]
-fn an_async_call_is_told_between_its_polls() {
+fn settings_may_change_between_the_polls_of_an_async_call() {
     let _alone = alone();
     for filters in [["off", ""], ["*=every:2", "*=page-faults"], ["", "off"], ["off", "off"]] {
         set_filter(&Filter::default()).expect("slots for settings");
-        let before = figures("told_while_it_waits").calls;
-        let mut call = pin!(told_while_it_waits());
+        let before = find_mark("set_while_waiting").calls;
+        let mut call = pin!(set_while_waiting());
         let mut context = Context::from_waker(Waker::noop());
         for filter in ["", filters[0], filters[1]] {
-            told(filter);
+            apply(filter);
             assert!(call.as_mut().poll(&mut context).is_pending());
         }
         assert!(call.as_mut().poll(&mut context).is_ready());
-        let mark = figures("told_while_it_waits");
+        let mark = find_mark("set_while_waiting");
         assert_eq!((mark.calls, mark.in_flight), (before + 1, 0), "{filters:?}");
     }
 }
@@ -229,12 +230,12 @@ fn generic<T: Default>() -> T {
 }
 
 #[test]
-fn the_types_of_a_generic_function_are_told_apart() {
+fn the_filter_distinguishes_the_types_of_a_generic_function() {
     let _alone = alone();
-    told("*::by_type<u8>=on");
+    apply("*::by_type<u8>=on");
     (0..3).for_each(|_| _ = (generic::<u8>(), generic::<u16>()));
-    assert_eq!(figures("by_type<u8>").calls, 3);
+    assert_eq!(find_mark("by_type<u8>").calls, 3);
     set_filter(&Filter::default()).expect("slots for settings");
     (0..3).for_each(|_| _ = (generic::<u8>(), generic::<u16>()));
-    assert_eq!((figures("by_type<u8>").calls, figures("by_type<u16>").calls), (6, 3));
+    assert_eq!((find_mark("by_type<u8>").calls, find_mark("by_type<u16>").calls), (6, 3));
 }

@@ -1,4 +1,4 @@
-//! Differences of snapshots, and what several make together.
+//! Differences between snapshots, and merged snapshots.
 #![cfg(feature = "record")]
 
 mod alone;
@@ -38,7 +38,7 @@ fn mark<'a>(snapshot: &'a Snapshot, name: &str) -> &'a Mark {
     snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known")
 }
 
-/// Everything that only grows.
+/// All values that only grow.
 fn counts(mark: &Mark) -> Vec<u64> {
     let values =
         mark.values.iter().flat_map(|values| [values.measured, values.weight, values.unmeasured, values.scaled]);
@@ -51,12 +51,12 @@ fn counts(mark: &Mark) -> Vec<u64> {
         .collect()
 }
 
-/// Quantiles are the middles of buckets within the range.
+/// Checks the quantiles, which are the middles of buckets within the range.
 fn assert_sound(values: &Values) {
     assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
-    let told = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
-    assert!(told.is_sorted(), "{told:?}");
-    assert_eq!(told.iter().flatten().count(), if values.measured > 0 { told.len() } else { 0 });
+    let quantiles = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
+    assert!(quantiles.is_sorted(), "{quantiles:?}");
+    assert_eq!(quantiles.iter().flatten().count(), if values.measured > 0 { quantiles.len() } else { 0 });
     let asked = [0.5, 0.9, 0.99, 0.999].map(|part| values.quantile(part));
     assert_eq!(asked, [values.p50, values.p90, values.p99, values.p999]);
     let asked = [f64::NEG_INFINITY, 0.0, 0.3, 0.95, 1.0, f64::INFINITY].map(|part| values.quantile(part));
@@ -64,7 +64,7 @@ fn assert_sound(values: &Values) {
 }
 
 #[test]
-fn what_was_recorded_between_two_snapshots_and_before_is_all_that_was_recorded() {
+fn a_snapshot_and_its_difference_to_a_later_one_add_up_to_the_later_one() {
     let _alone = alone();
     some_work(3);
     let before = snapshot();
@@ -94,30 +94,30 @@ fn what_was_recorded_between_two_snapshots_and_before_is_all_that_was_recorded()
 }
 
 #[test]
-fn a_later_snapshot_or_another_process_is_not_taken_off() {
+fn a_later_snapshot_or_one_of_another_process_is_not_subtracted() {
     let _alone = alone();
     let (before, after) = (snapshot(), {
         some_work(2);
         snapshot()
     });
-    let told = before.since(&after);
-    assert_eq!(told.marks, before.marks);
+    let difference = before.since(&after);
+    assert_eq!(difference.marks, before.marks);
     assert!(
-        told.notes.last().is_some_and(|note| note.contains("is no earlier one of this process")),
+        difference.notes.last().is_some_and(|note| note.contains("is no earlier one of this process")),
         "{:?}",
-        told.notes
+        difference.notes
     );
     let other = Snapshot { pid: before.pid + 1, ..before };
     assert_eq!(after.since(&other).marks, after.marks);
 }
 
 #[test]
-fn snapshots_of_several_processes_make_one() {
+fn snapshots_of_several_processes_are_merged() {
     let _alone = alone();
     some_work(5);
     let one = snapshot();
     let mut other = Snapshot { pid: one.pid + 1, threads: 3, ..one.clone() };
-    // A machine whose ticks are a little longer; a mark that the first does not know.
+    // A machine whose ticks are a little longer, and a mark that the first process does not have.
     for values in other.marks.iter_mut().flat_map(|mark| &mut mark.values).filter(|values| values.event == "time") {
         values.buckets.iter_mut().for_each(|bucket| (bucket.0, bucket.1) = (bucket.0 + 1, bucket.1 + 1));
     }
@@ -139,7 +139,7 @@ fn snapshots_of_several_processes_make_one() {
             assert_sound(after);
             let wide = &after.buckets;
             for (before, after) in [(before.p50, after.p50), (before.p99, after.p99)] {
-                // The value's bucket, where a tick is long; and 1/32.
+                // The width of the value's bucket, where a tick is long, and 1/32.
                 let width = |value: u64| {
                     let of_value = |&&(low, high, _): &&(u64, u64, u64)| (low..=high + 1).contains(&value);
                     wide.iter().filter(of_value).map(|(low, high, _)| high - low + 1).max().unwrap_or(0)
@@ -173,7 +173,7 @@ fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
         }
         let before = &mark(&one, "work").values[0];
         let after = mark(&both, "work").values.iter().find(|values| values.event == before.event).expect("it is there");
-        // What nobody measured is in no sum.
+        // A call that was not measured is in no sum.
         assert_eq!((after.sum, after.total), (before.sum, before.total));
     }
     let mut graph = one.clone();
@@ -186,7 +186,7 @@ fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
 }
 
 #[test]
-fn marks_that_a_macro_makes_alike_stay_apart() {
+fn marks_that_a_macro_makes_alike_stay_separate() {
     macro_rules! alike {
         ($($n:literal)*) => { $(for _ in 0..$n { perfmark::region!("alike", time, {}); })* };
     }
@@ -208,7 +208,7 @@ fn marks_that_a_macro_makes_alike_stay_apart() {
 }
 
 #[test]
-fn each_thread_is_told_by_itself_and_those_that_ended_together() {
+fn running_threads_are_reported_one_by_one_and_ended_ones_together() {
     #[perfmark(time)]
     fn by_thread() {}
     let calls = |threads: &[perfmark::Thread]| -> Vec<(Option<String>, u64)> {
@@ -220,32 +220,32 @@ fn each_thread_is_told_by_itself_and_those_that_ended_together() {
         calls.sort();
         calls
     };
-    let (told, go_on) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    let (counted, go_on) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
     thread::scope(|scope| {
         let named = || thread::Builder::new().name("named".into());
         named().spawn_scoped(scope, || (0..3).for_each(|_| by_thread())).expect("started").join().expect("no panic");
-        let goes_on = named()
+        let running = named()
             .spawn_scoped(scope, || {
                 (0..5).for_each(|_| by_thread());
-                told.wait();
+                counted.wait();
                 go_on.wait();
                 by_thread();
             })
             .expect("started");
-        told.wait();
+        counted.wait();
         let threads = perfmark::threads();
         let name = if cfg!(target_os = "linux") { Some("named".to_owned()) } else { None };
         assert_eq!(calls(&threads), [(None, 3), (name, 5)]);
         assert!(threads.iter().filter_map(|thread| thread.id).is_sorted_by(|one, two| one != two));
         go_on.wait();
-        // The end of the scope alone does not wait for the thread's own end.
-        goes_on.join().expect("no panic");
+        // The end of the scope does not wait for the end of the thread itself.
+        running.join().expect("no panic");
     });
     assert_eq!(calls(&perfmark::threads()), [(None, 9)]);
 }
 
 #[test]
-fn snapshots_that_no_program_makes_hurt_nobody() {
+fn impossible_snapshots_cause_no_panic() {
     let _alone = alone();
     some_work(2);
     let one = snapshot();

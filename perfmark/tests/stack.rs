@@ -1,5 +1,5 @@
-//! How much of a thread's stack a marked call takes: threads with small stacks, and signal handlers on the alternate
-//! stack, have little. The test fills a stack with a pattern, and looks how far down it was overwritten.
+//! How much stack a marked call takes. Threads with small stacks, and signal handlers on an alternate stack, have
+//! little. The test fills a stack with a pattern, and checks how far down it was overwritten.
 #![cfg(all(feature = "record", any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux"))]
 
 use std::cell::Cell;
@@ -10,9 +10,9 @@ use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult};
 use perfmark::perfmark;
 
-/// What a thread's first call may take, in bytes.
+/// The most that a thread's first call may take, in bytes.
 const MOST: usize = if cfg!(debug_assertions) { 8 << 10 } else { 4 << 10 };
-/// And a later one.
+/// The most that a later call may take.
 const MOST_LATER: usize = if cfg!(debug_assertions) { 6 << 10 } else { 1 << 10 };
 
 const PAINT: u64 = 0x5ca1_ab1e_0ddb_a115;
@@ -26,7 +26,7 @@ fn depth(work: fn()) -> usize {
         (base.wrapping_sub(STACK / size_of::<u64>()), STACK / size_of::<u64>())
     };
     let (limit, count) = words(&stack);
-    // SAFETY: the stack's own memory, above its guard page; nobody uses it yet.
+    // SAFETY: the memory is the stack's own, above its guard page, and nothing uses it yet.
     unsafe { std::slice::from_raw_parts_mut(limit, count) }.fill(PAINT);
     let top = Rc::new(Cell::new(0));
     let mut coroutine = Coroutine::with_stack(stack, {
@@ -40,7 +40,7 @@ fn depth(work: fn()) -> usize {
     assert!(matches!(coroutine.resume(()), CoroutineResult::<(), ()>::Return(())));
     let stack = coroutine.into_stack();
     let (limit, count) = words(&stack);
-    // SAFETY: as above; the coroutine is over.
+    // SAFETY: as above; the coroutine has ended.
     let words = unsafe { std::slice::from_raw_parts(limit, count) };
     let unused = words.iter().position(|&word| word != PAINT).expect("something was written");
     assert!(unused > 0, "the stack is too small");
@@ -72,7 +72,7 @@ fn generic<T: Default>() -> T {
 fn a_call_takes_little_of_the_stack() {
     let mut most = 0;
     let mut first = |what: &str, work: fn()| {
-        // Where nothing is known of these events, and where another thread found it out.
+        // The process has not used these events yet, and then another thread already has.
         for whose in ["process's", "thread's"] {
             let depth = on_a_new_thread(move || depth(work));
             println!("{depth:6} bytes: the {whose} first call of {what}");
@@ -99,7 +99,7 @@ fn a_call_takes_little_of_the_stack() {
     assert!(later <= MOST_LATER, "a later call took {later} bytes of the stack, and may take {MOST_LATER}");
 }
 
-/// As small as threads can be where the C library's own needs are small.
+/// As small as threads can be where the C library itself needs little.
 #[test]
 fn threads_of_16_kib_make_marked_calls() {
     let thread = thread::Builder::new().stack_size(16 << 10);

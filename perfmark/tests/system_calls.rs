@@ -1,8 +1,8 @@
-//! The system calls that perfmark makes, and when: those that `strace` sees of a program with marks, and not of the
-//! same program with `PERFMARK=off`, are in the list of the guide's chapter on permissions.
+//! The system calls that perfmark makes, and when. `strace` compares a program with marks with the same program under
+//! `PERFMARK=off`. Each additional call is in the list of the guide's chapter on permissions.
 //!
-//! The program is this same one, started again with `PERFMARK_TEST_SCENARIO`. It marks its phases in the trace by
-//! writing to descriptor -1.
+//! The program is this one, started again with `PERFMARK_TEST_SCENARIO`. It marks its phases in the trace by writing to
+//! descriptor -1.
 
 #[cfg(target_os = "linux")]
 mod program;
@@ -12,7 +12,7 @@ mod support;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("skipped: strace is linux's");
+    println!("skipped: strace exists only on Linux");
 }
 
 #[cfg(target_os = "linux")]
@@ -44,10 +44,10 @@ mod linux {
         let tests: &[(&str, fn())] = &[
             ("each_system_call_is_in_the_guides_list", each_system_call_is_in_the_list),
             ("with_time_alone_no_counter_is_opened_or_read", with_time_alone_there_is_no_counter),
-            ("after_finish_there_is_none", after_finish_there_is_none),
+            ("after_finish_there_is_no_system_call_of_perfmark", after_finish_there_is_no_system_call_of_perfmark),
             (
-                "events_of_the_kernel_cost_one_read_at_entry_and_one_at_exit",
-                events_of_the_kernel_cost_one_read_at_entry_and_one_at_exit,
+                "kernel_events_cost_one_read_at_entry_and_one_at_exit",
+                kernel_events_cost_one_read_at_entry_and_one_at_exit,
             ),
         ];
         support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
@@ -85,23 +85,24 @@ mod linux {
         black_box(());
     }
 
-    /// Marks with so many events that only the kernel counts; calls of each are a phase of the scenario [`KERNELS`].
-    const OF_THE_KERNEL: [(&str, fn()); 3] = [("1 event", one), ("3 events", three), ("7 events", seven)];
-    const KERNELS: &str = "events of the kernel";
+    /// Marks with that many events that only the kernel counts. Calls of each are a phase of the scenario
+    /// [`KERNEL_EVENTS`].
+    const KERNEL_MARKS: [(&str, fn()); 3] = [("1 event", one), ("3 events", three), ("7 events", seven)];
+    const KERNEL_EVENTS: &str = "events of the kernel";
     const CALLS_OF_EACH: i64 = 200;
 
-    fn call_those_of_the_kernel() {
+    fn call_kernel_marks() {
         phase(FIRST_CALLS);
-        // Also to have the same events on the thread, and the same histograms, all the while.
-        for (_, call) in OF_THE_KERNEL {
+        // From here on, the thread has the same events and the same histograms.
+        for (_, call) in KERNEL_MARKS {
             (0..100).for_each(|_| call());
         }
-        for (name, call) in OF_THE_KERNEL {
+        for (name, call) in KERNEL_MARKS {
             phase(name);
             (0..CALLS_OF_EACH).for_each(|_| call());
         }
         phase(REPORT);
-        // SAFETY: of no other thread.
+        // SAFETY: no other thread calls it.
         unsafe { libc::exit(0) }
     }
 
@@ -111,24 +112,24 @@ mod linux {
         hardware();
     }
 
-    /// The phases of a program's life. In the others it does what is the host's.
+    /// The phases of a program's life. In [`HOST`], it makes system calls of its own.
     const START: &str = "start";
     const FIRST_CALLS: &str = "first calls";
     const CALLS: &str = "calls";
     const THREADS_END: &str = "a thread's end";
-    const LOOKS: &str = "looks";
+    const QUERIES: &str = "queries";
     const FORK: &str = "fork";
     const REPORT: &str = "report";
     const FINISHED: &str = "finished";
     const HOST: &str = "host";
 
-    /// What a marker begins with.
+    /// The beginning of a marker.
     const MARKER: &str = "perfmark-test ";
 
-    /// From now on this thread is in that phase.
+    /// From now on, this thread is in that phase.
     fn phase(name: &str) {
         let marker = format!("{MARKER}{name}\n");
-        // SAFETY: live bytes, and no descriptor.
+        // SAFETY: the bytes are live, and the descriptor does not exist.
         unsafe { libc::syscall(libc::SYS_write, -1, marker.as_ptr(), marker.len()) };
     }
 
@@ -146,8 +147,8 @@ mod linux {
     }
 
     fn live(scenario: &str) {
-        if scenario == KERNELS {
-            return call_those_of_the_kernel();
+        if scenario == KERNEL_EVENTS {
+            return call_kernel_marks();
         }
         phase(FIRST_CALLS);
         call_all(1);
@@ -158,21 +159,21 @@ mod linux {
         wait_for(1);
         reach(2);
         threads::join(first);
-        phase(LOOKS);
+        phase(QUERIES);
         black_box((perfmark::snapshot(), perfmark::threads()));
         perfmark::set_filter(&Filter::default().every("*", 3)).expect("slots for settings");
         perfmark::set_filter(&Filter::default()).expect("slots for settings");
         phase(FORK);
-        // SAFETY: the child calls marks, and ends.
+        // SAFETY: the child only calls marks and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             phase(FIRST_CALLS);
             call_all(1);
             phase(REPORT);
-            // SAFETY: of no other thread.
+            // SAFETY: no other thread calls it.
             unsafe { libc::exit(0) };
         }
-        // SAFETY: a child of ours, of whose status nothing is asked.
+        // SAFETY: it is a child of this process, whose status is not needed.
         assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
         phase(HOST);
         if scenario == "finishes" {
@@ -189,16 +190,17 @@ mod linux {
         } else {
             phase(REPORT);
         }
-        // SAFETY: of no other thread.
+        // SAFETY: no other thread calls it.
         unsafe { libc::exit(0) }
     }
 
-    // What it asks of the kernel.
+    // System calls of the program.
 
     /// How often each system call is made in each phase.
     type Calls = BTreeMap<String, BTreeMap<String, i64>>;
 
-    /// What strace sees of a program's life. None, and the reason told, where there is no strace.
+    /// The system calls that strace sees in a program's life. If there is no strace, prints the reason and returns
+    /// None.
     fn traced(scenario: &str, variables: &[(&str, &str)]) -> Option<Calls> {
         static LOGS: AtomicU32 = AtomicU32::new(0);
         let log = file(&format!("strace-{}", LOGS.fetch_add(1, SeqCst)));
@@ -211,21 +213,21 @@ mod linux {
                 return None;
             }
         };
-        let said = fs::read_to_string(&log).unwrap_or_default();
+        let trace = fs::read_to_string(&log).unwrap_or_default();
         _ = fs::remove_file(&log);
-        if said.is_empty() && !output.status.success() {
+        if trace.is_empty() && !output.status.success() {
             println!("skipped: strace may not trace here: {}", text(&output.stderr));
             return None;
         }
         assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-        Some(calls(&said))
+        Some(calls(&trace))
     }
 
-    /// The system calls of each phase. Each thread has a phase: at first `START` for the first thread, `FORK` for a
-    /// forked child's, and `HOST` for others.
-    fn calls(said: &str) -> Calls {
+    /// The system calls of each phase. Each thread has a phase. At first, it is `START` for the first thread, `FORK`
+    /// for a forked child, and `HOST` for others.
+    fn calls(trace: &str) -> Calls {
         let (mut calls, mut phases) = (Calls::new(), BTreeMap::<&str, String>::new());
-        for line in said.lines() {
+        for line in trace.lines() {
             let Some((thread, call)) = line.split_once(' ') else { continue };
             let is_forked = || phases.values().any(|phase| phase == FORK);
             let begins = if phases.is_empty() {
@@ -241,7 +243,7 @@ mod linux {
                 *phase = marker.split('\\').next().unwrap_or_default().into();
                 continue;
             }
-            // Not of signals, ends, or the second part of a call that another thread's interrupted here.
+            // Skips signals, ends, and the second part of a call that another thread interrupted here.
             let name: String = call.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
             if !name.is_empty() && call[name.len()..].starts_with('(') {
                 *calls.entry(phase.clone()).or_default().entry(name).or_default() += 1;
@@ -250,7 +252,7 @@ mod linux {
         calls
     }
 
-    /// What is made in each phase with perfmark, and not without.
+    /// The system calls that each phase makes with perfmark, but not without.
     fn of_perfmark(scenario: &str, variables: &[(&str, &str)]) -> Option<BTreeMap<String, BTreeSet<String>>> {
         let on = traced(scenario, variables)?;
         let off = traced(scenario, &[("PERFMARK", "off")])?;
@@ -262,7 +264,7 @@ mod linux {
         Some(on.iter().map(more).collect())
     }
 
-    /// The rows of the chapter's table: when, and which.
+    /// The rows of the chapter's table: when, and which calls.
     fn listed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         let chapter = include_str!("../src/guide/permissions.md");
         let (_, table) = chapter.split_once("| when | system calls | why |\n").expect("the table");
@@ -275,14 +277,14 @@ mod linux {
         .collect()
     }
 
-    /// In which rows a phase's calls are.
+    /// The rows that list a phase's calls.
     fn rows(phase: &str) -> &'static [&'static str] {
         match phase {
             START => &["start of the program", "memory"],
             FIRST_CALLS => &["first call of a mark on a thread", "first use of an event on a thread", "memory"],
             CALLS => &["other calls"],
             THREADS_END => &["end of a thread", "memory"],
-            LOOKS => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
+            QUERIES => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
             FORK => &["fork"],
             REPORT => &["report, at exit or by `finish()`", "end of a thread", "memory"],
             _ => &[],
@@ -329,14 +331,14 @@ mod linux {
         }
     }
 
-    /// Of each call; beside it there is the proof that the descriptor still is perfmark's, which no reading can be
+    /// For each call. Beside each read, perfmark checks that the descriptor is still its own, which no reading can do
     /// without (see `perfmark-rdpmc/src/sys/identity.rs`).
-    fn events_of_the_kernel_cost_one_read_at_entry_and_one_at_exit() {
+    fn kernel_events_cost_one_read_at_entry_and_one_at_exit() {
         if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
             return println!("skipped: {why}");
         }
-        let Some(made) = traced(KERNELS, &[]) else { return };
-        for (name, _) in OF_THE_KERNEL {
+        let Some(made) = traced(KERNEL_EVENTS, &[]) else { return };
+        for (name, _) in KERNEL_MARKS {
             let mut made = made.get(name).unwrap_or_else(|| panic!("no calls with {name}: {made:?}")).clone();
             println!("{name}: {made:?}");
             // A histogram may have grown.
@@ -346,9 +348,9 @@ mod linux {
         }
     }
 
-    fn after_finish_there_is_none() {
+    fn after_finish_there_is_no_system_call_of_perfmark() {
         let Some(made) = of_perfmark("finishes", &[]) else { return };
         assert_eq!(made[FINISHED], BTreeSet::new());
-        assert!(made[FIRST_CALLS].contains("rt_sigprocmask"), "the tracer sees perfmark's: {made:?}");
+        assert!(made[FIRST_CALLS].contains("rt_sigprocmask"), "the trace has perfmark's calls: {made:?}");
     }
 }

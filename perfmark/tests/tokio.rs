@@ -1,7 +1,7 @@
 //! Async functions on tokio's runtimes: a call is the sum of its polls, on whichever workers they run.
 
 #[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "its memory alone is wanted here")]
+#[allow(dead_code, reason = "only its memory is used here")]
 mod process;
 
 use std::collections::HashSet;
@@ -22,32 +22,32 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 
-/// More than there are CPUs, so that tasks are stolen and threads taken off.
+/// More workers than CPUs, so that tasks are stolen and threads are preempted.
 const WORKERS: usize = 4;
 
 fn workers() -> Runtime {
     Builder::new_multi_thread().worker_threads(WORKERS).build().expect("a runtime")
 }
 
-/// A mark's figures now; None in a build that does not record.
-fn figures(name: &str) -> Option<Mark> {
+/// The current state of a mark. None in a build that does not record.
+fn find_mark(name: &str) -> Option<Mark> {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
     mark
 }
 
-/// The figures of an event; None, with the reason printed, where it was not counted.
+/// The values of an event. If it was not counted, prints the reason and returns None.
 fn counted<'a>(mark: &'a Mark, event: &str) -> Option<&'a Values> {
     let values = mark.values.iter().find(|values| values.event == event);
     if values.is_none() {
         let events = snapshot().events;
         let of_event = events.iter().find(|known| known.name == event && known.read == Read::None);
-        println!("{}: {event} is not looked at: {:?}", mark.name, of_event.map(|event| &event.reason));
+        println!("{}: {event} is not checked: {:?}", mark.name, of_event.map(|event| &event.reason));
     }
     values
 }
 
-/// What the test itself sees of the futures that it watches.
+/// What the test itself observes about the futures that it wraps.
 #[derive(Default)]
 struct Seen {
     polls: AtomicU64,
@@ -56,7 +56,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// `at_two` is dropped when two polls have returned, or with the future.
+    /// Drops `at_two` when two polls have returned, or with the future.
     fn watch<F: Future>(self: &Arc<Self>, future: F, at_two: Option<mpsc::UnboundedSender<()>>) -> Watched<F> {
         Watched { future: Box::pin(future), polls: 0, at_two, threads: HashSet::new(), seen: Arc::clone(self) }
     }
@@ -97,11 +97,11 @@ fn part(pages: usize) {
     black_box(known_loop(TURNS));
 }
 
-/// Of two instructions each.
+/// A turn takes two instructions.
 const TURNS: u64 = 2_000;
 
 #[perfmark(page_faults, instructions, name = "a task")]
-async fn task(before: Option<oneshot::Receiver<()>>, behind: Option<oneshot::Sender<()>>) -> usize {
+async fn task(before: Option<oneshot::Receiver<()>>, after: Option<oneshot::Sender<()>>) -> usize {
     part(1);
     yield_now().await;
     part(2);
@@ -111,7 +111,7 @@ async fn task(before: Option<oneshot::Receiver<()>>, behind: Option<oneshot::Sen
     part(4);
     yield_now().await;
     part(8);
-    behind.map_or(0, |behind| usize::from(behind.send(()).is_ok()))
+    after.map_or(0, |after| usize::from(after.send(()).is_ok()))
 }
 
 /// Pages and turns of a task.
@@ -119,7 +119,7 @@ const PAGES: i64 = 1 + 2 + 4 + 8;
 const ALL_TURNS: u64 = 4 * TURNS;
 
 #[test]
-fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_did() {
+fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_the_sum_of_their_polls() {
     const TASKS: u64 = 10_000;
     const ONE_BY_ONE: u64 = 20;
     let (runtime, seen) = (workers(), Arc::new(Seen::default()));
@@ -127,8 +127,8 @@ fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_
     let tasks: Vec<_> = (0..TASKS)
         .map(|n| {
             let is_last = (n + 1) % ONE_BY_ONE == 0;
-            let (behind, next) = if is_last { (None, None) } else { Some(oneshot::channel()).unzip() };
-            runtime.spawn(seen.watch(task(std::mem::replace(&mut before, next), behind), None))
+            let (after, next) = if is_last { (None, None) } else { Some(oneshot::channel()).unzip() };
+            runtime.spawn(seen.watch(task(std::mem::replace(&mut before, next), after), None))
         })
         .collect();
     let sent: usize = runtime.block_on(async {
@@ -142,7 +142,7 @@ fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_
     let (polls, moved) = (seen.polls.load(Relaxed), seen.moved.load(Relaxed));
     println!("{TASKS} tasks in {polls} polls, {moved} of them on more than one thread");
     assert!(moved > 0);
-    let Some(mark) = figures("a task") else { return };
+    let Some(mark) = find_mark("a task") else { return };
     assert_eq!((mark.calls, mark.polls), (TASKS, polls));
     assert_eq!((mark.in_flight, mark.unwound, mark.cancelled), (0, 0, 0));
     assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (TASKS, 0)), "{:?}", mark.values);
@@ -151,12 +151,12 @@ fn promise_5_ten_thousand_tasks_that_move_between_workers_cost_what_their_polls_
         let more = faults.sum - tasks * PAGES;
         println!("{} page faults in all tasks, {more} of them not on their own pages", faults.sum);
         assert_eq!((faults.min, faults.p50), (Some(PAGES.cast_unsigned()), Some(PAGES.cast_unsigned())));
-        // Of stacks that grow and code that is met first.
+        // These come from growing stacks and from code that runs for the first time.
         assert!(more < tasks / 50, "{faults:?}");
     }
     if let Some(instructions) = counted(&mark, "instructions") {
         println!("{:?}..{:?} instructions", instructions.min, instructions.max);
-        // One neighbour's part would be 4,000.
+        // One part of another task would be 4,000.
         let range = 2 * ALL_TURNS..3 * ALL_TURNS;
         assert!(instructions.min.is_some_and(|min| range.contains(&min)), "{instructions:?}");
         assert!(instructions.p50.is_some_and(|median| range.contains(&median)), "{instructions:?}");
@@ -174,14 +174,14 @@ async fn meets(fate: Fate) {
     yield_now().await;
     match fate {
         Fate::Ends => {}
-        // Without a message for each.
+        // `resume_unwind` prints no message.
         Fate::Panics => resume_unwind(Box::new("as asked")),
         Fate::Waits => pending().await,
     }
 }
 
 #[test]
-fn promise_5_tasks_that_end_panic_wait_and_are_aborted_are_told_apart() {
+fn promise_5_tasks_that_end_panic_wait_or_are_aborted_are_counted_separately() {
     const ENDED: u64 = 1_000;
     const PANICKED: u64 = 200;
     const ABORTED: u64 = 300;
@@ -195,7 +195,7 @@ fn promise_5_tasks_that_end_panic_wait_and_are_aborted_are_told_apart() {
     let (aborts, waits) = (spawn(|| Fate::Waits, ABORTED), spawn(|| Fate::Waits, WAITING));
     drop(at_two);
     runtime.block_on(async {
-        // All of them have met their fates, and the polls in which they did have returned: only then are those counted.
+        // All tasks have met their fates, and the polls in which they did have returned. Polls are counted only then.
         assert_eq!(all_at_two.recv().await, None);
         for task in ends {
             task.await.expect("ends");
@@ -209,12 +209,12 @@ fn promise_5_tasks_that_end_panic_wait_and_are_aborted_are_told_apart() {
         }
     });
     let counts = |mark: &Mark| (mark.calls, mark.unwound, mark.cancelled, mark.in_flight, mark.values[0].measured);
-    if let Some(mark) = figures("of all fates") {
+    if let Some(mark) = find_mark("of all fates") {
         assert_eq!(counts(&mark), (ENDED + PANICKED + ABORTED, PANICKED, ABORTED, WAITING, ENDED));
         assert_eq!((mark.polls, mark.values[0].unmeasured), (seen.polls.load(Relaxed), 0));
     }
     drop((waits, runtime));
-    if let Some(mark) = figures("of all fates") {
+    if let Some(mark) = find_mark("of all fates") {
         let all = ENDED + PANICKED + ABORTED + WAITING;
         assert_eq!(counts(&mark), (all, PANICKED, ABORTED + WAITING, 0, ENDED), "the runtime drops its tasks");
     }

@@ -1,8 +1,8 @@
-//! What tasks on tokio's runtimes are made of: branches that win, lose and wait for each other, marked functions inside one another, work on other
-//! threads, futures that stay on their own.
+//! The parts of tasks on tokio's runtimes: branches that win, lose and wait for each other, nested marked functions,
+//! work on other threads, and futures that stay on their thread.
 
 #[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "its memory alone is wanted here")]
+#[allow(dead_code, reason = "only its memory is used here")]
 mod process;
 
 use std::cell::Cell;
@@ -23,17 +23,17 @@ fn one_thread() -> Runtime {
     Builder::new_current_thread().build().expect("a runtime")
 }
 
-/// A mark's figures now; None in a build that does not record.
-fn figures(name: &str) -> Option<Mark> {
+/// The current state of a mark. None in a build that does not record.
+fn find_mark(name: &str) -> Option<Mark> {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
     mark
 }
 
-/// Where no call panics, and none is in flight.
+/// Checks a mark of which no call panicked or is in flight.
 #[track_caller]
 fn assert_counts(name: &str, calls: u64, cancelled: u64, polls: u64) {
-    let Some(mark) = figures(name) else { return };
+    let Some(mark) = find_mark(name) else { return };
     assert_eq!((mark.calls, mark.cancelled, mark.polls, mark.in_flight), (calls, cancelled, polls, 0), "{name}");
     for values in &mark.values {
         assert_eq!((values.measured, values.unmeasured), (calls - cancelled, 0), "{name}");
@@ -59,7 +59,7 @@ async fn never_begun() -> u32 {
 }
 
 #[test]
-fn of_a_select_the_losing_branches_are_cancelled_if_they_had_begun() {
+fn losing_branches_of_a_select_are_cancelled_if_they_had_begun() {
     let select = || async {
         tokio::select! {
             biased;
@@ -92,7 +92,7 @@ async fn joined(polls: u32) -> u32 {
 }
 
 #[test]
-fn joined_futures_are_calls_that_overlap() {
+fn joined_futures_are_overlapping_calls() {
     let sum = workers().block_on(async {
         let (one, two, three) = tokio::join!(joined(1), joined(2), joined(3));
         one + two + three
@@ -150,7 +150,7 @@ fn sync_part() {
 }
 
 #[test]
-fn promise_3_self_of_an_async_function_is_without_the_marked_calls_in_its_polls() {
+fn promise_3_self_of_an_async_function_excludes_the_marked_calls_in_its_polls() {
     const TIMES: u64 = 100;
     let runtime = workers();
     let tasks: Vec<_> = (0..TIMES).map(|_| runtime.spawn(outer())).collect();
@@ -162,18 +162,18 @@ fn promise_3_self_of_an_async_function_is_without_the_marked_calls_in_its_polls(
     assert_counts("outer", TIMES, 0, 5 * TIMES);
     assert_counts("inner", 2 * TIMES, 0, 4 * TIMES);
     assert_counts("sync part", 3 * TIMES, 0, 0);
-    let values = |name| figures(name).map(|mark| mark.values[0].clone());
+    let values = |name| find_mark(name).map(|mark| mark.values[0].clone());
     let (Some(outer), Some(inner), Some(sync)) = (values("outer"), values("inner"), values("sync part")) else {
         return;
     };
     if outer.event != "page-faults" {
-        println!("page faults are not looked at: they are not counted here");
+        println!("page faults are not checked: they are not counted here");
         return;
     }
     assert_eq!((outer.min, inner.min, sync.min), (Some(325), Some(110), Some(100)));
     let own = |values: &Values| values.self_sum.unwrap_or(0);
-    assert_eq!(own(&outer) + own(&inner) + own(&sync), outer.total, "each fault is somebody's");
-    // More are of stacks that grow and code that is met first.
+    assert_eq!(own(&outer) + own(&inner) + own(&sync), outer.total, "each fault belongs to one mark");
+    // Others come from growing stacks and from code that runs for the first time.
     assert!((5 * TIMES..6 * TIMES).contains(&own(&outer).cast_unsigned()), "{outer:?}");
     assert!((20 * TIMES..21 * TIMES).contains(&own(&inner).cast_unsigned()), "{inner:?}");
 }
@@ -193,7 +193,7 @@ fn work_on_a_blocking_thread_is_a_call_of_its_own() {
     let runtime = workers();
     assert_eq!((0..50).map(|n| runtime.block_on(waits_for_blocking(n))).sum::<u64>(), 40_425);
     assert_counts("blocking", 50, 0, 0);
-    let Some(mark) = figures("waits for it") else { return };
+    let Some(mark) = find_mark("waits for it") else { return };
     assert_eq!((mark.calls, mark.values[0].measured), (50, 50));
     assert!((50..=100).contains(&mark.polls), "{}: at the beginning, and when it is done", mark.polls);
 }
@@ -224,7 +224,7 @@ fn futures_that_are_not_send_stay_on_their_thread() {
 async fn aborted_at_once() {}
 
 #[test]
-fn a_task_aborted_before_its_first_poll_is_no_call() {
+fn a_task_aborted_before_its_first_poll_is_not_a_call() {
     one_thread().block_on(async {
         let task = tokio::spawn(aborted_at_once());
         task.abort();
@@ -247,15 +247,15 @@ fn nested(depth: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
 #[test]
 fn promise_3_async_recursion_counts_once_in_totals() {
     workers().block_on(async { tokio::spawn(nested(9)).await.expect("ends") });
-    // The outermost is polled for each suspension inside it, and once more.
+    // The outermost call is polled for each suspension inside it, and once more.
     assert_counts("nested", 10, 0, (2..=11).sum());
-    let Some(values) = figures("nested").map(|mark| mark.values[0].clone()) else { return };
+    let Some(values) = find_mark("nested").map(|mark| mark.values[0].clone()) else { return };
     if values.event != "page-faults" {
-        println!("page faults are not looked at: they are not counted here");
+        println!("page faults are not checked: they are not counted here");
         return;
     }
-    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call holds the others");
-    // More are of stacks that grow and code that is met first.
+    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call includes the others");
+    // Others come from growing stacks and from code that runs for the first time.
     assert!((100..200).contains(&values.total), "{values:?}");
     assert!(values.sum >= (1..=10).map(|calls| 10 * calls).sum(), "{values:?}");
 }

@@ -1,7 +1,7 @@
-//! What the compiler tells a user of the attribute, word for word.
+//! The compiler's messages to users of the attribute, word for word.
 
 #[test]
-fn errors_stand_where_the_user_wrote_what_is_wrong() {
+fn errors_point_at_what_the_user_wrote() {
     if !std::path::Path::new(env!("CARGO")).exists() {
         println!("skipped: there is no cargo here, as in the machine with a PMU");
         return;

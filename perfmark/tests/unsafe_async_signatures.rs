@@ -1,4 +1,4 @@
-//! Marked async functions that only unsafe code may call.
+//! Marked async functions that are unsafe to call.
 
 #![deny(warnings, clippy::pedantic)]
 
@@ -8,47 +8,47 @@ use std::task::{Context, Poll, Waker};
 
 use perfmark::perfmark;
 
-/// The number there.
+/// Reads the number.
 ///
 /// # Safety
 ///
-/// It is a number, until the future is dropped.
+/// The pointer is valid for reads until the future is dropped.
 #[perfmark(time)]
-async unsafe fn number(place: *const u32) -> u32 {
+async unsafe fn number(pointer: *const u32) -> u32 {
     ready(()).await;
-    // SAFETY: the caller's word.
-    unsafe { *place }
+    // SAFETY: the caller keeps the contract above.
+    unsafe { *pointer }
 }
 
-trait Place {
+trait Pointee {
     /// # Safety
     ///
-    /// It is a number.
+    /// The pointer is valid for reads.
     async unsafe fn number(&self) -> u32;
 
     /// # Safety
     ///
-    /// As `number`.
+    /// As for `number`.
     #[perfmark(time)]
     async unsafe fn twice(&self) -> u32 {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller keeps the contract above.
         2 * unsafe { self.number() }.await
     }
 }
 
-impl Place for *const u32 {
+impl Pointee for *const u32 {
     #[perfmark(time)]
     async unsafe fn number(&self) -> u32 {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller keeps the contract of the trait.
         unsafe { number(*self) }.await
     }
 }
 
 #[test]
 fn unsafe_functions_stay_unsafe() {
-    let place: *const u32 = &7;
-    // SAFETY: there is a number.
-    let futures = unsafe { (number(place), place.number(), place.twice()) };
+    let pointer: *const u32 = &7;
+    // SAFETY: the pointer is to a live number.
+    let futures = unsafe { (number(pointer), pointer.number(), pointer.twice()) };
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(pin!(futures.0).poll(&mut context), Poll::Ready(7));
     assert_eq!(pin!(futures.1).poll(&mut context), Poll::Ready(7));

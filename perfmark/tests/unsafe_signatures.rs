@@ -1,4 +1,4 @@
-//! Signatures that `unsafe` is part of: as in `signatures`, each is marked without a warning, and does what it did.
+//! Signatures with `unsafe`. As in `signatures`, each function is marked without a warning, and behaves as before.
 
 #![deny(warnings, clippy::pedantic, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
@@ -11,16 +11,16 @@ use perfmark::perfmark;
 /// The pointer is valid for reads.
 #[perfmark(time)]
 unsafe fn read<T: Copy>(from: *const T) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract above.
     unsafe { from.read() }
 }
 
 /// # Safety
 ///
-/// Both are valid for reads of `length`.
+/// Both pointers are valid for reads of `length` bytes.
 #[perfmark(time)]
 pub(crate) unsafe extern "C" fn compare(a: *const u8, b: *const u8, length: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract above.
     let (a, b) = unsafe { (std::slice::from_raw_parts(a, length), std::slice::from_raw_parts(b, length)) };
     a.cmp(b) as c_int
 }
@@ -57,11 +57,11 @@ fn wide(numbers: &[i32; 8]) -> i32 {
 
 /// # Safety
 ///
-/// What `zero` gives is valid.
+/// All bits zero are a valid value.
 unsafe trait Zero: Sized {
     #[perfmark(time)]
     fn zero() -> Self {
-        // SAFETY: who implements it says so.
+        // SAFETY: the implementation promises it.
         unsafe { std::mem::zeroed() }
     }
 }
@@ -78,7 +78,7 @@ impl Raw {
     ///
     /// The pointer is valid for writes.
     unsafe fn set(&mut self, n: u16) -> &mut Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract above.
         unsafe { self.0.write(n) };
         self
     }
@@ -89,14 +89,14 @@ impl Raw {
 }
 
 #[test]
-fn functions_with_unsafe_in_their_signature_do_what_they_did() {
-    // SAFETY: references are valid, and both are as long.
+fn functions_with_unsafe_in_their_signature_behave_as_before() {
+    // SAFETY: references are valid, and both have that length.
     let (seven, order) = unsafe { (read(&7_u8), compare(b"a".as_ptr(), b"b".as_ptr(), 1)) };
     assert_eq!((seven, order), (7, -1));
     assert_eq!((perfmark_tests_exported(1), perfmark_tests_other_name(1), exported(2)), (2, 3, 4));
     let mut number = u16::zero();
     let mut raw = Raw(&raw mut number);
-    // SAFETY: the number lives.
+    // SAFETY: the number is live.
     let read = unsafe { *raw.set(3).get() };
     assert_eq!((read, number), (3, 3));
     if !cfg!(feature = "record") {
@@ -110,13 +110,13 @@ fn functions_with_unsafe_in_their_signature_do_what_they_did() {
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[test]
-fn functions_for_other_processors_do_what_they_did() {
+fn functions_for_specific_processors_behave_as_before() {
     #[cfg(target_arch = "x86_64")]
     if !is_x86_feature_detected!("avx2") {
         println!("skipped: this processor has no avx2");
         return;
     }
-    // SAFETY: the processor has it.
+    // SAFETY: the processor has the feature.
     assert_eq!(unsafe { wide(&[1, 2, 3, 4, 5, 6, 7, 8]) }, 36);
     let marks = perfmark::snapshot().marks;
     let calls = marks.iter().find(|mark| mark.name == "wide").map(|mark| mark.calls);

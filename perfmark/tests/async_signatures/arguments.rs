@@ -86,8 +86,8 @@ pub(crate) async fn patterns(
 pub(crate) async fn attributes(
     #[cfg(not(any()))] here: u32,
     #[cfg(any())] gone: u32,
-    #[allow(unused_variables, reason = "as it is")] unused: u32,
-    #[expect(unused_variables, reason = "as it is")] expected: u32,
+    #[allow(unused_variables, reason = "a test")] unused: u32,
+    #[expect(unused_variables, reason = "a test")] expected: u32,
     #[expect(unused_mut, unused_variables, reason = "two of them")] mut two: u32,
     #[cfg(not(any()))] (one, _): (u32, u32),
     #[cfg(any())] (gone, too): (u32, u32),

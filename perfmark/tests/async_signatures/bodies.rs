@@ -1,4 +1,4 @@
-//! Marked async functions by their bodies, their attributes, and what makes them.
+//! Marked async functions: their bodies, their attributes, and the macros that make them.
 
 use std::future::{Future, ready};
 use std::sync::Mutex;
@@ -34,15 +34,15 @@ pub(crate) async fn gives_a_future(n: u32) -> impl Future<Output = u32> {
 #[must_use]
 #[inline]
 #[doc(hidden)]
-#[allow(unused_variables, reason = "as it is")]
-#[cfg_attr(not(any()), allow(clippy::ptr_arg, reason = "as it is"))]
+#[allow(unused_variables, reason = "a test")]
+#[cfg_attr(not(any()), allow(clippy::ptr_arg, reason = "a test"))]
 pub(crate) async fn of_many_attributes(unused: &Vec<u32>) -> u32 {
     #[allow(clippy::let_and_return, reason = "on a statement")]
     let one = ready(1).await;
     one
 }
 
-/// Where it calls from, and where it stands.
+/// The line that `Location::caller` gives, and the line inside the body.
 #[perfmark(time)]
 #[track_caller]
 #[allow(ungated_async_fn_track_caller, reason = "it does nothing yet")]
@@ -51,29 +51,32 @@ pub(crate) async fn located() -> (u32, u32) {
 }
 
 #[perfmark(time)]
-#[expect(clippy::unused_async, reason = "as it is written")]
+#[expect(clippy::unused_async, reason = "a test")]
 pub(crate) async fn waits_for_nothing() -> u32 {
     1
 }
 
 #[perfmark(time)]
-#[expect(clippy::missing_errors_doc, reason = "as it is written")]
+#[expect(clippy::missing_errors_doc, reason = "a test")]
 pub(crate) async fn without_errors_doc() -> Result<u32, String> {
     ready(Ok(1)).await
 }
 
-/// With a method that were better not in a public trait.
+/// Has a method that lints do not want in a public trait.
 pub(crate) trait Public {
     #[perfmark(time)]
-    #[expect(async_fn_in_trait, reason = "as it is written")]
+    #[expect(async_fn_in_trait, reason = "a test")]
     async fn method(&self) -> u32 {
         ready(1).await
     }
 }
 
-/// As a macro makes them.
+/// Makes marked async functions.
 macro_rules! made {
-    ($(#[$attribute:meta])* $vis:vis $name:ident($arg:ident: $t:ty, $p:pat_param, $q:ident) -> $r:ty, $body:block, $e:expr) => {
+    (
+        $(#[$attribute:meta])*
+        $vis:vis $name:ident($arg:ident: $t:ty, $p:pat_param, $q:ident) -> $r:ty, $body:block, $e:expr
+    ) => {
         $(#[$attribute])*
         #[perfmark(time)]
         $vis async fn $name($arg: $t, $p: (u32, $t), mut $q: u32) -> $r {
@@ -93,7 +96,7 @@ made! {
     pub(crate) by_macro(n: u32, (a, _), q) -> u32, { n + 1 }, a + 97
 }
 
-/// What is borrowed from arguments in the last expression is given back before they are dropped.
+/// What the last expression borrows from arguments is released before they are dropped.
 #[perfmark(time)]
 pub(crate) async fn temporaries(text: Mutex<String>, (number, _): (Mutex<usize>, u32)) -> usize {
     if *number.lock().unwrap() == 0 {
@@ -103,9 +106,9 @@ pub(crate) async fn temporaries(text: Mutex<String>, (number, _): (Mutex<usize>,
     text.lock().unwrap().len() + *number.lock().unwrap()
 }
 
-/// Names that the body gives to items of its own, and those of the mark's own.
+/// Names that the body gives to its own items, and names of the expansion.
 #[perfmark(time)]
-#[allow(non_snake_case, unused_variables, reason = "as a constant is named")]
+#[allow(non_snake_case, unused_variables, reason = "the names are the test")]
 pub(crate) async fn names(ITEM: u32, MARK: u32, here: u32, mark: u32, future: u32) -> u32 {
     const ITEM: u32 = 1;
     ready(ITEM + MARK + here + mark + future).await

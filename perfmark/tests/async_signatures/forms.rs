@@ -1,6 +1,6 @@
-//! Marked async functions of many forms, in words of any edition from 2018 on.
+//! Marked async functions of many forms, in syntax of any edition from 2018 on.
 
-#![allow(dead_code, unused_imports, reason = "some who include it only want to know that it is compiled")]
+#![allow(dead_code, unused_imports, reason = "some tests only check that it compiles")]
 #![allow(clippy::uninlined_format_args, reason = "older editions")]
 
 mod arguments;

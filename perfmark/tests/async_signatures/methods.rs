@@ -1,4 +1,4 @@
-//! Marked async methods, their traits, and which futures may leave their thread.
+//! Marked async methods, their traits, and which futures are `Send`.
 
 use std::cell::Cell;
 use std::future::{Future, ready};
@@ -37,7 +37,7 @@ impl Table {
         ready(Rc::strong_count(&self)).await
     }
 
-    #[allow(clippy::needless_arbitrary_self_type, reason = "it can be written")]
+    #[allow(clippy::needless_arbitrary_self_type, reason = "a test")]
     pub(crate) async fn of_lifetime<'a>(self: &'a Self, _: &str) -> &'a [u64] {
         ready(&self.0).await
     }
@@ -46,7 +46,7 @@ impl Table {
         Mutex::new(self).lock().unwrap().0[0]
     }
 
-    #[allow(clippy::unused_self, reason = "as it is")]
+    #[allow(clippy::unused_self, reason = "a test")]
     pub(crate) async fn unused(&self) {
         ready(()).await;
     }
@@ -58,8 +58,8 @@ impl Table {
 
 // Traits.
 
-/// Without marks, but for its own.
-#[allow(async_fn_in_trait, reason = "as it is")]
+/// Has marks on default methods only.
+#[allow(async_fn_in_trait, reason = "a test")]
 pub(crate) trait Load {
     type Key: Default;
 
@@ -99,7 +99,7 @@ impl Load for Table {
     }
 }
 
-/// With marks on all of it.
+/// Has one mark on the complete trait.
 #[perfmark(time)]
 pub(crate) trait Store<T> {
     async fn store(&mut self, item: T) -> &mut Self;
@@ -133,7 +133,7 @@ pub(crate) async fn may_leave(text: String, more: &str) -> usize {
     both.len()
 }
 
-/// Sent where its argument can be.
+/// `Send` if its argument is.
 #[perfmark(time)]
 pub(crate) async fn as_its_argument<T>(item: T) -> T {
     ready(()).await;

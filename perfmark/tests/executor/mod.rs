@@ -1,4 +1,4 @@
-//! Whoever polls: by hand, on the thread that asks.
+//! Polls futures by hand, on the calling thread.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -12,7 +12,7 @@ pub(crate) fn once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls it until it is ready, through a pointer, as runtimes do.
+/// Polls the future until it is ready, through a pointer, as runtimes do.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     let mut future: Pin<&mut dyn Future<Output = F::Output>> = pin!(future);
     loop {
@@ -22,7 +22,7 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Ready at its second poll.
+/// A future that is ready at its second poll.
 pub(crate) fn yield_now() -> impl Future<Output = ()> {
     let mut is_ready = false;
     poll_fn(move |_| if mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })

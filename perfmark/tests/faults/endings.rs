@@ -1,4 +1,4 @@
-//! The ways in which a program ends.
+//! The ways in which a program can end.
 
 use std::env;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -12,7 +12,7 @@ use crate::{busy, leaves};
 
 pub(crate) struct Ending {
     pub(crate) name: &'static str,
-    /// Ends the program, or gives what main returns.
+    /// Ends the program, or returns what main returns.
     pub(crate) end: fn() -> ExitCode,
     pub(crate) status: Status,
     /// Whether destructors and exit handlers run.
@@ -41,7 +41,7 @@ pub(crate) const ENDINGS: &[Ending] = &[
     orderly("main_exits", || exit(3), 3),
     orderly("another_thread_exits", another_thread_exits, 4),
     orderly("main_panics", || panic!("at the end of main"), 101),
-    // SAFETY: ends the process, at once, and so do those below.
+    // SAFETY: it ends the process at once, and so do those below.
     fatal("it_ends_at_once", || unsafe { libc::_exit(5) }, Code(5)),
     fatal("it_becomes_another_program", becomes_another_program, Code(0)),
     fatal("it_aborts", || std::process::abort(), Signal(libc::SIGABRT)),
@@ -58,7 +58,7 @@ const fn fatal(name: &'static str, end: fn() -> ExitCode, status: Status) -> End
     Ending { name, end, status, is_orderly: false }
 }
 
-/// Ends the program so. Where there will be no report, its last dump has everything.
+/// Ends the program in this way. If that leaves no report, waits until the last dump has everything.
 pub(crate) fn end(ending: &Ending, dump: &Path) -> ExitCode {
     if ending.is_orderly {
         ledger().will_leave(Leaves::Report);
@@ -67,15 +67,15 @@ pub(crate) fn end(ending: &Ending, dump: &Path) -> ExitCode {
         while read(dump).and_then(|report| ledger().compare(&report)).is_err() {
             thread::yield_now();
         }
-        // Nobody wants to see the core.
+        // The core file is not needed.
         let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a live limit.
+        // SAFETY: the limit is live.
         unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
     }
     (ending.end)()
 }
 
-/// From inside of a marked call, while the main thread is in one, too.
+/// From inside a marked call, while the main thread is in another one.
 fn another_thread_exits() -> ExitCode {
     let thread = thread::spawn(|| leaves(|| exit(4)));
     leaves(|| {
@@ -84,7 +84,7 @@ fn another_thread_exits() -> ExitCode {
     })
 }
 
-/// This one, which does nothing unusual then.
+/// Executes this program again, with a scenario that has no fault.
 fn becomes_another_program() -> ExitCode {
     let folder = folder().join("next");
     let mut command = Command::new(env::current_exe().expect("known"));
@@ -93,7 +93,7 @@ fn becomes_another_program() -> ExitCode {
 }
 
 fn raise(signal: i32) -> ExitCode {
-    // SAFETY: ends the process.
+    // SAFETY: it ends the process.
     unsafe { libc::raise(signal) };
     unreachable!("it is ended")
 }

@@ -1,4 +1,4 @@
-//! What a program itself knows of its marked calls. It stands in a file, so that it is there however the program ends.
+//! What a program itself knows about its marked calls. It is in a file, so that it remains however the program ends.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
@@ -10,12 +10,12 @@ use std::thread::panicking;
 
 use serde_json::Value;
 
-/// The marked functions that count themselves, by their names.
+/// The marked functions that count themselves, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the functions' names")]
-pub(crate) enum Of {
+pub(crate) enum Function {
     work,
-    /// Called all the time by threads that nobody waits for, so that its counts are never at rest.
+    /// Threads that nobody waits for call it all the time, so its counts never rest.
     busy,
     waits,
     unwinds,
@@ -25,9 +25,18 @@ pub(crate) enum Of {
     crowded,
 }
 
-const ALL: [Of; 8] = [Of::work, Of::busy, Of::waits, Of::unwinds, Of::handles, Of::allocates, Of::deep, Of::crowded];
+const ALL: [Function; 8] = [
+    Function::work,
+    Function::busy,
+    Function::waits,
+    Function::unwinds,
+    Function::handles,
+    Function::allocates,
+    Function::deep,
+    Function::crowded,
+];
 
-/// Threads that call `busy`: of each a report may miss the call that it is just about to count.
+/// Threads that call `busy`. A report may miss one call of each, which the thread is about to count.
 pub(crate) const BUSY: u64 = 2;
 
 #[derive(Debug, Default)]
@@ -35,13 +44,13 @@ pub(crate) const BUSY: u64 = 2;
 struct Row {
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Of these.
+    /// How many of these unwound.
     unwound: AtomicU64,
     /// Calls that had ended before the program began to end.
     at_least: AtomicU64,
 }
 
-/// What a process leaves behind when it ends.
+/// What a process leaves when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Leaves {
@@ -57,25 +66,25 @@ pub(crate) struct Ledger {
     leaves: AtomicU32,
 }
 
-/// Counts a call from here to its end.
-pub(crate) struct Counted(Of);
+/// Counts a call from its creation until its drop.
+pub(crate) struct Counted(Function);
 
 static LEDGER: AtomicPtr<Ledger> = AtomicPtr::new(ptr::null_mut());
 
-/// This process's.
+/// The ledger of this process.
 pub(crate) fn ledger() -> &'static Ledger {
-    // SAFETY: null, or mapped for ever.
+    // SAFETY: it is null, or mapped until the process ends.
     unsafe { LEDGER.load(SeqCst).as_ref() }.expect("opened")
 }
 
-/// The scenario's folder, which the test made.
+/// The folder of the scenario, which the test creates.
 pub(crate) const FOLDER: &str = "PERFMARK_TEST_FOLDER";
 
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os(FOLDER).expect("the test sets it").into()
 }
 
-/// Begins with this process's ledger. A forked child begins its own, which its number tells from its parent's.
+/// Starts the ledger of this process. A forked child starts its own, with its process ID in the name.
 pub(crate) fn begin(is_child: bool) {
     let suffix = if is_child { format!(".{}", std::process::id()) } else { String::new() };
     let path = folder().join(format!("ledger{suffix}"));
@@ -83,15 +92,15 @@ pub(crate) fn begin(is_child: bool) {
 }
 
 #[must_use]
-pub(crate) fn count(of: Of) -> Counted {
-    ledger().rows[of as usize].begun.fetch_add(1, SeqCst);
-    Counted(of)
+pub(crate) fn count(function: Function) -> Counted {
+    ledger().rows[function as usize].begun.fetch_add(1, SeqCst);
+    Counted(function)
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         let row = &ledger().rows[self.0 as usize];
-        if panicking() && self.0 == Of::unwinds {
+        if panicking() && self.0 == Function::unwinds {
             row.unwound.fetch_add(1, SeqCst);
         }
         row.ended.fetch_add(1, SeqCst);
@@ -99,12 +108,12 @@ impl Drop for Counted {
 }
 
 impl Ledger {
-    /// The file's, made where there is none.
+    /// Maps the ledger in the file, which is created if there is none.
     pub(crate) fn map(path: &Path) -> &'static Self {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file");
         file.set_len(size_of::<Self>() as u64).expect("its length");
         let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
-        // SAFETY: a new mapping of a file of that length, which stays as long.
+        // SAFETY: it is a new mapping of a file of that length, and the file keeps its length.
         unsafe {
             let start = libc::mmap(ptr::null_mut(), size_of::<Self>(), access, libc::MAP_SHARED, fd, 0);
             assert_ne!(start, libc::MAP_FAILED);
@@ -112,7 +121,7 @@ impl Ledger {
         }
     }
 
-    /// Says what the process is going to leave, and that every call that has ended until now is in it.
+    /// Records what the process is going to leave, which must contain every call that has ended until now.
     pub(crate) fn will_leave(&self, leaves: Leaves) {
         for row in &self.rows {
             row.at_least.store(row.ended.load(SeqCst), SeqCst);
@@ -128,34 +137,35 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn ended(&self, of: Of) -> u64 {
-        self.rows[of as usize].ended.load(SeqCst)
+    pub(crate) fn ended(&self, function: Function) -> u64 {
+        self.rows[function as usize].ended.load(SeqCst)
     }
 
-    /// Whether a report has the calls that were made, no more and no less.
+    /// Whether a report has exactly the calls that were made.
     pub(crate) fn compare(&self, report: &Value) -> Result<(), String> {
-        ALL.into_iter().try_for_each(|of| self.compare_mark(of, report).map_err(|why| format!("{of:?}: {why}")))
+        ALL.into_iter()
+            .try_for_each(|function| self.compare_mark(function, report).map_err(|why| format!("{function:?}: {why}")))
     }
 
-    fn compare_mark(&self, of: Of, report: &Value) -> Result<(), String> {
-        let Row { begun, ended, unwound, at_least } = &self.rows[of as usize];
+    fn compare_mark(&self, function: Function, report: &Value) -> Result<(), String> {
+        let Row { begun, ended, unwound, at_least } = &self.rows[function as usize];
         let marks = report["marks"].as_array().ok_or("no marks")?;
-        let mark = marks.iter().find(|mark| mark["name"] == format!("{of:?}")).ok_or("no such mark")?;
-        let [calls, in_flight, told_unwound] = ["calls", "in_flight", "unwound"].map(|key| number(&mark[key]));
+        let mark = marks.iter().find(|mark| mark["name"] == format!("{function:?}")).ok_or("no such mark")?;
+        let [calls, in_flight, reported_unwound] = ["calls", "in_flight", "unwound"].map(|key| number(&mark[key]));
         let (begun, ended) = (begun.load(SeqCst), ended.load(SeqCst));
-        if of == Of::busy {
-            // Calls deeper than perfmark keeps apart are counted when they begin, just before they count themselves.
+        if function == Function::busy {
+            // Calls deeper than perfmark has frames for are counted at their entry, just before they count themselves.
             let (at_least, at_most) = (at_least.load(SeqCst).saturating_sub(BUSY), begun + BUSY);
             return require((at_least..=at_most).contains(&calls), || format!("{calls} of {at_least} to {at_most}"));
         }
         let made = [ended, begun - ended, unwound.load(SeqCst)];
-        require([calls, in_flight, told_unwound] == made, || {
-            format!("{calls} calls, {in_flight} in flight, {told_unwound} unwound: really {made:?}")
+        require([calls, in_flight, reported_unwound] == made, || {
+            format!("{calls} calls, {in_flight} in flight, {reported_unwound} unwound, actually {made:?}")
         })?;
         for (event, values) in mark["values"].as_object().into_iter().flatten() {
             let [measured, unmeasured] = ["measured", "unmeasured"].map(|key| number(&values[key]));
-            require(measured + unmeasured + told_unwound == calls, || {
-                format!("{event}: of {calls} calls {measured} measured, {unmeasured} not, {told_unwound} unwound")
+            require(measured + unmeasured + reported_unwound == calls, || {
+                format!("{event}: of {calls} calls {measured} measured, {unmeasured} not, {reported_unwound} unwound")
             })?;
             let counted = values["buckets"].as_array().map_or(0, |buckets| buckets.iter().map(|b| number(&b[2])).sum());
             require(counted == measured, || format!("{event}: {counted} of {measured} are in the histogram"))?;
@@ -172,14 +182,14 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(u64::MAX)
 }
 
-/// A report that is written now and then, if there is a whole one.
+/// Reads a report that is written from time to time, if there is a complete one.
 pub(crate) fn read(path: &Path) -> Result<Value, String> {
     let text = fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
     serde_json::from_str(&text).map_err(|why| format!("half a report, {why}: {text}"))
 }
 
-/// Descriptors of perf events, and all that are not what a dump has open for a moment: its file, its folder, and the
-/// names of threads.
+/// Counts descriptors of perf events, and all descriptors except those that a dump has open for a moment: its file, its
+/// folder, and the names of threads.
 pub(crate) fn descriptors() -> [usize; 2] {
     let entries = fs::read_dir("/proc/self/fd").expect("there").flatten();
     let folder = folder();

@@ -1,4 +1,4 @@
-//! Libraries that carry a perfmark of their own, and are opened while the program runs, or linked with it.
+//! Libraries with a perfmark of their own, which are opened while the program runs, or linked with it.
 
 use std::env;
 use std::ffi::{CStr, CString, OsString, c_char};
@@ -12,22 +12,22 @@ use crate::ledger::{folder, read};
 use crate::program::{SCENARIO, text};
 use crate::{CALLS, project, work};
 
-/// The library, where it could be built.
+/// The library, if it could be built.
 const PLUGIN: &str = "PERFMARK_TEST_PLUGIN";
-/// One that comes and goes.
-const PASSER: &str = "PERFMARK_TEST_PASSER";
+/// A library that is opened and closed again and again.
+const TRANSIENT: &str = "PERFMARK_TEST_TRANSIENT";
 
-/// What this file's faults need.
+/// Sets what the faults of this file need.
 pub(crate) fn set_up(command: &mut Command, scenario: &str) {
-    let Some(Built { plugin, passer }) = built_once() else { return };
+    let Some(Built { plugin, transient }) = built_once() else { return };
     command.env(PLUGIN, plugin);
     if scenario.starts_with("libraries_that_come_and_go/") {
-        // The loader takes it as if the program were linked with it.
-        command.env("LD_PRELOAD", plugin).env(PASSER, passer);
+        // The loader treats it as if the program were linked with it.
+        command.env("LD_PRELOAD", plugin).env(TRANSIENT, transient);
     }
 }
 
-/// Two of them, beside the program's own. The second is closed by a thread that goes on, and ends later.
+/// Opens two libraries, beside the program's own perfmark. A thread closes the second one, continues, and ends later.
 pub(crate) fn opens_two() {
     let Some(plugin) = env::var_os(PLUGIN) else {
         return println!("skipped: there is no cargo here to build a library");
@@ -53,16 +53,17 @@ pub(crate) fn opens_two() {
     }
 }
 
-/// All the time since before perfmark started in a library that is linked with the program. The loader starts that one without its locks, so that perfmark
-/// may take one of them only when it has no other.
+/// Runs while a library is opened and closed all the time, since before perfmark started in a library that is linked
+/// with the program. The loader starts the latter without its locks, so perfmark may take one of them only while it
+/// holds no other.
 pub(crate) fn come_and_go() {
-    if env::var_os(PASSER).is_none() {
+    if env::var_os(TRANSIENT).is_none() {
         return println!("skipped: there is no cargo here to build a library");
     }
     let linked = Plugin(libc::RTLD_DEFAULT);
     linked.calls(CALLS);
-    let passed = linked.passed();
-    while linked.passed() == passed {
+    let reloads = linked.reloads();
+    while linked.reloads() == reloads {
         thread::yield_now();
     }
     linked.calls(CALLS);
@@ -72,26 +73,26 @@ pub(crate) fn come_and_go() {
 /// The scenario of [`switched_off`].
 pub(crate) const SWITCHED_OFF: &str = "libraries_that_are_switched_off";
 
-/// With `PERFMARK=off`, opens and closes a library. Prints how many bytes more are mapped then, without those of files
-/// and of the allocator.
+/// With `PERFMARK=off`, opens and closes a library. Prints how many more bytes are mapped afterwards, without those of
+/// files and of the allocator.
 pub(crate) fn switched_off() -> ExitCode {
     let plugin = env::var_os(PLUGIN).expect("given");
-    let pass = || {
+    let reload = || {
         let plugin = Plugin::open(plugin.as_ref());
         plugin.calls(CALLS);
         plugin.close();
     };
-    // What the loader itself keeps, it keeps from the first times on.
-    (0..4).for_each(|_| pass());
+    // What the loader itself keeps, it allocates in the first rounds.
+    (0..4).for_each(|_| reload());
     let before = anonymous();
-    (0..32).for_each(|_| pass());
+    (0..32).for_each(|_| reload());
     println!("{}", anonymous().saturating_sub(before));
     ExitCode::SUCCESS
 }
 
 fn anonymous() -> u64 {
     let maps = fs::read_to_string("/proc/self/maps").expect("readable");
-    // Range, rights, offset, device, inode; and a name, if it has one.
+    // Range, permissions, offset, device, inode, and a name if it has one.
     let nameless = maps.lines().filter(|line| line.split_whitespace().count() == 5);
     let length = |line: &str| {
         let (start, end) = line.split_once(' ')?.0.split_once('-')?;
@@ -100,7 +101,7 @@ fn anonymous() -> u64 {
     nameless.map(|line| length(line).expect("a range")).sum()
 }
 
-/// Starts [`switched_off`].
+/// Runs [`switched_off`].
 pub(crate) fn try_switched_off() -> Result<(), String> {
     let Some(Built { plugin, .. }) = built_once() else { return Ok(()) };
     let mut command = Command::new(env::current_exe().expect("known"));
@@ -112,15 +113,15 @@ pub(crate) fn try_switched_off() -> Result<(), String> {
     }
 }
 
-/// Whether each copy left a report of what was called in it, if they leave any.
+/// Whether each copy left a report of the calls in it, if the copies leave reports.
 pub(crate) fn compare(folder: &Path) -> Result<(), String> {
     for copy in [2, 3] {
         let Ok(calls) = fs::read_to_string(folder.join(format!("calls.copy-{copy}"))) else { continue };
         let report = read(&folder.join(format!("report.copy-{copy}")))?;
         let mark = report["marks"].as_array().and_then(|marks| marks.iter().find(|mark| mark["name"] == "in_library"));
-        let told = mark.and_then(|mark| mark["calls"].as_u64());
-        if told != calls.parse().ok() {
-            return Err(format!("copy {copy} was called {calls} times, and tells {told:?}"));
+        let reported = mark.and_then(|mark| mark["calls"].as_u64());
+        if reported != calls.parse().ok() {
+            return Err(format!("copy {copy} was called {calls} times, and reports {reported:?}"));
         }
     }
     Ok(())
@@ -131,7 +132,7 @@ struct Plugin(*mut libc::c_void);
 impl Plugin {
     fn open(path: &Path) -> Self {
         let name = CString::new(path.to_str().expect("UTF-8")).expect("no zeroes");
-        // SAFETY: a path; and what there is to say where that does not open.
+        // SAFETY: the path is valid, and there is a message if it cannot be opened.
         unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             assert!(!handle.is_null(), "{:?}", CStr::from_ptr(libc::dlerror().cast::<c_char>()));
@@ -140,35 +141,37 @@ impl Plugin {
     }
 
     fn calls(&self, n: u64) {
-        // SAFETY: the library's function, of that type.
+        // SAFETY: the library's function has that type.
         unsafe { mem::transmute::<*mut libc::c_void, extern "C" fn(u64)>(self.function(c"perfmark_test_calls"))(n) };
     }
 
-    /// How often the passer came and went.
-    fn passed(&self) -> u64 {
-        // SAFETY: the library's function, of that type.
-        unsafe { mem::transmute::<*mut libc::c_void, extern "C" fn() -> u64>(self.function(c"perfmark_test_passed"))() }
+    /// How often the transient library was opened and closed.
+    fn reloads(&self) -> u64 {
+        // SAFETY: the library's function has that type.
+        unsafe {
+            mem::transmute::<*mut libc::c_void, extern "C" fn() -> u64>(self.function(c"perfmark_test_reloads"))()
+        }
     }
 
     fn function(&self, name: &CStr) -> *mut libc::c_void {
-        // SAFETY: an open library, and a name.
+        // SAFETY: the library is open, and the name is valid.
         let function = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         assert!(!function.is_null(), "{name:?}");
         function
     }
 
     fn close(self) {
-        // SAFETY: an open library, of which nothing is kept.
+        // SAFETY: the library is open, and nothing of it is kept.
         assert_eq!(unsafe { libc::dlclose(self.0) }, 0);
     }
 }
 
 struct Built {
     plugin: OsString,
-    passer: OsString,
+    transient: OsString,
 }
 
-/// The libraries, built once; none where there is no cargo.
+/// The libraries, built once. None without cargo.
 fn built_once() -> Option<&'static Built> {
     static BUILT: OnceLock<Option<Built>> = OnceLock::new();
     BUILT.get_or_init(build).as_ref()
@@ -177,21 +180,25 @@ fn built_once() -> Option<&'static Built> {
 fn build() -> Option<Built> {
     let here = project::here();
     let manifest = format!(
-        "[package]\nname = \"plugin\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
-         [[example]]\nname = \"passer\"\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
+        "[package]\nname = \"plugin\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [lib]\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
+         [[example]]\nname = \"transient\"\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
          [dependencies]\nlibc = \"0.2\"\nperfmark = {{ path = '{}' }}\n\n[workspace]\n",
         here.join("tests/faults/plugin.rs").display(),
-        here.join("tests/faults/passer.rs").display(),
+        here.join("tests/faults/transient.rs").display(),
         here.display(),
     );
     let folder = built(project::cargo("plugin", &[("", manifest)])?.args(["build", "--lib", "--examples"]));
-    Some(Built { plugin: folder.join("libplugin.so").into(), passer: folder.join("examples/libpasser.so").into() })
+    Some(Built {
+        plugin: folder.join("libplugin.so").into(),
+        transient: folder.join("examples/libtransient.so").into(),
+    })
 }
 
-/// Where that cargo has put what it built.
+/// Runs this cargo command. Returns the folder of what it built.
 pub(crate) fn built(cargo: &mut Command) -> PathBuf {
-    // One for all, so that what they have in common is built once.
-    let target = project::place("neighbours");
+    // One target directory for all, so that shared dependencies are built once.
+    let target = project::target_folder("neighbours");
     let status = cargo.args(["--quiet", "--target-dir"]).arg(&target).status().expect("cargo runs");
     assert!(status.success());
     target.join("debug")

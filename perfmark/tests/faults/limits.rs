@@ -1,4 +1,4 @@
-//! What a system refuses: descriptors, and system calls; and where it moves threads to.
+//! What a system can refuse: descriptors and system calls. Also, the CPUs to which it moves threads.
 
 use std::fs::{self, File};
 use std::os::fd::IntoRawFd as _;
@@ -8,21 +8,22 @@ use perfmark::{Snapshot, perfmark};
 use crate::ledger::{descriptors, folder};
 use crate::{CALLS, leaves, on_threads, seccomp, work};
 
-/// In waves, so that counters are opened and closed beside one another.
+/// Starts threads in waves, so that counters are opened and closed at the same time.
 pub(crate) fn threads_come_and_go() {
     let before = descriptors();
     for _ in 0..8 {
         on_threads(8, || (0..CALLS).for_each(work));
     }
-    assert_eq!(descriptors(), before, "each closed its own");
+    assert_eq!(descriptors(), before, "each thread closed its own");
 }
 
-/// With none to spare, then with one, and so on: threads' counters are refused one after the other, and those that are open count.
+/// Starts without a free descriptor, then with one, and so on. Threads' counters are refused one after the other, and
+/// open ones keep counting.
 pub(crate) fn no_descriptor_left() {
     const LIMIT: libc::rlim_t = 64;
     let before = descriptors();
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: live limits.
+    // SAFETY: the limits are live.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
         let lower = libc::rlimit { rlim_cur: LIMIT, ..limit };
@@ -37,23 +38,23 @@ pub(crate) fn no_descriptor_left() {
             (0..CALLS).for_each(|_| late());
         });
         (0..CALLS).for_each(work);
-        // Whatever this takes of descriptors.
-        last = all_told_since(&last);
+        // Whatever number of descriptors the snapshot needs.
+        last = check_calls_since(&last);
         files.pop();
     }
     drop(files);
-    // SAFETY: a live limit.
+    // SAFETY: the limit is live.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     assert_eq!(descriptors(), before);
-    told_once("page-faults", "EMFILE");
+    reported_once("page-faults", "EMFILE");
 }
 
-/// First called where there is no descriptor.
+/// First called when there is no descriptor left.
 #[perfmark(time, page_faults)]
 fn late() {}
 
-/// Each call between two snapshots is in each event's figures, or told to be in none; gives the second snapshot.
-fn all_told_since(last: &Snapshot) -> Snapshot {
+/// Checks that each event measured each call between two snapshots, or reports it as unmeasured. Returns the second.
+fn check_calls_since(last: &Snapshot) -> Snapshot {
     let now = perfmark::snapshot();
     for mark in now.since(last).marks {
         for values in &mark.values {
@@ -69,17 +70,17 @@ fn all_told_since(last: &Snapshot) -> Snapshot {
     now
 }
 
-/// The report says once why the event was not counted everywhere, if it was anywhere.
-pub(crate) fn told_once(event: &str, why: &str) {
+/// Checks that the report says once why the event was not counted everywhere, if it was counted anywhere.
+pub(crate) fn reported_once(event: &str, why: &str) {
     let snapshot = perfmark::snapshot();
-    let told = snapshot.notes.iter().filter(|note| note.starts_with(event) && note.contains(why)).count();
+    let count = snapshot.notes.iter().filter(|note| note.starts_with(event) && note.contains(why)).count();
     let opened = snapshot.events.iter().any(|known| known.name == event && known.read != perfmark::Read::None);
-    assert_eq!(told, usize::from(opened), "{event}: {:?}", snapshot.notes);
+    assert_eq!(count, usize::from(opened), "{event}: {:?}", snapshot.notes);
 }
 
-/// As daemons do; then files of the program's own have the counters' numbers.
+/// Closes all descriptors, as daemons do. Then files of the program's own get the counters' numbers.
 pub(crate) fn all_descriptors_closed() {
-    // SAFETY: nothing of the standard library's is open beyond 2.
+    // SAFETY: the standard library has nothing open beyond 2.
     unsafe { (3..4_096).for_each(|fd| _ = libc::close(fd)) };
     let files: Vec<_> = (0..8).map(|n| own_file(n).into_raw_fd()).collect();
     (0..CALLS).for_each(work);
@@ -87,7 +88,7 @@ pub(crate) fn all_descriptors_closed() {
     for (n, &fd) in files.iter().enumerate() {
         let file = fs::read_link(format!("/proc/self/fd/{fd}")).expect("still open");
         assert!(file.ends_with(format!("own-{n}")), "{fd} is {}", file.display());
-        // SAFETY: this function's.
+        // SAFETY: the descriptor is this function's.
         unsafe { libc::close(fd) };
         assert_eq!(fs::read_to_string(file).expect("readable"), "the program's", "nobody else wrote to it");
     }
@@ -99,7 +100,7 @@ fn own_file(n: usize) -> File {
     File::options().read(true).write(true).open(path).expect("there")
 }
 
-/// A seccomp filter refuses `perf_event_open(2)`, as containers' do.
+/// A seccomp filter refuses `perf_event_open(2)`, as containers do.
 pub(crate) fn filtered() {
     if let Err(why) = seccomp::refuse(&[libc::SYS_perf_event_open], libc::EPERM) {
         println!("skipped: no filter can be installed here: {why}");
@@ -107,31 +108,31 @@ pub(crate) fn filtered() {
     }
     on_threads(4, || (0..CALLS).for_each(work));
     (0..CALLS).for_each(work);
-    told_once("page-faults", "EPERM: a seccomp filter");
+    reported_once("page-faults", "EPERM: a seccomp filter");
 }
 
-/// From one to the next, in the middle of calls, too.
+/// Moves from one CPU to the next, also in the middle of calls.
 pub(crate) fn moves_between_cpus() {
-    // SAFETY: live sets of this size, of the calling thread.
+    // SAFETY: the sets are live, of that size and of the calling thread.
     let affinity = || unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), 0);
         set
     };
-    // SAFETY: as above; a CPU below CPU_SETSIZE.
+    // SAFETY: as above; the CPU is below CPU_SETSIZE.
     let pin_to = |cpu: usize| unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
         assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
     };
     let allowed = affinity();
-    // SAFETY: CPUs below CPU_SETSIZE.
+    // SAFETY: the CPUs are below CPU_SETSIZE.
     let cpus: Vec<usize> = (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &allowed) }).collect();
     for n in 0..200 {
         pin_to(cpus[n % cpus.len()]);
         work(1);
         leaves(|| pin_to(cpus[(n + 1) % cpus.len()]));
     }
-    // SAFETY: what it was.
+    // SAFETY: the set is the one from before.
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const allowed) }, 0);
 }

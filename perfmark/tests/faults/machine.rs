@@ -1,11 +1,11 @@
-//! Settings of the whole machine that change under a running program.
+//! Settings of the machine that change while the program runs.
 
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
 use std::{env, thread};
 
-use crate::limits::told_once;
+use crate::limits::reported_once;
 use crate::{CALLS, on_threads, work};
 
 pub(crate) const MAY_CHANGE: &str = "PERFMARK_TEST_MAY_CHANGE_SYSCTLS";
@@ -15,14 +15,14 @@ const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const ROOT: libc::uid_t = 0;
 pub(crate) const NOBODY: libc::uid_t = 65_534;
 
-/// Whether a user without rights may count what it does itself.
+/// Whether a user without rights may count its own work.
 pub(crate) fn lets_users_count() -> bool {
-    said(PARANOID).is_some_and(|level| level.parse::<i32>().is_ok_and(|level| level <= 2))
+    content(PARANOID).is_some_and(|level| level.parse::<i32>().is_ok_and(|level| level <= 2))
 }
 
-/// Why such a test cannot run here.
+/// Why a test that changes settings cannot run here.
 pub(crate) fn missing() -> Option<String> {
-    // SAFETY: it has no arguments.
+    // SAFETY: it takes no arguments.
     if unsafe { libc::geteuid() } != 0 {
         return Some("it takes root to change a machine's settings".into());
     }
@@ -30,26 +30,27 @@ pub(crate) fn missing() -> Option<String> {
     env::var_os(MAY_CHANGE).is_none().then(|| format!("{MAY_CHANGE} is not set, {why}"))
 }
 
-/// What a file of the kernel's says, but for its newline.
-fn said(file: impl AsRef<Path>) -> Option<String> {
+/// The content of a kernel's file, without its newline.
+fn content(file: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(file).ok().map(|text| text.trim_end().to_owned())
 }
 
-/// Sets it while that runs.
+/// Runs something at that paranoid level.
 pub(crate) fn at_level<R>(level: &str, run: impl FnOnce() -> R) -> R {
-    let before = said(PARANOID).expect("there");
+    let before = content(PARANOID).expect("there");
     fs::write(PARANOID, level).expect("root's");
     let result = run();
     fs::write(PARANOID, before).expect("root's");
     result
 }
 
-/// Raised for a user without rights: threads that have counters go on, and those that come are refused, if the kernel has that level.
+/// Raises the level for a user without rights. Threads that have counters keep them. Those that start later are
+/// refused, if the kernel has that level.
 pub(crate) fn paranoid_is_raised() {
-    let before = said(PARANOID).expect("there");
+    let before = content(PARANOID).expect("there");
     let set_level = |level: &str| fs::write(PARANOID, level).expect("root's");
     let become_user = |user| {
-        // SAFETY: all threads become it; what they do meanwhile does not depend on it.
+        // SAFETY: all threads change their user; what they do meanwhile does not depend on it.
         assert_eq!(unsafe { libc::seteuid(user) }, 0);
     };
     set_level("2");
@@ -74,19 +75,19 @@ pub(crate) fn paranoid_is_raised() {
     set_level(&before);
     let snapshot = perfmark::snapshot();
     if snapshot.notes.iter().any(|note| note.contains("not counted on")) {
-        told_once("instructions", "perf_event_paranoid");
+        reported_once("instructions", "perf_event_paranoid");
     }
     let mark = snapshot.marks.iter().find(|mark| mark.name == "work").expect("it was called");
     if let Some(values) = mark.values.iter().find(|values| values.event == "instructions") {
-        // The main thread's before and here, and the earlier one's.
+        // The main thread's calls, before and here, and those of the earlier thread.
         assert!(values.measured > 3 * CALLS && values.measured + values.unmeasured == mark.calls, "{values:?}");
     }
 }
 
-/// Taken away, and brought back, under threads at work.
-pub(crate) fn a_cpu_goes_and_comes() {
+/// Takes a CPU offline and online again, while threads work.
+pub(crate) fn a_cpu_goes_offline_and_online() {
     const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
-    if said(ONLINE).as_deref() != Some("1") {
+    if content(ONLINE).as_deref() != Some("1") {
         println!("skipped: there is no second CPU that can be taken away");
         return;
     }

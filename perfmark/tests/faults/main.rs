@@ -1,8 +1,8 @@
-//! Whatever may befall a program, crossed with every way in which it may end: no crash, no hang, no call lost or invented, no descriptor left
-//! behind.
+//! Everything that may happen to a program, combined with every way in which it may end: no crash, no hang, no call
+//! lost or invented, no descriptor left open.
 //!
-//! Each trial is this same program started anew. It counts its marked calls itself, in a file, and the test compares that with the report, or with
-//! the last dump where an end leaves no report.
+//! Each trial is this program, started again. It counts its marked calls itself, in a file. The test compares the file
+//! with the report, or with the last dump where an ending leaves no report.
 #![cfg(target_os = "linux")]
 
 mod crowds;
@@ -32,15 +32,15 @@ use std::thread;
 use std::time::Duration;
 
 use endings::ENDINGS;
-use ledger::{BUSY, Of, count, folder};
+use ledger::{BUSY, Function, count, folder};
 use perfmark::{Dumps, Format, perfmark};
 use program::SCENARIO;
 
-/// What befalls a program.
+/// What happens to a program.
 struct Fault {
     name: &'static str,
     run: fn(),
-    /// Whether other threads make calls meanwhile.
+    /// Whether other threads make calls at the same time.
     is_beside_threads: bool,
 }
 
@@ -68,13 +68,13 @@ const FAULTS: &[Fault] = &[
     beside("libraries_that_come_and_go", libraries::come_and_go),
 ];
 
-/// Where settings of the machine may be changed.
+/// Only where settings of the machine may be changed.
 const CHANGES: &[Fault] = &[
     alone("paranoid_raised", machine::paranoid_is_raised),
-    beside("a_cpu_that_goes_and_comes", machine::a_cpu_goes_and_comes),
+    beside("a_cpu_that_goes_offline_and_online", machine::a_cpu_goes_offline_and_online),
 ];
 
-/// Crossed with nothing, as they take long.
+/// Not combined with endings, as they take long.
 const CROWDS: &[Fault] = &[
     alone("many_threads_over_time", crowds::over_time),
     alone("a_thousand_threads_at_once", crowds::at_once),
@@ -105,7 +105,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
     let fault = FAULTS.iter().chain(CHANGES).chain(CROWDS).find(|known| known.name == fault).expect("a fault");
     let ending = ENDINGS.iter().find(|known| known.name == ending).expect("an ending");
     let pid = std::process::id();
-    // SAFETY: no pointers; it ends with the test that started it, however that ends.
+    // SAFETY: it takes no pointers; the program ends with the test that started it, however that ends.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     ledger::begin(false);
     (0..CALLS).for_each(work);
@@ -121,10 +121,11 @@ fn run_scenario(scenario: &str) -> ExitCode {
     endings::end(ending, &folder().join(dump))
 }
 
-/// Calls that a program makes of `work` before and after what befalls it, and each of its threads.
+/// Calls of `work` by the program before and after the fault, and by each of its threads.
 const CALLS: u64 = 100;
 
-/// Threads that call `busy`, one that waits in a call, and one that dumps all the time: until the program ends.
+/// Starts threads that call `busy`, one that waits in a call, and one that writes dumps all the time. They run until
+/// the program ends.
 fn begin_others() {
     let (begun, has_begun) = mpsc::channel();
     for _ in 0..BUSY {
@@ -144,7 +145,7 @@ fn begin_others() {
     std::mem::forget(dumps.start().expect("a thread"));
 }
 
-/// Runs it on so many threads at once, until the last destructor of theirs has run.
+/// Runs it on that many threads at once. Returns when the last of their destructors has run.
 fn on_threads(count: u64, run: impl Fn() + Copy + Send + 'static) {
     let threads: Vec<_> = (0..count).map(|_| thread::spawn(run)).collect();
     for thread in threads {
@@ -154,14 +155,14 @@ fn on_threads(count: u64, run: impl Fn() + Copy + Send + 'static) {
 
 #[perfmark(time, page_faults, instructions)]
 fn work(n: u64) {
-    let _counted = count(Of::work);
+    let _counted = count(Function::work);
     black_box((0..n % 8).sum::<u64>());
 }
 
-/// With so many calls inside of it.
+/// Has that many calls inside it.
 #[perfmark(time)]
 fn busy(inside: u64) {
-    let _counted = count(Of::busy);
+    let _counted = count(Function::busy);
     if inside > 0 {
         busy(black_box(inside - 1));
     }
@@ -169,23 +170,23 @@ fn busy(inside: u64) {
 
 #[perfmark(time, task_clock)]
 fn waits(begun: &mpsc::Sender<()>) {
-    let _counted = count(Of::waits);
+    let _counted = count(Function::waits);
     begun.send(()).expect("main listens");
     loop {
         thread::park();
     }
 }
 
-/// With so many calls inside of it, which is more than perfmark keeps apart.
+/// Has that many calls inside it, more than perfmark has frames for.
 #[perfmark(time)]
 fn deep(inside: u64) {
-    let _counted = count(Of::deep);
+    let _counted = count(Function::deep);
     if inside > 0 {
         deep(black_box(inside - 1));
     }
 }
 
-/// As `waits`: it does something that does not come back.
+/// Like `waits`, it does something that does not return.
 #[perfmark(time, page_faults)]
 fn leaves<R>(away: impl FnOnce() -> R) -> R {
     away()
@@ -193,12 +194,12 @@ fn leaves<R>(away: impl FnOnce() -> R) -> R {
 
 #[perfmark(time, page_faults)]
 fn unwinds() {
-    let _counted = count(Of::unwinds);
+    let _counted = count(Function::unwinds);
     std::panic::resume_unwind(Box::new("as asked"));
 }
 
 #[perfmark(time, page_faults)]
 fn handles() {
-    let _counted = count(Of::handles);
+    let _counted = count(Function::handles);
     black_box(());
 }

@@ -1,4 +1,4 @@
-//! Processes that a program makes: forked, cloned, started; and the one that it goes on in.
+//! Processes that a program makes: forked, cloned and started ones, and the one in which it continues.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -10,19 +10,19 @@ use crate::ledger::{self, Leaves, descriptors, ledger};
 use crate::program::SCENARIO;
 use crate::{CALLS, work};
 
-/// What the child of [`starts_programs`] is started for: it tells how many perf events it inherited.
+/// The scenario of the child of [`starts_programs`], which reports how many perf events it inherited.
 pub(crate) const INHERITS: &str = "inherits";
 
-/// Waits for a child, which ends with 0 where it found everything right.
+/// Waits for a child, which ends with status 0 if it found everything right.
 fn wait_for(child: libc::pid_t) {
     let mut status = -1;
-    // SAFETY: a child of ours, and a live integer.
+    // SAFETY: it is a child of this process, and the integer is live.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "the child ended well");
 }
 
 fn fork() -> libc::pid_t {
-    // SAFETY: the children here call marked functions, the standard library as far as it does not start threads, and end.
+    // SAFETY: the children call marked functions and parts of the standard library that start no threads, and exit.
     unsafe { libc::fork() }
 }
 
@@ -31,7 +31,8 @@ fn recorded() -> u64 {
     perfmark::snapshot().marks.iter().filter(|mark| mark.name == "work").map(|mark| mark.calls + mark.in_flight).sum()
 }
 
-/// One after the other, and each with a child of its own: closed what it inherited, starts empty, leaves its own report.
+/// Forks several times. Each child closes what it inherited, starts empty and leaves its own report, and some have
+/// children.
 pub(crate) fn forks() {
     let before = descriptors();
     for n in 0..4 {
@@ -45,7 +46,7 @@ pub(crate) fn forks() {
 }
 
 fn child(n: u64) -> ! {
-    assert_eq!(descriptors()[0], 0, "first of all it closed what it inherited");
+    assert_eq!(descriptors()[0], 0, "a child first closes what it inherited");
     ledger::begin(true);
     assert_eq!(recorded(), 0, "it starts empty");
     (0..=n).for_each(work);
@@ -60,7 +61,7 @@ fn child(n: u64) -> ! {
     exit(0);
 }
 
-/// In the child, calls end that its parent began, after some of its own.
+/// In the child, calls that its parent began end after some of its own.
 pub(crate) fn forks_in_a_call() {
     for calls in 0..4 {
         match outer(calls) {
@@ -90,14 +91,14 @@ fn inner(calls: u64) -> libc::pid_t {
     child
 }
 
-/// Children that no fork handler knows of.
+/// Children that no fork handler notices.
 pub(crate) fn clones() {
     for n in 0..4 {
-        // SAFETY: as `fork` has it; the child ends at once.
+        // SAFETY: as for `fork`; the child ends at once.
         match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
             0 => {
                 (0..n).for_each(in_a_clone);
-                // SAFETY: ends the child.
+                // SAFETY: it ends the child.
                 unsafe { libc::_exit(0) };
             }
             child => wait_for(libc::pid_t::try_from(child).expect("small")),
@@ -106,7 +107,7 @@ pub(crate) fn clones() {
     }
 }
 
-/// Nothing of it is in the parent's report, whose memory the child does not share.
+/// Its calls are not in the parent's report, as the child does not share the parent's memory.
 #[perfmark(time, page_faults, instructions)]
 fn in_a_clone(_: u64) {}
 
@@ -114,7 +115,7 @@ pub(crate) fn inherits() -> ExitCode {
     if descriptors()[0] == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Started by `posix_spawn`, and, as something is to be done in the child first, by fork and exec.
+/// Starts programs by `posix_spawn`, and by fork and exec, where something is to be done in the child first.
 pub(crate) fn starts_programs() {
     let before = descriptors();
     let program = || {
@@ -126,7 +127,7 @@ pub(crate) fn starts_programs() {
         assert!(program().status().expect("started").success(), "no perf event is inherited");
         work(n);
         let mut forked = program();
-        // SAFETY: a marked call, in a forked child.
+        // SAFETY: it makes a marked call in a forked child.
         unsafe {
             forked.pre_exec(|| {
                 in_a_clone(0);
@@ -138,9 +139,9 @@ pub(crate) fn starts_programs() {
     assert_eq!(descriptors(), before);
 }
 
-/// The program goes on in a process that its shepherd, the one that the test started, only waits for.
+/// The program continues in another process. Its shepherd, which the test started, only waits for it.
 pub(crate) fn becomes_a_daemon() {
-    // SAFETY: what daemons do, who have one thread; and waiting for them.
+    // SAFETY: the process has one thread, as for daemons; then it waits for its children.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1), 0);
         match fork() {
@@ -156,7 +157,7 @@ pub(crate) fn becomes_a_daemon() {
 /// Ends as the daemon does, and leaves nothing.
 fn shepherd(starter: libc::pid_t) -> ! {
     let (mut status, mut of_daemon) = (0, 0);
-    // SAFETY: children of ours, and live integers; ends this process.
+    // SAFETY: they are children of this process, and the integers are live; it ends this process.
     unsafe {
         loop {
             match libc::wait(&raw mut status) {

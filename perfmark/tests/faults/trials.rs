@@ -1,4 +1,4 @@
-//! The trials: each fault with each ending, started in a folder of its own, and compared with what the program knows.
+//! The trials: each fault with each ending, started in a folder of its own, and compared with what the program counted.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,11 +21,11 @@ use crate::ledger::{FOLDER, Leaves, Ledger, read};
 use crate::program::{SCENARIO, text};
 use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support, versions};
 
-/// Time, and four events that every machine has, which go by read(2).
+/// Time, and four events that every machine has and that are read by read(2).
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
 
 pub(crate) fn run() -> ExitCode {
-    // In the emulator programs take so long that each fault meets two endings only.
+    // Programs are slow in the emulator, so each fault is combined with two endings only.
     let is_thin = support::is_emulated() && env::var_os(FULL).is_none();
     let crossed = |faults: &'static [Fault], test: fn(&Fault, &Ending) -> Result<(), String>| {
         let pairs = faults.iter().enumerate().flat_map(move |(n, fault)| {
@@ -51,7 +51,7 @@ fn trial(name: String, test: impl FnOnce() -> Result<(), String> + Send + 'stati
     Trial::test(name, || test().map_err(Failed::from))
 }
 
-/// One at a time, where it is allowed.
+/// Runs one such test at a time, where it is allowed.
 fn changing_the_machine(test: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     static ONE: Mutex<()> = Mutex::new(());
     if let Some(why) = machine::missing() {
@@ -62,7 +62,7 @@ fn changing_the_machine(test: impl FnOnce() -> Result<(), String>) -> Result<(),
     test()
 }
 
-/// Of a user whom the kernel lets count.
+/// As a user whom the kernel allows to count.
 fn a_thousand_threads_with_counters() {
     const COUNTERS: &str = "time,instructions,cycles,r0008,r0011";
     let crowd = CROWDS.iter().find(|fault| fault.name == "a_thousand_threads_at_once").expect("there");
@@ -73,47 +73,48 @@ fn a_thousand_threads_with_counters() {
 fn try_out(fault: &Fault, ending: &Ending, events: &str) -> Result<(), String> {
     let folder = new_folder(&format!("{}-{}", fault.name, ending.name));
     let output = start(&format!("{}/{}", fault.name, ending.name), &folder, events);
-    let told = text(&output.stderr);
+    let stderr = text(&output.stderr);
     print!("{}", text(&output.stdout));
     if !ending.status.is(output.status) {
-        return Err(format!("{}, in {}: {told}", output.status, folder.display()));
+        return Err(format!("{}, in {}: {stderr}", output.status, folder.display()));
     }
-    let ledgers = compare(&folder, told).map_err(|why| format!("in {}, {why}\n{told}", folder.display()))?;
+    let ledgers = compare(&folder, stderr).map_err(|why| format!("in {}, {why}\n{stderr}", folder.display()))?;
     if ledgers == 0 {
         return Err("nothing was written".into());
     }
     fs::remove_dir_all(&folder).map_err(|why| why.to_string())
 }
 
-/// Compares each process's ledger in the folder, and below it, with what it left. Gives how many there were.
-fn compare(folder: &Path, told: &str) -> Result<usize, String> {
+/// Compares the ledger of each process in the folder, and below it, with what the process left. Returns how many there
+/// are.
+fn compare(folder: &Path, stderr: &str) -> Result<usize, String> {
     let mut ledgers = 0;
     for entry in fs::read_dir(folder).map_err(|why| why.to_string())?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         if path.is_dir() {
-            ledgers += compare(&path, told)?;
+            ledgers += compare(&path, stderr)?;
         }
         let Some(suffix) = name.to_str().and_then(|name| name.strip_prefix("ledger")) else { continue };
         let (ledger, report) = (Ledger::map(&path), folder.join(format!("report{suffix}")));
         match ledger.leaves() {
             Leaves::Report => {
-                ledger.compare(&read(&report).or_else(|why| follows(told).ok_or(why))?)?;
+                ledger.compare(&read(&report).or_else(|why| follows(stderr).ok_or(why))?)?;
                 libraries::compare(folder)?;
             }
             Leaves::Dump => ledger.compare(&read(&folder.join(format!("dump{suffix}")))?)?,
             Leaves::Nothing => {}
         }
-        if report.exists() != (ledger.leaves() == Leaves::Report) && follows(told).is_none() {
-            return Err(format!("{}: it was to leave {:?}", report.display(), ledger.leaves()));
+        if report.exists() != (ledger.leaves() == Leaves::Report) && follows(stderr).is_none() {
+            return Err(format!("{}: expected {:?}", report.display(), ledger.leaves()));
         }
         ledgers += 1;
     }
     Ok(ledgers)
 }
 
-/// The report on stderr, where it could not be written elsewhere.
-fn follows(told: &str) -> Option<serde_json::Value> {
-    let (_, report) = told.split_once("the report follows\n")?;
+/// The report on stderr, if it could not be written elsewhere.
+fn follows(stderr: &str) -> Option<serde_json::Value> {
+    let (_, report) = stderr.split_once("the report follows\n")?;
     serde_json::Deserializer::from_str(report).into_iter().next()?.ok()
 }
 
@@ -121,28 +122,28 @@ pub(crate) fn new_folder(name: &str) -> PathBuf {
     static FOLDERS: AtomicU32 = AtomicU32::new(0);
     let (pid, number) = (std::process::id(), FOLDERS.fetch_add(1, Relaxed));
     let folder = env::temp_dir().join(format!("perfmark-faults-{pid}-{number}-{name}"));
-    // For the program that this one may become.
+    // For the program that this one may execute.
     fs::create_dir_all(folder.join("next")).expect("a folder");
-    // And for one that gives up its rights.
+    // Also for a program that gives up its rights.
     for folder in [&folder, &folder.join("next")] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its own");
     }
     folder
 }
 
-/// Starts a scenario with these events of bare marks and no other setting.
+/// Starts a scenario with these events for bare marks and no other setting.
 fn start(scenario: &str, folder: &Path, events: &str) -> Output {
     let mut command = Command::new(env::current_exe().expect("known"));
     set_up(&mut command, folder);
     command.env(SCENARIO, scenario).env(FOLDER, folder).env("PERFMARK_EVENTS", events);
-    // Only those wait for what is built that need it.
+    // Only scenarios that need the libraries wait for their build.
     if scenario.starts_with("libraries") {
         libraries::set_up(&mut command, scenario);
     }
     run_to_end(&mut command)
 }
 
-/// With a report as JSON in that folder, and no other setting.
+/// Sets a JSON report in that folder, and no other setting.
 pub(crate) fn set_up(command: &mut Command, folder: &Path) {
     let is_perfmarks = |name: &OsString| name != FULL && name.to_string_lossy().starts_with("PERFMARK");
     for (variable, _) in env::vars_os().filter(|(name, _)| is_perfmarks(name)) {
@@ -151,7 +152,7 @@ pub(crate) fn set_up(command: &mut Command, folder: &Path) {
     command.env("RUST_BACKTRACE", "0").env("PERFMARK_OUTPUT", folder.join("report")).env("PERFMARK_FORMAT", "json");
 }
 
-/// Ends the program with its children if it hangs.
+/// Runs the program to its end. Kills it with its children if it hangs.
 pub(crate) fn run_to_end(command: &mut Command) -> Output {
     const HANGS: Duration = Duration::from_secs(300);
     let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -160,7 +161,7 @@ pub(crate) fn run_to_end(command: &mut Command) -> Output {
     let (ended, end) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
         if end.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
-            // SAFETY: ends processes of this test's.
+            // SAFETY: it ends processes of this test.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
     });

@@ -1,4 +1,5 @@
-//! A program with two versions of perfmark, which has marks of each, called also inside of the other's. It counts their calls itself, in files `calls`.
+//! A program with two versions of perfmark and marks of each, called also inside the other's. It counts their calls
+//! itself, in files `calls`.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -8,7 +9,7 @@ use std::{env, fs, process, thread};
 
 static CALLS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// With so many calls inside of it.
+/// Has that many calls inside it.
 #[perfmark::perfmark(time, page_faults)]
 fn of_one(inside: u64) {
     CALLS[0].fetch_add(1, SeqCst);
@@ -28,7 +29,7 @@ fn work() {
     }
 }
 
-/// On threads that end, and on one that stays until the program ends.
+/// Works on threads that end, and on one that runs until the program ends.
 fn work_on_threads() {
     for thread in [(); 4].map(|()| thread::spawn(work)) {
         thread.join().expect("does not panic");
@@ -44,19 +45,19 @@ fn work_on_threads() {
     has_worked.recv().expect("it works");
 }
 
-/// In a child, which leaves reports of its own.
+/// Works in a child, which leaves its own reports.
 fn work_forked() {
-    // SAFETY: the child calls marked functions, writes a file, and ends.
+    // SAFETY: the child calls marked functions, writes a file, and exits.
     match unsafe { libc::fork() } {
         0 => {
             CALLS.iter().for_each(|calls| calls.store(0, SeqCst));
             work();
-            tell(&format!(".{}", process::id()));
+            write_calls(&format!(".{}", process::id()));
             process::exit(0);
         }
         child => {
             let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
+            // SAFETY: it is a child of this process, and the integer is live.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(status, 0, "the child ended well");
         }
@@ -64,29 +65,29 @@ fn work_forked() {
 }
 
 /// Writes down what this process called.
-fn tell(suffix: &str) {
+fn write_calls(suffix: &str) {
     let [one, another] = CALLS.each_ref().map(|calls| calls.load(SeqCst));
     fs::write(format!("calls{suffix}"), format!("{{\"of_one\": {one}, \"of_another\": {another}}}")).expect("written");
 }
 
-/// Is given how to end.
+/// The argument says how to end.
 fn main() {
     work();
     work_on_threads();
     work_forked();
     work();
-    tell("");
+    write_calls("");
     match env::args().nth(1).as_deref() {
         Some("main_returns") => {}
         Some("another_thread_exits") => thread::spawn(|| process::exit(3)).join().expect("does not panic"),
         Some("main_panics") => panic!("as asked"),
         Some("killed_after_dumps") => {
-            // SAFETY: both perfmarks dump at it.
+            // SAFETY: both versions of perfmark dump at this signal.
             unsafe { libc::raise(libc::SIGUSR1) };
             while !(Path::new("report").exists() && Path::new("report.copy-2").exists()) {
                 thread::yield_now();
             }
-            // SAFETY: ends the process.
+            // SAFETY: it ends the process.
             unsafe { libc::raise(libc::SIGKILL) };
         }
         ending => panic!("no ending: {ending:?}"),

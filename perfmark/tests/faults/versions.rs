@@ -1,5 +1,5 @@
-//! Two versions of perfmark in one program, as cargo links them where crates ask for different ones: each records for itself, and leaves a report of
-//! its own.
+//! Two versions of perfmark in one program, as cargo links them where crates require different ones. Each version
+//! records for itself, and leaves a report of its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::ledger::read;
 use crate::program::text;
 use crate::{libraries, project, trials};
 
-/// Ends of `two_versions.rs`.
+/// The endings of `two_versions.rs`.
 pub(crate) const ENDINGS: &[(&str, Status)] = &[
     ("main_returns", Code(0)),
     ("another_thread_exits", Code(3)),
@@ -37,16 +37,16 @@ pub(crate) fn try_out(ending: &str, status: Status) -> Result<(), String> {
         command.env("PERFMARK_DUMP_SIGNAL", "USR1");
     }
     let output = trials::run_to_end(command.arg(ending).current_dir(&folder));
-    let told = text(&output.stderr);
-    let is_silent = ending == "main_panics" || told.is_empty();
+    let stderr = text(&output.stderr);
+    let is_silent = ending == "main_panics" || stderr.is_empty();
     if !status.is(output.status) || !is_silent {
-        return Err(format!("{}, in {}: {told}", output.status, folder.display()));
+        return Err(format!("{}, in {}: {stderr}", output.status, folder.display()));
     }
-    compare(&folder).map_err(|why| format!("in {}, {why}\n{told}", folder.display()))?;
+    compare(&folder).map_err(|why| format!("in {}, {why}\n{stderr}", folder.display()))?;
     fs::remove_dir_all(&folder).map_err(|why| why.to_string())
 }
 
-/// Compares what the process and its child called with what each version reports of it, whichever is the first.
+/// Compares what the process and its child called with what each version reports, in either order.
 fn compare(folder: &Path) -> Result<(), String> {
     let names = fs::read_dir(folder).map_err(|why| why.to_string())?.flatten();
     let names: Vec<_> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -68,7 +68,7 @@ fn compare(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What a report has.
+/// The calls in a report.
 fn reported(report: &Path) -> Result<Calls, String> {
     let report = read(report)?;
     let marks = report["marks"].as_array().ok_or("no marks")?;
@@ -76,17 +76,18 @@ fn reported(report: &Path) -> Result<Calls, String> {
     calls.collect::<Option<_>>().ok_or_else(|| "no names, or no calls".into())
 }
 
-/// The program, built once; none where there is no cargo.
+/// The program, built once. None without cargo.
 fn program() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref()
 }
 
 fn build() -> Option<PathBuf> {
-    // Not below the program's folder, as it would be a member of its workspace there.
-    let another = project::place("another_version");
+    // Not below the program's folder, where cargo would take it for a member of its workspace.
+    let another = project::target_folder("another_version");
     let manifest = format!(
-        "[package]\nname = \"two_versions\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[[bin]]\nname = \"two_versions\"\npath = '{}'\n\n\
+        "[package]\nname = \"two_versions\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [[bin]]\nname = \"two_versions\"\npath = '{}'\n\n\
          [dependencies]\nlibc = \"0.2\"\nperfmark = {{ path = '{}', features = [\"signal\"] }}\n\
          another = {{ package = \"perfmark\", path = '{}', features = [\"signal\"] }}\n\n[workspace]\n",
         project::here().join("tests/faults/two_versions.rs").display(),
@@ -98,7 +99,7 @@ fn build() -> Option<PathBuf> {
     Some(libraries::built(cargo.arg("build")).join("two_versions"))
 }
 
-/// The three crates as they are, but for the version: one that nobody who asks for this one is content with.
+/// The three crates, unchanged except for the version: one that satisfies nobody who requires this one.
 fn make_another(folder: &Path) {
     const CRATES: [&str; 3] = ["perfmark", "perfmark-macros", "perfmark-rdpmc"];
     let version = |line: &str| {
@@ -112,11 +113,11 @@ fn make_another(folder: &Path) {
     for name in CRATES {
         fs::create_dir_all(folder.join(name)).expect("a folder");
         for entry in fs::read_dir(root.join(name)).expect("a crate").flatten() {
-            let place = folder.join(name).join(entry.file_name());
+            let target = folder.join(name).join(entry.file_name());
             if entry.file_name() == "Cargo.toml" {
-                fs::copy(entry.path(), place).expect("a manifest");
+                fs::copy(entry.path(), target).expect("a manifest");
             } else {
-                symlink(entry.path(), place).expect("a link");
+                symlink(entry.path(), target).expect("a link");
             }
         }
     }

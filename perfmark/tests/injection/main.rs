@@ -1,9 +1,10 @@
-//! Each system call of perfmark's fails in turn: the host's own output and status stay, calls are counted exactly, what fails is told, and
-//! nothing leaks.
+//! Each system call of perfmark fails in turn. The host's own output and status stay the same, calls are counted
+//! exactly, each failure is reported, and nothing leaks.
 //!
-//! A scenario is this same program, started anew, and traced. It installs a filter that stops it at each of perfmark's calls, before any of
-//! perfmark's code runs; the tracer lets the n-th fail, for every n until a run has no n-th. Nothing of the standard library runs before this
-//! program's own `main`, so that all that is not the loader's, nor one of the host's [known few](traced::calls::CALLS), is perfmark's.
+//! A scenario is this program, started again and traced. It installs a filter that stops it at each of perfmark's
+//! calls, before any code of perfmark runs. The tracer makes the n-th call fail, for every n until a run has no n-th
+//! call. Nothing of the standard library runs before this program's own `main`. So each call is perfmark's, except
+//! those of the loader and the host's [known few](traced::calls::CALLS).
 #![cfg_attr(
     all(
         target_os = "linux",
@@ -29,5 +30,5 @@ mod traced;
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
 fn main() {
-    println!("skipped: the tracer knows the registers of x86-64 and arm64, on linux, alone");
+    println!("skipped: the tracer knows only the registers of x86-64 and arm64, on linux");
 }

@@ -1,15 +1,15 @@
-//! Knows perfmark through another crate only.
+//! Knows perfmark only through another crate.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, rust_2018_idioms, clippy::pedantic)]
 
 use facade::counters::{self, perfmark};
 
-/// Marked, by a path relative to here.
+/// Marked, by a path relative to this module.
 #[perfmark(time, crate = counters)]
 pub fn marked() {}
 
-/// Marked as a whole: a path from the root is the same everywhere in it.
+/// A marked module. A path from the root is the same everywhere in it.
 #[facade::perfmark(time, crate = facade::counters)]
 pub mod inner {
     /// Marked.
@@ -17,7 +17,7 @@ pub mod inner {
 }
 
 facade::measured! {
-    /// By the facade's macro.
+    /// Made by the facade's macro.
     #[must_use]
     pub fn by_macro() -> u32 {
         facade::block!("a block", { 1 })

@@ -1,4 +1,4 @@
-//! Gives perfmark to others, who do not know it.
+//! Re-exports perfmark to crates that do not depend on it.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, rust_2018_idioms, clippy::pedantic)]
@@ -7,7 +7,7 @@ pub use perfmark as counters;
 #[doc(hidden)]
 pub use perfmark::perfmark;
 
-/// A marked function, wherever it is called.
+/// Makes a marked function, wherever it is called.
 #[macro_export]
 macro_rules! measured {
     ($(#[$attribute:meta])* $visibility:vis fn $name:ident() -> $type:ty $body:block) => {

@@ -38,9 +38,9 @@
     unused_results,
     variant_size_differences
 )]
-// Not all of rust_2024_compatibility: tail_expr_drop_order rightly says of a marked function with temporaries in its tail that before edition 2024
-// they are dropped after the mark's guard, and then before it.
-// What these forbid cannot be allowed again.
+// Without rust_2024_compatibility. Its tail_expr_drop_order rightly warns of a marked function with temporaries in its
+// tail: before edition 2024 they are dropped after the mark's guard, and from then on before it.
+// Lints that are forbidden here cannot be allowed again.
 #![forbid(clippy::allow_attributes, clippy::allow_attributes_without_reason, clippy::items_after_statements)]
 
 use std::fmt::{self, Display};
@@ -64,7 +64,7 @@ pub fn defaults(n: u32) -> u32 {
 ///
 /// # Errors
 ///
-/// As they come.
+/// If the text is not a number.
 #[perfmark(time, "cpu/event=0xc2/", cycles, kernel, every = 61, fence, name = "all of them", crate = perfmark)]
 pub fn options(text: &str) -> Result<u32, std::num::ParseIntError> {
     let trimmed = text.trim();
@@ -74,7 +74,7 @@ pub fn options(text: &str) -> Result<u32, std::num::ParseIntError> {
     Ok(trimmed.parse::<u32>()? + 1)
 }
 
-/// Regions: of a block, of a block that is left early, until a guard is dropped.
+/// Regions: of a block, of a block that is left early, and until a guard is dropped.
 #[must_use]
 pub fn regions(list: &[u32]) -> Option<u32> {
     let _whole = region!("whole", time);
@@ -107,19 +107,19 @@ impl<T: Clone + Display> Holder<T> {
         Self(Vec::new())
     }
 
-    /// One more.
+    /// Adds an item.
     pub fn push(&mut self, item: &T) -> &mut Self {
         self.0.push(item.clone());
         self
     }
 
-    /// Left out.
+    /// Left out of the mark.
     #[perfmark(skip)]
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Under its own conditions.
+    /// Has its own settings.
     #[must_use]
     #[perfmark(cycles, name = "the last word")]
     pub fn last(self) -> Option<T> {
@@ -134,7 +134,7 @@ impl<T: Display> Display for Holder<T> {
     }
 }
 
-/// With methods of its own.
+/// Has methods.
 #[perfmark(time)]
 pub trait Shape {
     /// Without a body.
@@ -148,9 +148,9 @@ pub trait Shape {
 
 #[perfmark(time, every = 2)]
 pub mod inner {
-    //! A module, with all that is in it.
+    //! A marked module.
 
-    /// Free.
+    /// A free function.
     #[must_use]
     pub fn free(n: u32) -> u32 {
         deeper::function(n)
@@ -172,18 +172,18 @@ macro_rules! made {
 }
 
 made! {
-    /// By a macro.
+    /// Made by a macro.
     #[must_use]
     pub fn by_macro(n: u64) {
         n.swap_bytes()
     }
 }
 
-/// A trait whose results lints find too complex here, and not where it is implemented.
+/// A trait whose results lints find too complex here, but not where it is implemented.
 #[expect(
     clippy::type_complexity,
     clippy::borrowed_box,
-    reason = "they are found here, and not where it is implemented"
+    reason = "the lints apply here, and not where it is implemented"
 )]
 pub trait Complex {
     /// A table of functions.

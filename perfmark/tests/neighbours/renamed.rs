@@ -1,4 +1,4 @@
-//! Where perfmark is called `counters`.
+//! perfmark is called `counters` here.
 
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, rust_2018_idioms, clippy::pedantic)]
@@ -13,7 +13,7 @@ pub fn marked() {}
 #[counters::perfmark(crate = ::counters)]
 pub fn marked_from_the_root() {}
 
-/// Marked as a whole, and deeper inside.
+/// A marked module, with items inside.
 #[measured(time, crate = ::counters)]
 pub mod inner {
     /// Marked.

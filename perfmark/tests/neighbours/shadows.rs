@@ -1,4 +1,4 @@
-//! Where names of the prelude mean something else.
+//! Names of the prelude mean something else here.
 
 use perfmark::{perfmark, region};
 
@@ -25,7 +25,7 @@ pub mod std {}
 /// Not the prelude's.
 pub const fn drop() {}
 
-/// Marked among them.
+/// Marked, with these names around it.
 #[perfmark]
 #[must_use]
 pub fn marked(n: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! Without a prelude, and with its names given away.
+//! There is no prelude here, and its names mean something else.
 
 #![no_implicit_prelude]
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ pub fn marked(n: u32) -> ::core::option::Option<u32> {
     half.checked_add(1)
 }
 
-/// Marked as a whole.
+/// A marked module.
 #[::perfmark::perfmark(time)]
 pub mod inner {
     /// Marked.

@@ -1,4 +1,4 @@
-//! Compiled twice without the feature `record`: with marks, and without.
+//! Compiled with marks and without, to compare the assembly.
 
 #![deny(warnings)]
 
@@ -16,14 +16,14 @@ macro_rules! region {
     };
 }
 
-/// Called from elsewhere, so that it is there.
+/// Exported, so that it is compiled.
 #[cfg_attr(marked, perfmark(cycles, instructions))]
 #[unsafe(no_mangle)]
 pub fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, &byte| sum.rotate_left(5) ^ u32::from(byte))
 }
 
-/// Leaves early, by a panic, too.
+/// Returns early, and may panic.
 #[cfg_attr(marked, perfmark(time, every = 61, fence))]
 #[unsafe(no_mangle)]
 pub fn parse(text: &str) -> Option<u32> {
@@ -38,7 +38,7 @@ pub struct Table(pub Vec<u64>);
 
 #[cfg_attr(marked, perfmark)]
 impl Table {
-    /// Finds a place.
+    /// Finds the index of an entry.
     #[unsafe(no_mangle)]
     pub extern "C" fn find(&self, key: u64) -> u64 {
         self.0.iter().position(|&entry| entry == key).map_or(u64::MAX, |at| at as u64)

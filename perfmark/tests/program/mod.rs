@@ -1,5 +1,5 @@
-//! Programs that test themselves: started anew, each time with a scenario and an environment.
-#![allow(dead_code, reason = "each test takes what it needs")]
+//! Programs that test themselves: each is started again with a scenario and an environment.
+#![allow(dead_code, reason = "each test uses what it needs")]
 
 use std::env;
 use std::fs;
@@ -13,26 +13,26 @@ use serde_json::Value;
 #[cfg(target_os = "linux")]
 pub(crate) mod threads;
 
-/// What the program is to do, if it is one of those.
+/// The scenario of a program that has one.
 pub(crate) const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 
-/// Runs a scenario with these variables and no other of perfmark's.
+/// Runs a scenario with these variables and no other variables of perfmark's.
 pub(crate) fn scenario(name: &str, variables: &[(&str, &str)]) -> Output {
     scenario_of(&env::current_exe().expect("known"), name, variables)
 }
 
-/// The same of a copy of this program.
+/// The same, for a copy of this program.
 pub(crate) fn scenario_of(program: &Path, name: &str, variables: &[(&str, &str)]) -> Output {
     loop {
         match command(program, name, variables).output() {
-            // A child that another test forked while the copy was written has it open until it executes its own program.
+            // A child that another test forked during the copying has the file open until it executes its own program.
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::yield_now(),
             done => return done.expect("started"),
         }
     }
 }
 
-/// The same, not yet started.
+/// The command of a scenario, not started yet.
 pub(crate) fn command(program: &Path, name: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
@@ -47,7 +47,7 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
-/// The scenario's JSON report, which goes to stdout's end.
+/// The scenario's JSON report, which is at the end of stdout.
 pub(crate) fn json(name: &str, variables: &[(&str, &str)], status: i32) -> Value {
     let mut all = vec![("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
     all.extend(variables);
@@ -64,7 +64,7 @@ pub(crate) fn mark<'a>(report: &'a Value, name: &str) -> &'a Value {
     marks.find(|mark| mark["name"] == name).unwrap_or_else(|| panic!("no mark {name} in {report}"))
 }
 
-/// A file of this test's own, which does not exist yet.
+/// A file for this test, which does not exist yet.
 pub(crate) fn file(name: &str) -> PathBuf {
     let path = env::temp_dir().join(format!("perfmark-{}-{name}", std::process::id()));
     _ = fs::remove_file(&path);

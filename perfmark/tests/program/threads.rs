@@ -1,5 +1,5 @@
-//! Threads of the C library, at whose start and end there are no system calls of the standard library's, and the steps
-//! that a program's threads take in turn.
+//! Threads of the C library, which start and end without system calls of the standard library's. Also, the steps by
+//! which a program's threads take turns.
 
 use std::ffi::c_void;
 use std::hint::spin_loop;
@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering::SeqCst;
 
 static STEP: AtomicU32 = AtomicU32::new(0);
 
-/// Lets those go on who wait for this step.
+/// Lets threads continue that wait for this step.
 pub(crate) fn reach(step: u32) {
     STEP.store(step, SeqCst);
 }
 
-/// What step it is.
+/// The current step.
 pub(crate) fn step() -> u32 {
     STEP.load(SeqCst)
 }
@@ -29,13 +29,13 @@ pub(crate) fn wait_for(step: u32) {
 /// Starts a thread.
 pub(crate) fn start(work: extern "C" fn(*mut c_void) -> *mut c_void) -> libc::pthread_t {
     let mut id = 0;
-    // SAFETY: a function of that type.
+    // SAFETY: the function has that type.
     assert_eq!(unsafe { libc::pthread_create(&raw mut id, ptr::null(), work, ptr::null_mut()) }, 0);
     id
 }
 
-/// Waits for its end.
+/// Waits for the end of a thread.
 pub(crate) fn join(id: libc::pthread_t) {
-    // SAFETY: a thread of ours, which is not joined yet.
+    // SAFETY: the thread is one of this process, and is not joined yet.
     assert_eq!(unsafe { libc::pthread_join(id, ptr::null_mut()) }, 0);
 }

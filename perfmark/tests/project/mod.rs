@@ -1,17 +1,17 @@
-//! Packages of their own that cargo builds, for what only a whole build shows.
+//! Packages that cargo builds, for tests that need a complete build.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Cargo in a folder of that name, with these manifests, and the lock file, so that nothing is downloaded. None, and the reason told, where there
-/// is no cargo.
+/// A cargo command in a folder of that name, with these manifests and the lock file, so that nothing is downloaded.
+/// Without cargo, prints the reason and returns None.
 pub(crate) fn cargo(folder: &str, manifests: &[(&str, String)]) -> Option<Command> {
     if !Path::new(env!("CARGO")).exists() {
         println!("skipped: there is no cargo here, as in the machine with a PMU");
         return None;
     }
-    let folder = place(folder);
+    let folder = target_folder(folder);
     for (path, text) in manifests {
         let manifest = folder.join(path).join("Cargo.toml");
         fs::create_dir_all(folder.join(path)).expect("a folder");
@@ -26,12 +26,12 @@ pub(crate) fn cargo(folder: &str, manifests: &[(&str, String)]) -> Option<Comman
     Some(cargo)
 }
 
-/// A folder for what tests make.
-pub(crate) fn place(name: &str) -> PathBuf {
+/// A folder for what tests build.
+pub(crate) fn target_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// This package's folder.
+/// The folder of this package.
 pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,4 +1,4 @@
-//! Other attributes beside the mark, before it and behind it.
+//! Other attributes beside the mark, above and below it.
 
 use std::panic::Location;
 
@@ -62,7 +62,7 @@ fn documented() -> u8 {
     five
 }
 
-/// What is expected of the body is still met there.
+/// An `expect` for the body still applies there.
 #[perfmark(time)]
 #[expect(unused_variables, unused_mut, clippy::no_effect_underscore_binding, reason = "a test")]
 fn expects() -> u8 {
@@ -99,7 +99,7 @@ fn conditional() -> u8 {
     9
 }
 
-/// In the name's place a macro; and the mark by a path from the root.
+/// A macro as the value of an attribute, and the mark by a path from the root.
 #[doc = concat!("c", "oncat")]
 #[::perfmark::perfmark(time)]
 fn by_path() -> u8 {
@@ -124,19 +124,19 @@ fn marked_tests_may_panic() {
 }
 
 #[test]
-fn the_caller_stays_the_caller() {
-    let (line, places) = (line!(), [tracked(), tracked_too()]);
-    for place in places {
-        assert_eq!((place.file(), place.line()), (file!(), line));
+fn track_caller_still_gives_the_caller() {
+    let (line, locations) = (line!(), [tracked(), tracked_too()]);
+    for location in locations {
+        assert_eq!((location.file(), location.line()), (file!(), line));
     }
-    let columns = places.map(Location::column);
+    let columns = locations.map(Location::column);
     assert!(columns[0] < columns[1], "each is its own call: {columns:?}");
     crate::assert_calls(&[("attributes::tracked", 1), ("attributes::tracked_too", 1)]);
 }
 
 #[test]
 fn other_attributes_keep_their_meaning() {
-    #[expect(deprecated, reason = "what it is a test of")]
+    #[expect(deprecated, reason = "a test")]
     let all =
         [many(), always(), never(), old(), documented(), expects(), diverges(), there(), conditional(), by_path()];
     assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);

@@ -1,4 +1,4 @@
-//! How bodies are left, and what stands in them.
+//! How bodies are left, and what they contain.
 
 use std::num::ParseIntError;
 use std::ops::ControlFlow;
@@ -79,7 +79,7 @@ fn labels(limit: u32) -> u32 {
     })
 }
 
-/// The body begins with items, and one is named as the function is.
+/// The body begins with items, one of which has the function's name.
 #[perfmark(time)]
 fn nested(n: u64) -> u64 {
     use std::convert::identity;
@@ -123,7 +123,7 @@ fn block_in_a_block() -> (u8, [u8; 2]) {
     }
 }
 
-/// A tail that borrows from a local: the mark's guard changes nothing in the order of drops.
+/// The tail borrows from a local. The mark's guard does not change the order of drops.
 #[perfmark(time)]
 fn tail_borrows(text: &str) -> usize {
     let owned = std::cell::RefCell::new(text.to_owned());
@@ -147,7 +147,7 @@ fn statements_only(list: &mut Vec<u8>) {
     list.extend([2, 3]);
 }
 
-/// Its result's type is a macro's, and of no variable.
+/// The type of its result is a macro's, and not a variable's.
 macro_rules! some_type {
     () => {
         impl Iterator<Item = u8>
@@ -159,9 +159,9 @@ fn type_of_a_macro() -> some_type!() {
     [1, 2].into_iter()
 }
 
-/// Its value is no name of the body's, nor one around it.
+/// The value is no name of the body, and no name around it.
 mod names {
-    #![expect(non_upper_case_globals, reason = "a name to be met by mistake")]
+    #![expect(non_upper_case_globals, reason = "the expansion must not use it")]
 
     pub(super) const value: u8 = 1;
     pub(super) const begun: u8 = 2;
@@ -173,13 +173,13 @@ mod names {
 }
 
 #[test]
-fn results_and_names_are_left_as_they_were() {
+fn results_and_names_keep_their_meaning() {
     assert_eq!((type_of_a_macro().sum::<u8>(), names::constants()), (3, 3));
     crate::assert_calls(&[("flow::type_of_a_macro", 1), ("flow::names::constants", 1)]);
 }
 
 #[test]
-fn bodies_are_left_as_they_were() {
+fn bodies_keep_their_control_flow() {
     assert!(catch_unwind(|| never("as it should")).is_err());
     assert!(catch_unwind(|| never_by_a_loop()).is_err());
     assert_eq!((question_mark("1+2"), question_mark("4")), (Ok(3), Ok(4)));

@@ -11,7 +11,7 @@ use perfmark::perfmark;
 #[derive(Debug, PartialEq, Eq)]
 struct Row<const N: usize>([u8; N]);
 
-/// Braces in types are no body.
+/// Braces in types are not the body.
 #[perfmark(time)]
 fn braces_in_types<const N: usize>(Row(row): Row<{ N }>) -> Row<{ 1 + 1 }>
 where
@@ -81,7 +81,7 @@ struct Stack<T, const N: usize = 4> {
 }
 
 impl<T: Clone, const N: usize> Stack<T, N> {
-    /// Beside marked ones.
+    /// Beside marked functions.
     const SIZE: usize = N;
 
     const fn new() -> Self {
@@ -102,7 +102,7 @@ impl<T: Clone, const N: usize> Stack<T, N> {
 }
 
 #[test]
-fn generic_functions_do_what_they_did() {
+fn generic_functions_behave_as_before() {
     assert_eq!(braces_in_types(Row([1, 2, 3])), Row([1, 3]));
     assert_eq!(const_arguments::<true, 'x', 2>(1), (3, 'x'));
     assert_eq!(const_arguments::<false, 'y', { 1 + 1 }>(1), (-1, 'y'));

@@ -2,9 +2,13 @@
 
 use perfmark::{perfmark, region};
 
-/// Fragments in every place.
+/// Has a fragment in each position.
 macro_rules! from_parts {
-    ($(#[$attribute:meta])* $visibility:vis fn $name:ident <$lifetime:lifetime> ($pattern:pat_param, $type:ty; $more:ident: &str) -> $result:ty $body:block) => {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident <$lifetime:lifetime>
+        ($pattern:pat_param, $type:ty; $more:ident: &str) -> $result:ty $body:block
+    ) => {
         $(#[$attribute])*
         #[perfmark(time)]
         $visibility fn $name<$lifetime>($pattern: $type, $more: &str) -> $result $body
@@ -20,7 +24,7 @@ from_parts! {
 
 from_parts! { fn private_in_parts<'a>(a, &'a u8; more: &str) -> &'a u8 { if more.is_empty() { a } else { &0 } } }
 
-/// A whole item, which stands in an invisible group.
+/// Takes a complete item, which is in an invisible group.
 macro_rules! from_item {
     ($item:item) => {
         #[perfmark(time)]
@@ -43,7 +47,7 @@ from_item! {
     }
 }
 
-/// Tokens as they come, and a name that the macro chose.
+/// Takes tokens as they are.
 macro_rules! from_tokens {
     ($($tokens:tt)*) => {
         #[perfmark(time)]
@@ -71,7 +75,7 @@ use perfmark as exported;
 
 twice!(first, second, time, "by twice", 1, crate::macros::exported);
 
-/// Methods.
+/// Makes methods.
 macro_rules! getters {
     ($($name:ident: $type:ty = $value:expr),+ $(,)?) => {
         $(
@@ -89,7 +93,7 @@ impl Number {
     getters!(one: u8 = 1, two: u8 = 1 + 1,);
 }
 
-/// A body from outside meets no name of the expansion, and none of the macro.
+/// A body from outside conflicts with no name of the expansion, and with none of the macro.
 macro_rules! with_body {
     ($name:ident, $argument:ident, $($body:tt)*) => {
         #[perfmark(time)]
@@ -128,7 +132,7 @@ function_of_block!(of_block {
 });
 
 #[test]
-fn functions_made_by_macros_do_what_they_did() {
+fn functions_made_by_macros_behave_as_before() {
     assert_eq!((in_parts(("a", 1), ""), private_in_parts(&1, "")), ("a", &1));
     assert_eq!((whole(1), whole_module::inside(1), tokens(1_u8)), (2, 3, 4));
     assert_eq!((first(), second()), ("by twice", "second"));

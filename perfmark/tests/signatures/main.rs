@@ -1,5 +1,5 @@
-//! Odd signatures: each marked function compiles without a warning, and does what the unmarked one does. What needs `unsafe` is in
-//! `unsafe_signatures.rs`.
+//! Unusual signatures: each marked function compiles without a warning, and behaves as the unmarked one. Those that
+//! need `unsafe` are in `unsafe_signatures.rs`.
 
 #![forbid(unsafe_code)]
 #![deny(
@@ -17,7 +17,7 @@
     unused_lifetimes,
     unused_qualifications
 )]
-// What lints forbid, the expansion may not allow.
+// The expansion may not allow what lints forbid here.
 #![forbid(clippy::allow_attributes, clippy::allow_attributes_without_reason, clippy::items_after_statements)]
 
 mod attributes;
@@ -28,7 +28,7 @@ mod parameters;
 mod receivers;
 mod shadows;
 
-/// Asserts how often marks of this program were called, each given by the end of its path.
+/// Checks how often marks of this program were called. Each is given by the end of its path.
 #[track_caller]
 fn assert_calls(expected: &[(&str, u64)]) {
     if !cfg!(feature = "record") {
@@ -38,7 +38,7 @@ fn assert_calls(expected: &[(&str, u64)]) {
     for &(path, calls) in expected {
         // A function, and the regions in it.
         let found: Vec<_> = marks.iter().filter(|mark| mark.path == format!("signatures::{path}")).collect();
-        let is_so = found.iter().all(|mark| (mark.calls, mark.in_flight) == (calls, 0));
-        assert!(!found.is_empty() && is_so, "{calls} of {path}: {found:?}");
+        let is_expected = found.iter().all(|mark| (mark.calls, mark.in_flight) == (calls, 0));
+        assert!(!found.is_empty() && is_expected, "{calls} of {path}: {found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments: patterns, attributes on them, names that the expansion could want for itself.
+//! Arguments: patterns, attributes on them, and names that the expansion could use itself.
 
 use perfmark::perfmark;
 
@@ -44,7 +44,7 @@ fn with_cfg(
 #[perfmark(time)]
 fn never_called_with(#[expect(unused_variables, reason = "a test")] unused: u8) {}
 
-/// The expansion's own names.
+/// Has names of the expansion.
 #[perfmark(time, name = "names")]
 #[expect(clippy::used_underscore_binding, reason = "a test")]
 fn names(_perfmark: u8, perfmark: u8, guard: u8, mark: u8, here: u8, call: u8) -> u8 {
@@ -98,7 +98,7 @@ fn zero_sized((): (), [(), ()]: [(); 2]) -> [(); 0] {
 }
 
 #[test]
-fn arguments_are_what_they_were() {
+fn arguments_keep_their_values() {
     assert_eq!(destructured(Point { x: 1, y: 2 }, (3, [4, 5, 6, 7])), [1, 3, 3, 4, 7]);
     assert_eq!(ignored(1, "", &2, "a".to_owned(), vec![1]), [1, 2, b'a']);
     assert_eq!(nested_binding(&[3, 4]), (3, 2));

@@ -71,7 +71,7 @@ impl Text {
         Self(String::new())
     }
 
-    /// As an argument is called elsewhere.
+    /// `this` is often the name of a receiver.
     #[perfmark(time)]
     fn beside_self(&self, this: &Self) -> bool {
         self == this
@@ -147,13 +147,13 @@ impl Deref for Text {
 #[perfmark(time)]
 impl<const N: usize> Index<[usize; N]> for Text {
     type Output = u8;
-    fn index(&self, places: [usize; N]) -> &u8 {
-        &self.0.as_bytes()[places.iter().sum::<usize>()]
+    fn index(&self, indices: [usize; N]) -> &u8 {
+        &self.0.as_bytes()[indices.iter().sum::<usize>()]
     }
 }
 
 #[test]
-fn methods_do_what_they_did() {
+fn methods_behave_as_before() {
     let text = || Text("text".to_owned());
     assert_eq!((text().by_value().as_str(), text().by_mut_value().0.as_str()), ("text", "text!"));
     assert_eq!((text().by_reference(), text().by_named_lifetime("te"), text().by_typed()), ("text", "xt", 4));

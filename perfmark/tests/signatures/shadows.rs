@@ -1,7 +1,7 @@
-//! Names of the prelude and of the standard library that mean something else around a mark.
+//! Names of the prelude and of the standard library that mean something else near a mark.
 
 mod types {
-    #![expect(dead_code, non_camel_case_types, reason = "they are there to be met by mistake")]
+    #![expect(dead_code, non_camel_case_types, reason = "the expansion must not use them")]
 
     pub(super) struct Option;
     pub(super) struct Some;
@@ -36,7 +36,7 @@ mod types {
 }
 
 mod values {
-    #![expect(dead_code, reason = "they are there to be met by mistake")]
+    #![expect(dead_code, reason = "the expansion must not use them")]
 
     pub(super) mod core {}
     pub(super) mod std {}
@@ -55,7 +55,7 @@ mod values {
 }
 
 mod macros {
-    #![expect(unused_macros, reason = "they are there to be met by mistake")]
+    #![expect(unused_macros, reason = "the expansion must not use them")]
 
     macro_rules! concat(() => {});
     macro_rules! file(() => {});
@@ -73,7 +73,7 @@ mod macros {
 }
 
 mod crates {
-    /// In the crate's own place.
+    /// Has the crate's name.
     mod perfmark {
         pub(super) mod private {}
     }
@@ -87,7 +87,7 @@ mod crates {
 mod in_the_body {
     #[::perfmark::perfmark(time)]
     pub(super) fn marked() -> usize {
-        #![expect(dead_code, unused_macros, reason = "they are there to be met by mistake")]
+        #![expect(dead_code, unused_macros, reason = "the expansion must not use them")]
         mod core {}
         mod perfmark {}
         struct Option;
@@ -98,7 +98,7 @@ mod in_the_body {
         MARK.into()
     }
 
-    /// Its type parameters.
+    /// Has type parameters with these names.
     #[::perfmark::perfmark(time)]
     pub(super) fn generic<Option, Mark, Guard, Registered>(_: (Option, Mark, Guard, Registered)) -> usize {
         6
@@ -106,7 +106,7 @@ mod in_the_body {
 }
 
 #[test]
-fn shadowed_names_are_never_met() {
+fn marks_never_use_shadowed_names() {
     assert_eq!([types::marked(), types::marked_with_defaults(), values::marked()], [1, 1, 2]);
     assert_eq!([macros::marked(), crates::marked(), in_the_body::marked()], [3, 4, 5]);
     assert_eq!(in_the_body::generic((1, 2, 3, 4)), 6);

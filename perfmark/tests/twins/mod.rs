@@ -1,4 +1,5 @@
-//! The same functions marked, and not: modules `marked` and `plain`, which see these names of the module around them.
+//! The same functions marked and unmarked: modules `marked` and `plain`, which see these names of the module around
+//! them.
 
 macro_rules! twins {
     (use {$($name:ident),*}; $($item:item)*) => {

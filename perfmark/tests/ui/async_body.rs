@@ -1,4 +1,4 @@
-//! What is wrong in a marked async function is told where the user wrote it, and once.
+//! Errors in a marked async function point at what the user wrote, once each.
 
 use perfmark::perfmark;
 

@@ -1,4 +1,4 @@
-//! What a marked async function does not use is told as of a plain one.
+//! Unused parts of a marked async function are reported as in an unmarked one.
 
 #![deny(unused)]
 

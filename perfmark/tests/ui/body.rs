@@ -1,4 +1,4 @@
-//! What is wrong in a marked body is told where the user wrote it.
+//! Errors in a marked body point at what the user wrote.
 
 use perfmark::{perfmark, region};
 

@@ -1,4 +1,4 @@
-//! A crate's defaults have no name, and are no one function's.
+//! The defaults of a crate have no name, and are not those of one function.
 
 perfmark::defaults!(cycles, name = "all of them");
 perfmark::defaults!(generic);

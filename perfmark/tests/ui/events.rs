@@ -1,4 +1,4 @@
-//! Events are checked as far as their grammar goes: which of them a machine has is for the report to tell.
+//! The compiler checks the grammar of events. The report says which of them a machine has.
 
 use perfmark::perfmark;
 

@@ -1,4 +1,4 @@
-//! An async function's errors are where they are without a mark.
+//! Errors of an async function are where they are without a mark.
 
 use perfmark::perfmark;
 

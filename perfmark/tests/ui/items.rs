@@ -1,4 +1,4 @@
-//! What cannot be marked is told, and stays as it was.
+//! Items that cannot be marked are reported, and stay as they are.
 
 use perfmark::perfmark;
 

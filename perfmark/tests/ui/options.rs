@@ -1,4 +1,4 @@
-//! Each wrong word is told where it stands, with the valid ones.
+//! Each wrong word is reported where it is, with the valid ones.
 
 use perfmark::perfmark;
 

@@ -1,4 +1,4 @@
-//! A region is on one thread, and has a name.
+//! A region stays on one thread, and has a name.
 
 use perfmark::region;
 
@@ -20,7 +20,7 @@ fn nameless() {
     region!("one", name = "two", { 1 });
 }
 
-/// The block goes on: what it uses is used, and its value has its type.
+/// The block is kept: what it uses counts as used, and its value has its type.
 fn goes_on(text: &str) -> Option<u32> {
     let parsed = region!("goes on", every = 0, { text.parse::<u32>().ok()? });
     parsed.checked_add(1)

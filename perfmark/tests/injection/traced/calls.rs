@@ -1,17 +1,18 @@
-//! The system calls: which are the host's, and what the kernel may say to perfmark's. A seccomp filter tells a tracer of those (`seccomp(2)`).
+//! The system calls: which of them are the host's, and what the kernel may answer to perfmark's. A seccomp filter
+//! reports those to a tracer (`seccomp(2)`).
 
 use std::io;
 
 use libc::c_long;
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    /// It is not made, and gives this error.
+    /// It is not made, and returns this error.
     Fails(i32),
-    /// It is made, and gives this error all the same.
+    /// It is made, and returns this error all the same.
     FailsLate(i32),
-    /// It is not made, and gives 0: the end of a file.
+    /// It is not made, and returns 0: the end of a file.
     Nothing,
     /// It is made with half the length.
     Half,
@@ -24,13 +25,13 @@ pub(crate) struct Call {
     pub(crate) name: &'static str,
     number: c_long,
     only: Only,
-    /// Whether it is the host's where the host makes threads.
+    /// Whether the call is the host's where the host creates threads.
     of_threads: bool,
-    /// None for what the host does, and for what cannot fail.
+    /// Empty for calls of the host, and for calls that cannot fail.
     pub(crate) answers: &'static [Answer],
 }
 
-/// Which calls of that number, by an argument's lower half.
+/// Which calls of that number, by the lower half of an argument.
 #[derive(Clone, Copy)]
 enum Only {
     All,
@@ -46,7 +47,10 @@ const fn call(name: &'static str, number: c_long, only: Only, answers: &'static 
 }
 
 macro_rules! calls {
-    ($($(#[$when:meta])? $call:ident $($name:literal)? $(if $only:expr)? => [$($answer:expr),*] $($kind:ident)?),* $(,)?) => {
+    ($(
+        $(#[$when:meta])?
+        $call:ident $($name:literal)? $(if $only:expr)? => [$($answer:expr),*] $($kind:ident)?
+    ),* $(,)?) => {
         &[$($(#[$when])? calls!(@kind $($kind)? call(
             calls!(@name $call $($name)?),
             libc::$call,
@@ -62,25 +66,26 @@ macro_rules! calls {
     (@only $only:expr) => { $only };
 }
 
-/// perfmark moves the descriptors of events up to here.
+/// perfmark moves the descriptors of events to this number or above.
 const HIGH: u32 = 512;
 const MAP_STACK: u32 = libc::MAP_STACK.cast_unsigned();
 const CLONE_THREAD: u32 = libc::CLONE_THREAD.cast_unsigned();
 const MADV_DONTNEED: u32 = libc::MADV_DONTNEED.cast_unsigned();
 const SIG_BLOCK: u32 = libc::SIG_BLOCK.cast_unsigned();
-/// `PERF_EVENT_IOC_ID`, as the kernel's header has it.
+/// `PERF_EVENT_IOC_ID`, as in the kernel's header.
 const EVENT_ID: u32 = 0x8008_2407;
 const F_GETFL: u32 = libc::F_GETFL.cast_unsigned();
 
-/// Of the rows that a call fits the first holds. A call that is in none is perfmark's, and refused.
+/// The first row that fits a call applies. A call that fits no row is perfmark's, and is refused.
 pub(crate) const CALLS: &[Call] = calls![
-    // What the host writes; its heap, which ends a program that it has no memory for.
+    // What the host writes, and its heap, without whose memory a program ends.
     SYS_writev if Is(0, 1) => [],
     SYS_madvise if Is(2, MADV_DONTNEED) => [],
     SYS_set_robust_list => [],
     SYS_rseq => [],
     SYS_sigaltstack => [],
-    // Around the making of a thread the C library does not look whether it did (so with SIGPIPE, which perfmark blocks while it writes, spared).
+    // When it creates a thread, the C library does not check whether this worked. This also spares the call for
+    // SIGPIPE, which perfmark blocks while it writes.
     SYS_rt_sigprocmask if Is(0, SIG_BLOCK) => [],
     SYS_prctl => [],
     SYS_futex => [],
@@ -89,7 +94,7 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_wait4 => [],
     SYS_sched_yield => [],
     SYS_faccessat => [],
-    // What cannot fail; and what may only wait longer for what it waits for.
+    // Calls that cannot fail, and calls that may only have to wait longer.
     SYS_exit => [],
     SYS_exit_group => [],
     SYS_rt_sigreturn => [],
@@ -113,7 +118,7 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_write "write to stderr" if Is(0, 2) => [Fails(libc::EIO), Fails(libc::EINTR), Fails(libc::EAGAIN), Half],
     SYS_write "write to stdout" if Is(0, 1) => [Fails(libc::EIO), Fails(libc::EINTR), Fails(libc::EAGAIN), Half],
     SYS_write => [Fails(libc::ENOSPC), Fails(libc::EINTR), Half, Nothing],
-    // Linux closes the descriptor whatever it says (`close(2)`).
+    // Linux closes the descriptor whatever it returns (`close(2)`).
     SYS_close => [FailsLate(libc::EIO), FailsLate(libc::EINTR)],
     // Before each read of an event.
     SYS_fcntl "fcntl(F_GETFL)" if Is(1, F_GETFL) => [Fails(libc::EPERM)],
@@ -148,25 +153,25 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_rt_sigaction => [Fails(libc::EPERM)],
 ];
 
-/// Any other.
+/// Any other call.
 pub(crate) const OTHER: Call = call("another", -1, All, &[Fails(libc::EPERM), Fails(libc::ENOSYS)]);
 
-/// What the tracer is told of it.
+/// The message that the tracer gets for it.
 const OTHERS: u16 = u16::MAX;
 
-pub(crate) fn told(of: u16) -> &'static Call {
+pub(crate) fn by_message(of: u16) -> &'static Call {
     CALLS.get(usize::from(of)).unwrap_or(&OTHER)
 }
 
 impl Call {
-    /// Or what comes before each.
+    /// Whether it is a read of an event, or the check before each read.
     pub(crate) fn is_read_of_event(&self) -> bool {
         ["read of an event", "fcntl(F_GETFL)"].contains(&self.name)
     }
 
-    /// What a filter says of such a call; other calls go on to the next row.
+    /// A filter's verdict for this call. Other calls continue at the next row.
     fn statements(&self, verdict: u32) -> Vec<libc::sock_filter> {
-        /// Of `struct seccomp_data`.
+        /// Offsets in `struct seccomp_data`.
         const NUMBER: u32 = 0;
         const ARGUMENTS: u32 = 16;
         const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -176,7 +181,7 @@ impl Call {
             HasBit(argument, bit) => Some((argument, libc::BPF_JSET, bit)),
             AtLeast(argument, value) => Some((argument, libc::BPF_JGE, value)),
         };
-        // From the end, as a jump says how much it skips.
+        // Built from the end, as a jump states how much it skips.
         let mut statements = vec![statement(libc::BPF_RET | libc::BPF_K, verdict)];
         let mut test = |at: u32, comparison: u32, value: u32| {
             let skipped = u8::try_from(statements.len()).expect("small");
@@ -193,23 +198,23 @@ impl Call {
     }
 }
 
-/// Which calls a tracer is told of beside those that always are perfmark's.
+/// Which calls are reported to a tracer, beside those that are always perfmark's.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sees {
     /// Reads of events, which are many.
     pub(crate) reads: bool,
-    /// What makes threads.
+    /// Calls that create threads.
     pub(crate) threads: bool,
 }
 
 impl Sees {
-    /// As a variable's value, and back.
-    pub(crate) fn told(self) -> String {
+    /// As the value of a variable, and back.
+    pub(crate) fn to_value(self) -> String {
         format!("{} {}", if self.reads { "reads" } else { "" }, if self.threads { "threads" } else { "" })
     }
 
-    pub(crate) fn from_told(told: &str) -> Self {
-        Self { reads: told.contains("reads"), threads: told.contains("threads") }
+    pub(crate) fn from_value(value: &str) -> Self {
+        Self { reads: value.contains("reads"), threads: value.contains("threads") }
     }
 
     fn sees(self, call: &Call) -> bool {
@@ -217,14 +222,14 @@ impl Sees {
     }
 }
 
-/// From now on a tracer is told of this process's calls, and without one they fail.
+/// From now on, a tracer is notified of this process's calls. Without a tracer, they fail.
 pub(crate) fn filter(sees: Sees) -> io::Result<()> {
     install(libc::SECCOMP_RET_TRACE | u32::from(OTHERS), |of, call| {
         if sees.sees(call) { libc::SECCOMP_RET_TRACE | u32::from(of) } else { libc::SECCOMP_RET_ALLOW }
     })
 }
 
-/// From now on these calls of the process fail.
+/// From now on, these calls of the process fail.
 pub(crate) fn forbid(names: &[&str], errno: i32) -> io::Result<()> {
     install(libc::SECCOMP_RET_ALLOW, |_, call| {
         let error = libc::SECCOMP_RET_ERRNO | errno.cast_unsigned();
@@ -232,14 +237,14 @@ pub(crate) fn forbid(names: &[&str], errno: i32) -> io::Result<()> {
     })
 }
 
-/// A filter that says so of each row's calls, and of `others`.
+/// Installs a filter with that verdict for the calls of each row, and with `others` for all others.
 fn install(others: u32, verdict: impl Fn(u16, &Call) -> u32) -> io::Result<()> {
     let rows = (0..).zip(CALLS);
     let mut program: Vec<_> = rows.flat_map(|(of, call)| call.statements(verdict(of, call))).collect();
     program.push(statement(libc::BPF_RET | libc::BPF_K, others));
     let length = program.len().try_into().expect("short");
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
-    // SAFETY: a live program of that length.
+    // SAFETY: the program is live and has that length.
     let is_installed = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0

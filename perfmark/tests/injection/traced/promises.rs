@@ -1,4 +1,4 @@
-//! What a scenario's user was promised, whatever fails.
+//! What a scenario's user is promised, whatever fails.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ pub(super) struct Promises {
     pub(super) scenario: &'static str,
     /// The host's own output.
     stdout: &'static str,
-    /// The marks' calls in the program's reports, and in its child's.
+    /// Calls of the marks in the program's reports, and in its child's.
     calls: &'static [(&'static str, u64)],
     childs_calls: &'static [(&'static str, u64)],
     pub(super) to: To,
-    /// What its environment says beside that.
+    /// Further variables of its environment.
     pub(super) variables: &'static [(&'static str, &'static str)],
     /// Whether it has marks of events that only the kernel can read.
     pub(super) reads_events: bool,
@@ -28,7 +28,7 @@ pub(super) struct Promises {
     pub(super) has_own_threads: bool,
 }
 
-/// Where the report goes.
+/// The destination of the report.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum To {
     Stderr,
@@ -36,7 +36,7 @@ pub(super) enum To {
     File,
 }
 
-/// One that asks for nothing.
+/// A scenario that asks for nothing.
 const PLAIN: Promises = Promises {
     scenario: "",
     stdout: "",
@@ -73,7 +73,7 @@ pub(super) const ALL: &[Promises] = &[
     },
     Promises {
         scenario: "fork",
-        stdout: "it forks\nthe child goes on\nit ended well\n",
+        stdout: "it forks\nthe child continues\nit ended well\n",
         calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
         childs_calls: &[("plain", 0), ("hardware", 0), ("software", 2)],
         to: To::File,
@@ -131,84 +131,94 @@ pub(super) const SANDBOX: &Promises = &Promises {
     ..PLAIN
 };
 
-/// Dumps at intervals and, where this build has it, at a signal: none comes, as an older dump would stand where the report cannot be written.
+/// Dumps at intervals and, where this build supports it, at a signal. No dump comes: an older one would remain where
+/// the report cannot be written.
 const ASKED: &[(&str, &str)] = if cfg!(feature = "signal") {
     &[("PERFMARK_DUMP_INTERVAL", "1000"), ("PERFMARK_DUMP_SIGNAL", "USR1")]
 } else {
     &[("PERFMARK_DUMP_INTERVAL", "1000")]
 };
 
-/// The report's file, in the scenario's directory, and what is in it before.
+/// The report's file in the scenario's directory, and its earlier content.
 pub(super) const REPORT: &str = "report";
 pub(super) const OLDER: &str = "an older report";
 
 impl Promises {
-    /// Whether it ends also if a call fails for good: not where it waits for it to be tried again.
+    /// Whether the scenario ends even if a call fails for good. It does not if it waits for another try.
     pub(super) fn ends(&self) -> bool {
         !["dumps", "signal"].contains(&self.scenario)
     }
 
-    /// After a run with that fault, if any, and one without.
+    /// Checks a run with that fault, if any, and the run without a fault.
     pub(super) fn are_kept_in(&self, run: &Run, fault: Option<(Fault, &Run)>, directory: &Path) {
         let failed = run.failed.map(|(call, answer)| (call.name, answer));
-        let told =
+        let context =
             || format!("{} with {failed:?}, {:?}:\n{}", self.scenario, fault.map(|(fault, _)| fault), run.stderr);
-        assert_eq!(run.status, 0 as c_int, "{}", told());
-        // All that is behind it is the report.
-        let behind = run.stdout.strip_prefix(self.stdout);
-        assert!(behind.is_some_and(|rest| rest.is_empty() || self.to == To::Stdout), "{}: {}", run.stdout, told());
-        assert!(!run.stderr.contains("panic"), "{}", told());
+        assert_eq!(run.status, 0 as c_int, "{}", context());
+        // Everything after the host's output is the report.
+        let after = run.stdout.strip_prefix(self.stdout);
+        assert!(after.is_some_and(|rest| rest.is_empty() || self.to == To::Stdout), "{}: {}", run.stdout, context());
+        assert!(!run.stderr.contains("panic"), "{}", context());
         let writes = if self.to == To::Stdout { "write to stdout" } else { "write to stderr" };
         let is_heard = !matches!(failed, Some((name, Answer::Fails(_))) if name == writes);
-        let reports = reports(run, behind.unwrap_or_default(), directory, &told);
+        let reports = reports(run, after.unwrap_or_default(), directory, &context);
         let (own, childs): (Vec<_>, Vec<_>) = reports.iter().partition(|report| report["pid"] == run.pid);
         for (reports, expected) in [(own, self.calls), (childs, self.childs_calls)] {
-            assert!(expected.is_empty() || !reports.is_empty() || !is_heard, "no report: {}", told());
+            assert!(expected.is_empty() || !reports.is_empty() || !is_heard, "no report: {}", context());
             for report in reports {
-                assert_eq!(exact(report, expected), Ok(()), "{}", told());
+                assert_eq!(exact(report, expected), Ok(()), "{}", context());
             }
         }
         if self.to == To::File && is_heard {
             let is_old = fs::read_to_string(directory.join(REPORT)).is_ok_and(|text| text == OLDER);
-            assert!(!is_old || run.stderr.contains("perfmark: PERFMARK_OUTPUT="), "{}", told());
-            // It is there, whatever keeps perfmark from looking.
-            assert!(!run.stderr.contains("there is no directory"), "{}", told());
+            assert!(!is_old || run.stderr.contains("perfmark: PERFMARK_OUTPUT="), "{}", context());
+            // The directory exists, whatever keeps perfmark from checking.
+            assert!(!run.stderr.contains("there is no directory"), "{}", context());
         }
-        if let Some((_, calm)) = fault {
-            assert_eq!(run.held.len(), calm.held.len(), "{}", told());
-            // What the kernel did not unmap stays; and a descriptor that cannot be told from another file's is not closed.
+        if let Some((_, baseline)) = fault {
+            assert_eq!(run.held.len(), baseline.held.len(), "{}", context());
+            // What the kernel did not unmap stays. A descriptor that cannot be distinguished from another file's is not
+            // closed.
             let left = if failed.is_some_and(|(name, _)| LEAVES.contains(&name)) { run.failures } else { 0 };
-            for (held, calm) in run.held.iter().zip(&calm.held) {
-                let excess = held.excess_over(calm);
+            for (held, baseline) in run.held.iter().zip(&baseline.held) {
+                let excess = held.excess_over(baseline);
                 let may_block = failed.is_some_and(|(name, _)| name == "SYS_rt_sigprocmask")
                     && STAY_BLOCKED.contains(&&*held.blocked);
-                assert!(held.blocked == calm.blocked || may_block, "{held:?}, without a fault {calm:?}: {}", told());
-                assert!(excess <= left, "{held:?}, without a fault {calm:?}: {}", told());
+                assert!(
+                    held.blocked == baseline.blocked || may_block,
+                    "{held:?}, without a fault {baseline:?}: {}",
+                    context()
+                );
+                assert!(excess <= left, "{held:?}, without a fault {baseline:?}: {}", context());
             }
         }
     }
 }
 
-/// Where unblocking is refused: all signals but the C library's own, which perfmark holds back for a moment; what writing raises; all, around the making of a
-/// thread; all but those that faults raise, during cold work.
+/// The signals that stay blocked where unblocking is refused: all but the C library's own, which perfmark blocks for a
+/// moment; those that writing raises; all, while a thread is created; all but those that faults raise, during cold work.
 const STAY_BLOCKED: [&str; 4] = ["fffffffe7ffbfeff", "0000000001001000", "fffffffffffbfeff", "fffffffe3ffbfa27"];
 const LEAVES: [&str; 3] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)", "fcntl(F_GETFL)"];
 
-/// All of them, on stdout, on stderr among what perfmark says in lines, and in files; there is nothing else, and nothing half written.
-fn reports(run: &Run, on_stdout: &str, directory: &Path, told: &dyn Fn() -> String) -> Vec<Value> {
+/// All reports: on stdout, on stderr among perfmark's own lines, and in files. There is nothing else, and nothing
+/// incomplete.
+fn reports(run: &Run, on_stdout: &str, directory: &Path, context: &dyn Fn() -> String) -> Vec<Value> {
     let on_stderr: Vec<&str> = run.stderr.lines().filter(|line| !line.starts_with("perfmark: ")).collect();
     let mut texts = vec![on_stdout.to_owned(), on_stderr.join("\n")];
     for entry in fs::read_dir(directory).expect("there") {
         let path = entry.expect("read").path();
-        assert!(path.extension().is_none_or(|end| end != "draft"), "{} is left: {}", path.display(), told());
+        assert!(path.extension().is_none_or(|end| end != "draft"), "{} is left: {}", path.display(), context());
         texts.push(fs::read_to_string(path).expect("read"));
     }
     texts.retain(|text| text != OLDER);
     let parsed = |text| Deserializer::from_str(text).into_iter().collect::<Result<Vec<Value>, _>>();
-    texts.iter().flat_map(|text| parsed(text).unwrap_or_else(|why| panic!("{why} in {text:?}: {}", told()))).collect()
+    texts
+        .iter()
+        .flat_map(|text| parsed(text).unwrap_or_else(|why| panic!("{why} in {text:?}: {}", context())))
+        .collect()
 }
 
-/// Whether the report has these calls, each of which was measured or is told not to have been.
+/// Whether the report has these calls, each of which was measured or is reported as unmeasured.
 fn exact(report: &Value, expected: &[(&str, u64)]) -> Result<(), String> {
     let notes: Vec<&str> = report["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for &(name, calls) in expected {
@@ -218,10 +228,10 @@ fn exact(report: &Value, expected: &[(&str, u64)]) -> Result<(), String> {
         }
         for (event, values) in mark["values"].as_object().expect("a map") {
             let number = |key: &str| values[key].as_u64().expect("a number");
-            // Where time stands in for what a thread could not have, it is of that thread's calls.
-            let stands_in = "marks that can have none of the events they ask for record time instead";
-            let is_told = event == "time" && notes.contains(&stands_in);
-            if number("measured") + number("unmeasured") != calls && !is_told {
+            // Where time replaces events that a thread could not have, it covers that thread's calls only.
+            let replacement = "marks that can have none of the events they ask for record time instead";
+            let is_explained = event == "time" && notes.contains(&replacement);
+            if number("measured") + number("unmeasured") != calls && !is_explained {
                 return Err(format!("{name}: {event} of {calls} calls: {values}"));
             }
         }

@@ -1,12 +1,12 @@
-//! A stopped thread's registers: what a system call is made with, and what it gives.
+//! The registers of a stopped thread: what a system call is made with, and what it returns.
 
 use std::io;
 
 use libc::{c_int, c_uint, pid_t};
 
-/// Panics where the kernel refuses; a thread that was killed meanwhile is told of soon.
+/// Panics if the kernel refuses. If the thread was killed meanwhile, the tracer is notified soon.
 pub(crate) fn ptrace(request: c_uint, thread: pid_t, address: usize, data: usize) {
-    // SAFETY: as each caller has it: numbers, or a live value of the size that the request has.
+    // SAFETY: callers pass numbers, or a live value of the size that the request has.
     if unsafe { libc::ptrace(request, thread, address, data) } < 0 {
         let error = io::Error::last_os_error();
         assert_eq!(error.raw_os_error(), Some(libc::ESRCH), "ptrace: {error}");
@@ -17,7 +17,7 @@ pub(crate) struct Registers(libc::user_regs_struct);
 
 impl Registers {
     pub(crate) fn of(thread: pid_t) -> Self {
-        // SAFETY: numbers, for which zeroes will do.
+        // SAFETY: they are numbers, for which zeroes are valid.
         let mut registers = Self(unsafe { std::mem::zeroed() });
         set(libc::PTRACE_GETREGSET, thread, libc::NT_PRSTATUS, &mut registers.0);
         registers
@@ -27,7 +27,7 @@ impl Registers {
         set(libc::PTRACE_SETREGSET, thread, libc::NT_PRSTATUS, &mut self.0);
     }
 
-    /// The call that is about to be made is not made, and gives that.
+    /// The call that is about to be made is skipped, and returns that.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn skip(mut self, thread: pid_t, result: i64) {
         self.0.orig_rax = u64::MAX;
@@ -50,7 +50,7 @@ impl Registers {
         return self.0.regs[0];
     }
 
-    /// The call that was made gives that.
+    /// The call that was made returns that.
     pub(crate) fn give(mut self, thread: pid_t, result: i64) {
         #[cfg(target_arch = "x86_64")]
         let register = &mut self.0.rax;
@@ -60,7 +60,7 @@ impl Registers {
         self.put(thread);
     }
 
-    /// The call that is about to be made is for half as many bytes, but for one at least: its third argument.
+    /// The call that is about to be made is for half as many bytes, but at least one. This is its third argument.
     pub(crate) fn halve(mut self, thread: pid_t) {
         #[cfg(target_arch = "x86_64")]
         let register = &mut self.0.rdx;
@@ -72,6 +72,6 @@ impl Registers {
 }
 
 fn set<T>(request: c_uint, thread: pid_t, which: c_int, value: &mut T) {
-    let mut place = libc::iovec { iov_base: std::ptr::from_mut(value).cast(), iov_len: size_of::<T>() };
-    ptrace(request, thread, usize::try_from(which).expect("a kind"), (&raw mut place).expose_provenance());
+    let mut buffer = libc::iovec { iov_base: std::ptr::from_mut(value).cast(), iov_len: size_of::<T>() };
+    ptrace(request, thread, usize::try_from(which).expect("a kind"), (&raw mut buffer).expose_provenance());
 }

@@ -11,7 +11,7 @@ use super::calls;
 use perfmark::{Dumps, Format, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Group, Hardware, Software};
 
-/// The scenario's own directory.
+/// The directory of the scenario.
 pub(super) const DIRECTORY: &str = "PERFMARK_TEST_DIRECTORY";
 
 #[perfmark(time)]
@@ -29,10 +29,10 @@ fn hardware() {
     black_box(());
 }
 
-/// A marked call, which leaves the program's errno as it is, whatever fails in it.
+/// A marked call. It must leave the program's errno unchanged, whatever fails in it.
 fn call(marked: fn()) {
     const OWN: libc::c_int = 4_242;
-    // SAFETY: this thread's errno.
+    // SAFETY: it is this thread's errno.
     let errno = unsafe { &mut *libc::__errno_location() };
     *errno = OWN;
     marked();
@@ -44,8 +44,8 @@ fn call(marked: fn()) {
 /// The host's own output.
 fn say(what: &str) {
     let piece = libc::iovec { iov_base: what.as_ptr().cast_mut().cast(), iov_len: what.len() };
-    // Not by the call that perfmark writes with.
-    // SAFETY: live bytes, which are only read.
+    // Does not use the call that perfmark writes with.
+    // SAFETY: the bytes are live and only read.
     let written = unsafe { libc::writev(1, &raw const piece, 1) };
     assert_eq!(usize::try_from(written), Ok(what.len()));
 }
@@ -57,7 +57,7 @@ pub(super) fn run(scenario: &str) {
         "file" => file(),
         "fork" => fork(),
         "dumps" => dumps(),
-        "asked" | "stdout" => plainly(),
+        "asked" | "stdout" => two_calls(),
         #[cfg(feature = "signal")]
         "signal" => signal(),
         "sandbox" => sandbox(),
@@ -66,7 +66,7 @@ pub(super) fn run(scenario: &str) {
     }
 }
 
-/// The main thread, and two others that end.
+/// Calls on the main thread, and on two others that end.
 fn threads() {
     call(software);
     for _ in 0..2 {
@@ -80,7 +80,7 @@ fn threads() {
     call(software);
 }
 
-/// One thread, whose marks have several sets of events.
+/// Calls on one thread, whose marks have several sets of events.
 fn sets() {
     call(plain);
     call(hardware);
@@ -101,17 +101,17 @@ fn file() {
 fn fork() {
     call(software);
     say("it forks\n");
-    // SAFETY: the child calls marks, writes, and ends.
+    // SAFETY: the child calls marks, writes, and exits.
     match unsafe { libc::fork() } {
         0 => {
             call(software);
             call(software);
-            say("the child goes on\n");
+            say("the child continues\n");
             std::process::exit(0);
         }
         child => {
             let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
+            // SAFETY: it is a child of this process, and the integer is live.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             say(if status == 0 { "it ended well\n" } else { "it did not end well\n" });
         }
@@ -119,7 +119,7 @@ fn fork() {
     call(software);
 }
 
-fn plainly() {
+fn two_calls() {
     call(plain);
     say("half way\n");
     call(plain);
@@ -131,26 +131,26 @@ fn dumps() {
 
 #[cfg(feature = "signal")]
 fn signal() {
-    // Where signals can be waited for no more, none of them helps.
+    // If signals can no longer be waited for, sending more does not help.
     let asked = std::cell::Cell::new(0);
     let ask = || {
         asked.set(asked.get() + 1);
-        // SAFETY: it is handled.
+        // SAFETY: the signal has a handler.
         unsafe { libc::raise(libc::SIGUSR1) };
         asked.get() < 20_000
     };
     dump(|dumps| dumps.on_signal(libc::SIGUSR1), ask);
 }
 
-/// Dumps until there is a file, or there is no use in asking again.
+/// Dumps until there is a file, or until asking again is pointless.
 fn dump(when: impl FnOnce(Dumps) -> Dumps, ask: impl Fn() -> bool) {
     call(plain);
     let file = PathBuf::from(env::var_os(DIRECTORY).expect("given")).join("dump");
     let name = std::ffi::CString::new(file.to_str().expect("UTF-8")).expect("a name");
     let dumping = when(Dumps::new(file).format(Format::Json)).start();
-    // SAFETY: a live name.
+    // SAFETY: the name is live.
     let is_there = || unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, name.as_ptr(), libc::F_OK) } == 0;
-    // A dump that fails is followed by the next.
+    // After a dump that fails, there is another.
     while dumping.is_ok() && !is_there() && ask() {
         thread::yield_now();
     }
@@ -158,12 +158,12 @@ fn dump(when: impl FnOnce(Dumps) -> Dumps, ask: impl Fn() -> bool) {
     say("dumped\n");
 }
 
-/// When the program forbids itself what perfmark does: that many steps from the start. And what such calls say.
+/// The step from which on the program forbids itself what perfmark does, and the error of such calls.
 pub(super) const STEP: &str = "PERFMARK_TEST_STEP";
 pub(super) const ERRNO: &str = "PERFMARK_TEST_ERRNO";
 pub(super) const STEPS: usize = 6;
 
-/// A sandbox that closes at one of its steps: no events, nothing of those there are, no files.
+/// Enters a sandbox at one of its steps: no new events, no use of open ones, no files.
 fn sandbox() {
     const FORBIDDEN: &[&str] = &[
         "SYS_perf_event_open",
@@ -190,7 +190,7 @@ fn sandbox() {
     };
     step(0);
     step(1);
-    // Made before the sandbox closes, as a thread needs memory of its own.
+    // Started before the program enters the sandbox, as a thread needs memory of its own.
     let (go, wait) = mpsc::channel();
     let thread = thread::spawn(move || {
         wait.into_iter().for_each(step);

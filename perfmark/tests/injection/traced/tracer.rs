@@ -1,4 +1,4 @@
-//! Runs a program, and lets one of its system calls fail: `ptrace(2)`.
+//! Runs a program, and makes one of its system calls fail: `ptrace(2)`.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -18,15 +18,15 @@ use super::registers::{Registers, ptrace};
 /// The call that is to fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
-    /// Of those that the tracer is told of, from 0.
+    /// Its index among the calls that the tracer is notified of.
     pub(crate) nth: usize,
-    /// Which of the call's answers it gets; the last one where there are not so many.
+    /// The index of the answer that it gets. A call with fewer answers gets its last one.
     pub(crate) answer: usize,
-    /// Whether all later calls of its kind get that, too, as from a filter that is installed there and then.
+    /// Whether all later calls of its kind get it, too, as from a filter that is installed at that moment.
     pub(crate) for_good: bool,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Default)]
 pub(crate) struct Run {
     pub(crate) pid: pid_t,
@@ -34,35 +34,35 @@ pub(crate) struct Run {
     pub(crate) status: c_int,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The calls that were told of.
+    /// The calls that the tracer was notified of.
     pub(crate) calls: Vec<&'static Call>,
-    /// The call that failed, and how often such calls did.
+    /// The call that failed and its answer, and how often such calls failed.
     pub(crate) failed: Option<(&'static Call, Answer)>,
     pub(crate) failures: usize,
-    /// What each process held when it ended, the program itself last.
+    /// What each process held when it ended. The program itself is last.
     pub(crate) held: Vec<Held>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Held {
     descriptors: usize,
-    /// Of these, events'.
+    /// How many of these are events.
     events: usize,
-    /// Events' pages.
+    /// Mapped pages of events.
     pages: usize,
     /// The signals that its first thread blocks, as the kernel writes the mask.
     pub(crate) blocked: String,
 }
 
-/// In the program: lets its parent trace it, from a stop on.
+/// In the program: lets its parent trace it, starting with a stop.
 pub(crate) fn be_traced() -> io::Result<()> {
-    // SAFETY: no pointer is used; the parent awaits the stop.
+    // SAFETY: no pointer is used; the parent waits for the stop.
     let result =
         unsafe { if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 { libc::raise(libc::SIGSTOP) } else { -1 } };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Ends a program that hangs: nothing of what is promised depends on how long it takes.
+/// Ends a program that hangs. No promise depends on how long it takes.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// Runs a program that lets itself be [traced](be_traced).
@@ -74,7 +74,7 @@ pub(crate) fn run(command: &mut Command, fault: Option<Fault>) -> Run {
     let (ended, end) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
         if end.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
-            // SAFETY: ends this test's own processes.
+            // SAFETY: it ends this test's own processes.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
     });
@@ -83,7 +83,7 @@ pub(crate) fn run(command: &mut Command, fault: Option<Fault>) -> Run {
     drop(ended);
     watch.join().expect("does not panic");
     let mut run = tracer.run;
-    // A pipe holds more than they write, or they hang.
+    // A pipe holds more than they write. Otherwise they would hang.
     child.stdout.take().expect("piped").read_to_string(&mut run.stdout).expect("UTF-8");
     child.stderr.take().expect("piped").read_to_string(&mut run.stderr).expect("UTF-8");
     run
@@ -93,7 +93,7 @@ struct Tracer {
     run: Run,
     fault: Option<Fault>,
     begun: bool,
-    /// The thread whose call is under way, and what it is to give.
+    /// The thread whose call is in progress, and the error that it is to return.
     late: Option<(pid_t, i32)>,
 }
 
@@ -105,11 +105,11 @@ const OPTIONS: c_int = libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_EXITKILL;
 
 impl Tracer {
-    /// Until all processes and threads have ended.
+    /// Traces until all processes and threads have ended.
     fn trace(&mut self) {
         loop {
             let mut status = 0;
-            // SAFETY: a live integer. Of this thread's children alone, as other tests have theirs.
+            // SAFETY: the integer is live. It waits for children of this thread only, as other tests have their own.
             let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
             if thread < 0 {
                 let error = io::Error::last_os_error();
@@ -141,7 +141,7 @@ impl Tracer {
                     Registers::of(thread).give(thread, -i64::from(errno));
                 }
             }
-            // The program's own stop, and that of each thread that begins.
+            // The program's own stop, and that of each new thread.
             (libc::SIGSTOP, _) => {
                 if !std::mem::replace(&mut self.begun, true) {
                     ptrace(libc::PTRACE_SETOPTIONS, thread, 0, OPTIONS.cast_unsigned() as usize);
@@ -152,9 +152,9 @@ impl Tracer {
         ptrace(how, thread, 0, usize::try_from(delivered).expect("a signal"));
     }
 
-    /// A call that is about to be made. Gives how the thread goes on.
+    /// A call that is about to be made. Returns how the thread continues.
     fn call(&mut self, thread: pid_t) -> c_uint {
-        let call = calls::told(u16::try_from(message(thread)).expect("16 bits"));
+        let call = calls::by_message(u16::try_from(message(thread)).expect("16 bits"));
         let n = self.run.calls.len();
         self.run.calls.push(call);
         let Some(fault) = self.fault else { return libc::PTRACE_CONT };
@@ -170,7 +170,8 @@ impl Tracer {
             Answer::Nothing => Registers::of(thread).skip(thread, 0),
             Answer::Half => Registers::of(thread).halve(thread),
             Answer::FailsLate(errno) => {
-                // The standard library asserts that closing a directory fails in no other way, and on linux it does not.
+                // The standard library asserts that closing a directory fails with no other error, and on Linux it does
+                // not.
                 let is_directory = fs::metadata(format!("/proc/{thread}/fd/{}", Registers::of(thread).first()))
                     .is_ok_and(|file| file.is_dir());
                 self.late = Some((thread, if is_directory { libc::EINTR } else { errno }));
@@ -181,7 +182,7 @@ impl Tracer {
     }
 }
 
-/// What the kernel says of the event that a thread stopped at.
+/// The kernel's message about the event at which a thread stopped.
 fn message(thread: pid_t) -> usize {
     let mut message = 0_usize;
     ptrace(libc::PTRACE_GETEVENTMSG, thread, 0, (&raw mut message).addr());
@@ -189,14 +190,14 @@ fn message(thread: pid_t) -> usize {
 }
 
 impl Held {
-    /// By how much it is more than the other, of whatever it is most.
+    /// By how much it exceeds the other, in whatever differs most.
     pub(crate) fn excess_over(&self, other: &Self) -> usize {
         let descriptors = self.descriptors.saturating_sub(other.descriptors);
         let events = self.events.saturating_sub(other.events);
         descriptors.max(events).max(self.pages.saturating_sub(other.pages))
     }
 
-    /// By the process that ends, if this is its first thread.
+    /// What the ending process holds, if this is its first thread.
     fn by(thread: pid_t) -> Option<Self> {
         let of = |file| fs::read_to_string(format!("/proc/{thread}/{file}")).ok();
         let status = of("status")?;
