@@ -9,83 +9,88 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::{CounterSet, Delta, Reading, clock};
 
-use super::cost::{Cost, Key};
-use super::counters::{Slot, Slots};
+use super::counters::{EventSlot, EventSlots};
+use super::overhead::{MeasuredOverhead, OverheadKey};
 use crate::mark::Mark;
 use crate::opening;
 use crate::per_process::PerProcess;
 
 /// Functions to be called, all made in the same manner: some do nothing, marked as the attribute's expansion does it,
 /// others are the same without a mark.
-pub(crate) struct Kinds {
+pub(crate) struct CalibrationCalls {
     pub(crate) unmarked: fn(),
     /// Of the mark `empty`.
     pub(crate) marked: fn(),
     /// Of the mark `skipped`, whose calls are.
-    pub(crate) skip: fn(),
+    pub(crate) skipped: fn(),
     /// Of the mark `drawn`, of which one call in some is measured.
-    pub(crate) draw: fn(),
+    pub(crate) drawn: fn(),
     pub(crate) unmarked_caller: fn(),
     /// Of the mark `caller`; it calls the marked one.
     pub(crate) marked_caller: fn(),
     /// Of the mark `caller`, too; it calls the unmarked one.
-    pub(crate) around_unmarked: fn(),
+    pub(crate) marked_caller_of_unmarked: fn(),
     /// Calls that are suspended once, where they can be.
-    pub(crate) unmarked_twice: fn(),
-    pub(crate) marked_twice: fn(),
+    pub(crate) unmarked_suspended: fn(),
+    pub(crate) marked_suspended: fn(),
     /// Of the mark `empty`, and not made of polls: a call that comes to its end, and one that is left by `return`.
-    pub(crate) ended: fn(),
-    pub(crate) returned: fn(),
-    pub(crate) empty: &'static Mark,
-    pub(crate) caller: &'static Mark,
-    pub(crate) skipped: &'static Mark,
-    pub(crate) drawn: &'static Mark,
+    pub(crate) completed: fn(),
+    pub(crate) returned_early: fn(),
+    pub(crate) empty_mark: &'static Mark,
+    pub(crate) caller_mark: &'static Mark,
+    pub(crate) skipped_mark: &'static Mark,
+    pub(crate) drawn_mark: &'static Mark,
 }
 
-impl std::fmt::Debug for Kinds {
+impl std::fmt::Debug for CalibrationCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kinds").finish_non_exhaustive()
+        f.debug_struct("CalibrationCalls").finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
-struct Known(Mutex<Vec<(Key, Cost)>>);
+struct Cache(Mutex<Vec<(OverheadKey, MeasuredOverhead)>>);
 
-static KNOWN: PerProcess<Known> = PerProcess::new();
+static CACHE: PerProcess<Cache> = PerProcess::new();
 
 /// How the calibration gets at the thread that it runs on.
-pub(super) trait Calibrated {
+pub(super) trait CalibrationThread {
     /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be
     /// marked, too.
-    fn as_program(&self, calls: &dyn Fn());
+    fn run_calls(&self, calls: &dyn Fn());
 
     /// How many calls of the mark event `n` of the set counted, and what it saw in them all.
-    fn so_far(&self, mark: &Mark, n: usize) -> (u64, u64);
+    fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
 }
 
 /// Makes what the process needs once.
 pub(super) fn prepare() {
     // Where it cannot be had, costs are measured by each thread.
-    _ = KNOWN.get();
+    _ = CACHE.get();
     // It reads the machine's files, which nobody needs to who opens no counter.
     if opening::why_not().is_none() {
         _ = CounterSet::is_supported();
     }
 }
 
-fn lock(known: &'static Known) -> MutexGuard<'static, Vec<(Key, Cost)>> {
+fn lock(known: &'static Cache) -> MutexGuard<'static, Vec<(OverheadKey, MeasuredOverhead)>> {
     known.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The costs for `key`, if they are known in this process.
-pub(super) fn known(key: &Key) -> Option<Cost> {
-    lock(KNOWN.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, cost)| cost.clone())
+pub(super) fn cached(key: &OverheadKey) -> Option<MeasuredOverhead> {
+    lock(CACHE.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, cost)| cost.clone())
 }
 
 /// Measures the costs for `key`, and keeps them. None if calls were not counted, as other events held the counters.
-pub(super) fn measure(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Option<Cost> {
-    let cost = cost(key, slots, kinds, thread)?;
-    if let Ok(known) = KNOWN.get() {
+pub(super) fn measure(
+    key: &OverheadKey,
+    slots: &EventSlots,
+    kinds: &CalibrationCalls,
+    thread: &dyn CalibrationThread,
+) -> Option<MeasuredOverhead> {
+    let cost = measure_all(key, slots, kinds, thread)?;
+    if let Ok(known) = CACHE.get() {
         lock(known).push((key.clone(), cost.clone()));
     }
     Some(cost)
@@ -97,9 +102,14 @@ const SAMPLES: usize = if cfg!(miri) { 3 } else { 31 };
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
 
-fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Option<Cost> {
+fn measure_all(
+    key: &OverheadKey,
+    slots: &EventSlots,
+    kinds: &CalibrationCalls,
+    thread: &dyn CalibrationThread,
+) -> Option<MeasuredOverhead> {
     // The first ones are in cold caches, and grow histograms.
-    thread.as_program(&|| run(kinds.marked_caller));
+    thread.run_calls(&|| run(kinds.marked_caller));
     let events = key.set.len();
     let seen = samples(events, thread, kinds.empty, kinds.marked);
     // As it is where calls follow one another: by itself a call is dearer, and functions of a few nanoseconds would
@@ -144,17 +154,17 @@ fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Opt
     let inside =
         around.iter().zip(&own).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
     let own_caller = callers.iter().zip(inside).map(|(callers, inside)| callers.saturating_sub(inside)).collect();
-    Some(Cost { own, noise, own_caller, whole, extra, skip, draw, suspend, early, own_early })
+    Some(MeasuredOverhead { own, noise, own_caller, whole, extra, skip, draw, suspend, early, own_early })
 }
 
 /// What each event of the set counted in some calls of `call`, which is so marked; sorted.
-fn samples(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
+fn samples(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
     let mut seen = vec![Vec::with_capacity(SAMPLES); events];
     for _ in 0..SAMPLES {
-        let before: Vec<_> = (0..events).map(|n| thread.so_far(mark, n)).collect();
-        thread.as_program(&|| black_box(call)());
+        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
+        thread.run_calls(&|| black_box(call)());
         for (n, (seen, before)) in seen.iter_mut().zip(before).enumerate() {
-            let after = thread.so_far(mark, n);
+            let after = thread.count_and_sum(mark, n);
             // Unless the call was not counted.
             if after.0 > before.0 {
                 seen.push(after.1.wrapping_sub(before.1));
@@ -169,13 +179,13 @@ fn samples(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> V
 
 /// What each event of the set counts in a call of `call`, which is so marked, on average: the least of a few loops, as
 /// in [`in_loops`]. None if it was never counted in a whole loop.
-fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
+fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
     let mut least = vec![None::<u64>; events];
     for _ in 0..LOOPS {
-        let before: Vec<_> = (0..events).map(|n| thread.so_far(mark, n)).collect();
-        thread.as_program(&|| run(call));
+        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
+        thread.run_calls(&|| run(call));
         for (n, (least, before)) in least.iter_mut().zip(before).enumerate() {
-            let after = thread.so_far(mark, n);
+            let after = thread.count_and_sum(mark, n);
             if after.0 - before.0 == u64::from(CALLS) {
                 let mean = (after.1.wrapping_sub(before.1) + u64::from(CALLS / 2)) / u64::from(CALLS);
                 *least = Some(least.map_or(mean, |least| least.min(mean)));
@@ -188,18 +198,22 @@ fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Opt
 /// What the slots count in loops of some kinds of calls, which take turns: the least of a few each, as whatever
 /// disturbs a loop makes it dearer, and a cost that is too high takes away what calls did themselves. None if a kind
 /// was never counted in some event.
-fn in_loops<const N: usize>(slots: &Slots, thread: &dyn Calibrated, kinds: [fn(); N]) -> Option<[Vec<u64>; N]> {
+fn in_loops<const N: usize>(
+    slots: &EventSlots,
+    thread: &dyn CalibrationThread,
+    kinds: [fn(); N],
+) -> Option<[Vec<u64>; N]> {
     let mut least = [const { Vec::new() }; N];
     for least in &mut least {
         least.resize(slots.len(), None::<u64>);
     }
     for _ in 0..LOOPS {
         for (kind, least) in kinds.iter().zip(&mut least) {
-            let begun: Vec<_> = slots.iter().map(|slot| Moment::of(slot)).collect();
-            thread.as_program(&|| run(*kind));
+            let begun: Vec<_> = slots.iter().map(|slot| SlotReading::of(slot)).collect();
+            thread.run_calls(&|| run(*kind));
             // The other way round, so that the same stands between the two readings of each.
             for ((slot, begun), least) in slots.iter().zip(begun).zip(least).rev() {
-                let counted = begun.and_then(|begun| begun.until_now(slot));
+                let counted = begun.and_then(|begun| begun.elapsed(slot));
                 *least = (*least).into_iter().chain(counted).min();
             }
         }
@@ -210,13 +224,13 @@ fn in_loops<const N: usize>(slots: &Slots, thread: &dyn Calibrated, kinds: [fn()
 
 /// What a slot's event says at one moment.
 #[derive(Clone, Copy)]
-pub(super) enum Moment {
+pub(super) enum SlotReading {
     Ticks(u64),
     Counter(Reading),
 }
 
-impl Moment {
-    pub(super) fn of(slot: &Slot) -> Option<Self> {
+impl SlotReading {
+    pub(super) fn of(slot: &EventSlot) -> Option<Self> {
         match slot.counter() {
             Some(counter) => counter.read().ok().map(Self::Counter),
             None => Some(Self::Ticks(clock::ticks())),
@@ -224,7 +238,7 @@ impl Moment {
     }
 
     /// What was counted since. None if it was not counted all the while.
-    pub(super) fn until_now(self, slot: &Slot) -> Option<u64> {
+    pub(super) fn elapsed(self, slot: &EventSlot) -> Option<u64> {
         match (self, Self::of(slot)?) {
             (Self::Ticks(begin), Self::Ticks(end)) => end.checked_sub(begin),
             (Self::Counter(begin), Self::Counter(end)) => match end.since(&begin) {

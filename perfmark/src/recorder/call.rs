@@ -3,9 +3,9 @@
 use std::mem::ManuallyDrop;
 use std::thread;
 
-use super::calibrate::Kinds;
-use super::enter::{enter as enter_at, enter_unusual, is_unusual, leave, leave_early, note_panic};
-use super::stack::{NO_FRAME, Token, has_frame};
+use super::calibrate::CalibrationCalls;
+use super::call_token::{NO_FRAME, Token, has_frame};
+use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
 use crate::mark::{self, Mark};
 
 /// One call of a mark, which [`ended`] ends; it belongs to the thread that made it. Where a program switches stacks it
@@ -43,19 +43,19 @@ impl Begun {
 #[cfg_attr(not(debug_assertions), inline)]
 #[must_use]
 pub fn begin(mark: &'static Mark) -> Begun {
-    let place = mark.place();
-    if mark::is_off(place) {
+    let slot = mark.slot();
+    if mark::is_off(slot) {
         // A token as well, so that there is one value less to choose from.
-        return Begun::new(place, mark);
+        return Begun::new(slot, mark);
     }
-    let token = enter_at(place);
-    Begun::new(if is_unusual(token) { begin_unusual(mark) } else { token }, mark)
+    let token = enter_at(slot);
+    Begun::new(if needs_setup(token) { begin_with_setup(mark) } else { token }, mark)
 }
 
 #[cold]
 #[inline(never)]
-fn begin_unusual(mark: &'static Mark) -> Token {
-    enter_unusual(mark, &called::KINDS).unwrap_or(NO_FRAME)
+fn begin_with_setup(mark: &'static Mark) -> Token {
+    enter_with_setup(mark, &empty_calls::CALIBRATION_CALLS).unwrap_or(NO_FRAME)
 }
 
 /// Begins a call that ends when its guard is dropped. If a panic is in progress then, it must be known whether one was
@@ -103,32 +103,32 @@ impl Drop for Begun {
 }
 
 /// Empty calls. Nothing else names their marks: so these are found by the instructions that find a program's.
-mod called {
+mod empty_calls {
     use std::hint::black_box;
 
-    use super::{Kinds, Mark, begin, ended};
+    use super::{CalibrationCalls, Mark, begin, ended};
 
     static EMPTY: Mark = Mark::hidden(1);
     static CALLER: Mark = Mark::hidden(2);
     static SKIPPED: Mark = Mark::hidden(3);
     static DRAWN: Mark = Mark::hidden(7);
 
-    pub(super) static KINDS: Kinds = Kinds {
+    pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked,
         marked,
-        skip,
-        draw,
+        skipped,
+        drawn,
         unmarked_caller,
         marked_caller,
-        around_unmarked,
-        unmarked_twice: unmarked,
-        marked_twice: unmarked,
-        ended: marked,
-        returned,
-        empty: &EMPTY,
-        caller: &CALLER,
-        skipped: &SKIPPED,
-        drawn: &DRAWN,
+        marked_caller_of_unmarked: caller_of_unmarked,
+        unmarked_suspended: unmarked,
+        marked_suspended: unmarked,
+        completed: marked,
+        returned_early,
+        empty_mark: &EMPTY,
+        caller_mark: &CALLER,
+        skipped_mark: &SKIPPED,
+        drawn_mark: &DRAWN,
     };
 
     #[inline(never)]
@@ -139,21 +139,21 @@ mod called {
     }
 
     #[inline(never)]
-    fn returned() {
+    fn returned_early() {
         let begun = begin(&EMPTY);
         black_box(());
         drop(begun);
     }
 
     #[inline(never)]
-    fn skip() {
+    fn skipped() {
         let begun = begin(&SKIPPED);
         black_box(());
         ended(begun);
     }
 
     #[inline(never)]
-    fn draw() {
+    fn drawn() {
         let begun = begin(&DRAWN);
         black_box(());
         ended(begun);
@@ -172,7 +172,7 @@ mod called {
     }
 
     #[inline(never)]
-    fn around_unmarked() {
+    fn caller_of_unmarked() {
         let begun = begin(&CALLER);
         unmarked();
         ended(begun);

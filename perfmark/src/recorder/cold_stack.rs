@@ -40,11 +40,11 @@ mod switched {
     use crate::per_process::PerProcess;
 
     /// Of a stack. The program's allocator runs on it, too. What is not used of it takes no memory.
-    const SIZE: usize = 128 << 10;
+    const STACK_SIZE: usize = 128 << 10;
     /// Nothing may be written below the stack: a page, however large pages are.
-    const GUARD: usize = 64 << 10;
+    const GUARD_SIZE: usize = 64 << 10;
     /// Zeroes above the stack, where an unwinder that takes it for the thread's own (a heap profiler's in `malloc`) finds that it ends.
-    const ABOVE: usize = 4 << 10;
+    const ZEROES_SIZE: usize = 4 << 10;
 
     /// The lowest byte of a mapping.
     #[derive(Debug)]
@@ -55,11 +55,11 @@ mod switched {
 
     /// Those that nobody is on. A forked child begins without.
     #[derive(Debug, Default)]
-    struct Kept(Mutex<Vec<Stack>>);
+    struct Pool(Mutex<Vec<Stack>>);
 
-    static KEPT: PerProcess<Kept> = PerProcess::new();
+    static POOL: PerProcess<Pool> = PerProcess::new();
 
-    impl Kept {
+    impl Pool {
         fn lock(&self) -> MutexGuard<'_, Vec<Stack>> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
@@ -67,17 +67,21 @@ mod switched {
 
     impl Stack {
         fn map() -> Option<Self> {
-            const KIND: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+            const FLAGS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
             // SAFETY: a new mapping at an address of the kernel's choice.
-            let start = unsafe { libc::mmap(ptr::null_mut(), GUARD + SIZE + ABOVE, libc::PROT_NONE, KIND, -1, 0) };
+            let start = unsafe {
+                libc::mmap(ptr::null_mut(), GUARD_SIZE + STACK_SIZE + ZEROES_SIZE, libc::PROT_NONE, FLAGS, -1, 0)
+            };
             let stack = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED).map(Self)?;
             // SAFETY: the part of the mapping above the guard.
-            let usable = unsafe { stack.0.add(GUARD) };
+            let usable = unsafe { stack.0.add(GUARD_SIZE) };
             // SAFETY: as above; nobody else knows it.
-            if unsafe { libc::mprotect(usable.as_ptr().cast(), SIZE + ABOVE, libc::PROT_READ | libc::PROT_WRITE) } != 0
+            if unsafe {
+                libc::mprotect(usable.as_ptr().cast(), STACK_SIZE + ZEROES_SIZE, libc::PROT_READ | libc::PROT_WRITE)
+            } != 0
             {
                 // SAFETY: the mapping just made.
-                unsafe { libc::munmap(start, GUARD + SIZE + ABOVE) };
+                unsafe { libc::munmap(start, GUARD_SIZE + STACK_SIZE + ZEROES_SIZE) };
                 return None;
             }
             Some(stack)
@@ -85,21 +89,21 @@ mod switched {
 
         fn top(&self) -> *mut u8 {
             // SAFETY: within the mapping, and aligned as a page is.
-            unsafe { self.0.add(GUARD + SIZE) }.as_ptr()
+            unsafe { self.0.add(GUARD_SIZE + STACK_SIZE) }.as_ptr()
         }
     }
 
     /// Does the work, on a stack of perfmark's own where there can be one. This thread is at perfmark's own work, with signals held back.
     #[inline(never)]
     pub(in super::super) fn on_cold_stack<R>(work: impl FnOnce() -> R) -> R {
-        let kept = KEPT.get().ok();
-        let known = kept.and_then(|kept| kept.lock().pop());
+        let pool = POOL.get().ok();
+        let known = pool.and_then(|pool| pool.lock().pop());
         let Some(stack) = known.or_else(Stack::map) else { return work() };
         let mut call = Call { work: Some(work), result: None };
         // SAFETY: the stack is nobody else's, and `run` is given what it is for.
         unsafe { switch(stack.top(), run_call(&call), (&raw mut call).cast()) };
-        if let Some(kept) = kept {
-            kept.lock().push(stack);
+        if let Some(pool) = pool {
+            pool.lock().push(stack);
         }
         match call.result {
             Some(Ok(result)) => result,

@@ -11,7 +11,7 @@ pub(super) struct Draws {
     /// As many calls are skipped before the next one that is measured.
     next: Cell<u64>,
     /// Where the last one measured was among the calls in a row.
-    at: Cell<u64>,
+    position: Cell<u64>,
     /// Calls skipped so far, where their cells count them at their end.
     skipped: Cell<u64>,
 }
@@ -20,8 +20,8 @@ impl Draws {
     /// Of marks with that weight, the first draw made.
     pub(super) fn new(weight: u32, random: &Cell<u64>) -> Self {
         let draws = Self::default();
-        draws.at.set(below(weight, random));
-        draws.next.set(draws.at.get());
+        draws.position.set(below(weight, random));
+        draws.next.set(draws.position.get());
         draws
     }
 
@@ -48,9 +48,9 @@ impl Draws {
 
     /// Draws the call to be measured next, of so many in a row.
     pub(super) fn draw(&self, weight: u32, random: &Cell<u64>) {
-        let (before, at) = (self.at.get(), below(weight, random));
-        self.at.set(at);
-        self.next.set(self.next.get() + (u64::from(weight) - 1 - before) + at);
+        let (before, position) = (self.position.get(), below(weight, random));
+        self.position.set(position);
+        self.next.set(self.next.get() + (u64::from(weight) - 1 - before) + position);
     }
 }
 

@@ -4,12 +4,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
-use super::calibrate::{self, Kinds};
+use super::calibrate::{self, CalibrationCalls};
+use super::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token};
 use super::first_call::first_call;
-use super::plan::{Plan, place_of};
+use super::memory::plan_entry;
+use super::plan::Plan;
 use super::slow;
-use super::stack::{FrameRef, NO_FRAME, SERIAL, Token, UNUSUAL};
-use super::state::{Doing, Recorder, Taken, Thread, own_work, with_thread};
+use super::stack::FrameRef;
+use super::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
 use super::thread_end;
 use crate::cells::OpenCall;
 use crate::errno::KeepErrno;
@@ -22,30 +24,34 @@ use crate::start;
 /// the marked function calls it itself, so that the mark is not kept here.
 #[inline(never)]
 #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
-pub(crate) fn enter(place: u64) -> Token {
+pub(crate) fn enter(slot: u64) -> Token {
     // SAFETY: this thread's recorder.
-    let plan = |recorder| unsafe { place_of(recorder, place) }.get().plan();
-    match Taken::take_if(plan) {
+    let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
+    match HeldRecorder::acquire_if(plan) {
         Some((recorder, plan)) => (plan.hooks.get().begin)(plan, recorder),
-        None => UNUSUAL,
+        None => NEEDS_SETUP,
     }
 }
 
 /// Whether [`enter`] leaves the call to [`enter_unusual`].
 #[inline]
-pub(crate) fn is_unusual(token: Token) -> bool {
-    token & (UNUSUAL ^ NO_FRAME) != 0
+pub(crate) fn needs_setup(token: Token) -> bool {
+    token & (NEEDS_SETUP ^ NO_FRAME) != 0
 }
 
 /// Begins a call where there is no plan of its mark, or no recorder to be taken: the thread's first, or one made by
 /// perfmark's own work, or by a signal handler.
-pub(crate) fn enter_unusual(mark: &'static Mark, kinds: &'static Kinds) -> Option<Token> {
-    let (plan, recorder) = begin_unusual(mark, kinds, true)?;
+pub(crate) fn enter_with_setup(mark: &'static Mark, calibration_calls: &'static CalibrationCalls) -> Option<Token> {
+    let (plan, recorder) = set_up_call(mark, calibration_calls, true)?;
     Some((plan.hooks.get().begin)(plan, recorder))
 }
 
 /// Sets up what is missing. `None` if the call is not recorded; then it is counted, if it `counts`.
-pub(super) fn begin_unusual<'a>(mark: &'static Mark, kinds: &'static Kinds, counts: bool) -> Option<(&'a Plan, Taken)> {
+pub(super) fn set_up_call<'a>(
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+    counts: bool,
+) -> Option<(&'a Plan, HeldRecorder)> {
     // Before anything that takes a system call.
     if start::is_off() {
         mark.switch_off();
@@ -58,11 +64,11 @@ pub(super) fn begin_unusual<'a>(mark: &'static Mark, kinds: &'static Kinds, coun
         }
     };
     with_thread(|thread| {
-        match thread.doing.get() {
-            Doing::Program if !thread.is_busy() => return first_call(thread, mark, kinds),
-            Doing::Own => {}
-            Doing::Program | Doing::Calibration => count(&mark.interrupted),
-            Doing::Ended => count(&mark.unrecorded),
+        match thread.activity.get() {
+            Activity::Program if !thread.is_busy() => return first_call(thread, mark, calibration_calls),
+            Activity::OwnWork => {}
+            Activity::Program | Activity::Calibration => count(&mark.interrupted),
+            Activity::Ended => count(&mark.unrecorded),
         }
         None
     })
@@ -70,9 +76,9 @@ pub(super) fn begin_unusual<'a>(mark: &'static Mark, kinds: &'static Kinds, coun
 
 /// Takes note that a panic was in progress when the call began, which is the one begun last.
 pub(crate) fn note_panic(token: Token) -> Token {
-    let Some(recorder) = Taken::take() else { return token };
+    let Some(recorder) = HeldRecorder::acquire() else { return token };
     let token = slow::note_panic(&recorder, token);
-    recorder.put_back();
+    recorder.release();
     token
 }
 
@@ -80,7 +86,7 @@ pub(crate) fn note_panic(token: Token) -> Token {
 #[inline(never)]
 #[allow(unsafe_code, reason = "finds the innermost frame")]
 pub(crate) fn leave(token: Token, mark: &'static Mark) {
-    let Some(recorder) = Taken::take() else { return leave_elsewhere(token, mark, true) };
+    let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
     // SAFETY: a call that ends has a frame, or had one.
     let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
     let plan = Plan::of(frame);
@@ -93,24 +99,24 @@ pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
     if panicking() {
         return leave_panicking(token, mark);
     }
-    let Some(recorder) = Taken::take() else { return leave_elsewhere(token, mark, true) };
+    let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
     let plan = Plan::of(frame);
-    plan.set().costs.note_early(&frame, &frame.below());
+    plan.set().overhead.exclude_early_exit(&frame, &frame.below());
     let hooks = plan.hooks.get();
     let end = if recorder.stack.serial.get() == token { hooks.end_leaf } else { hooks.end };
     end(plan, frame, recorder);
 }
 
 /// The innermost frame, if it is that call's.
-fn innermost(recorder: &Taken, token: Token) -> Option<FrameRef> {
+fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
     recorder.stack.top().filter(|frame| frame.serial.get() == token)
 }
 
 #[cold]
 #[inline(never)]
 fn leave_panicking(token: Token, mark: &'static Mark) {
-    let is_found = Taken::take().is_some_and(|recorder| slow::leave(token, recorder, true));
+    let is_found = HeldRecorder::acquire().is_some_and(|recorder| slow::leave(token, recorder, true));
     if !is_found {
         leave_elsewhere(token, mark, true);
     }
@@ -118,7 +124,7 @@ fn leave_panicking(token: Token, mark: &'static Mark) {
 
 /// Ends a call in which others were begun.
 #[inline(never)]
-fn leave_caller(token: Token, mark: &'static Mark, recorder: Taken) {
+fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
     let plan = Plan::of(frame);
     (plan.hooks.get().end)(plan, frame, recorder);
@@ -127,7 +133,7 @@ fn leave_caller(token: Token, mark: &'static Mark, recorder: Taken) {
 /// Ends a call whose frame is not the innermost, or which did not begin here.
 #[cold]
 #[inline(never)]
-fn leave_slow(token: Token, mark: &'static Mark, recorder: Taken) {
+fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
     if !slow::leave(token, recorder, false) {
         leave_elsewhere(token, mark, true);
     }
@@ -140,7 +146,7 @@ fn leave_slow(token: Token, mark: &'static Mark, recorder: Taken) {
 #[inline(never)]
 pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     // A parent's calls are not a forked child's. When recording has ended no system call is made any more.
-    if with_thread(Thread::is_forked) || start::is_off() {
+    if with_thread(ThreadState::is_forked) || start::is_off() {
         return;
     }
     if began_here(token) {
@@ -160,16 +166,16 @@ pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
 
 /// Whether a call with that token began on this thread.
 pub(super) fn began_here(token: Token) -> bool {
-    with_thread(|thread| thread.is_its(token & SERIAL))
+    with_thread(|thread| thread.began_call(token & SERIAL))
 }
 
 /// What this thread's open calls cost so far, with its number among those that recorded. `None` if it recorded nothing,
 /// or if a signal handler asks that interrupts entry or exit code. To be called in the thread's [own work](own_work).
 pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
     with_thread(|thread| {
-        let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts.get())?;
+        let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts_hook.get())?;
         // A call that ended on another thread goes on no more.
-        slow::forget_ended(recorder);
+        slow::remove_ended_elsewhere(recorder);
         Some((recorder.cells()?.owner.number, Recorder::in_flight(recorder)))
     })
 }

@@ -2,11 +2,11 @@
 
 mod thread_end;
 mod cold_stack;
-mod here;
+mod tls;
 mod counters;
-mod part;
+mod event_cost;
 mod stack;
-mod cost;
+mod overhead;
 mod calibrate;
 mod state;
 mod draws;
@@ -15,11 +15,11 @@ mod slow;
 mod fast;
 mod options;
 mod bind;
-mod account;
-mod polls;
-mod home;
-mod made;
-mod left;
+mod packed_cost;
+mod polled_call;
+mod memory;
+mod resources;
+mod reuse;
 mod first_call;
 mod in_flight;
 mod enter;
@@ -28,10 +28,10 @@ mod call;
 #[cfg(all(test, perfmark_loom))]
 mod model;
 
-pub(crate) use calibrate::Kinds;
+pub(crate) use calibrate::CalibrationCalls;
 pub use call::{Begun, Guard, begin, ended, enter};
 pub(crate) use enter::{in_flight, prepare_process};
 pub(crate) use first_call::close_thread;
-pub(crate) use poll::{Running, cancel};
-pub(crate) use polls::Polls;
+pub(crate) use poll::{RunningPoll, cancel};
+pub(crate) use polled_call::PolledCall;
 pub(crate) use state::own_work;

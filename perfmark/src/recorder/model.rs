@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use loom::thread;
 
-use super::part::Part;
+use super::event_cost::EventCost;
 use crate::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
 use crate::events::{Events, What};
 use crate::mark::{HIDDEN, Mark};
@@ -57,7 +57,7 @@ impl Recorded {
         cells.open.store(1, Relaxed);
         cells.open.store(0, Relaxed);
         for event in cells.events.iter().rev() {
-            Part { net: value, inside: value, is_scaled: false }.add_call(event, false, &self.thread.arena);
+            EventCost { net: value, inside: value, is_scaled: false }.add_call(event, false, &self.thread.arena);
         }
     }
 }

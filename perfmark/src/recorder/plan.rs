@@ -2,28 +2,28 @@
 #![allow(unsafe_code, reason = "refers to what lives as long as the thread's cells")]
 
 use std::cell::{Cell, RefCell};
-use std::mem::offset_of;
 use std::{array, ptr};
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, Region, clock};
 
-use super::calibrate::Kinds;
-use super::cost::{Cost, Costs, Key};
-use super::counters::{SLOTS, Slot, Slots};
+use super::calibrate::CalibrationCalls;
+use super::call_token::Token;
+use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
 use super::draws::Draws;
-use super::stack::{APART, Frame, FrameRef, Space, Token};
-use super::state::{Recorder, Taken};
+use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
+use super::stack::{Frame, FrameRef, LOCKS_SPLIT};
+use super::state::{HeldRecorder, Recorder};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
 use crate::graph::Node;
 use crate::histogram::Span;
-use crate::mark::{Manner, PLACES};
+use crate::mark::Manner;
 use crate::settings::Variant;
 
 /// Begins a call, and puts the recorder back at last.
-pub(super) type Begin = fn(&Plan, Taken) -> Token;
+pub(super) type Begin = fn(&Plan, HeldRecorder) -> Token;
 
 /// Ends the innermost call, whose frame it is, and puts the recorder back at last.
-pub(super) type End = fn(&Plan, FrameRef, Taken);
+pub(super) type End = fn(&Plan, FrameRef, HeldRecorder);
 
 /// Removes the innermost frame, which is of a poll, and lets it hold what each event cost, in `begun`, and what calls
 /// inside it cost, in `at`. False, and nothing is done, where that takes the slow path.
@@ -44,9 +44,9 @@ pub(super) struct Hooks {
 }
 
 /// Events of a mark whose calls go the fast path, at most.
-pub(super) const FAST: usize = CounterSet::MOST;
+pub(super) const FAST_EVENTS: usize = CounterSet::MOST;
 
-const _: () = assert!(FAST == super::stack::EVENTS);
+const _: () = assert!(FAST_EVENTS == super::stack::FRAME_EVENTS);
 
 /// A mark on one thread: its cells, which all threads read, and what entry and exit need, which is this thread's alone.
 #[derive(Debug)]
@@ -55,14 +55,14 @@ pub(super) struct Plan {
     pub(super) hooks: Cell<Hooks>,
     set: *const EventSet,
     /// Of its first events, once it is where it stays: while it is moved nothing may point into it.
-    event_cells: [Cell<*const EventCells>; FAST],
+    event_cells: [Cell<*const EventCells>; FAST_EVENTS],
     /// The range of each one's histogram when a call ended on the slow path last. Costs in it have a bucket.
-    spans: [Cell<Span>; FAST],
+    spans: [Cell<Span>; FAST_EVENTS],
     pub(super) cells: MarkCells,
     /// The hooks of its measured calls but for options.
-    pub(super) plain: Cell<Hooks>,
+    pub(super) base_hooks: Cell<Hooks>,
     /// Where the mark's last call was in the call graph: under which node, and its own.
-    pub(super) last: [Cell<*const Node>; 2],
+    pub(super) last_nodes: [Cell<*const Node>; 2],
     /// What it records, if that is not what the mark says itself.
     variant: Option<&'static Variant>,
     /// Where one call in some is measured: which.
@@ -92,11 +92,11 @@ impl Plan {
         variant: Option<&'static Variant>,
         draws: Draws,
     ) -> Self {
-        let nothing = [const { Cell::new(ptr::null()) }; FAST];
-        let hooks = Cell::new(set.plain.get());
-        let last = [const { Cell::new(ptr::dangling()) }; 2];
-        let spans = [const { Cell::new(Span::NOTHING) }; FAST];
-        Self { plain: hooks.clone(), hooks, set, event_cells: nothing, spans, cells, last, variant, draws }
+        let nothing = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
+        let hooks = Cell::new(set.base_hooks.get());
+        let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
+        let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
+        Self { base_hooks: hooks.clone(), hooks, set, event_cells: nothing, spans, cells, last_nodes, variant, draws }
     }
 
     /// The plan of an open call.
@@ -114,12 +114,12 @@ impl Plan {
     }
 
     /// Where its mark's calls find it; 0 where that is nowhere.
-    pub(super) fn place(&self) -> u32 {
-        self.variant.map_or_else(|| self.cells.mark.own_place(), |variant| variant.place)
+    pub(super) fn slot(&self) -> u32 {
+        self.variant.map_or_else(|| self.cells.mark.own_slot(), |variant| variant.slot)
     }
 
     /// It is where it stays.
-    pub(super) fn settle(&self) {
+    pub(super) fn set_event_cells(&self) {
         for (at, cells) in self.event_cells.iter().zip(&self.cells.events) {
             at.set(cells);
         }
@@ -173,26 +173,26 @@ impl Plan {
     }
 
     /// Takes note of what the histogram of its event `n` spans now.
-    pub(super) fn note_span(&self, n: usize) {
+    pub(super) fn update_span(&self, n: usize) {
         if let Some(span) = self.spans.get(n) {
             span.set(self.cells.events[n].values.span());
         }
     }
 
     /// Takes note that its histograms are empty.
-    pub(super) fn forget_spans(&self) {
+    pub(super) fn reset_spans(&self) {
         self.spans.iter().for_each(|span| span.set(Span::NOTHING));
     }
 
     /// Takes note of what its probe costs, as far as its set knows.
-    pub(super) fn note_cost(&self) {
-        let cost = self.set().cost.borrow();
-        for (planned, cells) in self.set().events().zip(&self.cells.events) {
-            cells.probe.set(match &*cost {
-                Some(cost) => Probe {
-                    own: cost.own[planned.n],
-                    whole: cost.whole[planned.at],
-                    noise: cost.noise[planned.n],
+    pub(super) fn publish_overhead(&self) {
+        let measured = self.set().measured_overhead.borrow();
+        for (event, cells) in self.set().events().zip(&self.cells.events) {
+            cells.probe.set(match &*measured {
+                Some(measured) => Probe {
+                    own: measured.in_leaf[event.n],
+                    whole: measured.total[event.slot_index],
+                    noise: measured.noise[event.n],
                     is_unknown: false,
                 },
                 None => Probe { is_unknown: true, ..Probe::default() },
@@ -207,22 +207,22 @@ impl Plan {
 pub(super) struct EventSet {
     /// Its counters, as the fast path reads them.
     pub(super) counters: CounterSet,
-    pub(super) costs: Costs,
+    pub(super) overhead: OverheadTable,
     /// The slots of its events, which are the thread's; `time` first.
-    pub(super) at: [usize; SLOTS],
-    slots: [*const Slot; SLOTS],
+    pub(super) slot_indices: [usize; EVENT_SLOTS],
+    slots: [*const EventSlot; EVENT_SLOTS],
     count: usize,
     pub(super) manner: Manner,
     /// The calls by which its probes are measured.
-    pub(super) kinds: &'static Kinds,
+    pub(super) calibration_calls: &'static CalibrationCalls,
     /// The hooks of its marks but for options, and those of marks whose calls count as several.
-    pub(super) plain: Cell<Hooks>,
-    pub(super) weighted: Cell<Hooks>,
+    pub(super) base_hooks: Cell<Hooks>,
+    pub(super) weighted_hooks: Cell<Hooks>,
     /// All that is known of what its probes cost, and on what it depends; none before it is measured.
-    pub(super) cost: RefCell<Option<Cost>>,
-    pub(super) key: RefCell<Option<Key>>,
+    pub(super) measured_overhead: RefCell<Option<MeasuredOverhead>>,
+    pub(super) overhead_key: RefCell<Option<OverheadKey>>,
     /// The slot whose counter reads the thread's group, if several events of the set are in it; else null.
-    reader: *const Slot,
+    reader: *const EventSlot,
 }
 
 impl EventSet {
@@ -231,23 +231,29 @@ impl EventSet {
     /// # Safety
     ///
     /// The slots live as long as the set, and stay where they are.
-    pub(super) unsafe fn new(at: &[usize], slots: &Slots, manner: Manner, kinds: &'static Kinds, hooks: Hooks) -> Self {
+    pub(super) unsafe fn new(
+        slot_indices: &[usize],
+        slots: &EventSlots,
+        manner: Manner,
+        calibration_calls: &'static CalibrationCalls,
+        hooks: Hooks,
+    ) -> Self {
         let mut set = Self {
             counters: CounterSet::new(),
-            costs: Costs::new(),
-            at: [0; SLOTS],
-            slots: [ptr::null(); SLOTS],
-            count: at.len(),
+            overhead: OverheadTable::new(),
+            slot_indices: [0; EVENT_SLOTS],
+            slots: [ptr::null(); EVENT_SLOTS],
+            count: slot_indices.len(),
             manner,
-            kinds,
-            plain: Cell::new(hooks),
-            weighted: Cell::new(hooks),
-            cost: RefCell::default(),
-            key: RefCell::default(),
+            calibration_calls,
+            base_hooks: Cell::new(hooks),
+            weighted_hooks: Cell::new(hooks),
+            measured_overhead: RefCell::default(),
+            overhead_key: RefCell::default(),
             reader: ptr::null(),
         };
-        for (n, &at) in at.iter().enumerate() {
-            (set.slots[n], set.at[n]) = (&raw const *slots[at], at);
+        for (n, &at) in slot_indices.iter().enumerate() {
+            (set.slots[n], set.slot_indices[n]) = (&raw const *slots[at], at);
         }
         // A reading of one event by itself is cheaper.
         let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
@@ -262,34 +268,34 @@ impl EventSet {
     }
 
     /// The slots of its events.
-    pub(super) fn places(&self) -> &[usize] {
-        &self.at[..self.count]
+    pub(super) fn used_slot_indices(&self) -> &[usize] {
+        &self.slot_indices[..self.count]
     }
 
     /// Whether it is these events, of calls that are made so.
-    pub(super) fn is(&self, at: &[usize], manner: Manner) -> bool {
-        self.manner == manner && self.places() == at
+    pub(super) fn matches(&self, slot_indices: &[usize], manner: Manner) -> bool {
+        self.manner == manner && self.used_slot_indices() == slot_indices
     }
 
-    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = Planned<'_>> {
-        let one = |n| Planned { n, at: self.at[n], set: self };
+    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = SetEvent<'_>> {
+        let one = |n| SetEvent { n, slot_index: self.slot_indices[n], set: self };
         (0..self.count).map(one)
     }
 
     /// Whether `time` is among its events: then it is the first one.
-    pub(super) fn is_timed(&self) -> bool {
+    pub(super) fn has_time(&self) -> bool {
         self.events().next().is_some_and(|event| event.slot().counter().is_none())
     }
 
     /// Replaces the sum of locks, in the frame of a call with these events, by the lock of each counter's page. If the
     /// set has remembered other pages since, the counters are unmeasured in that call.
-    pub(super) fn take_apart(&self, frame: FrameRef) {
-        let locks = frame.locks.replace(APART);
-        if locks == APART {
+    pub(super) fn split_locks(&self, frame: FrameRef) {
+        let locks = frame.locks.replace(LOCKS_SPLIT);
+        if locks == LOCKS_SPLIT {
             return;
         }
         let is_known = locks == self.counters.locks();
-        for (counter, at) in frame.at[self.is_timed().into()..].iter().enumerate() {
+        for (counter, at) in frame.aux[self.has_time().into()..].iter().enumerate() {
             at.set(if is_known { self.counters.lock(counter) } else { Region::NOT_BEGUN });
         }
     }
@@ -307,25 +313,25 @@ impl EventSet {
     }
 
     /// Lets the fast path read what its counters remember now. False where it cannot.
-    pub(super) fn remember(&self) -> bool {
-        let counters = self.events().filter_map(|planned| planned.slot().counter());
+    pub(super) fn remember_counters(&self) -> bool {
+        let counters = self.events().filter_map(|event| event.slot().counter());
         // SAFETY: slots, and so counters, live as long as the set; and there are no more than it takes.
-        self.count <= FAST && unsafe { self.counters.remember(counters) }
+        self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters) }
     }
 }
 
 /// One of a set's events.
 #[derive(Clone, Copy)]
-pub(super) struct Planned<'a> {
+pub(super) struct SetEvent<'a> {
     /// Which.
     pub(super) n: usize,
     /// Its slot, which is the thread's.
-    pub(super) at: usize,
+    pub(super) slot_index: usize,
     pub(super) set: &'a EventSet,
 }
 
-impl<'a> Planned<'a> {
-    pub(super) fn slot(self) -> &'a Slot {
+impl<'a> SetEvent<'a> {
+    pub(super) fn slot(self) -> &'a EventSlot {
         // SAFETY: one of the set's, which live as long as it.
         unsafe { &*self.set.slots[self.n] }
     }
@@ -355,60 +361,6 @@ impl<'a> Planned<'a> {
             None => clock::ticks().checked_sub(frame.raw(self.n).get()),
         }
     }
-}
-
-/// A mark's plan; null where the mark was not called on this thread.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct Place(*const Plan);
-
-impl Place {
-    pub(super) fn of(plan: &Plan) -> Self {
-        Self(plan)
-    }
-
-    /// The plan, if there is one.
-    #[inline]
-    pub(super) fn plan<'a>(self) -> Option<&'a Plan> {
-        // SAFETY: what `of` was given lives as long as the thread's cells (CELLS).
-        unsafe { self.0.as_ref() }
-    }
-}
-
-/// What is mapped for a thread, at a multiple of [`ALIGNMENT`](super::stack::ALIGNMENT). Each recorder is a part of
-/// one.
-#[repr(C)]
-pub(super) struct Home {
-    pub(super) space: Space,
-    pub(super) recorder: Recorder,
-    /// By the mark's place.
-    places: [Cell<Place>; PLACES],
-}
-
-impl Home {
-    /// The one that the recorder is a part of.
-    ///
-    /// # Safety
-    ///
-    /// It is a part of one, for all of which the pointer is good.
-    #[inline]
-    pub(super) unsafe fn of(recorder: ptr::NonNull<Recorder>) -> *mut Self {
-        // SAFETY: this function's contract.
-        unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
-    }
-}
-
-/// A thread's plan of the mark with that place, if it was called there.
-///
-/// # Safety
-///
-/// It is the thread's recorder, as RECORDER has it.
-#[inline]
-#[allow(clippy::cast_possible_truncation, reason = "below `PLACES`")]
-pub(super) unsafe fn place_of<'a>(recorder: ptr::NonNull<Recorder>, place: u64) -> &'a Cell<Place> {
-    // SAFETY: this function's contract: it is a part of a home, for which the pointer is good. A place is below
-    // `PLACES`.
-    unsafe { &*(&raw const (*Home::of(recorder)).places).cast::<Cell<Place>>().add(place as usize) }
 }
 
 /// What a frame of the call graph's root has, too: see [`Frame::node`].

@@ -20,48 +20,24 @@ use std::ptr::{self, NonNull};
 
 use perfmark_rdpmc::{Delta, Region};
 
-use super::counters::SLOTS;
+use super::call_token::{PANICKING, SERIAL, Token};
+use super::counters::EVENT_SLOTS;
 use crate::graph::Node;
 use crate::switched::ROOM;
 
-/// What a call holds: the serial number of its frame, perhaps with [`SLOW`]; or, with the highest bit, why it has none.
-pub(crate) type Token = u64;
-
-/// The call has no frame, and no end. A mark's place with which its calls do nothing is such a token, too.
-pub(super) const NO_FRAME: Token = 1 << 63;
-/// Beginning the call takes more than the thread's recorder.
-pub(super) const UNUSUAL: Token = NO_FRAME | 1 << 62;
-/// A poll whose call is not measured.
-pub(super) const SKIPPED: Token = NO_FRAME | 1;
-/// A poll for which the stack has no room.
-pub(super) const FULL: Token = NO_FRAME | 2;
-
-/// In a token: the call ends on the slow path.
-pub(super) const SLOW: u64 = 1 << 61;
-/// In a frame's serial number: a panic was in progress when the call began.
-pub(super) const PANICKING: u64 = 1 << 60;
-/// The rest: what is counted up at each call.
-pub(super) const SERIAL: u64 = PANICKING - 1;
-
-/// Whether a call with that token was given a frame.
-#[inline]
-pub(super) fn has_frame(token: Token) -> bool {
-    token.cast_signed() >= 0
-}
-
 /// Events that a frame has room for.
-pub(super) const EVENTS: usize = 4;
+pub(super) const FRAME_EVENTS: usize = 4;
 
 /// Frames begin within so many bytes, of which the kernel gives memory only to those that were ever in use.
-const BYTES: usize = 1 << 19;
+const STACK_BYTES: usize = 1 << 19;
 
 /// Of the room for frames: so one bit of a frame's address says whether the frame is beyond it.
-pub(super) const ALIGNMENT: usize = 2 * BYTES;
+pub(super) const STACK_ALIGNMENT: usize = 2 * STACK_BYTES;
 
 /// Frames of a thread, at most.
-const FRAMES: usize = BYTES.div_ceil(size_of::<Frame>());
+const MAX_FRAMES: usize = STACK_BYTES.div_ceil(size_of::<Frame>());
 
-const _: () = assert!(FRAMES <= ROOM);
+const _: () = assert!(MAX_FRAMES <= ROOM);
 
 /// An open call.
 #[repr(C, align(64))]
@@ -71,37 +47,37 @@ pub(super) struct Frame {
     /// Its token, perhaps with [`PANICKING`].
     pub(super) serial: Cell<u64>,
     /// Calls of the mark that were open before.
-    pub(super) before: Cell<u64>,
+    pub(super) open_before: Cell<u64>,
     below: Cell<*const Self>,
     /// The locks of its counters' pages where it began, added up; [`APART`] where `at` says more of each event.
     pub(super) locks: Cell<u64>,
     /// What each event began with: the counter's bits, or the ticks. Of a [`Region`] that is the first part.
-    pub(super) begun: [Cell<u64>; EVENTS],
+    pub(super) begun: [Cell<u64>; FRAME_EVENTS],
     /// Of the calls inside that ended, directly or not, those that had calls inside themselves. Where costs are kept:
     /// estimates among the calls directly inside.
-    pub(super) callers: Cell<u64>,
+    pub(super) inner_callers: Cell<u64>,
     /// Of the calls inside that ended, directly or not, those that were left by `return` or `?`.
-    pub(super) early: Cell<u64>,
+    pub(super) inner_early: Cell<u64>,
     /// Its node in the call graph, where there is one.
     pub(super) node: Cell<*const Node>,
     /// Of each event, the second part of its region: a lock, or why there is none. After `set_counted`, what kind of
     /// value `begun` holds. Of a poll that was closed, what calls inside cost.
-    pub(super) at: [Cell<u64>; EVENTS],
-    times: [[Cell<u64>; 2]; EVENTS],
+    pub(super) aux: [Cell<u64>; FRAME_EVENTS],
+    region_times: [[Cell<u64>; 2]; FRAME_EVENTS],
     /// Its blocks but for this one.
-    more: Cell<usize>,
+    extra_blocks: Cell<usize>,
     /// What the marked calls inside cost that ended, in each of the thread's slots. It wraps.
-    pub(super) inner: [Cell<u64>; SLOTS],
+    pub(super) inner_cost: [Cell<u64>; EVENT_SLOTS],
     /// What their probes cost in each slot, where that is kept.
-    pub(super) cost: [Cell<u64>; SLOTS],
+    pub(super) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
 /// What no locks add up to: so the fast path leaves the call's end to the slow one.
-pub(super) const APART: u64 = u64::MAX;
+pub(super) const LOCKS_SPLIT: u64 = u64::MAX;
 
 /// The room that frames are in. The first one is no call's: it is where the frame below the outermost call would be,
 /// and takes what outermost calls cost.
-pub(super) type Space = [Frame; FRAMES];
+pub(super) type FrameSpace = [Frame; MAX_FRAMES];
 
 /// A frame on this thread's stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,7 +99,7 @@ impl FrameRef {
     #[inline]
     fn within(frame: *const Frame) -> Option<Self> {
         // SAFETY: FRAMES; it is not null, as it is above a frame.
-        (frame.addr() & BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
+        (frame.addr() & STACK_BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
     }
 
     /// The frame below it, which may be no call's.
@@ -136,23 +112,23 @@ impl FrameRef {
     /// The block in which event `n` is, and its index there.
     fn block(&self, n: usize) -> (&Frame, usize) {
         // SAFETY: FRAMES: a call has as many blocks as its events need, this one the topmost.
-        (unsafe { self.0.sub(n / EVENTS).as_ref() }, n % EVENTS)
+        (unsafe { self.0.sub(n / FRAME_EVENTS).as_ref() }, n % FRAME_EVENTS)
     }
 
     /// Where event `n` began, in a frame that is [`APART`].
     pub(super) fn region(self, n: usize) -> Region {
         let (block, n) = self.block(n);
-        let [enabled, running] = &block.times[n];
-        Region::from_parts([block.begun[n].get(), block.at[n].get(), enabled.get(), running.get()])
+        let [enabled, running] = &block.region_times[n];
+        Region::from_parts([block.begun[n].get(), block.aux[n].get(), enabled.get(), running.get()])
     }
 
     pub(super) fn set_region(self, n: usize, region: Region) {
         let (block, n) = self.block(n);
-        let [raw, at, enabled, running] = region.parts();
+        let [raw, aux, enabled, running] = region.parts();
         block.begun[n].set(raw);
-        block.at[n].set(at);
-        block.times[n][0].set(enabled);
-        block.times[n][1].set(running);
+        block.aux[n].set(aux);
+        block.region_times[n][0].set(enabled);
+        block.region_times[n][1].set(running);
     }
 
     /// What event `n` began with.
@@ -163,27 +139,27 @@ impl FrameRef {
 
     /// Keeps what event `n` counted, where until now it was kept where that began.
     pub(super) fn set_counted(self, n: usize, counted: Delta) {
-        let (raw, at) = match counted {
+        let (raw, aux) = match counted {
             Delta::Exact(value) => (value, EXACT),
             Delta::Scaled { estimate, .. } => (estimate, SCALED),
             Delta::Unmeasured => (0, UNMEASURED),
         };
         let (block, n) = self.block(n);
         block.begun[n].set(raw);
-        block.at[n].set(at);
+        block.aux[n].set(aux);
     }
 
     /// What event `n` counted, and whether that is scaled. `None` if it was not measured, or not read yet.
     pub(super) fn counted(self, n: usize) -> Option<(u64, bool)> {
         let (block, n) = self.block(n);
-        let at = block.at[n].get();
-        matches!(at, EXACT | SCALED).then(|| (block.begun[n].get(), at == SCALED))
+        let aux = block.aux[n].get();
+        matches!(aux, EXACT | SCALED).then(|| (block.begun[n].get(), aux == SCALED))
     }
 
     /// Whether event `n` is still kept where it began.
     pub(super) fn is_unread(self, n: usize) -> bool {
         let (block, n) = self.block(n);
-        block.at[n].get() < UNMEASURED
+        block.aux[n].get() < UNMEASURED
     }
 }
 
@@ -212,46 +188,46 @@ impl Frame {
 
     /// Adds what a call inside cost, in one slot.
     #[inline]
-    pub(super) fn add_inner(&self, slot: usize, cost: u64) {
-        let sum = &self.inner[slot];
+    pub(super) fn add_inner_cost(&self, slot: usize, cost: u64) {
+        let sum = &self.inner_cost[slot];
         sum.set(sum.get().wrapping_add(cost));
     }
 
     /// Adds what probes inside cost, in each slot.
     #[inline]
-    pub(super) fn add_cost(&self, costs: &[Cell<u64>; SLOTS]) {
-        self.add_first_costs::<SLOTS>(costs);
+    pub(super) fn add_overhead(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+        self.add_overhead_of_first::<EVENT_SLOTS>(overhead);
     }
 
     /// The same in the first slots.
     #[inline]
-    pub(super) fn add_first_costs<const COUNT: usize>(&self, costs: &[Cell<u64>; SLOTS]) {
-        for (sum, cost) in self.cost.iter().zip(costs).take(COUNT) {
+    pub(super) fn add_overhead_of_first<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+        for (sum, cost) in self.inner_overhead.iter().zip(overhead).take(COUNT) {
             sum.set(sum.get().wrapping_add(cost.get()));
         }
     }
 
     /// Gives what calls inside cost to the frame below, as this one ends: ZEROES. Of `inner`, that is left to whoever
     /// knows what this one cost.
-    pub(super) fn pass_cost_on(&self, below: &Self) {
-        below.add_cost(&self.cost);
-        self.cost.iter().for_each(|sum| sum.set(0));
+    pub(super) fn pass_overhead_on(&self, below: &Self) {
+        below.add_overhead(&self.inner_overhead);
+        self.inner_overhead.iter().for_each(|sum| sum.set(0));
         self.pass_early_on(below);
     }
 
     /// Counts in the frame below, as this one ends, the calls inside that were left by `return` or `?`.
     #[inline]
     pub(super) fn pass_early_on(&self, below: &Self) {
-        below.early.set(below.early.get() + self.early.take());
+        below.inner_early.set(below.inner_early.get() + self.inner_early.take());
     }
 
     /// Gives all that calls inside cost to the frame below, as nothing is known of this one itself: ZEROES.
     pub(super) fn pass_on(&self, below: &Self) {
-        for (slot, sum) in self.inner.iter().enumerate() {
-            below.add_inner(slot, sum.take());
+        for (slot, sum) in self.inner_cost.iter().enumerate() {
+            below.add_inner_cost(slot, sum.take());
         }
-        self.pass_cost_on(below);
-        below.callers.set(below.callers.get() + self.callers.take());
+        self.pass_overhead_on(below);
+        below.inner_callers.set(below.inner_callers.get() + self.inner_callers.take());
     }
 }
 
@@ -269,10 +245,10 @@ pub(super) struct Stack {
 
 impl Stack {
     /// Empties the stack, whose frames are in that space from now on, and whose calls have the numbers behind `number`.
-    pub(super) fn set_up(&self, space: NonNull<Space>, number: u64) {
+    pub(super) fn set_up(&self, space: NonNull<FrameSpace>, number: u64) {
         let bottom = space.as_ptr().cast::<Frame>().cast_const();
         self.bottom.set(bottom);
-        debug_assert_eq!(bottom.addr() % ALIGNMENT, 0);
+        debug_assert_eq!(bottom.addr() % STACK_ALIGNMENT, 0);
         self.top.set(bottom);
         self.serial.set(number);
     }
@@ -319,21 +295,21 @@ impl Stack {
     }
 
     /// The same, with room for so many events.
-    pub(super) fn next_of(&self, events: usize) -> Option<FrameRef> {
-        let more = events.saturating_sub(1) / EVENTS;
-        let frame = FrameRef::within(self.top.get().wrapping_add(1 + more))?;
-        frame.more.set(more);
+    pub(super) fn next_for(&self, events: usize) -> Option<FrameRef> {
+        let extra_blocks = events.saturating_sub(1) / FRAME_EVENTS;
+        let frame = FrameRef::within(self.top.get().wrapping_add(1 + extra_blocks))?;
+        frame.extra_blocks.set(extra_blocks);
         Some(frame)
     }
 
     /// Opens a frame that [`next`](Self::next) gave, and returns its number.
     #[inline]
-    pub(super) fn open(&self, frame: FrameRef, plan: *const (), before: u64) -> u64 {
+    pub(super) fn open(&self, frame: FrameRef, plan: *const (), open_before: u64) -> u64 {
         // All loads before the first store: so the compiler takes several at once.
         let (top, serial) = (self.top.get(), self.serial.get() + 1);
         frame.plan.set(plan);
         frame.serial.set(serial);
-        frame.before.set(before);
+        frame.open_before.set(open_before);
         frame.below.set(top);
         self.top.set(frame.0.as_ptr());
         self.serial.set(serial);
@@ -348,7 +324,7 @@ impl Stack {
 
     /// Removes the innermost frame.
     pub(super) fn pop(&self, frame: FrameRef) {
-        frame.more.set(0);
+        frame.extra_blocks.set(0);
         self.pop_to(frame.below());
     }
 
@@ -374,7 +350,7 @@ impl Stack {
             }
             let below = frame.below();
             remove(frame, below);
-            frame.more.set(0);
+            frame.extra_blocks.set(0);
             // Its blocks are not used again before all above it are gone, or are moved.
             match above {
                 Some(above) => above.below.set(below.0.as_ptr()),
@@ -396,16 +372,16 @@ impl Stack {
         while let (Some(FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
             // SAFETY: FRAMES; the bits of blocks that are in use go down, over such that are not, or over the same.
             unsafe {
-                let more = from.as_ref().more.get();
+                let extra_blocks = from.as_ref().extra_blocks.get();
                 bottom = NonNull::new(from.as_ref().below.get().cast_mut()).map(FrameRef);
                 let to = top.add(1);
-                if to.add(more) != from {
-                    ptr::copy(from.sub(more).as_ptr(), to.as_ptr(), more + 1);
+                if to.add(extra_blocks) != from {
+                    ptr::copy(from.sub(extra_blocks).as_ptr(), to.as_ptr(), extra_blocks + 1);
                     // ZEROES, of those that were not written over.
-                    let gap = to.add(more + 1).max(from.sub(more));
+                    let gap = to.add(extra_blocks + 1).max(from.sub(extra_blocks));
                     gap.as_ptr().write_bytes(0, from.add(1).offset_from(gap).cast_unsigned());
                 }
-                let to = FrameRef(to.add(more));
+                let to = FrameRef(to.add(extra_blocks));
                 to.below.set(top.as_ptr());
                 self.top.set(to.0.as_ptr());
             }

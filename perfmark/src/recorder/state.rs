@@ -18,8 +18,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
-use super::here::Here;
 use super::stack::Stack;
+use super::tls::TlsPointer;
 use crate::arena::Arena;
 use crate::cells::ThreadCells;
 use crate::graph::Graph;
@@ -38,7 +38,7 @@ pub(super) struct Recorder {
     /// Of its process.
     pub(super) generation: Cell<u8>,
     /// Whether probes differ in what they cost, so that this is kept by event.
-    pub(super) keeps_costs: Cell<bool>,
+    pub(super) tracks_overhead: Cell<bool>,
 }
 
 impl Recorder {
@@ -78,12 +78,12 @@ impl Recorder {
 ///
 /// It is given from function to function by value, and cannot leave its thread.
 #[must_use = "nobody else can take the recorder until it is put back"]
-pub(super) struct Taken {
+pub(super) struct HeldRecorder {
     recorder: NonNull<Recorder>,
-    here: Here,
+    tls: TlsPointer,
 }
 
-impl Deref for Taken {
+impl Deref for HeldRecorder {
     type Target = Recorder;
 
     #[inline]
@@ -93,50 +93,50 @@ impl Deref for Taken {
     }
 }
 
-impl Taken {
+impl HeldRecorder {
     /// Takes the recorder. `None` if entry or exit code or perfmark's own work has it, or if there is none.
     #[inline]
-    pub(super) fn take() -> Option<Self> {
-        let (here, recorder) = named()?;
-        Some(Self::new(here, recorder))
+    pub(super) fn acquire() -> Option<Self> {
+        let (tls, recorder) = lookup()?;
+        Some(Self::new(tls, recorder))
     }
 
     #[inline]
-    fn new(here: Here, recorder: NonNull<Recorder>) -> Self {
-        here.clear();
+    fn new(tls: TlsPointer, recorder: NonNull<Recorder>) -> Self {
+        tls.clear();
         compiler_fence(SeqCst);
-        Self { recorder, here }
+        Self { recorder, tls }
     }
 
     /// Takes the recorder if `look` finds something there.
     #[inline]
-    pub(super) fn take_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
-        let (here, recorder) = named()?;
+    pub(super) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
+        let (tls, recorder) = lookup()?;
         let found = look(recorder)?;
-        Some((Self::new(here, recorder), found))
+        Some((Self::new(tls, recorder), found))
     }
 
     #[inline]
-    pub(super) fn put_back(self) {
+    pub(super) fn release(self) {
         compiler_fence(SeqCst);
-        self.here.store(self.recorder.as_ptr().cast_const().cast());
+        self.tls.store(self.recorder.as_ptr().cast_const().cast());
     }
 }
 
 /// This thread's word, and the recorder that it names.
 #[inline]
-fn named() -> Option<(Here, NonNull<Recorder>)> {
-    let here = Here::get();
-    Some((here, NonNull::new(here.load().cast_mut().cast())?))
+fn lookup() -> Option<(TlsPointer, NonNull<Recorder>)> {
+    let tls = TlsPointer::get();
+    Some((tls, NonNull::new(tls.load().cast_mut().cast())?))
 }
 
 /// What the thread is doing, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Activity {
     /// The program's own work, or the entry or exit code of a marked call: then the recorder is taken.
     Program,
     /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's, as signals are blocked.
-    Own,
+    OwnWork,
     /// Calls of the marks that probes are measured by: another one met now is in a signal handler.
     Calibration,
     /// The thread's cells are folded; calls are only counted.
@@ -145,44 +145,44 @@ pub(super) enum Doing {
 
 /// What is known of the thread apart from calls. It has no destructor, and so is there while those of other
 /// thread-locals run.
-pub(super) struct Thread {
+pub(super) struct ThreadState {
     /// Its recorder, whether it is taken or not; null if there is none yet, or none any more.
-    home: Cell<*const Recorder>,
-    pub(super) doing: Cell<Doing>,
+    recorder: Cell<*const Recorder>,
+    pub(super) activity: Cell<Activity>,
     /// Whether perfmark's own work interrupts entry or exit code, in a signal handler: then the open calls are as that
     /// code left them in its middle.
-    pub(super) interrupts: Cell<bool>,
+    pub(super) interrupts_hook: Cell<bool>,
     /// What its first calls made, for them alone. It is here, where a leak checker sees it, which does not look into
     /// mapped memory.
-    pub(super) made: Cell<*mut ()>,
+    pub(super) resources: Cell<*mut ()>,
 }
 
 thread_local! {
-    static THREAD: Thread = const {
-        Thread {
-            home: Cell::new(ptr::null()),
-            doing: Cell::new(Doing::Program),
-            interrupts: Cell::new(false),
-            made: Cell::new(ptr::null_mut()),
+    static THREAD: ThreadState = const {
+        ThreadState {
+            recorder: Cell::new(ptr::null()),
+            activity: Cell::new(Activity::Program),
+            interrupts_hook: Cell::new(false),
+            resources: Cell::new(ptr::null_mut()),
         }
     };
 }
 
 /// This thread's.
-pub(super) fn with_thread<R>(work: impl FnOnce(&Thread) -> R) -> R {
+pub(super) fn with_thread<R>(work: impl FnOnce(&ThreadState) -> R) -> R {
     THREAD.with(work)
 }
 
-impl Thread {
+impl ThreadState {
     /// Its recorder, if there is one.
-    pub(super) fn home(&self) -> Option<NonNull<Recorder>> {
-        NonNull::new(self.home.get().cast_mut())
+    pub(super) fn recorder_ptr(&self) -> Option<NonNull<Recorder>> {
+        NonNull::new(self.recorder.get().cast_mut())
     }
 
     /// The same, to be looked at.
     pub(super) fn recorder(&self) -> Option<&Recorder> {
         // SAFETY: RECORDER.
-        self.home().map(|recorder| unsafe { recorder.as_ref() })
+        self.recorder_ptr().map(|recorder| unsafe { recorder.as_ref() })
     }
 
     /// Its recorder is this one from now on, and can be taken.
@@ -190,30 +190,30 @@ impl Thread {
     /// # Safety
     ///
     /// RECORDER and CELLS.
-    pub(super) unsafe fn settle(&self, recorder: NonNull<Recorder>) {
-        self.home.set(recorder.as_ptr());
+    pub(super) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
+        self.recorder.set(recorder.as_ptr());
     }
 
     /// It has no recorder from now on.
-    pub(super) fn unsettle(&self) {
-        Here::get().clear();
-        self.home.set(ptr::null());
+    pub(super) fn clear_recorder(&self) {
+        TlsPointer::get().clear();
+        self.recorder.set(ptr::null());
     }
 
     /// Whether entry or exit code, which is interrupted, has the recorder.
     pub(super) fn is_busy(&self) -> bool {
-        self.recorder().is_some_and(Recorder::is_set_up) && Here::get().load().is_null()
+        self.recorder().is_some_and(Recorder::is_set_up) && TlsPointer::get().load().is_null()
     }
 
     /// Takes the recorder after perfmark's own work for it. `None` if recording ended on this thread meanwhile, in a
     /// signal handler.
-    pub(super) fn take(&self) -> Option<Taken> {
-        let home = self.home().filter(|_| self.doing.get() == Doing::Program)?;
-        Some(Taken::new(Here::get(), home))
+    pub(super) fn acquire(&self) -> Option<HeldRecorder> {
+        let recorder = self.recorder_ptr().filter(|_| self.activity.get() == Activity::Program)?;
+        Some(HeldRecorder::new(TlsPointer::get(), recorder))
     }
 
     /// Whether a call with that number began on this thread, in this process.
-    pub(super) fn is_its(&self, number: u64) -> bool {
+    pub(super) fn began_call(&self, number: u64) -> bool {
         let cells = self.recorder().and_then(Recorder::cells);
         cells.is_some_and(|cells| cells.switched.is_its(number))
     }
@@ -229,45 +229,45 @@ impl Thread {
 pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
     with_thread(|thread| {
         // Entry or exit code that it interrupts holds no lock, and is in no allocator.
-        if matches!(thread.doing.get(), Doing::Own | Doing::Calibration) {
+        if matches!(thread.activity.get(), Activity::OwnWork | Activity::Calibration) {
             return None;
         }
         let _signals = HeldBack::new();
-        let _restore = Restore::doing(thread, Doing::Own);
+        let _restore = ActivityGuard::set(thread, Activity::OwnWork);
         Some(work())
     })
 }
 
 /// Takes this thread's recorder for some work. Nothing is done where it has none, or where it is taken.
 pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
-    if let Some(taken) = Taken::take() {
+    if let Some(taken) = HeldRecorder::acquire() {
         work(&taken);
-        taken.put_back();
+        taken.release();
     }
 }
 
 /// Ends what the thread is doing, also if that panics.
-pub(super) struct Restore<'a> {
-    thread: &'a Thread,
-    doing: Doing,
-    interrupts: bool,
+pub(super) struct ActivityGuard<'a> {
+    thread: &'a ThreadState,
+    activity: Activity,
+    interrupts_hook: bool,
 }
 
-impl<'a> Restore<'a> {
+impl<'a> ActivityGuard<'a> {
     /// Nobody takes the recorder meanwhile.
-    pub(super) fn doing(thread: &'a Thread, doing: Doing) -> Self {
-        let interrupts = thread.interrupts.replace(thread.is_busy());
-        Here::get().clear();
-        Self { thread, doing: thread.doing.replace(doing), interrupts }
+    pub(super) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
+        let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
+        TlsPointer::get().clear();
+        Self { thread, activity: thread.activity.replace(activity), interrupts_hook }
     }
 }
 
-impl Drop for Restore<'_> {
+impl Drop for ActivityGuard<'_> {
     fn drop(&mut self) {
-        if !self.thread.interrupts.replace(self.interrupts) {
-            Here::get().store(self.thread.home.get().cast());
+        if !self.thread.interrupts_hook.replace(self.interrupts_hook) {
+            TlsPointer::get().store(self.thread.recorder.get().cast());
         }
-        self.thread.doing.set(self.doing);
+        self.thread.activity.set(self.activity);
     }
 }
 
@@ -276,12 +276,12 @@ impl Drop for Restore<'_> {
 /// # Safety
 ///
 /// RECORDER and CELLS, as long as they run.
-pub(super) unsafe fn with_other(thread: &Thread, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
-    let doing = thread.doing.replace(Doing::Calibration);
-    let home = thread.home.replace(recorder.as_ptr());
-    Here::get().store(recorder.as_ptr().cast_const().cast());
+pub(super) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
+    let activity = thread.activity.replace(Activity::Calibration);
+    let recorder = thread.recorder.replace(recorder.as_ptr());
+    TlsPointer::get().store(recorder.as_ptr().cast_const().cast());
     calls();
-    Here::get().clear();
-    thread.home.set(home);
-    thread.doing.set(doing);
+    TlsPointer::get().clear();
+    thread.recorder.set(recorder);
+    thread.activity.set(activity);
 }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
-type End = unsafe extern "C" fn(*mut c_void);
+type Callback = unsafe extern "C" fn(*mut c_void);
 
 /// Makes the process's key.
 pub(super) fn prepare() {
@@ -18,10 +18,10 @@ pub(super) fn prepare() {
 ///
 /// `end` may be called with `data` on this thread, then and once.
 #[cfg(unix)]
-pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
+pub(super) unsafe fn call_at_end(callback: Callback, data: *mut c_void) {
     // Without a key left (there are 1024) the thread's cells stay with the registry, and its counters open: nothing is lost.
     if let Some(key) = key() {
-        END.set(Some(end));
+        CALLBACK.set(Some(callback));
         // SAFETY: the key was created by `key`.
         unsafe { libc::pthread_setspecific(key, data) };
     }
@@ -29,7 +29,7 @@ pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
 
 #[cfg(unix)]
 thread_local! {
-    static END: Cell<Option<End>> = const { Cell::new(None) };
+    static CALLBACK: Cell<Option<Callback>> = const { Cell::new(None) };
     static IS_SECOND_ROUND: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -55,9 +55,9 @@ unsafe extern "C" fn destructor(data: *mut c_void) {
     {
         return;
     }
-    if let Some(end) = END.take() {
+    if let Some(callback) = CALLBACK.take() {
         // SAFETY: the pair that `call_at_end` was given, which promises that it may be.
-        unsafe { end(data) };
+        unsafe { callback(data) };
     }
 }
 
@@ -67,17 +67,17 @@ unsafe extern "C" fn destructor(data: *mut c_void) {
 ///
 /// `end` may be called with `data` on this thread, then and once.
 #[cfg(not(unix))]
-pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
-    struct AtEnd(Cell<Option<(End, *mut c_void)>>);
+pub(super) unsafe fn call_at_end(callback: Callback, data: *mut c_void) {
+    struct AtEnd(Cell<Option<(Callback, *mut c_void)>>);
     impl Drop for AtEnd {
         fn drop(&mut self) {
-            if let Some((end, data)) = self.0.take() {
+            if let Some((callback, data)) = self.0.take() {
                 // SAFETY: the pair that `call_at_end` was given, which promises that it may be.
-                unsafe { end(data) };
+                unsafe { callback(data) };
             }
         }
     }
     thread_local!(static AT_END: AtEnd = const { AtEnd(Cell::new(None)) });
     // Within the end itself there is nothing left to be called at.
-    _ = AT_END.try_with(|at_end| at_end.0.set(Some((end, data))));
+    _ = AT_END.try_with(|at_end| at_end.0.set(Some((callback, data))));
 }

@@ -5,51 +5,51 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use super::part::Part;
+use super::event_cost::EventCost;
 
 /// What a call cost so far in one event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Account {
+pub(crate) struct PackedCost {
     /// The event's place, with [`SCALED`]; or [`NOTHING`].
     event: u8,
-    net: Narrow,
-    inside: Narrow,
+    net: I56,
+    inner: I56,
 }
 
 /// In an account's event: some of it is scaled.
 const SCALED: u8 = 1 << 7;
 /// No event, or one that was not measured in all polls.
-pub(super) const NOTHING: u8 = SCALED - 1;
+pub(super) const NO_EVENT: u8 = SCALED - 1;
 
-impl Account {
-    pub(super) const NOTHING: Self = Self { event: NOTHING, net: Narrow([0; 7]), inside: Narrow([0; 7]) };
+impl PackedCost {
+    pub(super) const NONE: Self = Self { event: NO_EVENT, net: I56([0; 7]), inner: I56([0; 7]) };
 
     fn event(self) -> u8 {
         self.event & !SCALED
     }
 
     /// What was counted, for the event at that place.
-    pub(super) fn part(self, event: u8) -> Option<Part> {
-        let is_it = event != NOTHING && self.event() == event;
-        is_it.then(|| Part { net: self.net.get(), inside: self.inside.get(), is_scaled: self.event & SCALED != 0 })
+    pub(super) fn cost(self, event: u8) -> Option<EventCost> {
+        let is_it = event != NO_EVENT && self.event() == event;
+        is_it.then(|| EventCost { net: self.net.get(), inner: self.inner.get(), is_scaled: self.event & SCALED != 0 })
     }
 
     /// None if it is more than there is room for.
-    pub(super) fn new(event: u8, part: Part) -> Option<Self> {
-        let scaled = if part.is_scaled { SCALED } else { 0 };
-        Some(Self { event: event | scaled, net: Narrow::new(part.net)?, inside: Narrow::new(part.inside)? })
+    pub(super) fn new(event: u8, cost: EventCost) -> Option<Self> {
+        let scaled = if cost.is_scaled { SCALED } else { 0 };
+        Some(Self { event: event | scaled, net: I56::new(cost.net)?, inner: I56::new(cost.inner)? })
     }
 }
 
 /// A number of 56 bits with its sign: in ticks of 3 GHz, 138 days.
 #[derive(Clone, Copy, Debug)]
-struct Narrow([u8; 7]);
+struct I56([u8; 7]);
 
-impl Narrow {
+impl I56 {
     fn new(number: u64) -> Option<Self> {
         let [low @ .., _] = number.to_le_bytes();
-        let narrow = Self(low);
-        (narrow.get() == number).then_some(narrow)
+        let packed = Self(low);
+        (packed.get() == number).then_some(packed)
     }
 
     fn get(self) -> u64 {
@@ -62,36 +62,36 @@ impl Narrow {
 /// A box of accounts, which may lie anywhere.
 #[derive(Debug)]
 #[repr(Rust, packed)]
-pub(crate) struct Boxed(NonNull<[Account]>);
+pub(crate) struct PackedCosts(NonNull<[PackedCost]>);
 
 // SAFETY: it is a box, and these are plain data.
-unsafe impl Send for Boxed {}
+unsafe impl Send for PackedCosts {}
 // SAFETY: as above.
-unsafe impl Sync for Boxed {}
+unsafe impl Sync for PackedCosts {}
 
-impl FromIterator<Account> for Boxed {
-    fn from_iter<I: IntoIterator<Item = Account>>(accounts: I) -> Self {
-        Self(NonNull::from(Box::leak(accounts.into_iter().collect())))
+impl FromIterator<PackedCost> for PackedCosts {
+    fn from_iter<I: IntoIterator<Item = PackedCost>>(costs: I) -> Self {
+        Self(NonNull::from(Box::leak(costs.into_iter().collect())))
     }
 }
 
-impl Deref for Boxed {
-    type Target = [Account];
+impl Deref for PackedCosts {
+    type Target = [PackedCost];
 
-    fn deref(&self) -> &[Account] {
+    fn deref(&self) -> &[PackedCost] {
         // SAFETY: the box's, which lives as long.
         unsafe { { self.0 }.as_ref() }
     }
 }
 
-impl DerefMut for Boxed {
-    fn deref_mut(&mut self) -> &mut [Account] {
+impl DerefMut for PackedCosts {
+    fn deref_mut(&mut self) -> &mut [PackedCost] {
         // SAFETY: as above.
         unsafe { { self.0 }.as_mut() }
     }
 }
 
-impl Drop for Boxed {
+impl Drop for PackedCosts {
     fn drop(&mut self) {
         // SAFETY: leaked by `from_iter`, and dropped once.
         drop(unsafe { Box::from_raw({ self.0 }.as_ptr()) });
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn narrow_numbers_keep_their_sign_and_refuse_what_they_cannot_hold() {
         for number in [0, 1, -1, 1 << 54, (1 << 55) - 1, -(1 << 55)] {
-            assert_eq!(Narrow::new(i64::cast_unsigned(number)).map(Narrow::get), Some(number.cast_unsigned()));
+            assert_eq!(I56::new(i64::cast_unsigned(number)).map(I56::get), Some(number.cast_unsigned()));
         }
         for number in [1 << 55, -(1 << 55) - 1, i64::MAX, i64::MIN] {
-            assert!(Narrow::new(i64::cast_unsigned(number)).is_none(), "{number}");
+            assert!(I56::new(i64::cast_unsigned(number)).is_none(), "{number}");
         }
     }
 }

@@ -12,14 +12,14 @@ use std::ptr;
 
 /// This thread's word. It cannot leave its thread, which lives longer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Here(*const Cell<*const ()>);
+pub(super) struct TlsPointer(*const Cell<*const ()>);
 
-impl Here {
+impl TlsPointer {
     /// Finds the word anew: a program that switches stacks may be on another thread in the same function.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "some instructions")]
     pub(super) fn get() -> Self {
-        Self(local::word())
+        Self(local::address())
     }
 
     #[inline]
@@ -69,7 +69,7 @@ mod local {
 
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "some instructions")]
-    pub(super) fn word() -> *const Cell<*const ()> {
+    pub(super) fn address() -> *const Cell<*const ()> {
         let word;
         // SAFETY: computes the address of the word above. Not `pure`, so that no result stands for another one.
         unsafe {
@@ -109,7 +109,7 @@ mod local {
     use std::ptr;
 
     #[inline]
-    pub(super) fn word() -> *const Cell<*const ()> {
+    pub(super) fn address() -> *const Cell<*const ()> {
         thread_local!(static WORD: Cell<*const ()> = const { Cell::new(ptr::null()) });
         WORD.with(ptr::from_ref)
     }

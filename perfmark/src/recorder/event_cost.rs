@@ -7,25 +7,25 @@ use crate::histogram::add;
 
 /// What a call or a poll cost in one event, without probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct EventCost {
     /// Less than nothing where probes cost less than they usually do; it wraps.
     pub(super) net: u64,
     /// What marked calls inside cost.
-    pub(super) inside: u64,
+    pub(super) inner: u64,
     pub(super) is_scaled: bool,
 }
 
-impl Part {
+impl EventCost {
     /// Adds it to a node of the call graph, as that many.
     #[inline]
     pub(super) fn add_to_node(self, node: &Node, n: usize, weight: u64) {
-        node.add_cost(n, self.net.wrapping_mul(weight), self.inside.wrapping_mul(weight));
+        node.add_cost(n, self.net.wrapping_mul(weight), self.inner.wrapping_mul(weight));
     }
 
     /// Adds it to the cells as a call that a panic ended, which is in no distribution.
     #[cold]
     pub(super) fn add_unwound(self, cells: &EventCells, is_nested: bool) {
-        cells.unwound.add(self.net, self.net.wrapping_sub(self.inside), is_nested);
+        cells.unwound.add(self.net, self.net.wrapping_sub(self.inner), is_nested);
     }
 
     /// Adds it to the cells as a complete call. Where there is no memory for the histogram to grow the call is
@@ -34,7 +34,7 @@ impl Part {
         let Some(bucket) = cells.values.grow(self.net, arena) else {
             return cells.add_unmeasured(1, is_nested);
         };
-        add(&cells.inside, self.inside);
+        add(&cells.inside, self.inner);
         if is_nested {
             add(&cells.nested, self.net);
         }

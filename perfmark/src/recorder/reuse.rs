@@ -8,32 +8,32 @@
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::home;
-use super::made::Made;
+use super::memory;
+use super::resources::Resources;
 use super::state::Recorder;
 use crate::mark::Mark;
 use crate::per_process::PerProcess;
 
 /// Recorders that are kept, at most.
-const RECORDERS: usize = 16;
+const MAX_RECORDERS: usize = 16;
 
 /// A forked child begins without.
 #[derive(Default)]
-struct Left(Mutex<Vec<Unused>>);
+struct Pool(Mutex<Vec<Entry>>);
 
 /// A recorder that is set up, and what belongs to it.
-struct Unused {
-    home: NonNull<Recorder>,
-    made: Box<Made>,
+struct Entry {
+    recorder_ptr: NonNull<Recorder>,
+    resources: Box<Resources>,
 }
 
 // SAFETY: nobody uses them but who takes them out of the list, and there is no counter, which would be its thread's.
-unsafe impl Send for Unused {}
+unsafe impl Send for Entry {}
 
-static LEFT: PerProcess<Left> = PerProcess::new();
+static POOL: PerProcess<Pool> = PerProcess::new();
 
-impl Left {
-    fn lock(&self) -> MutexGuard<'_, Vec<Unused>> {
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -41,12 +41,12 @@ impl Left {
 /// Takes the recorder of an ended thread that called this mark: set up, but for what differs between threads. Its cells
 /// still hold that thread's calls, which are retired. Those of threads with other marks stay: with events of these,
 /// this thread's calls would take longer.
-pub(super) fn take(mark: &Mark) -> Option<(NonNull<Recorder>, Box<Made>)> {
-    let mut left = LEFT.get().ok()?.lock();
-    let has_mark = |unused: &Unused| unused.made.plans().any(|plan| ptr::eq(plan.cells.mark, mark));
-    let at = left.iter().rposition(has_mark)?;
-    let Unused { home, made } = left.remove(at);
-    Some((home, made))
+pub(super) fn take(mark: &Mark) -> Option<(NonNull<Recorder>, Box<Resources>)> {
+    let mut pool = POOL.get().ok()?.lock();
+    let has_mark = |entry: &Entry| entry.resources.plans().any(|plan| ptr::eq(plan.cells.mark, mark));
+    let at = pool.iter().rposition(has_mark)?;
+    let Entry { recorder_ptr, resources } = pool.remove(at);
+    Some((recorder_ptr, resources))
 }
 
 /// Leaves a thread's recorder, and what belongs to it, to another thread; or gives their memory back. The cells are
@@ -55,22 +55,22 @@ pub(super) fn take(mark: &Mark) -> Option<(NonNull<Recorder>, Box<Made>)> {
 /// # Safety
 ///
 /// Nobody uses them any more. [`home::map`] gave the recorder.
-pub(super) unsafe fn leave(mut home: NonNull<Recorder>, made: Option<Box<Made>>) {
-    if let (Some(mut made), Ok(left)) = (made, LEFT.get()) {
+pub(super) unsafe fn put_or_free(mut recorder_ptr: NonNull<Recorder>, resources: Option<Box<Resources>>) {
+    if let (Some(mut resources), Ok(pool)) = (resources, POOL.get()) {
         // SAFETY: a recorder as `map` gave it, or as it was set up.
-        let (recorder, was_deep) = unsafe { (home.as_ref(), home::was_deep(home)) };
+        let (recorder, was_deep) = unsafe { (recorder_ptr.as_ref(), memory::was_deep(recorder_ptr)) };
         let has_open_calls = recorder.stack.innermost().is_some();
         // Where costs are kept, calls take longer.
-        if !has_open_calls && !was_deep && !recorder.keeps_costs.get() && made.is_for_any_thread() {
-            let mut left = left.lock();
-            left.push(Unused { home, made });
-            if left.len() <= RECORDERS {
+        if !has_open_calls && !was_deep && !recorder.tracks_overhead.get() && resources.is_reusable() {
+            let mut pool = pool.lock();
+            pool.push(Entry { recorder_ptr, resources });
+            if pool.len() <= MAX_RECORDERS {
                 return;
             }
             // The one that was not wanted longest.
-            home = left.remove(0).home;
+            recorder_ptr = pool.remove(0).recorder_ptr;
         }
     }
     // SAFETY: this function's contract.
-    unsafe { home::give_back(home) };
+    unsafe { memory::free(recorder_ptr) };
 }
