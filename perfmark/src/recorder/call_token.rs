@@ -1,25 +1,25 @@
-//! TODO
+//! The token that a call holds between entry and exit.
 
-/// What a call holds: the serial number of its frame, perhaps with [`SLOW`]; or, with the highest bit, why it has none.
+/// The serial number of the call's frame, possibly with [`SLOW`]. With the highest bit set, the reason for having none.
 pub(crate) type Token = u64;
 
-/// The call has no frame, and no end. A mark's place with which its calls do nothing is such a token, too.
+/// The call has no frame, and its exit does nothing. The slot of a mark that is off is such a token, too.
 pub(super) const NO_FRAME: Token = 1 << 63;
-/// Beginning the call takes more than the thread's recorder.
+/// Entry needs setup: the thread does not know the mark yet, or its recorder cannot be acquired.
 pub(super) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
-/// A poll whose call is not measured.
+/// A poll of a call that `every` leaves out.
 pub(super) const SKIPPED: Token = NO_FRAME | 1;
-/// A poll for which the stack has no room.
+/// A poll for which the stack was full.
 pub(super) const FULL: Token = NO_FRAME | 2;
 
-/// In a token: the call ends on the slow path.
+/// Flag in a token: the call ends on the slow path.
 pub(super) const SLOW: u64 = 1 << 61;
-/// In a frame's serial number: a panic was in progress when the call began.
+/// Flag in a frame's serial number: a panic was in progress when the call began.
 pub(super) const PANICKING: u64 = 1 << 60;
-/// The rest: what is counted up at each call.
+/// The bits of the serial number itself, which counts calls.
 pub(super) const SERIAL: u64 = PANICKING - 1;
 
-/// Whether a call with that token was given a frame.
+/// Whether the call with this token was given a frame.
 #[inline]
 pub(super) fn has_frame(token: Token) -> bool {
     token.cast_signed() >= 0

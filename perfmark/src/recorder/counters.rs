@@ -1,4 +1,4 @@
-//! A thread's counters: each distinct event once, opened by the first mark that asks for it, shared by all.
+//! A thread's counters. The first mark that needs an event opens it, and all marks of the thread share it.
 
 use std::ops::Deref;
 
@@ -9,27 +9,27 @@ use crate::config::{ReadMode, config};
 use crate::events::{EventId, Events, What, is_known_of_a_loop};
 use crate::opening;
 
-/// An event of this thread.
+/// One event of a thread, and its counter.
 #[derive(Debug)]
 pub(super) struct EventSlot {
     pub(super) event: EventId,
     pub(super) source: Source,
 }
 
-/// Events that a thread has, at most: `time`, and so many counters.
+/// The most events that a thread can have: `time`, and [`MAX_COUNTERS`] counters.
 pub(super) const EVENT_SLOTS: usize = MAX_COUNTERS + 1;
 const MAX_COUNTERS: usize = 15;
 
 const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
 
-/// A thread's slots. Each stays where it is.
+/// A thread's event slots. A slot never moves.
 #[derive(Debug, Default)]
 #[allow(clippy::vec_box, reason = "pointers to them are kept")]
 pub(super) struct EventSlots {
     all: Vec<Box<EventSlot>>,
-    /// Which of them are in the thread's group: the first one leads it, and the second one reads it.
+    /// The slots in the thread's group. The first one leads the group, the second one reads it.
     group: Vec<usize>,
-    /// What cannot be had.
+    /// The events that could not be opened.
     refused: Vec<EventId>,
 }
 
@@ -41,7 +41,7 @@ impl Deref for EventSlots {
     }
 }
 
-/// Where an event's values come from.
+/// The source of an event's values.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a counter is as near as can be, and ticks are one slot of a thread's")]
 pub(super) enum Source {
@@ -49,19 +49,19 @@ pub(super) enum Source {
     Counter { counter: Counter, read_method: ReadMethod },
 }
 
-/// How a counter is read at entry and exit.
+/// How entry and exit read a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadMethod {
     /// In user space.
     User,
-    /// By a read(2) of its own.
+    /// By its own read(2).
     Kernel,
     /// By the read(2) of the thread's group.
     Group,
 }
 
 impl EventSlot {
-    /// None for ticks.
+    /// The counter; `None` for ticks.
     pub(super) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
@@ -69,7 +69,7 @@ impl EventSlot {
         }
     }
 
-    /// None for ticks.
+    /// How the counter is read; `None` for ticks.
     pub(super) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
@@ -77,21 +77,23 @@ impl EventSlot {
         }
     }
 
-    /// Whether read(2) alone tells.
+    /// Whether the event is read by read(2).
     pub(super) fn is_read_by_kernel(&self) -> bool {
         matches!(self.read_method(), Some(ReadMethod::Kernel | ReadMethod::Group))
     }
 
-    /// Whether it is in the thread's group.
+    /// Whether the event is in the thread's group.
     pub(super) fn is_grouped(&self) -> bool {
         self.read_method() == Some(ReadMethod::Group)
     }
 }
 
 impl EventSlots {
-    /// The places of the slots for `wanted`, as far as the events can be had on this thread, opened where they are new;
-    /// of `time` alone if none can. Time first, then the counters as they were opened: those who name the same events
-    /// in another order have the same set.
+    /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
+    /// left out. If none is available, the result is the slot of `time`.
+    ///
+    /// `time` comes first, then the counters in the order in which they were opened. So the same events in another
+    /// order give the same set.
     pub(super) fn slot_indices_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
         let is_time = |spec: &&What| **spec == What::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
@@ -102,25 +104,25 @@ impl EventSlots {
             events.with(events.id(&What::Time), |time| time.stands_in = true);
         }
         set.sort_by_key(|&index| (self[index].counter().is_some(), index));
-        // One event under two names is one event.
+        // Two names can mean the same event.
         set.dedup();
         set
     }
 
-    /// The slot whose counter reads the thread's group, if that is of several.
+    /// The slot whose counter reads the thread's group, if the group has several events.
     pub(super) fn reader(&self) -> Option<&EventSlot> {
         self.group.get(1).map(|&index| &*self.all[index])
     }
 
-    /// Closes the counters. The slots stay, as pointers to them do.
+    /// Closes the counters. The slots stay, because plans point to them.
     pub(super) fn close(&mut self) {
-        // The group's leader after its members: as it closes, each that is left becomes a group of its own.
+        // Members close before their leader: when a leader closes, each remaining member becomes its own group.
         for slot in self.all.iter_mut().rev() {
             slot.source = Source::Ticks;
         }
     }
 
-    /// Those of `wanted` that cannot be had on this thread.
+    /// Those of the `wanted` events that are not available on this thread.
     pub(super) fn refused_among(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
         let mut refused: Vec<EventId> = wanted.iter().map(|spec| events.id(spec)).collect();
         refused.retain(|event| self.refused.contains(event));
@@ -155,7 +157,7 @@ impl EventSlots {
         Some(index)
     }
 
-    /// Opens the event, and notes for the report what became of it.
+    /// Opens the event, and notes the result for the report.
     fn open(&self, spec: &What, id: EventId, events: &Events) -> Option<Source> {
         let opened = match spec {
             What::Time => return Some(Source::Ticks),
@@ -201,8 +203,8 @@ impl EventSlots {
         Some(Source::Counter { counter, read_method })
     }
 
-    /// Opens the event. With it, `None` for an event that is never grouped, `Ok` for one in the thread's group, and an
-    /// error for one that counts by itself because it could not join.
+    /// Opens the event. The second value is `None` for an event that cannot be grouped, `Ok` for one in the thread's
+    /// group, and an error for one that counts by itself because it could not join the group.
     fn open_counter(&self, attr: &Attr) -> Result<(Counter, Option<Result<(), Error>>), Error> {
         let by_itself = || Counter::open(attr).and_then(check_readable);
         if !Counter::is_groupable(attr) {
@@ -217,7 +219,7 @@ impl EventSlots {
         match joined.and_then(check_readable) {
             Ok(counter) => Ok((counter, Some(Ok(())))),
             Err(why) => {
-                // It was stopped for the event to join it, and could not be started again.
+                // The leader was stopped so that the event could join, and may not have started again.
                 if group[0].read().is_err() {
                     for counter in group {
                         counter.give_up();
@@ -247,7 +249,7 @@ fn refuse(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Opti
     None
 }
 
-/// The reason for reading `counter` by read(2), if there is one.
+/// The reason to read `counter` by read(2), if there is one.
 fn reason_for_syscall(counter: &Counter, id: EventId, events: &Events) -> Option<String> {
     if let Err(why) = counter.user_reads() {
         return Some(why);
@@ -259,7 +261,7 @@ fn reason_for_syscall(counter: &Counter, id: EventId, events: &Events) -> Option
             let known = events.with(id, |entry| entry.user_is_cheaper);
             let user_is_cheaper = known.unwrap_or_else(|| {
                 let (user, syscall) = counter.cost();
-                // Off the PMU just now: to be found out another time.
+                // Neither is known if the counter is not on the PMU at the moment; a later first call tries again.
                 let cheaper = user.zip(syscall).map(|(user, syscall)| user <= syscall);
                 events.with(id, |entry| entry.user_is_cheaper = cheaper);
                 cheaper.unwrap_or(true)

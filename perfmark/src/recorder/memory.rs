@@ -1,5 +1,6 @@
-//! The memory of threads' recorders. There are as many as threads recorded at once: what a thread that ended had is
-//! kept for another one.
+//! The mapped memory of threads: frames, recorder, and the table of plans.
+//!
+//! There is as much of it as threads recorded at the same time. The memory of a thread that ended is reused.
 #![allow(unsafe_code, reason = "maps memory")]
 
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use super::state::Recorder;
 use crate::mark::SLOTS;
 use crate::per_process::{self, PerProcess};
 
-/// A mark's plan; null where the mark was not called on this thread.
+/// A pointer to a mark's plan; null if the mark was not called on this thread.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct PlanPtr(*const Plan);
@@ -24,59 +25,57 @@ impl PlanPtr {
         Self(plan)
     }
 
-    /// The plan, if there is one.
+    /// The plan; `None` if the mark was not called on this thread.
     #[inline]
     pub(super) fn plan<'a>(self) -> Option<&'a Plan> {
-        // SAFETY: what `of` was given lives as long as the thread's cells (CELLS).
+        // SAFETY: CELLS: the plan that `of` was given lives as long as the recorder whose table holds the pointer.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// What is mapped for a thread, at a multiple of [`ALIGNMENT`](STACK_ALIGNMENT). Each recorder is a part of
-/// one.
+/// The layout of a thread's memory, which is aligned to [`STACK_ALIGNMENT`].
 #[repr(C)]
 pub(super) struct ThreadMemory {
     pub(super) frames: FrameSpace,
     pub(super) recorder: Recorder,
-    /// By the mark's place.
+    /// The thread's table of plans, by the marks' slots.
     plans: [Cell<PlanPtr>; SLOTS],
 }
 
 impl ThreadMemory {
-    /// The one that the recorder is a part of.
+    /// The memory that contains this recorder.
     ///
     /// # Safety
     ///
-    /// It is a part of one, for all of which the pointer is good.
+    /// The recorder came from [`allocate`], so it is in a `ThreadMemory`, and the pointer is valid for all of that.
     #[inline]
     pub(super) unsafe fn of(recorder: NonNull<Recorder>) -> *mut Self {
-        // SAFETY: this function's contract.
+        // SAFETY: by this function's `# Safety` section, the result is within the same mapping.
         unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
     }
 }
 
-/// A thread's plan of the mark with that place, if it was called there.
+/// The entry of a thread's table for the mark with this slot.
 ///
 /// # Safety
 ///
-/// It is the thread's recorder, as RECORDER has it.
+/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
 pub(super) unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<PlanPtr> {
-    // SAFETY: this function's contract: it is a part of a home, for which the pointer is good. A place is below
-    // `PLACES`.
+    // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
     unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<PlanPtr>>().add(slot as usize) }
 }
 
-/// What threads that ended had mapped. A forked child begins without.
+/// The memory of threads that ended. A forked child starts with an empty pool.
 #[derive(Debug, Default)]
 struct Pool(Mutex<Vec<Free>>);
 
-/// Zeroes, and nobody's.
+/// Zeroed memory that nobody uses.
 #[derive(Debug)]
 struct Free(NonNull<Recorder>);
 
-// SAFETY: nobody uses it but who takes it out of the list.
+// SAFETY: only the thread that takes it out of the pool uses it.
 unsafe impl Send for Free {}
 
 static POOL: PerProcess<Pool> = PerProcess::new();
@@ -87,23 +86,23 @@ impl Pool {
     }
 }
 
-/// Maps a recorder that is not set up, or takes one that was given back.
+/// Returns a recorder that is not set up, in new memory or in memory that was freed.
 pub(super) fn allocate() -> io::Result<NonNull<Recorder>> {
     if let Some(Free(recorder)) = POOL.get().ok().and_then(|pool| pool.lock().pop()) {
         return Ok(recorder);
     }
     let memory = per_process::map_aligned(size_of::<ThreadMemory>(), STACK_ALIGNMENT)?;
-    // SAFETY: within what was mapped.
+    // SAFETY: the offset is within the new mapping.
     Ok(unsafe { memory.byte_add(offset_of!(ThreadMemory, recorder)).cast() })
 }
 
-/// Sets up the stack of a recorder that [`map`] gave, for calls with the numbers behind `number`.
+/// Sets up the stack of a recorder. Its calls get the numbers after `number`.
 ///
 /// # Safety
 ///
-/// It was given by `map`.
+/// The recorder came from [`allocate`].
 pub(super) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
-    // SAFETY: this function's contract: it is a part of a home, for which the pointer is good.
+    // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
     let (stack, frames) = unsafe {
         let memory = ThreadMemory::of(recorder);
         (&(*memory).recorder.stack, NonNull::new_unchecked(&raw mut (*memory).frames))
@@ -111,28 +110,28 @@ pub(super) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
     stack.set_up(frames, number);
 }
 
-/// Whether more than some hundred calls were open at once, so that their frames take memory.
+/// Whether more than 128 calls were open at once, so that their frames take memory.
 ///
 /// # Safety
 ///
-/// It was given by `map`.
+/// The recorder came from [`allocate`].
 pub(super) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
     const DEEP: usize = 128;
-    // SAFETY: this function's contract: it is a part of a home, for which the pointer is good.
+    // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
     let frame = unsafe { &(*ThreadMemory::of(recorder)).frames[DEEP] };
-    // Frames are used one above the other.
+    // Frames are used from the bottom up, and a frame that was used holds a plan.
     !frame.plan().is_null()
 }
 
-/// Gives back what [`map`] gave: zeroed, without memory, and mapped.
+/// Zeroes the memory of a recorder, returns its pages to the kernel, and keeps the mapping for another thread.
 ///
 /// # Safety
 ///
-/// Nobody uses it any more.
+/// The recorder came from [`allocate`], and nobody uses it any more.
 pub(super) unsafe fn free(recorder: NonNull<Recorder>) {
-    // SAFETY: this function's contract; it is a part of a home.
+    // SAFETY: by this function's `# Safety` section, this is a mapped `ThreadMemory` that nobody uses.
     unsafe { per_process::clear(NonNull::new_unchecked(ThreadMemory::of(recorder)).cast(), size_of::<ThreadMemory>()) };
-    // Without memory for the list it stays mapped, and unused.
+    // If the list cannot be allocated, the memory stays mapped and unused.
     if let Ok(pool) = POOL.get() {
         pool.lock().push(Free(recorder));
     }

@@ -1,4 +1,8 @@
-//! What probes cost.
+//! Probe overhead: as calibration measures it, and as entry and exit look it up.
+//!
+//! A probe has two kinds of overhead. A part of it is in the call's own value, because it runs between the two readings
+//! of the counters: `in_leaf`, `in_caller`, `in_early`. All of it is in the values of the calls around: the other
+//! fields. They are separate for each event slot of the thread, because other marks may count other events.
 
 use std::array;
 use std::cell::Cell;
@@ -8,35 +12,36 @@ use super::stack::{FRAME_EVENTS, Frame};
 use crate::events::EventId;
 use crate::mark::Manner;
 
-/// EventSlots whose costs are added on the fast path, at most.
+/// The most event slots for which the fast path can add overhead to a frame.
 pub(super) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
 
-/// What the probe of one set of events costs on threads that are alike.
+/// The overhead of the probe of one event set, on threads with the same events and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MeasuredOverhead {
-    /// What it sees of itself, for each event of the set.
+    /// Overhead in the value of a leaf call, for each event of the set.
     pub(super) in_leaf: Vec<u64>,
-    /// How much more an empty call shows, at most, in nine cases of ten; for each event of the set.
+    /// The noise of `in_leaf` for each event of the set: in nine cases of ten, an empty call shows at most
+    /// this much more.
     pub(super) noise: Vec<u64>,
-    /// What a caller sees of its own probe, for each event of the set.
+    /// Overhead of a caller's own probe in its value, for each event of the set.
     pub(super) in_caller: Vec<u64>,
-    /// What is seen of it from around, for each event that the thread has.
+    /// Overhead of a leaf call in the values of the calls around, for each event slot of the thread.
     pub(super) total: Vec<u64>,
-    /// How much more is seen of a caller's.
+    /// How much more a caller adds than a leaf call, for each event slot.
     pub(super) caller_extra: Vec<u64>,
-    /// What is seen from around of a call that is skipped, and how much more of one that is drawn to be measured.
+    /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
     pub(super) skipped: Vec<u64>,
     pub(super) drawn_extra: Vec<u64>,
-    /// How much more is seen from around of a call made of polls, each time that it is suspended.
+    /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
-    /// How much more is seen from around of a call that is left by `return` or `?`; and by itself, for each event of the
-    /// set.
+    /// How much more a call adds that `return` or `?` ends: for each event slot, and in its own value for each event of
+    /// the set.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
 }
 
 impl MeasuredOverhead {
-    /// Where it is not known.
+    /// The overhead to subtract if it could not be measured: none.
     pub(super) fn zero(key: &OverheadKey) -> Self {
         let (in_leaf, total) = (vec![0; key.set.len()], vec![0; key.events.len()]);
         let [caller_extra, skipped, drawn_extra, suspend_extra, early_extra] = array::from_fn(|_| total.clone());
@@ -56,15 +61,15 @@ impl MeasuredOverhead {
     }
 }
 
-/// What costs depend on.
+/// What probe overhead depends on. Calibration runs once for each key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OverheadKey {
-    /// The thread's events, and how each is read.
+    /// The thread's events, and how they are read.
     pub(super) events: Vec<(EventId, Option<ReadMethod>)>,
-    /// The slots of those that make up the set.
+    /// The indices of the set's event slots.
     pub(super) set: Vec<usize>,
     manner: Manner,
-    /// Whether the thread keeps costs.
+    /// Whether frames track overhead, which takes longer.
     tracks_overhead: bool,
 }
 
@@ -75,25 +80,21 @@ impl OverheadKey {
     }
 }
 
-/// The calls that a call had inside, directly or not.
+/// The inner calls of a call.
 #[derive(Clone, Copy, Default)]
 pub(super) struct InnerCalls {
     pub(super) calls: u64,
-    /// Of these, those that had calls inside themselves.
+    /// The number of them that had inner calls themselves.
     pub(super) callers: u64,
-    /// Those that were left by `return` or `?`.
-    pub(super) early_extra: u64,
+    /// The number of them that `return` or `?` ended.
+    pub(super) early: u64,
 }
 
 impl InnerCalls {
-    /// Of a call that ends while `serial` is the number of the call begun last.
+    /// The inner calls of a call that ends while `serial` is the number of the call that began last.
     #[inline]
     pub(super) fn of(frame: &Frame, serial: u64) -> Self {
-        Self {
-            calls: serial - frame.number(),
-            callers: frame.inner_callers.get(),
-            early_extra: frame.inner_early.get(),
-        }
+        Self { calls: serial - frame.number(), callers: frame.inner_callers.get(), early: frame.inner_early.get() }
     }
 
     #[inline]
@@ -102,14 +103,14 @@ impl InnerCalls {
     }
 }
 
-/// What is known of the cost of a set's probes, as entry and exit look it up. All zero before it is measured.
+/// The overhead of an event set's probe, as entry and exit look it up: [`MeasuredOverhead`], or all zero.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct OverheadTable {
-    /// For each event of the set, as in [`Cost`].
+    // For each event of the set.
     pub(super) in_leaf: [Cell<u64>; EVENT_SLOTS],
     pub(super) in_caller: [Cell<u64>; EVENT_SLOTS],
-    /// For each slot of the thread.
+    // For each event slot of the thread.
     pub(super) total: [Cell<u64>; EVENT_SLOTS],
     pub(super) caller_extra: [Cell<u64>; EVENT_SLOTS],
     skipped: [Cell<u64>; EVENT_SLOTS],
@@ -127,24 +128,25 @@ impl OverheadTable {
         Self { in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early }
     }
 
-    /// Takes over what was measured.
-    pub(super) fn set(&self, cost: &MeasuredOverhead) {
-        for (cells, known) in [
-            (&self.in_leaf, &cost.in_leaf),
-            (&self.in_caller, &cost.in_caller),
-            (&self.total, &cost.total),
-            (&self.caller_extra, &cost.caller_extra),
-            (&self.skipped, &cost.skipped),
-            (&self.drawn_extra, &cost.drawn_extra),
-            (&self.suspend_extra, &cost.suspend_extra),
-            (&self.early_extra, &cost.early_extra),
-            (&self.in_early, &cost.in_early),
+    /// Sets the overhead to what was measured.
+    pub(super) fn set(&self, measured: &MeasuredOverhead) {
+        for (cells, values) in [
+            (&self.in_leaf, &measured.in_leaf),
+            (&self.in_caller, &measured.in_caller),
+            (&self.total, &measured.total),
+            (&self.caller_extra, &measured.caller_extra),
+            (&self.skipped, &measured.skipped),
+            (&self.drawn_extra, &measured.drawn_extra),
+            (&self.suspend_extra, &measured.suspend_extra),
+            (&self.early_extra, &measured.early_extra),
+            (&self.in_early, &measured.in_early),
         ] {
-            cells.iter().zip(known).for_each(|(cell, &cost)| cell.set(cost));
+            cells.iter().zip(values).for_each(|(cell, &value)| cell.set(value));
         }
     }
 
-    /// What the set's event `n`, which is in that slot, saw of its own probe and of those of the calls inside.
+    /// The overhead in a call's value for event `n` of the set, which is in this slot: of its own probe and of those of
+    /// inner calls.
     #[inline]
     pub(super) fn of_call(
         &self,
@@ -160,7 +162,7 @@ impl OverheadTable {
         self.of_caller(frame, n, slot, inner, tracks_overhead)
     }
 
-    /// The same where there were calls inside.
+    /// The same for a call that has inner calls.
     #[inline]
     pub(super) fn of_caller(
         &self,
@@ -170,32 +172,34 @@ impl OverheadTable {
         inner: InnerCalls,
         tracks_overhead: bool,
     ) -> u64 {
-        let seen = if tracks_overhead { frame.inner_overhead[slot].get() } else { self.of_inner_calls(inner, slot) };
-        let early_extra = inner.early_extra.wrapping_mul(self.early_extra[slot].get());
-        self.in_caller[n].get().wrapping_add(seen).wrapping_add(early_extra)
+        let of_inner =
+            if tracks_overhead { frame.inner_overhead[slot].get() } else { self.of_inner_calls(inner, slot) };
+        let early = inner.early.wrapping_mul(self.early_extra[slot].get());
+        self.in_caller[n].get().wrapping_add(of_inner).wrapping_add(early)
     }
 
-    /// What the probes of these calls cost in that slot, if all of them are of this set and came to their end.
+    /// The overhead of inner calls in this slot, if all of them have this event set and none ended early.
     #[inline]
     pub(super) fn of_inner_calls(&self, InnerCalls { calls, callers, .. }: InnerCalls, slot: usize) -> u64 {
-        let callers = callers.wrapping_mul(self.caller_extra[slot].get());
-        calls.wrapping_mul(self.total[slot].get()).wrapping_add(callers)
+        let extra = callers.wrapping_mul(self.caller_extra[slot].get());
+        calls.wrapping_mul(self.total[slot].get()).wrapping_add(extra)
     }
 
-    /// Subtracts from a call of this set that is left by `return` or `?` what that costs, as if it had begun so much
-    /// later, and counts it in the frame around. What the call has beyond [`EVENTS`] is not corrected.
+    /// Excludes the overhead of an early exit by `return` or `?` from a call of this set, by moving its values at entry.
+    /// Counts the exit in the frame around. Events beyond [`FRAME_EVENTS`] are not corrected.
     #[inline]
     pub(super) fn exclude_early_exit(&self, frame: &Frame, around: &Frame) {
-        for (begun, early_extra) in frame.begun.iter().zip(&self.in_early) {
-            begun.set(begun.get().wrapping_add(early_extra.get()));
+        for (begun, in_early) in frame.begun.iter().zip(&self.in_early) {
+            begun.set(begun.get().wrapping_add(in_early.get()));
         }
         around.inner_early.set(around.inner_early.get() + 1);
     }
 
-    /// Adds to the frame around what it costs to draw a call, but for its probe, with so many that are skipped for it.
+    /// Adds the overhead of a drawn call to the frame around: of the draw, and of the calls that it stands for.
     pub(super) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
-        for ((sum, skipped), drawn_extra) in around.inner_overhead.iter().zip(&self.skipped).zip(&self.drawn_extra) {
-            sum.set(sum.get().wrapping_add(skipped.get().wrapping_mul(skipped)).wrapping_add(drawn_extra.get()));
+        for ((sum, each_skipped), drawn_extra) in around.inner_overhead.iter().zip(&self.skipped).zip(&self.drawn_extra)
+        {
+            sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(skipped)).wrapping_add(drawn_extra.get()));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The slow path of entry and exit: whatever is not as usual, and marks of many events or with events that are read by
-//! read(2) alone.
+//! The slow path of entry and exit: for uncommon cases, for marks with many events, and for events that only read(2)
+//! reads.
 
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,16 +16,16 @@ use crate::graph::Known;
 use crate::histogram::add;
 use crate::start;
 
-/// The hooks where everything takes the slow path.
+/// The hooks of marks that always take the slow path.
 pub(super) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close_leaf: never_close, close: never_close };
 
-/// No poll is closed on the fast path.
+/// Closes no poll: each one takes the slow path.
 fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
     false
 }
 
 /// Begins a call.
-#[inline(never_close)]
+#[inline(never)]
 pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let set = plan.set();
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
@@ -55,7 +55,7 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     recorder.release();
     token
 }
-
+/// Finds the call's node in the call graph, if there is one.
 /// Finds the call's node, where there is a call graph.
 pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
     let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return };
@@ -71,17 +71,17 @@ pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
     frame.node.set(last.get());
 }
 
-/// Takes note in the frame of the call begun last that a panic is in progress, and gives the call's token from now on.
+/// Notes in the frame of the call that began last that a panic is in progress. Returns the call's new token.
 pub(super) fn note_panic(recorder: &Recorder, token: Token) -> Token {
     let Some(frame) = recorder.stack.innermost() else { return token };
     frame.serial.set(frame.serial.get() | PANICKING);
-    // The frame's number is not the token any more: so the call ends here.
+    // Frame and token now differ, so the call ends on the slow path.
     token | SLOW
 }
 
-/// Begins a call where the stack is full. Deeper than that, it is counted and unmeasured.
+/// Begins a call when the stack is full. The call is counted but not measured.
 #[cold]
-#[inline(never_close)]
+#[inline(never)]
 fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     remove_ended_elsewhere(&recorder);
     if recorder.stack.next_for(plan.set().len()).is_some() {
@@ -92,18 +92,18 @@ fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(graph) = recorder.graph() {
         graph.lose();
     }
-    // The call around has it inside all the same, with what was paid for it.
+    // The call around still has it as an inner call, and its overhead.
     recorder.stack.skip();
     recorder.release();
     if plan.set().manner.is_polled { FULL } else { NO_FRAME }
 }
 
-/// Begins a call whose frame is open once more, as the kernel touched a counter since it was read last: looks at it
-/// anew, then goes the fast path again if it can, so that the beginning is followed by the same instructions always.
+/// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
+/// pages again, then takes the fast path if possible, so that the same instructions follow the reading at each entry.
 ///
-/// The frame is the innermost, and was opened on the fast path, but for the call being counted as open.
+/// The frame is the innermost one. The fast path opened it, but did not count the call as open yet.
 #[cold]
-#[inline(never_close)]
+#[inline(never)]
 pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
     let (set, stack) = (plan.set(), &recorder.stack);
     frame.locks.set(LOCKS_SPLIT);
@@ -119,16 +119,16 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
     token
 }
 
-/// Looks at the counters' pages, and lets the fast path begin with what they say now. Whether it can.
-// Whatever is put on the stack is put there here: so that `begin_again` ends by a jump to the fast path, and nothing of
-// it is behind the reading.
-#[inline(never_close)]
+/// Reads the counters' pages, and lets the fast path use what they contain now. Returns whether it can.
+// This is a function of its own so that `begin_again` needs no stack frame and ends by a jump to the fast path: none of
+// its instructions follow the reading.
+#[inline(never)]
 fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool {
     detach(stack.iter().filter(|around| *around != innermost));
     begin_via_pages(set, innermost) && set.remember_counters()
 }
 
-/// Lets these open calls not depend on what their counters remember: that is little, and the calls may be long.
+/// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
 pub(super) fn detach(open: impl Iterator<Item = FrameRef>) {
     for frame in open {
         let set = Plan::of(frame).set();
@@ -143,8 +143,8 @@ pub(super) fn detach(open: impl Iterator<Item = FrameRef>) {
     }
 }
 
-/// Looks at the counters' pages, and begins with what they say now; those without a page are read, but for the thread's
-/// group. Whether all can be read on the fast path from now on.
+/// Begins by the counters' pages, or by read(2) for counters without one. Leaves out events of the thread's group.
+/// Returns whether the fast path can read all these counters from now on.
 fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
     let mut is_fast = true;
     for event in set.events().filter(|event| !event.is_grouped()) {
@@ -158,8 +158,8 @@ fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
     is_fast
 }
 
-/// Begins with one reading of the thread's group.
-#[inline(never_close)]
+/// Begins the events of the thread's group by one reading.
+#[inline(never)]
 fn begin_group(set: &EventSet, frame: FrameRef) {
     let Some(group) = set.read_group() else { return };
     for event in set.events().filter(|event| event.is_grouped()) {
@@ -169,7 +169,7 @@ fn begin_group(set: &EventSet, frame: FrameRef) {
     }
 }
 
-/// Reads once more what can be read on the fast path, so that the look at the other events' pages is not counted.
+/// Reads the user-space counters again, so that they do not count the work for the other events.
 fn reread_user_counters(set: &EventSet, frame: FrameRef) {
     for event in set.events().filter(|event| !event.slot().is_read_by_kernel()) {
         _ = event.begin(frame);
@@ -177,23 +177,24 @@ fn reread_user_counters(set: &EventSet, frame: FrameRef) {
 }
 
 /// Ends the innermost call.
-#[inline(never_close)]
+#[inline(never)]
 pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     store_counts(plan.set(), frame);
     close_call(plan, frame, &recorder, false);
     recorder.release();
 }
 
-/// The same where the frame holds what was counted, instead of where that began.
+/// Ends the innermost call, whose frame already holds what was counted.
 #[cold]
-#[inline(never_close)]
+#[inline(never)]
 pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     discard_if_off(plan.set(), frame);
     close_call(plan, frame, &recorder, false);
     recorder.release();
 }
 
-/// When recording has ended neither a reading nor a histogram that grows may take a system call. Whether it has.
+/// If recording has ended, makes the call unmeasured: readings and growing histograms take system calls, which are no
+/// longer allowed. Returns whether it has ended.
 fn discard_if_off(set: &EventSet, frame: FrameRef) -> bool {
     let is_off = start::is_off();
     if is_off {
@@ -202,13 +203,13 @@ fn discard_if_off(set: &EventSet, frame: FrameRef) -> bool {
     is_off
 }
 
-/// Lets the innermost call's frame hold what each event counted.
+/// Reads the counters and stores in the innermost frame what each event counted.
 pub(super) fn store_counts(set: &EventSet, frame: FrameRef) {
     if discard_if_off(set, frame) {
         return;
     }
     set.split_locks(frame);
-    // The ones that are read in user space first, so that the others' reading is not in them.
+    // Counters in user space are read first, so that they do not count the other readings.
     for event in set.events() {
         if let Some(value) = event.end(frame) {
             frame.set_counted(event.n, Delta::Exact(value));
@@ -226,8 +227,8 @@ pub(super) fn store_counts(set: &EventSet, frame: FrameRef) {
     }
 }
 
-/// Lets the frame hold what the events counted that are read by one reading of the thread's group.
-#[inline(never_close)]
+/// Reads the thread's group and stores in the frame what its events counted.
+#[inline(never)]
 fn end_group(set: &EventSet, frame: FrameRef) {
     let Some(group) = set.read_group() else { return };
     for event in set.events().filter(|event| event.is_grouped()) {
@@ -237,7 +238,7 @@ fn end_group(set: &EventSet, frame: FrameRef) {
     }
 }
 
-/// Adds the innermost call to its cells, and removes its frame.
+/// Adds the innermost call to its cells and removes its frame.
 fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool) {
     let cells = &plan.cells;
     let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
@@ -275,8 +276,9 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     }
 }
 
-/// Removes the innermost frame, which holds what was counted, and gives what each of its events cost to `add`, and to
-/// the call around. `None` for what was not measured. The first event last: who sees a call there sees it in all.
+/// Removes the innermost frame, which holds what was counted. Passes the cost of each event to `add`, or `None` if it
+/// is unmeasured, and adds it to the call around. The first event comes last: a reader that sees the call there sees it
+/// in all events.
 pub(super) fn close(
     plan: &Plan,
     frame: FrameRef,
@@ -293,8 +295,8 @@ pub(super) fn close(
         };
         let overhead = set.overhead.of_call(&frame, event.n, event.slot_index, inner, tracks_overhead);
         let (net, inner_cost) = (counted.wrapping_sub(overhead), frame.inner_cost[event.slot_index].get());
-        // What calls cost inside one another adds up to their selfs: a call's own part is its self as often as it
-        // counts.
+        // The cost of nested calls is the sum of their self values. So the call around gets this call's self value, as
+        // often as the call counts.
         below.add_inner_cost(event.slot_index, plan.weight().wrapping_mul(net.wrapping_sub(inner_cost)));
         add(event, Some(EventCost { net, inner: inner_cost, is_scaled }));
     }
@@ -302,7 +304,7 @@ pub(super) fn close(
     recorder.stack.pop(frame);
 }
 
-/// Gives what is inside a call that ends to the one around, and what its own probe costs.
+/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around.
 fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead: bool, is_caller: bool) {
     let overhead = &plan.set().overhead;
     if tracks_overhead {
@@ -310,7 +312,8 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
         if is_caller {
             below.add_overhead(&overhead.caller_extra);
         }
-        // Only those directly inside make the call's self an estimate: what is further inside adds up to their cost.
+        // Only estimates among the direct inner calls make this call's self an estimate: their own cost includes deeper
+        // ones.
         if frame.inner_callers.take() != 0 && is_caller {
             add(&plan.cells.estimated, 1);
         }
@@ -321,10 +324,10 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
     frame.pass_on(&below);
 }
 
-/// Ends a call whose frame is not the innermost, or that ends on the slow path for another reason. If it has no frame
-/// here, nothing is done, and the answer is `false`.
+/// Ends a call whose frame is not the innermost, or that takes the slow path for another reason. Returns `false`, and
+/// does nothing, if the call has no frame on this thread.
 #[cold]
-#[inline(never_close)]
+#[inline(never)]
 pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bool {
     let found = find_frame(&recorder, token);
     if let Some(frame) = found {
@@ -336,8 +339,8 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     found.is_some()
 }
 
-/// The frame of that token, which is the innermost one then. The frames above it were never ended: they are counted,
-/// and unmeasured.
+/// Finds the frame with this token and makes it the innermost. Frames above it belong to calls that never ended; they
+/// are counted as unmeasured.
 pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> {
     let (cells, stack) = (recorder.cells()?, &recorder.stack);
     let found = stack.iter().find(|frame| frame.number() == token & SERIAL)?;
@@ -354,9 +357,9 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
         pass_to_caller(plan, frame, frame.below(), recorder.tracks_overhead.get(), false);
         stack.pop(frame);
     }
-    // So that none of the tokens above it is the last one any more.
+    // Advances the serial number, so that no token of a removed frame is the number of the call that began last.
     stack.skip();
-    switched.detach(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
+    switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
     Some(found)
 }
 
@@ -369,7 +372,7 @@ pub(super) fn remove_ended_elsewhere(recorder: &Recorder) {
 }
 
 #[cold]
-#[inline(never_close)]
+#[inline(never)]
 fn remove_frames_ended_elsewhere(recorder: &Recorder) {
     let (Some(cells), stack) = (recorder.cells(), &recorder.stack) else { return };
     let mut state = cells.switched.lock();
