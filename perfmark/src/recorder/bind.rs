@@ -1,4 +1,4 @@
-//! Chooses the hooks of a mark on a thread: the one file that knows every path.
+//! Chooses the hooks of a mark on a thread. This is the one file that knows every path.
 
 use perfmark_rdpmc::CounterSet;
 
@@ -9,7 +9,7 @@ use super::plan::{EventSet, Hooks, Plan};
 use super::slow;
 use crate::config::config;
 
-/// Binds the hooks of a set's marks, on a thread of so many slots.
+/// Binds the hooks of an event set on a thread with this many event slots.
 pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
     let hooks = |is_weighted| match (config().has_call_graph, tracks_overhead, is_weighted) {
         _ if !is_fast(set, slots, tracks_overhead) => slow::HOOKS,
@@ -22,7 +22,7 @@ pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
     set.weighted_hooks.set(hooks(true));
 }
 
-/// Whether all of a set's events are read in user space, at once.
+/// Whether all events of a set are read in user space and together.
 fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
     let counters = set.events().filter_map(|event| event.slot().counter()).count();
     let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel());
@@ -50,14 +50,14 @@ fn hooks<P: HookParams, const N: usize, const K: usize>() -> Hooks {
         end: fast::end::<P, N, K, false>,
         ..slow::HOOKS
     };
-    // Threads with marks of such calls keep costs; in a call graph each poll is added to its node.
+    // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
     if P::IS_SINGLE_SET || P::HAS_GRAPH {
         return calls;
     }
     Hooks { close_leaf: fast::close::<P, N, K, true>, close: fast::close::<P, N, K, false>, ..calls }
 }
 
-/// Binds a plan's hooks, as its set has them.
+/// Binds a plan's hooks: those of its event set, and those for its options.
 pub(super) fn bind_plan(plan: &Plan) {
     let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
     plan.base_hooks.set(if is_weighted { set.weighted_hooks.get() } else { set.base_hooks.get() });

@@ -194,8 +194,8 @@ fn samples(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn(
     samples
 }
 
-/// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several loops,
-/// as in [`in_loops`]. `None` if an event was counted completely in no loop.
+/// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
+/// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
 fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
     let mut least = vec![None::<u64>; events];
     for _ in 0..LOOPS {
@@ -213,8 +213,8 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
 }
 
 /// What each event slot counts in a loop of each function: the least of several loops, which take turns. Every
-/// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an event
-/// was counted in no loop of a function.
+/// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
+/// event was counted in no loop of a function.
 fn in_loops<const N: usize>(
     slots: &EventSlots,
     thread: &dyn CalibrationThread,

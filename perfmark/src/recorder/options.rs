@@ -9,7 +9,7 @@ use super::plan::{Hooks, Plan};
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder};
 
-/// The hooks of marks with fences: nothing that comes before the call is in its values, and all that is in it is.
+/// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
 pub(super) const FENCED: Hooks = Hooks {
     begin: begin_fenced,
     end_leaf: end_leaf_fenced,
@@ -50,7 +50,7 @@ pub(super) fn measured(plan: &Plan) -> Hooks {
     if plan.set().manner.is_fenced { FENCED } else { plan.base_hooks.get() }
 }
 
-/// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.
+/// Begins a call of a mark with `every`: measures the call if it is drawn, and otherwise counts it as skipped.
 pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     let skipped = &plan.cells.skipped;
     let before = skipped.load(Relaxed);
@@ -63,7 +63,7 @@ pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     NO_FRAME
 }
 
-/// Begins a call that is measured. What the calls cost that are skipped for it is paid with it, as its weight makes up
+/// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
 /// for them.
 #[inline(never)]
 fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
@@ -72,7 +72,7 @@ fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
     (measured(plan).begin)(plan, recorder)
 }
 
-/// The same for the first poll of a call. Calls that are not measured are counted at their end.
+/// The same for the first poll of a call. A skipped call is counted when it ends.
 pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     if plan.is_poll_drawn() {
         return begin_drawn(plan, recorder);
@@ -82,7 +82,7 @@ pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> 
     SKIPPED
 }
 
-/// Pays what it costs to draw a call, or a poll of it, and to skip those that it counts for.
+/// Adds the overhead of a drawn call or poll to the call around: of the draw and of the calls skipped for it.
 pub(super) fn add_draw_overhead(plan: &Plan, recorder: &HeldRecorder) {
     if let (skipped @ 1.., Some(around)) = (plan.weight() - 1, recorder.stack.top()) {
         plan.set().overhead.add_draw_overhead(&around, skipped);

@@ -185,7 +185,7 @@ impl OverheadTable {
         calls.wrapping_mul(self.total[slot].get()).wrapping_add(extra)
     }
 
-    /// Excludes the overhead of an early exit by `return` or `?` from a call of this set, by moving its values at entry.
+    /// Excludes the overhead of an early exit by `return` or `?` from a call of this set: moves its values at entry.
     /// Counts the exit in the frame around. Events beyond [`FRAME_EVENTS`] are not corrected.
     #[inline]
     pub(super) fn exclude_early_exit(&self, frame: &Frame, around: &Frame) {

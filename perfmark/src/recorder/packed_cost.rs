@@ -1,6 +1,6 @@
-//! What an async call cost so far, as its future keeps it between polls: in bytes of no alignment, so that the future
-//! keeps its own.
-#![allow(unsafe_code, reason = "a box at any place, which is a pointer")]
+//! The cost of an async call so far, as its future keeps it between polls: in bytes without alignment, so that the
+//! future keeps its own alignment.
+#![allow(unsafe_code, reason = "a box without alignment, which is a pointer")]
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -10,15 +10,15 @@ use super::event_cost::EventCost;
 /// What a call cost so far in one event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedCost {
-    /// The event's place, with [`SCALED`]; or [`NOTHING`].
+    /// The event's index in the process's table, possibly with [`SCALED`]; or [`NO_EVENT`].
     event: u8,
     net: I56,
     inner: I56,
 }
 
-/// In an account's event: some of it is scaled.
+/// Flag in `event`: a part of the cost is scaled.
 const SCALED: u8 = 1 << 7;
-/// No event, or one that was not measured in all polls.
+/// No event, or an event that was unmeasured in some poll.
 pub(super) const NO_EVENT: u8 = SCALED - 1;
 
 impl PackedCost {
@@ -28,20 +28,20 @@ impl PackedCost {
         self.event & !SCALED
     }
 
-    /// What was counted, for the event at that place.
+    /// The cost, if it is of the event with this index.
     pub(super) fn cost(self, event: u8) -> Option<EventCost> {
         let is_it = event != NO_EVENT && self.event() == event;
         is_it.then(|| EventCost { net: self.net.get(), inner: self.inner.get(), is_scaled: self.event & SCALED != 0 })
     }
 
-    /// None if it is more than there is room for.
+    /// `None` if the cost does not fit into 56 bits.
     pub(super) fn new(event: u8, cost: EventCost) -> Option<Self> {
         let scaled = if cost.is_scaled { SCALED } else { 0 };
         Some(Self { event: event | scaled, net: I56::new(cost.net)?, inner: I56::new(cost.inner)? })
     }
 }
 
-/// A number of 56 bits with its sign: in ticks of 3 GHz, 138 days.
+/// A signed number of 56 bits. In ticks of 3 GHz, it holds 138 days.
 #[derive(Clone, Copy, Debug)]
 struct I56([u8; 7]);
 
@@ -59,14 +59,14 @@ impl I56 {
     }
 }
 
-/// A box of accounts, which may lie anywhere.
+/// A boxed slice of costs. The pointer itself has no alignment.
 #[derive(Debug)]
 #[repr(Rust, packed)]
 pub(crate) struct PackedCosts(NonNull<[PackedCost]>);
 
-// SAFETY: it is a box, and these are plain data.
+// SAFETY: it owns the slice like a box, and `PackedCost` is plain data.
 unsafe impl Send for PackedCosts {}
-// SAFETY: as above.
+// SAFETY: the same; shared references only read the slice.
 unsafe impl Sync for PackedCosts {}
 
 impl FromIterator<PackedCost> for PackedCosts {
@@ -79,21 +79,21 @@ impl Deref for PackedCosts {
     type Target = [PackedCost];
 
     fn deref(&self) -> &[PackedCost] {
-        // SAFETY: the box's, which lives as long.
+        // SAFETY: `from_iter` leaked the box, and only `drop` frees it.
         unsafe { { self.0 }.as_ref() }
     }
 }
 
 impl DerefMut for PackedCosts {
     fn deref_mut(&mut self) -> &mut [PackedCost] {
-        // SAFETY: as above.
+        // SAFETY: `from_iter` leaked the box, and only `drop` frees it. `self` is borrowed exclusively.
         unsafe { { self.0 }.as_mut() }
     }
 }
 
 impl Drop for PackedCosts {
     fn drop(&mut self) {
-        // SAFETY: leaked by `from_iter`, and dropped once.
+        // SAFETY: `from_iter` leaked the box. It is freed once, here.
         drop(unsafe { Box::from_raw({ self.0 }.as_ptr()) });
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrow_numbers_keep_their_sign_and_refuse_what_they_cannot_hold() {
+    fn packed_numbers_keep_their_sign_and_refuse_what_they_cannot_hold() {
         for number in [0, 1, -1, 1 << 54, (1 << 55) - 1, -(1 << 55)] {
             assert_eq!(I56::new(i64::cast_unsigned(number)).map(I56::get), Some(number.cast_unsigned()));
         }

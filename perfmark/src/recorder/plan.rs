@@ -25,8 +25,8 @@ pub(super) type Begin = fn(&Plan, HeldRecorder) -> Token;
 /// Ends the innermost call, which has this frame, and releases the recorder.
 pub(super) type End = fn(&Plan, FrameRef, HeldRecorder);
 
-/// Removes the innermost frame, of a poll. Leaves in it the cost of each event, in `begun`, and of inner calls, in `aux`.
-/// Does nothing and returns `false` if that takes the slow path.
+/// Removes the innermost frame, of a poll. Leaves the cost of each event in `begun`, and the cost of inner calls in
+/// `aux`. Does nothing and returns `false` if that takes the slow path.
 pub(super) type Close = fn(&Plan, FrameRef, &Recorder) -> bool;
 
 /// The functions that entry and exit of a mark's calls execute.
@@ -314,8 +314,8 @@ impl EventSet {
     /// Lets the fast path read what the counters remember now. Returns `false` if it cannot.
     pub(super) fn remember_counters(&self) -> bool {
         let counters = self.events().filter_map(|event| event.slot().counter());
-        // SAFETY: `new` requires that slots, and so counters, live as long as the set. `count` is at most `FAST_EVENTS`,
-        // which is what a `CounterSet` can hold.
+        // SAFETY: `new` requires that slots, and so counters, live as long as the set. `count` is at most
+        // `FAST_EVENTS`, which is what a `CounterSet` can hold.
         self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters) }
     }
 }

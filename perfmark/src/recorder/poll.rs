@@ -1,6 +1,8 @@
-//! Calls that are made of polls: those of async functions. Each poll has a frame on the thread that it runs on, as a
-//! call has. A call of one poll is like any other. What a poll cost that does not finish its call waits in the future
-//! for the last poll, which adds the call to the cells of its own thread.
+//! Entry and exit of polls, which calls of async functions are made of.
+//!
+//! Each poll has a frame on the thread that it runs on, like a call. A call with one poll is recorded like any other. The
+//! cost of polls that do not finish their call is kept in the future. The last poll adds the call to the cells of its
+//! thread.
 
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,11 +42,11 @@ impl EventCost {
 enum Outcome {
     Pending,
     Ready,
-    /// By a panic.
+    /// A panic ended it.
     Unwound,
 }
 
-/// Begins a poll of a call of the mark. The token is [`NO_FRAME`] if the poll is not recorded.
+/// Begins a poll. The token is [`NO_FRAME`] if the poll is not recorded.
 #[inline]
 fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
     if !matches!(call, PolledCall::NotBegun) {
@@ -58,8 +60,8 @@ fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'s
     }
 }
 
-/// Begins a first poll where that is unusual. If it is not recorded its call is over here: it is counted already, or is
-/// to do nothing.
+/// Begins a first poll that needs setup, or whose mark is off. If the poll is not recorded, its call is over for
+/// perfmark: it was counted, or the mark is off.
 #[cold]
 #[inline(never)]
 fn begin_first(
@@ -83,12 +85,12 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
         return NO_FRAME;
     }
     #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
-    // SAFETY: this thread's recorder.
+    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
     let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
     let found = HeldRecorder::acquire_if(plan).map(|(recorder, plan)| (plan, recorder));
     let Some((plan, recorder)) = found.or_else(|| set_up_call(mark, calibration_calls, false)) else { return NO_FRAME };
     if call.info().is_some_and(|info| info.generation != recorder.generation.get()) {
-        // It began in the process that this one was forked from.
+        // The call began in the process that this one was forked from.
         recorder.release();
         call.set(PolledCall::Over);
         return NO_FRAME;
@@ -98,7 +100,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
         recorder.release();
         SKIPPED
     } else {
-        options::pay_draw(plan, &recorder);
+        options::add_draw_overhead(plan, &recorder);
         (options::measured(plan).begin)(plan, recorder)
     };
     if token != NO_FRAME {
@@ -108,7 +110,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
     token
 }
 
-/// A poll that runs; it ends when it is dropped, also by a panic.
+/// A running poll. It ends when it is dropped, also by a panic.
 #[derive(Debug)]
 pub(crate) struct RunningPoll<'a> {
     mark: &'static Mark,
@@ -129,7 +131,7 @@ impl<'a> RunningPoll<'a> {
         Self { mark, call, token, outcome: Outcome::Unwound }
     }
 
-    /// Ends it without a panic.
+    /// Ends the poll without a panic.
     #[inline]
     pub(crate) fn end(mut self, is_ready: bool) {
         self.outcome = if is_ready { Outcome::Ready } else { Outcome::Pending };
@@ -139,7 +141,7 @@ impl<'a> RunningPoll<'a> {
 impl Drop for RunningPoll<'_> {
     #[inline]
     fn drop(&mut self) {
-        // A call of one poll.
+        // The only poll of its call.
         if self.outcome == Outcome::Ready && matches!(self.call, PolledCall::NotBegun) && has_frame(self.token) {
             enter::leave(self.token, self.mark);
             *self.call = PolledCall::Over;
@@ -149,15 +151,15 @@ impl Drop for RunningPoll<'_> {
     }
 }
 
-/// Ends a poll that is a part of its call, or a panic's end of it. As in [`enter::leave`], little comes before the
-/// counters are read.
+/// Ends a poll that is only a part of its call, or that a panic ends. As in [`enter::leave`], few instructions come
+/// before the counters are read.
 #[inline(never)]
 #[allow(unsafe_code, reason = "finds the innermost frame")]
 fn end_poll(poll: &mut RunningPoll<'_>) {
     let Some(recorder) = HeldRecorder::acquire() else {
         return end_without_recorder(poll.mark, poll.call, poll.token, poll.outcome);
     };
-    // SAFETY: no other token is the number of the call begun last.
+    // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
     let (frame, is_closed) = if let Some(frame) = unsafe { recorder.stack.begun_last(poll.token) } {
         let plan = Plan::of(frame);
         (frame, (plan.hooks.get().close_leaf)(plan, frame, &recorder))
@@ -175,14 +177,14 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
     recorder.release();
 }
 
-/// Ends a poll whose frame is not the innermost, or which has none here.
+/// Ends a poll whose frame is not the innermost, or that has no frame on this thread.
 #[cold]
 #[inline(never)]
 fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
         end_on_slow_path(&recorder, Plan::of(frame), frame, call, outcome);
     } else if token == SKIPPED || token == FULL || has_frame(token) && began_here(token) {
-        // Left out, deeper than the stack, or lost by a jump.
+        // `every` leaves the call out, the stack was full, or a jump removed the frame.
         end_unmeasured(&recorder, mark, call, token, outcome);
     } else {
         recorder.release();
@@ -191,7 +193,7 @@ fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall,
     recorder.release();
 }
 
-/// Adds what a poll cost, as its frame holds it that was just closed, to its call, or the call to the cells.
+/// Adds the cost of a poll, which its closed frame still holds, to its call; or a finished call to the cells.
 fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     let mut costs = [None; INLINE_EVENTS];
     for (n, cost) in costs.iter_mut().enumerate().take(plan.set().len()) {
@@ -201,7 +203,7 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
     add_poll::<FAST_EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..plan.set().len()], call, outcome);
 }
 
-/// The same on the slow path.
+/// Ends a poll on the slow path, and adds its cost in the same way.
 #[cold]
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
@@ -225,7 +227,8 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome);
 }
 
-/// Adds what a poll cost to its call, or the call to the cells. Where it began, so many calls of the mark were open.
+/// Adds the cost of a poll to its call, or a finished call to the cells. When the poll began, `open_before` calls of the
+/// mark were open.
 fn add_poll<const COUNT: usize>(
     recorder: &Recorder,
     plan: &Plan,
@@ -236,13 +239,13 @@ fn add_poll<const COUNT: usize>(
 ) {
     let (cells, generation) = (&plan.cells, recorder.generation.get());
     let info = match call.info() {
-        // It began in the process that this one was forked from.
+        // The call began in the process that this one was forked from.
         Some(info) if info.generation != generation => return call.set(PolledCall::Over),
         Some(info) => {
             if info.has_weight(cells.weight) {
                 add_earlier_polls(costs, call.costs(), cells);
             } else {
-                // Another share of calls is measured since it began: what it counts as is not known any more.
+                // The mark's `every` has changed since the call began, so its weight is unknown.
                 costs.fill(None);
             }
             info
@@ -279,23 +282,24 @@ fn add_poll<const COUNT: usize>(
     call.set(PolledCall::Over);
 }
 
-/// Adds what the polls before cost to what this one did. What was not measured in one of them is not in the call.
+/// Adds the cost of earlier polls to that of the last one. An event that was unmeasured in one poll is unmeasured in the
+/// call.
 fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], cells: &MarkCells) {
     for (n, (cost, cells)) in costs.iter_mut().zip(&cells.events).enumerate() {
         let event = cells.event.below(NO_EVENT).unwrap_or(NO_EVENT);
-        // At the same place, unless this thread counts other events than the one before.
+        // The index is the same, unless the earlier poll ran on a thread with other events.
         let at_same_index = earlier.get(n).and_then(|packed| packed.cost(event));
         let earlier = at_same_index.or_else(|| earlier.iter().find_map(|packed| packed.cost(event)));
         *cost = cost.zip(earlier).map(|(cost, earlier)| cost.plus(earlier));
     }
 }
 
-/// The mark's cells on this thread, wherever they are.
+/// The mark's cells on this thread, with any event set.
 fn cells_of<'a>(recorder: &'a Recorder, mark: &'static Mark) -> Option<&'a MarkCells> {
     recorder.cells()?.iter().find(|cells| ptr::eq(cells.mark, mark))
 }
 
-/// Ends a poll that has no frame: its call is left out, or unmeasured.
+/// Ends a poll without a frame. Its call is skipped or unmeasured.
 #[cold]
 #[inline(never)]
 fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
@@ -319,8 +323,8 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
     call.set(PolledCall::Over);
 }
 
-/// Ends a poll whose recorder cannot be taken, or is another thread's: nothing is known of what it cost, and its call
-/// goes on unmeasured.
+/// Ends a poll whose recorder cannot be acquired, or belongs to another thread. The poll's cost is unknown, and its call
+/// is unmeasured from now on.
 #[cold]
 #[inline(never)]
 fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
@@ -329,7 +333,7 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
     }
     let generation = || Some(own_work(registry)?.ok()?.generation);
     if token != NO_FRAME && !matches!(call, PolledCall::Over) {
-        // It was not counted as suspended, or no longer, so that its end here is not the end of a suspended call.
+        // The call is not counted as suspended at the moment. So `gone` must not subtract it from the suspended calls.
         mark.gone.fetch_sub(1, Relaxed);
         if call.info().is_none()
             && let Some(generation) = generation()
@@ -341,7 +345,7 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
     end_unrecorded(mark, call, outcome);
 }
 
-/// Ends a poll on a thread that has no recorder, or none any more: if its call ends, it is counted only.
+/// Ends a poll on a thread without a recorder. If the call ends, it is counted but not measured.
 #[cold]
 #[inline(never)]
 fn end_unrecorded(mark: &'static Mark, call: &mut PolledCall, outcome: Outcome) {
@@ -358,7 +362,7 @@ fn end_unrecorded(mark: &'static Mark, call: &mut PolledCall, outcome: Outcome) 
     }
 }
 
-/// A future that is dropped: its call of the mark ends here, if it had begun.
+/// Ends the call of a future that is dropped, if it has begun.
 #[inline]
 pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, call: &mut PolledCall) {
     if let Some(info) = call.info() {
@@ -375,7 +379,7 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     }
     mark.cancelled.fetch_add(1, Relaxed);
     mark.gone.fetch_add(1, Relaxed);
-    // What its polls cost can be added on a thread that knows the mark.
+    // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
         for cells in cells_of(recorder, mark).iter().flat_map(|cells| &cells.events) {
             let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));

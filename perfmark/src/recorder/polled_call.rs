@@ -1,4 +1,4 @@
-//! What a future keeps of its call between polls.
+//! The state of an async call between polls, which its future keeps.
 
 use super::event_cost::EventCost;
 use super::packed_cost::{NO_EVENT, PackedCost, PackedCosts};
@@ -6,33 +6,35 @@ use super::stack::FRAME_EVENTS;
 use super::state::own_work;
 use crate::cells::MarkCells;
 
-/// What a future keeps of its call between polls, in 64 bytes of no alignment: a future that is marked grows by no more
-/// than these.
+/// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows by
+/// no more than that.
 #[derive(Debug, Default)]
 pub(crate) enum PolledCall {
-    /// There was none yet.
+    /// No poll has begun.
     #[default]
     NotBegun,
     /// `every` leaves the call out.
     Skipped(CallInfo),
-    /// What they cost, in calls of few events.
+    /// The cost of the polls so far, for marks with few events.
     Inline(CallInfo, [PackedCost; INLINE_EVENTS]),
+    /// The same for marks with more events.
     Boxed(CallInfo, PackedCosts),
-    /// The call is over, or none of this process's.
+    /// The call is over, or began in another process.
     Over,
 }
 
+/// The most events whose cost is kept in the future itself.
 pub(super) const INLINE_EVENTS: usize = FRAME_EVENTS;
 
 const _: () = assert!(size_of::<PolledCall>() <= 64 && align_of::<PolledCall>() == 1);
 
-/// What is known of a call that goes on.
+/// What is known about a call that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallInfo {
-    /// The process's.
+    /// The generation of the process in which the call began.
     pub(super) generation: u8,
-    /// Whether the first poll had another call of the mark around it; and, in the other bits, a tag of
-    /// how many calls it counts as.
+    /// In bit 0, whether the first poll had another call of the mark around it. In the other bits, a tag of the call's
+    /// weight.
     flags: u8,
 }
 
@@ -45,12 +47,12 @@ impl CallInfo {
         self.flags & 1 != 0
     }
 
-    /// Whether the call counts as so many.
+    /// Whether the call counts as this many calls. It may be wrong for one in 127 weights.
     pub(super) fn has_weight(self, weight: u32) -> bool {
         self.flags >> 1 == Self::tag(weight)
     }
 
-    /// 0 for 1, and for nothing else. Of others, 1 in 127 are the same.
+    /// 0 for the weight 1 only. One in 127 of the other weights have the same tag.
     fn tag(weight: u32) -> u8 {
         match weight {
             0 | 1 => 0,
@@ -60,7 +62,7 @@ impl CallInfo {
 }
 
 impl PolledCall {
-    /// What is known of a call that began and has not ended.
+    /// What is known about the call, if it has begun and not ended.
     #[inline]
     pub(super) fn info(&self) -> Option<CallInfo> {
         match self {
@@ -69,7 +71,7 @@ impl PolledCall {
         }
     }
 
-    /// What it cost so far.
+    /// The cost of the polls so far.
     #[inline]
     pub(super) fn costs(&self) -> &[PackedCost] {
         match self {
@@ -79,12 +81,12 @@ impl PolledCall {
         }
     }
 
-    /// Of a call that goes on, and is not measured.
+    /// The state of a suspended call that is unmeasured.
     pub(super) fn unmeasured(info: CallInfo) -> Self {
         Self::Inline(info, [PackedCost::NONE; INLINE_EVENTS])
     }
 
-    /// Keeps what was counted so far for the next poll.
+    /// Keeps the cost so far for the next poll.
     pub(super) fn keep(&mut self, info: CallInfo, measured: &[Option<EventCost>], cells: &MarkCells) {
         let packed = |(cost, event): (&Option<EventCost>, Option<u8>)| PackedCost::new(event?, (*cost)?);
         let events = cells.events.iter().map(|cells| cells.event.below(NO_EVENT));
@@ -110,7 +112,7 @@ impl PolledCall {
     }
 }
 
-/// The program's allocator may be marked, and what is freed here is not the program's.
+/// Frees a box as perfmark's own work, because the program's allocator may be marked.
 #[cold]
 fn free(call: PolledCall) {
     own_work(|| drop(call));

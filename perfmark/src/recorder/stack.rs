@@ -281,12 +281,12 @@ impl Stack {
     ///
     /// # Safety
     ///
-    /// The call with this token [was given a frame](super::call_token::has_frame).
+    /// The token came from [`open`](Self::open), or it is one [without a frame](super::call_token::has_frame).
     #[inline]
     pub(super) unsafe fn begun_last(&self, token: Token) -> Option<FrameRef> {
         let (top, serial) = (self.top.get(), self.serial.get());
-        // SAFETY: calls with a frame have serial numbers from 1 on, and a stack that is not set up has the number 0.
-        // Once the stack is set up, `top` is never null.
+        // SAFETY: `open` returns numbers from 1 on, and other tokens are no serial numbers. So the stack is set up, and
+        // `top` is not null.
         (serial == token).then(|| FrameRef(unsafe { NonNull::new_unchecked(top.cast_mut()) }))
     }
 
