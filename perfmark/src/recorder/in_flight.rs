@@ -1,4 +1,4 @@
-//! What this thread's open calls cost so far.
+//! The cost of a thread's open calls so far.
 
 use perfmark_rdpmc::Delta;
 
@@ -9,12 +9,12 @@ use super::state::Recorder;
 use crate::cells::{InclusiveSelf, OpenCall};
 
 impl Recorder {
-    /// What the open calls cost so far, the innermost first. What was not counted is left out. Of a call made of polls
-    /// it is the poll that goes on.
+    /// The cost of the open calls so far, from the innermost. Events that were not counted are left out. Of a call made
+    /// of polls, this is the cost of the current poll.
     pub(super) fn in_flight(&self) -> Vec<OpenCall> {
         let (tracks_overhead, serial, mut open) = (self.tracks_overhead.get(), self.stack.serial.get(), Vec::new());
-        // What the open calls further inside add, as if they ended now: their selfs, what their probes cost, how many
-        // had calls inside, and how many calls in them were left early.
+        // What the open calls further inside contribute, as if they ended now: their self values, their probe overhead,
+        // the number of callers, and the number of early exits.
         let (mut added, mut overhead_inside, mut callers, mut early) =
             ([0_u64; EVENT_SLOTS], [0_u64; EVENT_SLOTS], 0, 0);
         for frame in self.stack.iter() {

@@ -1,4 +1,7 @@
-//! What a marked call executes at entry and exit, and what a thread keeps for it.
+//! What a marked call executes at entry and exit, and the state that each thread keeps for it.
+//!
+//! `CONTRIBUTING.md` draws the path of a call, and lists the job of each file here. Entry begins in [`call`] and
+//! [`enter`], and continues in [`fast`] or [`slow`].
 
 mod thread_end;
 mod cold_stack;

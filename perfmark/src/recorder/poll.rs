@@ -1,7 +1,7 @@
 //! Entry and exit of polls, which calls of async functions are made of.
 //!
-//! Each poll has a frame on the thread that it runs on, like a call. A call with one poll is recorded like any other. The
-//! cost of polls that do not finish their call is kept in the future. The last poll adds the call to the cells of its
+//! Each poll has a frame on the thread that it runs on, like a call. A call with one poll is recorded like any other.
+//! The future keeps the cost of polls that do not finish their call. The last poll adds the call to the cells of its
 //! thread.
 
 use std::ptr;
@@ -227,8 +227,8 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome);
 }
 
-/// Adds the cost of a poll to its call, or a finished call to the cells. When the poll began, `open_before` calls of the
-/// mark were open.
+/// Adds the cost of a poll to its call, or a finished call to the cells. When the poll began, `open_before` calls of
+/// the mark were open.
 fn add_poll<const COUNT: usize>(
     recorder: &Recorder,
     plan: &Plan,
@@ -282,8 +282,8 @@ fn add_poll<const COUNT: usize>(
     call.set(PolledCall::Over);
 }
 
-/// Adds the cost of earlier polls to that of the last one. An event that was unmeasured in one poll is unmeasured in the
-/// call.
+/// Adds the cost of earlier polls to that of the last one. An event that was unmeasured in one poll is unmeasured in
+/// the call.
 fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], cells: &MarkCells) {
     for (n, (cost, cells)) in costs.iter_mut().zip(&cells.events).enumerate() {
         let event = cells.event.below(NO_EVENT).unwrap_or(NO_EVENT);
@@ -323,8 +323,8 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
     call.set(PolledCall::Over);
 }
 
-/// Ends a poll whose recorder cannot be acquired, or belongs to another thread. The poll's cost is unknown, and its call
-/// is unmeasured from now on.
+/// Ends a poll whose recorder cannot be acquired, or belongs to another thread. The poll's cost is unknown, so its call
+/// is unmeasured.
 #[cold]
 #[inline(never)]
 fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {

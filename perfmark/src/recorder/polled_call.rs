@@ -6,8 +6,8 @@ use super::stack::FRAME_EVENTS;
 use super::state::own_work;
 use crate::cells::MarkCells;
 
-/// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows by
-/// no more than that.
+/// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows
+/// by no more than that.
 #[derive(Debug, Default)]
 pub(crate) enum PolledCall {
     /// No poll has begun.

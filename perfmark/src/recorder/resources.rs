@@ -1,4 +1,4 @@
-//! What a thread's first calls of marks made.
+//! The resources of a thread's recorder: plans, counters, event sets and cells.
 #![allow(unsafe_code, reason = "plans are found by pointers")]
 
 use std::io;
@@ -11,22 +11,22 @@ use crate::graph::Graph;
 use crate::switched::Switched;
 use crate::sync::Arc;
 
-/// Marks of which another thread can use what was made, at most.
+/// The most marks that resources may have to be reused by another thread.
 const MAX_MARKS: usize = 64;
 
-/// What a thread's first calls of marks made, and only they change.
+/// The resources of a thread's recorder. The thread's first calls of marks create them.
 pub(super) struct Resources {
-    /// They live as long as the cells.
+    /// They are owned by `cells` and live equally long.
     pub(super) plans: Vec<*const Plan>,
     pub(super) slots: EventSlots,
-    /// The sets of events that its marks have.
+    /// The event sets of the thread's marks.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     pub(super) sets: Vec<Box<EventSet>>,
     pub(super) cells: Arc<ThreadCells>,
 }
 
 impl Resources {
-    /// Nothing yet, for a thread that is still to be [named](ThreadCells::give_to).
+    /// Empty resources of a thread that has no [owner](ThreadCells::give_to) yet.
     pub(super) fn new() -> io::Result<Self> {
         let graph = config().has_call_graph.then(Graph::new).transpose()?;
         let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
@@ -34,13 +34,14 @@ impl Resources {
     }
 
     pub(super) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
-        // SAFETY: they live as long as the cells.
+        // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
         self.plans.iter().map(|&plan| unsafe { &*plan })
     }
 
-    /// Whether another thread can use it: it is small, has no counter, and no snapshot is reading its cells.
+    /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the
+    /// cells at the moment.
     pub(super) fn is_reusable(&mut self) -> bool {
-        // Of calls that `every` skips the cells know which one is drawn next.
+        // Plans with `every` are left out, because their cells and draws belong together.
         let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.cells.is_complete();
         self.plans.len() <= MAX_MARKS
             && self.cells.arena.is_small()

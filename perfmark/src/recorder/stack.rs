@@ -15,8 +15,7 @@
 //!   and `extra_blocks` are zero. Therefore entry does not write them, and exit writes them only if there were inner
 //!   calls.
 //!
-//! An inner call is a marked call inside another one, directly or not. A caller is a call that has inner calls, and a
-//! leaf is a call that has none.
+//! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
 
 use std::cell::Cell;
@@ -77,15 +76,14 @@ pub(super) struct Frame {
     pub(super) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
-/// Marks a frame whose locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the
-/// slow path.
+/// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
 pub(super) const LOCKS_SPLIT: u64 = u64::MAX;
 
 /// The memory of a thread's frames. The first frame is a sentinel below the outermost call; it collects the cost of
 /// outermost calls.
 pub(super) type FrameSpace = [Frame; MAX_FRAMES];
 
-/// A reference to a frame on this thread's stack.
+/// A frame on this thread's stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameRef(NonNull<Frame>);
 
@@ -100,8 +98,7 @@ impl Deref for FrameRef {
 }
 
 impl FrameRef {
-    /// A reference to the frame at an address above a stack's bottom by at most [`STACK_BYTES`]. `None` if the frame
-    /// would be beyond the stack's memory.
+    /// The frame at this address, which is at most [`STACK_BYTES`] above a stack's bottom. `None` beyond its memory.
     #[inline]
     fn within(frame: *const Frame) -> Option<Self> {
         // SAFETY: FRAMES: it is within the stack's memory, and not null because it is above another frame.
@@ -264,7 +261,7 @@ impl Stack {
         self.top.set(self.bottom.get());
     }
 
-    /// Assigns a serial number to a call that is not measured and has no frame.
+    /// Gives a number to a call that is not measured and has no frame.
     #[inline]
     pub(super) fn skip(&self) {
         self.serial.set(self.serial.get() + 1);
