@@ -8,6 +8,7 @@ mod cold_stack;
 mod tls;
 mod counters;
 mod event_cost;
+mod call_token;
 mod stack;
 mod overhead;
 mod calibrate;

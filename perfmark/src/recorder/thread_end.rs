@@ -40,7 +40,7 @@ fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: `key` is a valid place for the result.
+        // SAFETY: `key` is a live variable, which receives the result.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) } == 0).then_some(key)
     })
 }
