@@ -43,7 +43,10 @@ impl Deref for EventSlots {
 
 /// The source of an event's values.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a counter is as near as can be, and ticks are one slot of a thread's")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "counters are stored inline for speed, and a thread has one slot of ticks"
+)]
 pub(super) enum Source {
     Ticks,
     Counter { counter: Counter, read_method: ReadMethod },
@@ -143,7 +146,7 @@ impl EventSlots {
         let source = if has_room {
             self.open(spec, event, events)
         } else {
-            refuse(event, events, || format!("a thread has {MAX_COUNTERS} counters index most"))
+            refuse(event, events, || format!("a thread has {MAX_COUNTERS} counters at most"))
         };
         let Some(source) = source else {
             self.refused.push(event);

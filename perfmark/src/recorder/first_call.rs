@@ -1,5 +1,5 @@
 //! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
-#![allow(unsafe_code, reason = "makes what calls find by pointers")]
+#![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
 
 use std::ffi::c_void;
 use std::io;
@@ -104,20 +104,20 @@ fn prepare_plan(
     // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
     // have returned to a former slot just now.
     let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
-    let known = if slot == 0 {
+    let existing = if slot == 0 {
         resources.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.slot() == 0)
     } else {
         // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `mark::SLOTS`.
         unsafe { plan_entry(recorder_ptr, slot.into()) }.get().plan()
     };
-    if let Some(plan) = known {
+    if let Some(plan) = existing {
         return Ok(plan);
     }
     let wanted = wanted(mark, variant);
     let slots = resources.slots.slot_indices_for(&wanted, events);
     let manner = manner(mark);
-    let known = resources.sets.iter().position(|set| set.matches(&slots, manner));
-    let index = known.unwrap_or_else(|| {
+    let existing = resources.sets.iter().position(|set| set.matches(&slots, manner));
+    let index = existing.unwrap_or_else(|| {
         // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
         let set = unsafe { EventSet::new(&slots, &resources.slots, manner, calibration_calls, slow::HOOKS) };
         resources.sets.push(Box::new(set));
@@ -176,19 +176,19 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
     /// range.
     static RECORDERS: AtomicU64 = AtomicU64::new(1);
     let registry = registry()?;
-    let known = thread.recorder_ptr();
+    let existing = thread.recorder_ptr();
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
-    if let Some(recorder_ptr) = known.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
+    if let Some(recorder_ptr) = existing.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
         return Ok(recorder_ptr);
     }
     let first = RECORDERS.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
     let (owner, switched) = (Owner::new(), Switched::new(first));
-    let reused = if known.is_none() { reuse::take(mark) } else { None };
+    let reused = if existing.is_none() { reuse::take(mark) } else { None };
     let (recorder_ptr, mut resources) = if let Some(reused) = reused {
         reused
     } else {
         let resources = Box::new(Resources::new()?);
-        (known.map_or_else(memory::allocate, Ok)?, resources)
+        (existing.map_or_else(memory::allocate, Ok)?, resources)
     };
     // No other thread refers to these cells yet.
     if let Some(cells) = Arc::get_mut(&mut resources.cells) {

@@ -45,7 +45,7 @@ impl Recorded {
         Self { thread, cells }
     }
 
-    #[allow(unsafe_code, reason = "what a recorder holds by pointers")]
+    #[allow(unsafe_code, reason = "a pointer into the thread's cells")]
     fn cells(&self) -> &MarkCells {
         // SAFETY: the thread's cells own them and live as long as `self`.
         unsafe { (*self.cells).cells() }

@@ -47,16 +47,16 @@ impl MeasuredOverhead {
         let [caller_extra, skipped, drawn_extra, suspend_extra, early_extra] = array::from_fn(|_| total.clone());
         let [noise, in_caller, in_early] = array::from_fn(|_| in_leaf.clone());
         Self {
+            in_leaf,
             noise,
             in_caller,
-            in_early,
-            in_leaf,
+            total,
             caller_extra,
             skipped,
             drawn_extra,
             suspend_extra,
             early_extra,
-            total,
+            in_early,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A plan: what entry and exit of a mark's calls do on one thread. The thread's first call of the mark creates it.
-#![allow(unsafe_code, reason = "refers to what lives as long as the thread's cells")]
+#![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::{Cell, RefCell};
 use std::{array, ptr};
@@ -93,11 +93,11 @@ impl Plan {
         variant: Option<&'static Variant>,
         draws: Draws,
     ) -> Self {
-        let nothing = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
+        let event_cells = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
         let hooks = Cell::new(set.base_hooks.get());
         let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        Self { base_hooks: hooks.clone(), hooks, set, event_cells: nothing, spans, cells, last_nodes, variant, draws }
+        Self { base_hooks: hooks.clone(), hooks, set, event_cells, spans, cells, last_nodes, variant, draws }
     }
 
     /// The plan of an open call.

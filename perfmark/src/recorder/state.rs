@@ -278,10 +278,10 @@ impl Drop for ActivityGuard<'_> {
 /// RECORDER and CELLS hold for `recorder` until `calls` returns.
 pub(super) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
     let activity = thread.activity.replace(Activity::Calibration);
-    let recorder = thread.recorder.replace(recorder.as_ptr());
+    let program_recorder = thread.recorder.replace(recorder.as_ptr());
     TlsPointer::get().store(recorder.as_ptr().cast_const().cast());
     calls();
     TlsPointer::get().clear();
-    thread.recorder.set(recorder);
+    thread.recorder.set(program_recorder);
     thread.activity.set(activity);
 }

@@ -5,7 +5,7 @@
 //! memory for thread-locals of objects loaded later. There the pointer has the initial-exec model ("ELF Handling For
 //! Thread-Local Storage", 4.3): three instructions and no call, so entry and exit of a marked function save no
 //! registers for it. glibc reserves some hundred bytes (`glibc.rtld.optional_static_tls`).
-#![allow(unsafe_code, reason = "thread-local memory of a model that Rust does not let choose")]
+#![allow(unsafe_code, reason = "Rust offers no choice of the thread-local model")]
 
 use std::cell::Cell;
 use std::ptr;
@@ -17,7 +17,7 @@ pub(super) struct TlsPointer(*const Cell<*const ()>);
 impl TlsPointer {
     /// Computes the address anew. A program that switches stacks may be on another thread within one function.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "some instructions")]
+    #[allow(clippy::inline_always, reason = "a few instructions")]
     pub(super) fn get() -> Self {
         Self(local::address())
     }
@@ -69,7 +69,7 @@ mod local {
     );
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "some instructions")]
+    #[allow(clippy::inline_always, reason = "a few instructions")]
     pub(super) fn address() -> *const Cell<*const ()> {
         let word;
         // SAFETY: computes the address of the memory above. It is not `pure`: the result differs between threads.
