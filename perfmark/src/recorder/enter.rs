@@ -141,9 +141,8 @@ fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
 
 /// Ends a call that has no frame on this thread. The call is counted if `counts`.
 ///
-/// If it began on this thread, it ends in a signal handler that interrupted entry or exit code, or a jump removed its
-/// frame. If the frame is still there, the next call removes it. Otherwise the call began on another thread, which may
-/// have ended.
+/// If it began on this thread, it ends or is jumped over in a signal handler that interrupted entry or exit code. The
+/// next call removes its frame. Otherwise it began on another thread, which may have ended.
 #[cold]
 #[inline(never)]
 pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {

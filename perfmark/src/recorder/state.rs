@@ -6,8 +6,9 @@
 //!
 //! Code elsewhere refers to two invariants of this file by name:
 //!
-//! - RECORDER: a thread's pointer is null, or refers to the thread's recorder. The recorder is part of the thread's
-//!   memory, which is mapped until the thread ends. All of it is cells or atomics, so shared references suffice.
+//! - RECORDER: a thread's pointer is null, or refers to the thread's recorder; during calibration, to a recorder for
+//!   that. A recorder is part of memory that is mapped as long as the pointer can refer to it. All of it is cells or
+//!   atomics, so shared references suffice.
 //! - CELLS: from when a recorder is set up, the cells of its thread live as long as the recorder is used. So do the
 //!   plans, event sets and counters that its calls use.
 #![allow(unsafe_code, reason = "raw pointers to state that outlives thread-locals")]
