@@ -41,7 +41,7 @@ impl Resources {
     /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the
     /// cells at the moment.
     pub(super) fn is_reusable(&mut self) -> bool {
-        // Plans with `every` are left out, because their cells and draws belong together.
+        // Not with `every`: its draws depend on the number of skipped calls in the cells, which reuse resets.
         let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.cells.is_complete();
         self.plans.len() <= MAX_MARKS
             && self.cells.arena.is_small()

@@ -92,7 +92,7 @@ fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(graph) = recorder.graph() {
         graph.lose();
     }
-    // The call around still has it as an inner call, and its overhead.
+    // It remains an inner call of the call around, which its overhead is subtracted from.
     recorder.stack.skip();
     recorder.release();
     if plan.set().manner.is_polled { FULL } else { NO_FRAME }
