@@ -128,8 +128,8 @@ fn prepare_plan(
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }
-    // Every set is checked again: its overhead changes if its events are read in another way, or if the thread now
-    // tracks overhead.
+    // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
+    // thread tracks overhead.
     for set in &resources.sets {
         bind_and_calibrate(thread, recorder_ptr, resources, set);
     }

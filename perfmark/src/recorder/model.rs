@@ -105,7 +105,7 @@ fn a_call_that_is_seen_is_in_the_sum() {
 }
 
 #[test]
-fn who_sees_a_call_in_the_first_event_sees_it_in_all() {
+fn a_reader_that_sees_a_call_in_the_first_event_sees_it_in_all() {
     check(2, || {
         let (registry, recording) = recording(|registry| Recorded::begin(registry, 2).call(5));
         let totals = seen(&registry);
