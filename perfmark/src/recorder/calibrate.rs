@@ -22,7 +22,7 @@ pub(crate) struct CalibrationCalls {
     pub(crate) marked: fn(),
     /// With `skipped_mark`, all of whose calls are skipped.
     pub(crate) skipped: fn(),
-    /// With `drawn_mark`, of which `every` measures one call in some.
+    /// With `drawn_mark`, of which one call in [`CALLS`] is measured.
     pub(crate) drawn: fn(),
     pub(crate) unmarked_caller: fn(),
     /// With `caller_mark`; calls `marked`.

@@ -1,6 +1,7 @@
 //! The token that a call holds between entry and exit.
 
-/// The serial number of the call's frame, possibly with [`SLOW`]. With the highest bit set, the reason for having none.
+/// The serial number of the call's frame, possibly with [`SLOW`]. If the highest bit is set, the call has no frame, and
+/// the token is one of the reasons below.
 pub(crate) type Token = u64;
 
 /// The call has no frame, and its exit does nothing. The slot of a mark that is off is such a token, too.
@@ -10,7 +11,7 @@ pub(super) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
 /// A poll of a call that `every` leaves out.
 pub(super) const SKIPPED: Token = NO_FRAME | 1;
 /// A poll for which the stack was full.
-pub(super) const FULL: Token = NO_FRAME | 2;
+pub(super) const STACK_FULL: Token = NO_FRAME | 2;
 
 /// Flag in a token: the call ends on the slow path.
 pub(super) const SLOW: u64 = 1 << 61;

@@ -5,8 +5,8 @@ use std::cell::Cell;
 /// Which calls of a mark `every` measures: one of every `weight` consecutive calls, drawn at random.
 ///
 /// Every call is equally likely to be measured, whatever it does. A measured call counts as often as its
-/// [weight](MarkCells::weight) says, which makes sums unbiased (D. G. Horvitz and D. J. Thompson, 1952). Independent
-/// draws for each call would increase the variance of sums.
+/// [weight](crate::cells::MarkCells::weight) says, which makes sums unbiased (D. G. Horvitz and D. J. Thompson, 1952).
+/// Independent draws for each call would increase the variance of sums.
 #[derive(Debug, Default)]
 pub(super) struct Draws {
     /// The number of calls to be skipped before the next measured one, counted from the mark's first call.
@@ -31,13 +31,13 @@ impl Draws {
         Self { next: Cell::new(u64::MAX), ..Self::default() }
     }
 
-    /// Whether the call that begins is the drawn one, if so many calls were skipped.
+    /// Whether the next call is the drawn one, when `skipped` calls have been skipped.
     #[inline]
     pub(super) fn is_next(&self, skipped: u64) -> bool {
         skipped == self.next.get()
     }
 
-    /// The same with the number of skipped calls counted here.
+    /// The same, but counts skipped calls here.
     pub(super) fn is_next_counted(&self) -> bool {
         let skipped = self.skipped.get();
         let is_next = self.is_next(skipped);

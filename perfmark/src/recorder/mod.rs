@@ -1,7 +1,7 @@
 //! What a marked call executes at entry and exit, and the state that each thread keeps for it.
 //!
-//! `CONTRIBUTING.md` draws the path of a call, and lists the job of each file here. Entry begins in [`call`] and
-//! [`enter`], and continues in [`fast`] or [`slow`].
+//! `CONTRIBUTING.md` draws the path of a call and lists the job of each file. A call begins and ends in `call`, which
+//! goes through `enter` to the hooks in `fast` or `slow`. A thread's first call of a mark goes to `first_call`.
 
 mod thread_end;
 mod cold_stack;

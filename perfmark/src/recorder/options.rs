@@ -53,11 +53,11 @@ pub(super) fn measured(plan: &Plan) -> Hooks {
 /// Begins a call of a mark with `every`: measures the call if it is drawn, and otherwise counts it as skipped.
 pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     let skipped = &plan.cells.skipped;
-    let before = skipped.load(Relaxed);
-    if plan.is_drawn(before) {
+    let skipped_before = skipped.load(Relaxed);
+    if plan.is_drawn(skipped_before) {
         return begin_drawn(plan, recorder);
     }
-    skipped.store(before + 1, Relaxed);
+    skipped.store(skipped_before + 1, Relaxed);
     recorder.stack.skip();
     recorder.release();
     NO_FRAME
@@ -72,7 +72,8 @@ fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
     (measured(plan).begin)(plan, recorder)
 }
 
-/// The same for the first poll of a call. A skipped call is counted when it ends.
+/// Begins the first poll of a call of a mark with `every`: measures the call if it is drawn. A skipped call is counted
+/// when it ends.
 pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     if plan.is_poll_drawn() {
         return begin_drawn(plan, recorder);

@@ -34,14 +34,14 @@ pub(super) struct MeasuredOverhead {
     pub(super) drawn_extra: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
-    /// How much more a call adds that `return` or `?` ends: for each event slot, and in its own value for each event of
-    /// the set.
+    /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
+    /// of the set.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
 }
 
 impl MeasuredOverhead {
-    /// The overhead to subtract if it could not be measured: none.
+    /// No overhead, which is subtracted if it could not be measured.
     pub(super) fn zero(key: &OverheadKey) -> Self {
         let (in_leaf, total) = (vec![0; key.set.len()], vec![0; key.events.len()]);
         let [caller_extra, skipped, drawn_extra, suspend_extra, early_extra] = array::from_fn(|_| total.clone());
@@ -145,8 +145,8 @@ impl OverheadTable {
         }
     }
 
-    /// The overhead in a call's value for event `n` of the set, which is in this slot: of its own probe and of those of
-    /// inner calls.
+    /// The overhead in a call's value for event `n` of the set, which is in this slot. It is the overhead of the call's
+    /// own probe and of the probes of its inner calls.
     #[inline]
     pub(super) fn of_call(
         &self,

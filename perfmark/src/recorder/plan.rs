@@ -54,13 +54,13 @@ const _: () = assert!(FAST_EVENTS == super::stack::FRAME_EVENTS);
 pub(super) struct Plan {
     pub(super) hooks: Cell<Hooks>,
     set: *const EventSet,
-    /// The cells of the first events. Set when the plan is where it stays, because they point into the plan.
+    /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
     event_cells: [Cell<*const EventCells>; FAST_EVENTS],
     /// For each of these events, the range of its histogram after the last call on the slow path. Values in the range
     /// have a bucket.
     spans: [Cell<Span>; FAST_EVENTS],
     pub(super) cells: MarkCells,
-    /// The hooks of measured calls, without those for options.
+    /// The hooks of measured calls, without options.
     pub(super) base_hooks: Cell<Hooks>,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own.
     pub(super) last_nodes: [Cell<*const Node>; 2],
@@ -214,7 +214,7 @@ pub(super) struct EventSet {
     pub(super) manner: Manner,
     /// The calls that measure the overhead of the set's probe.
     pub(super) calibration_calls: &'static CalibrationCalls,
-    /// The hooks of marks with this set, without those for options; for marks without `every`, and with it.
+    /// The hooks of marks with this set, without options: for marks without `every`, and for marks with it.
     pub(super) base_hooks: Cell<Hooks>,
     pub(super) weighted_hooks: Cell<Hooks>,
     /// The probe overhead, and what it depends on. `None` before it is measured.

@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::calibrate::CalibrationCalls;
-use super::call_token::{FULL, NO_FRAME, SKIPPED, Token, has_frame};
+use super::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
 use super::counters::EVENT_SLOTS;
 use super::enter::{self, began_here, leave_elsewhere, set_up_call};
 use super::event_cost::EventCost;
@@ -183,7 +183,7 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
 fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
         end_on_slow_path(&recorder, Plan::of(frame), frame, call, outcome);
-    } else if token == SKIPPED || token == FULL || has_frame(token) && began_here(token) {
+    } else if token == SKIPPED || token == STACK_FULL || has_frame(token) && began_here(token) {
         // `every` leaves the call out, the stack was full, or a jump removed the frame.
         end_unmeasured(&recorder, mark, call, token, outcome);
     } else {

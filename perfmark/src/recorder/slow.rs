@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::Delta;
 
-use super::call_token::{FULL, NO_FRAME, PANICKING, SERIAL, SLOW, Token};
+use super::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
 use super::event_cost::EventCost;
 use super::overhead::InnerCalls;
 use super::plan::{EventSet, Hooks, Plan, SetEvent, node_of};
@@ -55,8 +55,8 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     recorder.release();
     token
 }
+
 /// Finds the call's node in the call graph, if there is one.
-/// Finds the call's node, where there is a call graph.
 pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
     let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return };
     let caller = frame.below().node.get();
@@ -95,7 +95,7 @@ fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     // It remains an inner call of the call around, which its overhead is subtracted from.
     recorder.stack.skip();
     recorder.release();
-    if plan.set().manner.is_polled { FULL } else { NO_FRAME }
+    if plan.set().manner.is_polled { STACK_FULL } else { NO_FRAME }
 }
 
 /// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
