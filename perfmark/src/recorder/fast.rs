@@ -240,7 +240,7 @@ fn pass_to_caller<P: HookParams, const N: usize, const IS_LEAF: bool>(
     let (set, mut inner_cost) = (plan.set(), [0; N]);
     if !IS_LEAF {
         inner_cost = array::from_fn(|n| frame.inner_cost[slot_index::<P>(set, n)].get());
-        frame.pass_early_on(&below);
+        frame.move_early_to(&below);
         if P::IS_SINGLE_SET {
             // `net` includes the cost of inner calls.
             (0..N).for_each(|n| frame.inner_cost[n].set(0));

@@ -321,7 +321,7 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
     } else if is_caller {
         below.inner_callers.set(below.inner_callers.get() + 1);
     }
-    frame.pass_on(&below);
+    frame.move_all_to(&below);
 }
 
 /// Ends a call whose frame is not the innermost, or that takes the slow path for another reason. Returns `false`, and

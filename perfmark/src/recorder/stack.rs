@@ -210,26 +210,26 @@ impl Frame {
         }
     }
 
-    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. The caller of
-    /// this function moves `inner_cost`, together with this call's own cost.
-    pub(super) fn pass_overhead_on(&self, below: &Self) {
+    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It does not move
+    /// `inner_cost`, which must go there together with this call's own cost.
+    pub(super) fn move_overhead_to(&self, below: &Self) {
         below.add_overhead(&self.inner_overhead);
         self.inner_overhead.iter().for_each(|sum| sum.set(0));
-        self.pass_early_on(below);
+        self.move_early_to(below);
     }
 
     /// Moves `inner_early` to the frame below when this call ends.
     #[inline]
-    pub(super) fn pass_early_on(&self, below: &Self) {
+    pub(super) fn move_early_to(&self, below: &Self) {
         below.inner_early.set(below.inner_early.get() + self.inner_early.take());
     }
 
     /// Moves everything about inner calls to the frame below, to keep ZEROES, when this call's own cost is unknown.
-    pub(super) fn pass_on(&self, below: &Self) {
+    pub(super) fn move_all_to(&self, below: &Self) {
         for (slot, sum) in self.inner_cost.iter().enumerate() {
             below.add_inner_cost(slot, sum.take());
         }
-        self.pass_overhead_on(below);
+        self.move_overhead_to(below);
         below.inner_callers.set(below.inner_callers.get() + self.inner_callers.take());
     }
 }
