@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::plan::Plan;
 use super::stack::{FrameSpace, STACK_ALIGNMENT};
 use super::state::Recorder;
-use crate::mark::SLOTS;
+use crate::mark;
 use crate::per_process::{self, PerProcess};
 
 /// A pointer to a mark's plan; null if the mark was not called on this thread.
@@ -39,7 +39,7 @@ pub(super) struct ThreadMemory {
     pub(super) frames: FrameSpace,
     pub(super) recorder: Recorder,
     /// The thread's table of plans, by the marks' slots.
-    plans: [Cell<PlanPtr>; SLOTS],
+    plans: [Cell<PlanPtr>; mark::SLOTS],
 }
 
 impl ThreadMemory {
@@ -59,9 +59,9 @@ impl ThreadMemory {
 ///
 /// # Safety
 ///
-/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
+/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
 #[inline]
-#[allow(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
+#[allow(clippy::cast_possible_truncation, reason = "below `mark::SLOTS`")]
 pub(super) unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<PlanPtr> {
     // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
     unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<PlanPtr>>().add(slot as usize) }
