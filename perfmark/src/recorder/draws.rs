@@ -9,7 +9,7 @@ use std::cell::Cell;
 /// Independent draws for each call would increase the variance of sums.
 #[derive(Debug, Default)]
 pub(super) struct Draws {
-    /// The number of calls to be skipped before the next measured one, counted from the mark's first call.
+    /// The total number of calls to be skipped before the next measured one.
     next: Cell<u64>,
     /// The position of the last drawn call among its `weight` calls.
     position: Cell<u64>,

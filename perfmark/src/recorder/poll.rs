@@ -1,4 +1,4 @@
-//! Entry and exit of polls, which calls of async functions are made of.
+//! Entry and exit of polls. A call of an async function is made of polls.
 //!
 //! Each poll has a frame on the thread that it runs on, like a call. A call with one poll is recorded like any other.
 //! The future keeps the cost of polls that do not finish their call. The last poll adds the call to the cells of its

@@ -1,8 +1,8 @@
 //! Recorders of threads that ended, kept for other threads.
 //!
 //! Some programs start a thread for each request. To make first calls cheap, a recorder is kept with the plans of its
-//! marks, and the next thread with the same marks uses it. Only a few recorders are kept. A recorder that is large, or
-//! has counters, is not: counters belong to their thread.
+//! marks, and the next thread with the same marks uses it. Only a few recorders are kept. Large recorders are not kept,
+//! and neither are recorders with counters, which belong to their thread.
 #![allow(unsafe_code, reason = "recorders are found by pointers")]
 
 use std::ptr::{self, NonNull};

@@ -210,7 +210,7 @@ impl Frame {
         }
     }
 
-    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It does not move
+    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It leaves
     /// `inner_cost`, which must go there together with this call's own cost.
     pub(super) fn move_overhead_to(&self, below: &Self) {
         below.add_overhead(&self.inner_overhead);
