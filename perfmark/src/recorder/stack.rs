@@ -79,8 +79,7 @@ pub(super) struct Frame {
 /// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
 pub(super) const LOCKS_SPLIT: u64 = u64::MAX;
 
-/// The memory of a thread's frames. The first frame is a sentinel below the outermost call; it collects the cost of
-/// outermost calls.
+/// The memory of a thread's frames. The first frame is a sentinel, which collects the cost of outermost calls.
 pub(super) type FrameSpace = [Frame; MAX_FRAMES];
 
 /// A frame on this thread's stack.
