@@ -365,7 +365,7 @@ fn figures(
     Beside { interrupted, unrecorded, cancelled, gone }: Beside,
 ) -> snapshot::Mark {
     let calls = totals.calls + interrupted + unrecorded + cancelled;
-    let variant = settings::of_place(mark.place());
+    let variant = settings::of_slot(mark.slot());
     let mut events: Vec<_> = totals
         .events
         .iter()

@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::mark::Mark;
-use crate::recorder::{Kinds, Polls, Running, cancel};
+use crate::recorder::{CalibrationCalls, PolledCall, RunningPoll, cancel};
 
 /// A future whose polls are one call of a mark, which a function without captures gives.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Polled<M: Fn() -> &'static Mark, F> {
-    polls: Polls,
+    call: PolledCall,
     mark: M,
     future: F,
 }
@@ -21,7 +21,7 @@ impl<M: Fn() -> &'static Mark, F> Polled<M, F> {
     /// Called by the attribute's expansion alone.
     #[inline]
     pub const fn new(mark: M, future: F) -> Self {
-        Self { polls: Polls::None, mark, future }
+        Self { call: PolledCall::NotBegun, mark, future }
     }
 }
 
@@ -33,7 +33,7 @@ impl<M: Fn() -> &'static Mark, F: Future> Future for Polled<M, F> {
         // SAFETY: the future stays where it is, and the rest is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let mark = (this.mark)();
-        let running = Running::begin(mark, &mut this.polls, &polled::KINDS);
+        let running = RunningPoll::begin(mark, &mut this.call, &empty_calls::CALIBRATION_CALLS);
         // SAFETY: it is pinned with `self`.
         let result = unsafe { Pin::new_unchecked(&mut this.future) }.poll(context);
         running.end(result.is_ready());
@@ -44,20 +44,20 @@ impl<M: Fn() -> &'static Mark, F: Future> Future for Polled<M, F> {
 impl<M: Fn() -> &'static Mark, F> Drop for Polled<M, F> {
     #[inline]
     fn drop(&mut self) {
-        cancel(&self.mark, &mut self.polls);
+        cancel(&self.mark, &mut self.call);
     }
 }
 
 /// Empty calls made of polls: of one, which is ready, or of two. Each is awaited by another, as it is in those who see
 /// what it costs.
-mod polled {
+mod empty_calls {
     use std::future::poll_fn;
     use std::hint::black_box;
     use std::mem;
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
-    use super::{Kinds, Mark, Polled};
+    use super::{CalibrationCalls, Mark, Polled};
     use crate::mark::HIDDEN;
     use crate::recorder::{begin, ended};
 
@@ -66,22 +66,22 @@ mod polled {
     static SKIPPED: Mark = Mark::hidden(6).polled();
     static DRAWN: Mark = Mark::hidden(HIDDEN).polled();
 
-    pub(super) static KINDS: Kinds = Kinds {
+    pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked: || poll(async { unmarked().await }),
         marked: || poll(async { marked().await }),
-        skip: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
-        draw: || poll(async { Polled::new(|| &DRAWN, unmarked()).await }),
+        skipped: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
+        drawn: || poll(async { Polled::new(|| &DRAWN, unmarked()).await }),
         unmarked_caller: || poll(async { calls().await }),
         marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
-        around_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
-        unmarked_twice: || poll(async { twice().await }),
-        marked_twice: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
-        ended: || ended(begin(&EMPTY)),
-        returned: || drop(begin(&EMPTY)),
-        empty: &EMPTY,
-        caller: &CALLER,
-        skipped: &SKIPPED,
-        drawn: &DRAWN,
+        marked_caller_of_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
+        unmarked_suspended: || poll(async { twice().await }),
+        marked_suspended: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
+        completed: || ended(begin(&EMPTY)),
+        returned_early: || drop(begin(&EMPTY)),
+        empty_mark: &EMPTY,
+        caller_mark: &CALLER,
+        skipped_mark: &SKIPPED,
+        drawn_mark: &DRAWN,
     };
 
     #[allow(clippy::unused_async, reason = "what it does when polled is nothing")]

@@ -26,7 +26,7 @@ pub struct Mark {
     /// From 1 on, given at the first call; 0 until then.
     index: AtomicU32,
     /// Where every thread's table has it: the index, or 0 where that is unknown or beyond the table, or [`OFF`].
-    place: AtomicU64,
+    slot: AtomicU64,
     /// The mark called before this one, in the list of those called.
     next: AtomicPtr<Self>,
     /// The marks of a generic function by its types, if it has them.
@@ -83,21 +83,21 @@ pub(crate) struct Manner {
 }
 
 /// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at the cost of some thousand instructions each.
-pub(crate) const PLACES: usize = 1 << 14;
+pub(crate) const SLOTS: usize = 1 << 14;
 
 /// In the place's place, or together with it: calls of the mark do nothing. The highest bit, which is quick to test.
 const OFF: u64 = 1 << 63;
 
 /// The place that a mark has, or had before it was switched off; 0 for none.
-#[expect(clippy::cast_possible_truncation, reason = "below `PLACES`")]
-pub(crate) fn last_place(place: u64) -> u32 {
-    (place & !OFF) as u32
+#[expect(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
+pub(crate) fn last_slot(slot: u64) -> u32 {
+    (slot & !OFF) as u32
 }
 
 /// Whether the place means that calls do nothing.
 #[inline]
-pub(crate) fn is_off(place: u64) -> bool {
-    place.cast_signed() < 0
+pub(crate) fn is_off(slot: u64) -> bool {
+    slot.cast_signed() < 0
 }
 
 /// Indices and places up to it are of marks that are in no list.
@@ -121,7 +121,7 @@ impl Mark {
         every: 0,
         manner: Manner { is_fenced: false, is_polled: false },
         index: AtomicU32::new(0),
-        place: AtomicU64::new(0),
+        slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
         by_types: ByAddress::new(),
         interrupted: AtomicU64::new(0),
@@ -170,7 +170,7 @@ impl Mark {
 
     /// A mark of perfmark's own, in no list, with that index and place.
     pub(crate) const fn hidden(index: u32) -> Self {
-        Self { index: AtomicU32::new(index), place: AtomicU64::new(index as u64), ..Self::OWN_MARK }
+        Self { index: AtomicU32::new(index), slot: AtomicU64::new(index as u64), ..Self::OWN_MARK }
     }
 
     /// The mark's number in this process; 0 before its first call.
@@ -178,26 +178,26 @@ impl Mark {
         self.index.load(Relaxed)
     }
 
-    /// The mark's place in every thread's table, below [`PLACES`]; 0 where it has none; or [`OFF`].
+    /// The mark's place in every thread's table, below [`SLOTS`]; 0 where it has none; or [`OFF`].
     #[inline]
-    pub(crate) fn place(&self) -> u64 {
-        self.place.load(Relaxed)
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot.load(Relaxed)
     }
 
     /// The place that it has where it records what it says itself; 0 where that is none.
-    pub(crate) fn own_place(&self) -> u32 {
+    pub(crate) fn own_slot(&self) -> u32 {
         let index = self.index();
-        if (index as usize) < PLACES { index } else { 0 }
+        if (index as usize) < SLOTS { index } else { 0 }
     }
 
     /// Where its calls find their plans from now on. With none they do nothing.
-    pub(crate) fn set_place(&self, place: Option<u32>) {
-        self.place.store(place.map_or(OFF, u64::from), SeqCst);
+    pub(crate) fn set_slot(&self, slot: Option<u32>) {
+        self.slot.store(slot.map_or(OFF, u64::from), SeqCst);
     }
 
     /// From now on its calls do nothing. What it recorded last is still known by its place.
     pub(crate) fn switch_off(&self) {
-        self.place.fetch_or(OFF, SeqCst);
+        self.slot.fetch_or(OFF, SeqCst);
     }
 
     /// Gives the mark its index and lists it as called, once.
@@ -252,15 +252,15 @@ impl Mark {
         let arguments =
             path::end(&path, 1).split_once('<').map_or(String::new(), |(_, arguments)| format!("<{arguments}"));
         let name = format!("{}{arguments}", self.name).leak();
-        let place = (self.module, self.file, self.line);
-        let fresh = Self::new::<()>(name, place, self.events, self.every, self.manner.is_fenced);
+        let location = (self.module, self.file, self.line);
+        let fresh = Self::new::<()>(name, location, self.events, self.every, self.manner.is_fenced);
         Self { path: Path::Whole(types), manner: self.manner, ..fresh }
     }
 }
 
 /// A place that is nobody's yet.
-pub(crate) fn new_place() -> Option<u32> {
-    let last = u32::try_from(PLACES).ok()?;
+pub(crate) fn new_slot() -> Option<u32> {
+    let last = u32::try_from(SLOTS).ok()?;
     INDICES
         .fetch_update(Relaxed, Relaxed, |index| (index + 1 < last).then_some(index + 1))
         .ok()

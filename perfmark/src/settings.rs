@@ -20,7 +20,7 @@ use crate::per_process::PerProcess;
 #[derive(Debug)]
 pub(crate) struct Variant {
     mark: &'static Mark,
-    pub(crate) place: u32,
+    pub(crate) slot: u32,
     settings: Settings,
 }
 
@@ -32,9 +32,9 @@ static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
 /// All that were set in this process: kept, for threads that still look at one, and for the next time that it is set.
 static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
 /// Settings of marks that can be told apart.
-const MOST: usize = mark::PLACES / 2;
+const MOST: usize = mark::SLOTS / 2;
 /// By their places.
-static VARIANTS: [AtomicPtr<Variant>; mark::PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; mark::PLACES];
+static VARIANTS: [AtomicPtr<Variant>; mark::SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; mark::SLOTS];
 /// Where they are.
 static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 /// How often a mark was to be given settings, and no slot was left.
@@ -46,13 +46,13 @@ struct Known(HashMap<(usize, Settings), u32, Hasher>);
 impl Default for Known {
     /// A forked child has its parent's variants, as it has its marks' places.
     fn default() -> Self {
-        Self(VARIANTS.iter().filter_map(variant_at).map(|known| (known.key(), known.place)).collect())
+        Self(VARIANTS.iter().filter_map(variant_at).map(|known| (known.key(), known.slot)).collect())
     }
 }
 
-fn variant_at(place: &AtomicPtr<Variant>) -> Option<&'static Variant> {
+fn variant_at(slot: &AtomicPtr<Variant>) -> Option<&'static Variant> {
     // SAFETY: null, or leaked by `variant`.
-    unsafe { place.load(SeqCst).as_ref::<'static>() }
+    unsafe { slot.load(SeqCst).as_ref::<'static>() }
 }
 
 /// The filter in force.
@@ -110,15 +110,15 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
             return Applied::Done;
         }
         let known = filter();
-        let place = place(mark, known);
-        match place {
-            Place::Off => mark.set_place(None),
-            Place::At(place) => mark.set_place(Some(place)),
+        let slot = slot(mark, known);
+        match slot {
+            Slot::Off => mark.set_slot(None),
+            Slot::At(slot) => mark.set_slot(Some(slot)),
             // At its first call it has none, and records what it says itself.
-            Place::Refused if mark.place() == 0 => mark.set_place(Some(mark.own_place())),
-            Place::Refused => {}
+            Slot::Refused if mark.slot() == 0 => mark.set_slot(Some(mark.own_slot())),
+            Slot::Refused => {}
         }
-        let applied = if place == Place::Refused { Applied::Refused } else { Applied::Done };
+        let applied = if slot == Slot::Refused { Applied::Refused } else { Applied::Done };
         // Else whoever set another one may have been here before.
         if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) && !config::is_off() {
             return applied;
@@ -128,7 +128,7 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
 
 /// Where the mark's calls are to find their plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Slot {
     /// They do nothing.
     Off,
     At(u32),
@@ -136,19 +136,19 @@ enum Place {
     Refused,
 }
 
-fn place(mark: &'static Mark, filter: Option<&Filter>) -> Place {
+fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
     let settings = by(filter, mark);
     if settings.is_on == Some(false) {
-        return Place::Off;
+        return Slot::Off;
     }
     if settings.every.is_none() && settings.events.is_none() {
-        return Place::At(mark.own_place());
+        return Slot::At(mark.own_slot());
     }
-    let place = variant(mark, settings);
-    if place.is_none() {
+    let slot = variant(mark, settings);
+    if slot.is_none() {
         REFUSED.fetch_add(1, Relaxed);
     }
-    place.map_or(Place::Refused, Place::At)
+    slot.map_or(Slot::Refused, Slot::At)
 }
 
 /// What the filter says of the mark.
@@ -165,24 +165,24 @@ fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
     // Marks met by a thread that holds it, as in its allocator, do nothing.
     let mut known = KNOWN.get().ok()?.lock().unwrap_or_else(PoisonError::into_inner);
     let settings = Settings { is_on: None, ..settings };
-    let fresh = Variant { mark, place: 0, settings };
-    if let Some(&place) = known.0.get(&fresh.key()) {
-        return Some(place);
+    let fresh = Variant { mark, slot: 0, settings };
+    if let Some(&slot) = known.0.get(&fresh.key()) {
+        return Some(slot);
     }
     // The other places are for marks that are called later: one without has its plan looked for at each call.
     if known.0.len() >= MOST {
         return None;
     }
-    let place = mark::new_place()?;
-    let variant = Box::leak(Box::new(Variant { place, ..fresh }));
-    VARIANTS[place as usize].store(variant, SeqCst);
-    known.0.insert(variant.key(), place);
-    Some(place)
+    let slot = mark::new_slot()?;
+    let variant = Box::leak(Box::new(Variant { slot, ..fresh }));
+    VARIANTS[slot as usize].store(variant, SeqCst);
+    known.0.insert(variant.key(), slot);
+    Some(slot)
 }
 
 /// What the mark at this place records, if that is not what it says itself.
-pub(crate) fn of_place(place: u64) -> Option<&'static Variant> {
-    VARIANTS.get(mark::last_place(place) as usize).and_then(variant_at)
+pub(crate) fn of_slot(slot: u64) -> Option<&'static Variant> {
+    VARIANTS.get(mark::last_slot(slot) as usize).and_then(variant_at)
 }
 
 impl Variant {

@@ -1,66 +1,66 @@
-//! Chooses the hooks of a mark on a thread: the one file that knows every path.
+//! Chooses the hooks of a mark on a thread. This is the one file that knows every path.
 
 use perfmark_rdpmc::CounterSet;
 
-use super::cost::PAID;
-use super::fast::{self, Fit, Graphed, OneOfSeveral, OnlySet, Weighted};
+use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
 use super::options;
+use super::overhead::FAST_EVENT_SLOTS;
 use super::plan::{EventSet, Hooks, Plan};
 use super::slow;
 use crate::config::config;
 
-/// Binds the hooks of a set's marks, on a thread of so many slots.
-pub(super) fn bind_set(set: &EventSet, slots: usize, keeps_costs: bool) {
-    let hooks = |is_weighted| match (config().has_call_graph, keeps_costs, is_weighted) {
-        _ if !is_fast(set, slots, keeps_costs) => slow::HOOKS,
-        (true, ..) => of::<Graphed>(set),
-        (_, true, true) => of::<Weighted>(set),
-        (_, true, false) => of::<OneOfSeveral>(set),
-        (_, false, _) => of::<OnlySet>(set),
+/// Binds the hooks of an event set on a thread with this many event slots.
+pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
+    let hooks = |is_weighted| match (config().has_call_graph, tracks_overhead, is_weighted) {
+        _ if !is_fast(set, slots, tracks_overhead) => slow::HOOKS,
+        (true, ..) => hooks_for::<WithGraph>(set),
+        (_, true, true) => hooks_for::<Weighted>(set),
+        (_, true, false) => hooks_for::<SeveralSets>(set),
+        (_, false, _) => hooks_for::<SingleSet>(set),
     };
-    set.plain.set(hooks(false));
-    set.weighted.set(hooks(true));
+    set.base_hooks.set(hooks(false));
+    set.weighted_hooks.set(hooks(true));
 }
 
-/// Whether all of a set's events are read in user space, at once.
-fn is_fast(set: &EventSet, slots: usize, keeps_costs: bool) -> bool {
+/// Whether all events of a set are read in user space and together.
+fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
     let counters = set.events().filter_map(|event| event.slot().counter()).count();
-    let is_read_here = !set.events().any(|event| event.slot().is_kernels());
-    is_read_here && (counters <= 1 || CounterSet::is_supported()) && !(keeps_costs && slots > PAID)
+    let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel());
+    is_read_here && (counters <= 1 || CounterSet::is_supported()) && !(tracks_overhead && slots > FAST_EVENT_SLOTS)
 }
 
-fn of<F: Fit>(set: &EventSet) -> Hooks {
-    match (set.len(), set.is_timed()) {
-        (1, false) => hooks::<F, 1, 1>(),
-        (1, true) => hooks::<F, 1, 0>(),
-        (2, false) => hooks::<F, 2, 2>(),
-        (2, true) => hooks::<F, 2, 1>(),
-        (3, false) => hooks::<F, 3, 3>(),
-        (3, true) => hooks::<F, 3, 2>(),
-        (4, false) => hooks::<F, 4, 4>(),
-        (4, true) => hooks::<F, 4, 3>(),
+fn hooks_for<P: HookParams>(set: &EventSet) -> Hooks {
+    match (set.len(), set.has_time()) {
+        (1, false) => hooks::<P, 1, 1>(),
+        (1, true) => hooks::<P, 1, 0>(),
+        (2, false) => hooks::<P, 2, 2>(),
+        (2, true) => hooks::<P, 2, 1>(),
+        (3, false) => hooks::<P, 3, 3>(),
+        (3, true) => hooks::<P, 3, 2>(),
+        (4, false) => hooks::<P, 4, 4>(),
+        (4, true) => hooks::<P, 4, 3>(),
         _ => slow::HOOKS,
     }
 }
 
-fn hooks<F: Fit, const N: usize, const K: usize>() -> Hooks {
+fn hooks<P: HookParams, const N: usize, const K: usize>() -> Hooks {
     let calls = Hooks {
-        begin: fast::begin::<F, N, K>,
-        end_leaf: fast::end::<F, N, K, true>,
-        end: fast::end::<F, N, K, false>,
+        begin: fast::begin::<P, N, K>,
+        end_leaf: fast::end::<P, N, K, true>,
+        end: fast::end::<P, N, K, false>,
         ..slow::HOOKS
     };
-    // Threads with marks of such calls keep costs; in a call graph each poll is added to its node.
-    if F::IS_ONLY_SET || F::HAS_GRAPH {
+    // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
+    if P::IS_SINGLE_SET || P::HAS_GRAPH {
         return calls;
     }
-    Hooks { close_leaf: fast::close::<F, N, K, true>, close: fast::close::<F, N, K, false>, ..calls }
+    Hooks { close_leaf: fast::close::<P, N, K, true>, close: fast::close::<P, N, K, false>, ..calls }
 }
 
-/// Binds a plan's hooks, as its set has them.
+/// Binds a plan's hooks: those of its event set, and those for its options.
 pub(super) fn bind_plan(plan: &Plan) {
     let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
-    plan.choose_plain();
+    plan.bind_base_hooks();
     let measured = options::measured(plan);
     let begin = match (is_weighted, set.manner.is_polled) {
         (false, _) => measured.begin,

@@ -1,181 +1,208 @@
-//! What the probe costs: measured once for each set of events, on an empty marked function beside an unmarked one.
+//! Calibration: measures probe overhead once for each event set, on empty functions with and without a mark.
 //!
-//! A call's own value loses what an empty call sees of itself. The marked calls around it lose what their counters see
-//! of the whole probe. A call with marked calls inside, a caller, takes a somewhat longer way at its end, and so has
-//! costs of its own.
+//! perfmark subtracts from a call's value what an empty call shows. It subtracts from the values of marked calls around
+//! what the complete probe costs. The exit of a caller executes more instructions than that of a leaf call, so both are
+//! measured.
 
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::{CounterSet, Delta, Reading, clock};
 
-use super::cost::{Cost, Key};
-use super::counters::{Slot, Slots};
+use super::counters::{EventSlot, EventSlots};
+use super::overhead::{MeasuredOverhead, OverheadKey};
 use crate::mark::Mark;
 use crate::opening;
 use crate::per_process::PerProcess;
 
-/// Functions to be called, all made in the same manner: some do nothing, marked as the attribute's expansion does it,
-/// others are the same without a mark.
-pub(crate) struct Kinds {
+/// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.
+pub(crate) struct CalibrationCalls {
     pub(crate) unmarked: fn(),
-    /// Of the mark `empty`.
+    /// With `empty_mark`.
     pub(crate) marked: fn(),
-    /// Of the mark `skipped`, whose calls are.
-    pub(crate) skip: fn(),
-    /// Of the mark `drawn`, of which one call in some is measured.
-    pub(crate) draw: fn(),
+    /// With `skipped_mark`, all of whose calls are skipped.
+    pub(crate) skipped: fn(),
+    /// With `drawn_mark`, of which one call in [`CALLS`] is measured.
+    pub(crate) drawn: fn(),
     pub(crate) unmarked_caller: fn(),
-    /// Of the mark `caller`; it calls the marked one.
+    /// With `caller_mark`; calls `marked`.
     pub(crate) marked_caller: fn(),
-    /// Of the mark `caller`, too; it calls the unmarked one.
-    pub(crate) around_unmarked: fn(),
-    /// Calls that are suspended once, where they can be.
-    pub(crate) unmarked_twice: fn(),
-    pub(crate) marked_twice: fn(),
-    /// Of the mark `empty`, and not made of polls: a call that comes to its end, and one that is left by `return`.
-    pub(crate) ended: fn(),
-    pub(crate) returned: fn(),
-    pub(crate) empty: &'static Mark,
-    pub(crate) caller: &'static Mark,
-    pub(crate) skipped: &'static Mark,
-    pub(crate) drawn: &'static Mark,
+    /// With `caller_mark`; calls `unmarked`.
+    pub(crate) marked_caller_of_unmarked: fn(),
+    /// Calls that are suspended once, if calls are made of polls.
+    pub(crate) unmarked_suspended: fn(),
+    pub(crate) marked_suspended: fn(),
+    /// With `empty_mark` and not made of polls: one call runs to its end, the other is left by `return`.
+    pub(crate) completed: fn(),
+    pub(crate) returned_early: fn(),
+    pub(crate) empty_mark: &'static Mark,
+    pub(crate) caller_mark: &'static Mark,
+    pub(crate) skipped_mark: &'static Mark,
+    pub(crate) drawn_mark: &'static Mark,
 }
 
-impl std::fmt::Debug for Kinds {
+impl std::fmt::Debug for CalibrationCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kinds").finish_non_exhaustive()
+        f.debug_struct("CalibrationCalls").finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
-struct Known(Mutex<Vec<(Key, Cost)>>);
+struct Cache(Mutex<Vec<(OverheadKey, MeasuredOverhead)>>);
 
-static KNOWN: PerProcess<Known> = PerProcess::new();
+static CACHE: PerProcess<Cache> = PerProcess::new();
 
-/// How the calibration gets at the thread that it runs on.
-pub(super) trait Calibrated {
-    /// Lets `calls` make calls of marks, as the program does. They must not allocate: the program's allocator may be
-    /// marked, too.
-    fn as_program(&self, calls: &dyn Fn());
+/// The thread that calibration runs on.
+pub(super) trait CalibrationThread {
+    /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be
+    /// marked.
+    fn run_calls(&self, calls: &dyn Fn());
 
-    /// How many calls of the mark event `n` of the set counted, and what it saw in them all.
-    fn so_far(&self, mark: &Mark, n: usize) -> (u64, u64);
+    /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
+    fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
 }
 
-/// Makes what the process needs once.
+/// Creates what the process needs once.
 pub(super) fn prepare() {
-    // Where it cannot be had, costs are measured by each thread.
-    _ = KNOWN.get();
-    // It reads the machine's files, which nobody needs to who opens no counter.
+    // If there is no memory for it, each thread measures overhead for itself.
+    _ = CACHE.get();
+    // This reads the machine's files, which is needless if no counter is opened.
     if opening::why_not().is_none() {
         _ = CounterSet::is_supported();
     }
 }
 
-fn lock(known: &'static Known) -> MutexGuard<'static, Vec<(Key, Cost)>> {
-    known.0.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(cache: &'static Cache) -> MutexGuard<'static, Vec<(OverheadKey, MeasuredOverhead)>> {
+    cache.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The costs for `key`, if they are known in this process.
-pub(super) fn known(key: &Key) -> Option<Cost> {
-    lock(KNOWN.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, cost)| cost.clone())
+/// The overhead for `key`, if it was measured in this process.
+pub(super) fn cached(key: &OverheadKey) -> Option<MeasuredOverhead> {
+    lock(CACHE.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, overhead)| overhead.clone())
 }
 
-/// Measures the costs for `key`, and keeps them. None if calls were not counted, as other events held the counters.
-pub(super) fn measure(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Option<Cost> {
-    let cost = cost(key, slots, kinds, thread)?;
-    if let Ok(known) = KNOWN.get() {
-        lock(known).push((key.clone(), cost.clone()));
+/// Measures the overhead for `key` and keeps it. `None` if the counters were in use by other events.
+pub(super) fn measure(
+    key: &OverheadKey,
+    slots: &EventSlots,
+    calls: &CalibrationCalls,
+    thread: &dyn CalibrationThread,
+) -> Option<MeasuredOverhead> {
+    let overhead = measure_all(key, slots, calls, thread)?;
+    if let Ok(cache) = CACHE.get() {
+        lock(cache).push((key.clone(), overhead.clone()));
     }
-    Some(cost)
+    Some(overhead)
 }
 
-/// Calls that are looked at one by one. In an interpreter their cost does not matter.
+/// The number of single calls that `samples` measures. Their cost does not matter in an interpreter.
 const SAMPLES: usize = if cfg!(miri) { 3 } else { 31 };
-/// Loops of calls, and of how many.
+/// The number of loops, and of calls in each.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
 
-fn cost(key: &Key, slots: &Slots, kinds: &Kinds, thread: &dyn Calibrated) -> Option<Cost> {
-    // The first ones are in cold caches, and grow histograms.
-    thread.as_program(&|| run(kinds.marked_caller));
+fn measure_all(
+    key: &OverheadKey,
+    slots: &EventSlots,
+    calls: &CalibrationCalls,
+    thread: &dyn CalibrationThread,
+) -> Option<MeasuredOverhead> {
+    // The first calls run with cold caches and grow histograms.
+    thread.run_calls(&|| run(calls.marked_caller));
     let events = key.set.len();
-    let seen = samples(events, thread, kinds.empty, kinds.marked);
-    // As it is where calls follow one another: by itself a call is dearer, and functions of a few nanoseconds would
-    // lose what is their own.
-    let own = means(events, thread, kinds.empty, kinds.marked)?;
-    let most = seen.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
-    let noise = most.zip(&own).map(|(most, own)| most.saturating_sub(*own)).collect();
+    let samples = samples(events, thread, calls.empty_mark, calls.marked);
+    // The mean over consecutive calls, not of single calls. A single call costs more, and functions of a few
+    // nanoseconds would lose some of their own cost.
+    let in_leaf = means(events, thread, calls.empty_mark, calls.marked)?;
+    let most = samples.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
+    let noise = most.zip(&in_leaf).map(|(most, in_leaf)| most.saturating_sub(*in_leaf)).collect();
     let loops = [
-        kinds.unmarked,
-        kinds.marked,
-        kinds.unmarked_caller,
-        kinds.marked_caller,
-        kinds.skip,
-        kinds.draw,
-        kinds.unmarked_twice,
-        kinds.marked_twice,
-        kinds.ended,
-        kinds.returned,
+        calls.unmarked,
+        calls.marked,
+        calls.unmarked_caller,
+        calls.marked_caller,
+        calls.skipped,
+        calls.drawn,
+        calls.unmarked_suspended,
+        calls.marked_suspended,
+        calls.completed,
+        calls.returned_early,
     ];
-    let [bare, whole, bare_caller, caller, skip, draw, bare_twice, twice, ended, returned] =
+    let [unmarked, marked, unmarked_caller, caller, skipped, drawn, bare_suspended, suspended, completed, returned] =
         in_loops(slots, thread, loops)?;
-    let more = |with: &[u64], without: &[u64]| -> Vec<u64> {
-        let a_call =
+    let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
+        let per_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
-        with.iter().zip(without).map(a_call).collect()
+        with.iter().zip(without).map(per_call).collect()
     };
-    // In the loop of which one call is drawn, the others are skipped.
-    let drawn = draw.iter().zip(&bare).map(|(draw, bare)| draw.saturating_sub(*bare));
-    let (whole, caller, skip) = (more(&whole, &bare), more(&caller, &bare_caller), more(&skip, &bare));
-    let suspend =
-        more(&twice, &bare_twice).iter().zip(&whole).map(|(twice, whole)| twice.saturating_sub(2 * whole)).collect();
-    let draw = drawn
-        .zip(skip.iter().zip(&whole))
-        .map(|(drawn, (skip, whole))| drawn.saturating_sub(u64::from(CALLS - 1) * skip + whole))
+    // In its loop, one call is drawn and the others are skipped.
+    let drawn_loop = drawn.iter().zip(&unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
+    let (total, caller, skipped) =
+        (difference(&marked, &unmarked), difference(&caller, &unmarked_caller), difference(&skipped, &unmarked));
+    let suspend_extra = difference(&suspended, &bare_suspended)
+        .iter()
+        .zip(&total)
+        .map(|(suspended, total)| suspended.saturating_sub(2 * total))
         .collect();
-    let early = more(&returned, &ended);
-    let own_early = key.set.iter().map(|&at| early[at]).collect();
-    let extra = caller.iter().zip(&whole).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
-    let callers = means(events, thread, kinds.caller, kinds.marked_caller)?;
-    let around = means(events, thread, kinds.caller, kinds.around_unmarked)?;
-    // A caller sees the call inside it, too: what it does, and its probe.
-    let inside =
-        around.iter().zip(&own).zip(&key.set).map(|((around, own), &at)| around.saturating_sub(*own) + whole[at]);
-    let own_caller = callers.iter().zip(inside).map(|(callers, inside)| callers.saturating_sub(inside)).collect();
-    Some(Cost { own, noise, own_caller, whole, extra, skip, draw, suspend, early, own_early })
+    let drawn_extra = drawn_loop
+        .zip(skipped.iter().zip(&total))
+        .map(|(drawn_loop, (skipped, total))| drawn_loop.saturating_sub(u64::from(CALLS - 1) * skipped + total))
+        .collect();
+    let early_extra = difference(&returned, &completed);
+    let in_early = key.set.iter().map(|&slot| early_extra[slot]).collect();
+    let caller_extra = caller.iter().zip(&total).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
+    let callers = means(events, thread, calls.caller_mark, calls.marked_caller)?;
+    let callers_of_unmarked = means(events, thread, calls.caller_mark, calls.marked_caller_of_unmarked)?;
+    // The value of a caller includes the inner call: its body and its probe.
+    let inner = callers_of_unmarked
+        .iter()
+        .zip(&in_leaf)
+        .zip(&key.set)
+        .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
+    let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
+    Some(MeasuredOverhead {
+        in_leaf,
+        noise,
+        in_caller,
+        total,
+        caller_extra,
+        skipped,
+        drawn_extra,
+        suspend_extra,
+        early_extra,
+        in_early,
+    })
 }
 
-/// What each event of the set counted in some calls of `call`, which is so marked; sorted.
-fn samples(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
-    let mut seen = vec![Vec::with_capacity(SAMPLES); events];
+/// The values of single calls of `call`, which has this mark, for each event of the set; sorted.
+fn samples(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
+    let mut samples = vec![Vec::with_capacity(SAMPLES); events];
     for _ in 0..SAMPLES {
-        let before: Vec<_> = (0..events).map(|n| thread.so_far(mark, n)).collect();
-        thread.as_program(&|| black_box(call)());
-        for (n, (seen, before)) in seen.iter_mut().zip(before).enumerate() {
-            let after = thread.so_far(mark, n);
-            // Unless the call was not counted.
+        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
+        thread.run_calls(&|| black_box(call)());
+        for (n, (samples, before)) in samples.iter_mut().zip(before).enumerate() {
+            let after = thread.count_and_sum(mark, n);
+            // Leaves out a call that was not counted.
             if after.0 > before.0 {
-                seen.push(after.1.wrapping_sub(before.1));
+                samples.push(after.1.wrapping_sub(before.1));
             }
         }
     }
-    for seen in &mut seen {
-        seen.sort_unstable();
+    for samples in &mut samples {
+        samples.sort_unstable();
     }
-    seen
+    samples
 }
 
-/// What each event of the set counts in a call of `call`, which is so marked, on average: the least of a few loops, as
-/// in [`in_loops`]. None if it was never counted in a whole loop.
-fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
+/// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
+/// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
+fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
     let mut least = vec![None::<u64>; events];
     for _ in 0..LOOPS {
-        let before: Vec<_> = (0..events).map(|n| thread.so_far(mark, n)).collect();
-        thread.as_program(&|| run(call));
+        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
+        thread.run_calls(&|| run(call));
         for (n, (least, before)) in least.iter_mut().zip(before).enumerate() {
-            let after = thread.so_far(mark, n);
+            let after = thread.count_and_sum(mark, n);
             if after.0 - before.0 == u64::from(CALLS) {
                 let mean = (after.1.wrapping_sub(before.1) + u64::from(CALLS / 2)) / u64::from(CALLS);
                 *least = Some(least.map_or(mean, |least| least.min(mean)));
@@ -185,21 +212,25 @@ fn means(events: usize, thread: &dyn Calibrated, mark: &Mark, call: fn()) -> Opt
     least.into_iter().collect()
 }
 
-/// What the slots count in loops of some kinds of calls, which take turns: the least of a few each, as whatever
-/// disturbs a loop makes it dearer, and a cost that is too high takes away what calls did themselves. None if a kind
-/// was never counted in some event.
-fn in_loops<const N: usize>(slots: &Slots, thread: &dyn Calibrated, kinds: [fn(); N]) -> Option<[Vec<u64>; N]> {
+/// What each event slot counts in a loop of each function: the least of several loops, which take turns. Every
+/// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
+/// event was counted in no loop of a function.
+fn in_loops<const N: usize>(
+    slots: &EventSlots,
+    thread: &dyn CalibrationThread,
+    loops: [fn(); N],
+) -> Option<[Vec<u64>; N]> {
     let mut least = [const { Vec::new() }; N];
     for least in &mut least {
         least.resize(slots.len(), None::<u64>);
     }
     for _ in 0..LOOPS {
-        for (kind, least) in kinds.iter().zip(&mut least) {
-            let begun: Vec<_> = slots.iter().map(|slot| Moment::of(slot)).collect();
-            thread.as_program(&|| run(*kind));
-            // The other way round, so that the same stands between the two readings of each.
-            for ((slot, begun), least) in slots.iter().zip(begun).zip(least).rev() {
-                let counted = begun.and_then(|begun| begun.until_now(slot));
+        for (call, least) in loops.iter().zip(&mut least) {
+            let before: Vec<_> = slots.iter().map(|slot| SlotReading::of(slot)).collect();
+            thread.run_calls(&|| run(*call));
+            // In reverse order, so that the same instructions are between the two readings of each slot.
+            for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
+                let counted = before.and_then(|before| before.elapsed(slot));
                 *least = (*least).into_iter().chain(counted).min();
             }
         }
@@ -208,23 +239,23 @@ fn in_loops<const N: usize>(slots: &Slots, thread: &dyn Calibrated, kinds: [fn()
     if known.iter().any(Option::is_none) { None } else { Some(known.map(Option::unwrap_or_default)) }
 }
 
-/// What a slot's event says at one moment.
+/// The value of a slot's event at one moment.
 #[derive(Clone, Copy)]
-pub(super) enum Moment {
+pub(super) enum SlotReading {
     Ticks(u64),
     Counter(Reading),
 }
 
-impl Moment {
-    pub(super) fn of(slot: &Slot) -> Option<Self> {
+impl SlotReading {
+    pub(super) fn of(slot: &EventSlot) -> Option<Self> {
         match slot.counter() {
             Some(counter) => counter.read().ok().map(Self::Counter),
             None => Some(Self::Ticks(clock::ticks())),
         }
     }
 
-    /// What was counted since. None if it was not counted all the while.
-    pub(super) fn until_now(self, slot: &Slot) -> Option<u64> {
+    /// What was counted since this reading. `None` if the event was not counted all the time.
+    pub(super) fn elapsed(self, slot: &EventSlot) -> Option<u64> {
         match (self, Self::of(slot)?) {
             (Self::Ticks(begin), Self::Ticks(end)) => end.checked_sub(begin),
             (Self::Counter(begin), Self::Counter(end)) => match end.since(&begin) {

@@ -1,15 +1,15 @@
-//! A call as the attribute's expansion makes it; and the empty ones by which its probes are measured.
+//! A call as the attribute's expansion makes it, and the empty calls for calibration.
 
 use std::mem::ManuallyDrop;
 use std::thread;
 
-use super::calibrate::Kinds;
-use super::enter::{enter as enter_at, enter_unusual, is_unusual, leave, leave_early, note_panic};
-use super::stack::{NO_FRAME, Token, has_frame};
+use super::calibrate::CalibrationCalls;
+use super::call_token::{NO_FRAME, Token, has_frame};
+use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
 use crate::mark::{self, Mark};
 
-/// One call of a mark, which [`ended`] ends; it belongs to the thread that made it. Where a program switches stacks it
-/// may end on another thread all the same.
+/// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if
+/// the program switches stacks.
 ///
 /// ```compile_fail
 /// fn sent<T: Send>() {}
@@ -22,7 +22,7 @@ pub struct Begun {
     this_thread: std::marker::PhantomData<*mut ()>,
 }
 
-/// One call of a mark, ended when it is dropped.
+/// One call of a mark, which ends when the guard is dropped.
 #[derive(Debug)]
 pub struct Guard {
     _call: Begun,
@@ -35,31 +35,31 @@ impl Begun {
     }
 }
 
-/// Begins a call. Switched off it is a load and a branch.
+/// Begins a call. For a mark that is off, this is a load and a branch.
 ///
-/// In builds with debug assertions it is compiled once, and not anew in each part of the user's crate, as is a call's
-/// end: without optimization it would be no faster there.
+/// Builds with debug assertions compile entry and exit once, instead of in each codegen unit of the user's crate.
+/// Without optimization, inlined code would not be faster.
 #[cfg_attr(debug_assertions, inline(never))]
 #[cfg_attr(not(debug_assertions), inline)]
 #[must_use]
 pub fn begin(mark: &'static Mark) -> Begun {
-    let place = mark.place();
-    if mark::is_off(place) {
-        // A token as well, so that there is one value less to choose from.
-        return Begun::new(place, mark);
+    let slot = mark.slot();
+    if mark::is_off(slot) {
+        // The slot of a mark that is off serves as a token, which avoids a choice between two values.
+        return Begun::new(slot, mark);
     }
-    let token = enter_at(place);
-    Begun::new(if is_unusual(token) { begin_unusual(mark) } else { token }, mark)
+    let token = enter_at(slot);
+    Begun::new(if needs_setup(token) { begin_with_setup(mark) } else { token }, mark)
 }
 
 #[cold]
 #[inline(never)]
-fn begin_unusual(mark: &'static Mark) -> Token {
-    enter_unusual(mark, &called::KINDS).unwrap_or(NO_FRAME)
+fn begin_with_setup(mark: &'static Mark) -> Token {
+    enter_with_setup(mark, &empty_calls::CALIBRATION_CALLS).unwrap_or(NO_FRAME)
 }
 
-/// Begins a call that ends when its guard is dropped. If a panic is in progress then, it must be known whether one was
-/// when the call began.
+/// Begins a call that ends when its guard is dropped. If a panic is in progress then, the call must know whether one
+/// was in progress when it began.
 #[cfg_attr(debug_assertions, inline(never))]
 #[cfg_attr(not(debug_assertions), inline)]
 #[must_use]
@@ -74,26 +74,26 @@ fn begin_panicking(mark: &'static Mark) -> Begun {
     Begun::new(token, mark)
 }
 
-/// Ends a call whose body came to its end.
-#[cfg_attr(perfmark_off, allow(unreachable_pub, reason = "calls by which probes are measured alone end by it then"))]
+/// Ends a call whose body ran to its end.
+#[cfg_attr(perfmark_off, allow(unreachable_pub, reason = "only calibration calls it then"))]
 #[cfg_attr(debug_assertions, inline(never))]
 #[cfg_attr(not(debug_assertions), inline(always))]
-#[cfg_attr(not(debug_assertions), allow(clippy::inline_always, reason = "it is at the end of each marked function"))]
+#[cfg_attr(not(debug_assertions), allow(clippy::inline_always, reason = "it is part of each marked function"))]
 pub fn ended(begun: Begun) {
-    // From here on nothing is left to be dropped, also if something unwound.
+    // Prevents `Begun::drop`, also if something below unwinds.
     let begun = ManuallyDrop::new(begun);
     if has_frame(begun.token) {
         leave(begun.token, begun.mark);
     }
 }
 
-/// The body was left by `return`, `?` or a panic.
+/// Ends a call whose body was left by `return`, `?` or a panic.
 impl Drop for Begun {
     #[cfg_attr(debug_assertions, inline(never))]
     #[cfg_attr(not(debug_assertions), inline(always))]
     #[cfg_attr(
         not(debug_assertions),
-        allow(clippy::inline_always, reason = "else it would be kept in memory for this")
+        allow(clippy::inline_always, reason = "otherwise the token would be in memory, to be passed by reference")
     )]
     fn drop(&mut self) {
         if has_frame(self.token) {
@@ -102,33 +102,34 @@ impl Drop for Begun {
     }
 }
 
-/// Empty calls. Nothing else names their marks: so these are found by the instructions that find a program's.
-mod called {
+/// Empty calls. No other code refers to their marks, so calibration executes the same instructions as the calls of a
+/// program.
+mod empty_calls {
     use std::hint::black_box;
 
-    use super::{Kinds, Mark, begin, ended};
+    use super::{CalibrationCalls, Mark, begin, ended};
 
     static EMPTY: Mark = Mark::hidden(1);
     static CALLER: Mark = Mark::hidden(2);
     static SKIPPED: Mark = Mark::hidden(3);
     static DRAWN: Mark = Mark::hidden(7);
 
-    pub(super) static KINDS: Kinds = Kinds {
+    pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked,
         marked,
-        skip,
-        draw,
+        skipped,
+        drawn,
         unmarked_caller,
         marked_caller,
-        around_unmarked,
-        unmarked_twice: unmarked,
-        marked_twice: unmarked,
-        ended: marked,
-        returned,
-        empty: &EMPTY,
-        caller: &CALLER,
-        skipped: &SKIPPED,
-        drawn: &DRAWN,
+        marked_caller_of_unmarked: caller_of_unmarked,
+        unmarked_suspended: unmarked,
+        marked_suspended: unmarked,
+        completed: marked,
+        returned_early,
+        empty_mark: &EMPTY,
+        caller_mark: &CALLER,
+        skipped_mark: &SKIPPED,
+        drawn_mark: &DRAWN,
     };
 
     #[inline(never)]
@@ -139,21 +140,21 @@ mod called {
     }
 
     #[inline(never)]
-    fn returned() {
+    fn returned_early() {
         let begun = begin(&EMPTY);
         black_box(());
         drop(begun);
     }
 
     #[inline(never)]
-    fn skip() {
+    fn skipped() {
         let begun = begin(&SKIPPED);
         black_box(());
         ended(begun);
     }
 
     #[inline(never)]
-    fn draw() {
+    fn drawn() {
         let begun = begin(&DRAWN);
         black_box(());
         ended(begun);
@@ -172,7 +173,7 @@ mod called {
     }
 
     #[inline(never)]
-    fn around_unmarked() {
+    fn caller_of_unmarked() {
         let begun = begin(&CALLER);
         unmarked();
         ended(begun);

@@ -1,10 +1,11 @@
-//! A stack of perfmark's own for its cold work.
+//! A separate stack for perfmark's cold work.
 //!
-//! A first call opens counters and measures what probes cost, which takes 10 to 25 KB of stack. The thread may have less: signal handlers on an alternate stack
-//! have 8 KB in all. So that work is done on a stack that is mapped for it, and kept for the next one: there are as many as threads that did such work at once.
+//! A first call opens counters and calibrates, which takes 10 to 25 KB of stack. The thread may have less: the
+//! alternate stack of signal handlers has 8 KB in all. So this work runs on a stack that is mapped for it and then
+//! kept. There are as many of these stacks as threads did such work at the same time.
 #![allow(unsafe_code, reason = "maps stacks, and switches to them")]
 
-/// Does the work, on a stack of perfmark's own where there can be one. This thread is at perfmark's own work, with signals held back.
+/// Runs `work`, on a separate stack if that is supported. The thread is in perfmark's own work, with signals blocked.
 #[cfg(not(all(
     not(miri),
     any(target_os = "linux", target_os = "android"),
@@ -21,7 +22,7 @@ pub(super) fn on_cold_stack<R>(work: impl FnOnce() -> R) -> R {
     target_pointer_width = "64",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-pub(super) use switched::on_cold_stack;
+pub(super) use mapped::on_cold_stack;
 
 #[cfg(all(
     not(miri),
@@ -29,7 +30,7 @@ pub(super) use switched::on_cold_stack;
     target_pointer_width = "64",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-mod switched {
+mod mapped {
     use std::any::Any;
     use std::arch::asm;
     use std::ffi::c_void;
@@ -39,27 +40,27 @@ mod switched {
 
     use crate::per_process::PerProcess;
 
-    /// Of a stack. The program's allocator runs on it, too. What is not used of it takes no memory.
-    const SIZE: usize = 128 << 10;
-    /// Nothing may be written below the stack: a page, however large pages are.
-    const GUARD: usize = 64 << 10;
-    /// Zeroes above the stack, where an unwinder that takes it for the thread's own (a heap profiler's in `malloc`) finds that it ends.
-    const ABOVE: usize = 4 << 10;
+    /// The size of a stack. The program's allocator runs on it, too. Pages that are not used take no memory.
+    const STACK_SIZE: usize = 128 << 10;
+    /// The size of the inaccessible memory below a stack: at least one page, for every page size.
+    const GUARD_SIZE: usize = 64 << 10;
+    /// The size of the zeroes above a stack. An unwinder, such as a heap profiler's in `malloc`, stops there.
+    const ZEROES_SIZE: usize = 4 << 10;
 
-    /// The lowest byte of a mapping.
+    /// A stack, by the lowest byte of its mapping.
     #[derive(Debug)]
     struct Stack(NonNull<u8>);
 
-    // SAFETY: memory that nobody uses but who took it out of the list.
+    // SAFETY: only the thread that takes it out of the pool uses the memory.
     unsafe impl Send for Stack {}
 
-    /// Those that nobody is on. A forked child begins without.
+    /// The stacks that nobody uses. A forked child starts with an empty pool.
     #[derive(Debug, Default)]
-    struct Kept(Mutex<Vec<Stack>>);
+    struct Pool(Mutex<Vec<Stack>>);
 
-    static KEPT: PerProcess<Kept> = PerProcess::new();
+    static POOL: PerProcess<Pool> = PerProcess::new();
 
-    impl Kept {
+    impl Pool {
         fn lock(&self) -> MutexGuard<'_, Vec<Stack>> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
@@ -67,39 +68,44 @@ mod switched {
 
     impl Stack {
         fn map() -> Option<Self> {
-            const KIND: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-            // SAFETY: a new mapping at an address of the kernel's choice.
-            let start = unsafe { libc::mmap(ptr::null_mut(), GUARD + SIZE + ABOVE, libc::PROT_NONE, KIND, -1, 0) };
+            const FLAGS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+            // SAFETY: a new mapping at an address that the kernel chooses.
+            let start = unsafe {
+                libc::mmap(ptr::null_mut(), GUARD_SIZE + STACK_SIZE + ZEROES_SIZE, libc::PROT_NONE, FLAGS, -1, 0)
+            };
             let stack = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED).map(Self)?;
-            // SAFETY: the part of the mapping above the guard.
-            let usable = unsafe { stack.0.add(GUARD) };
-            // SAFETY: as above; nobody else knows it.
-            if unsafe { libc::mprotect(usable.as_ptr().cast(), SIZE + ABOVE, libc::PROT_READ | libc::PROT_WRITE) } != 0
+            // SAFETY: the offset is within the mapping.
+            let usable = unsafe { stack.0.add(GUARD_SIZE) };
+            // SAFETY: the memory is within the mapping, and nobody else uses it.
+            if unsafe {
+                libc::mprotect(usable.as_ptr().cast(), STACK_SIZE + ZEROES_SIZE, libc::PROT_READ | libc::PROT_WRITE)
+            } != 0
             {
-                // SAFETY: the mapping just made.
-                unsafe { libc::munmap(start, GUARD + SIZE + ABOVE) };
+                // SAFETY: this is the mapping from above, and nobody uses it.
+                unsafe { libc::munmap(start, GUARD_SIZE + STACK_SIZE + ZEROES_SIZE) };
                 return None;
             }
             Some(stack)
         }
 
         fn top(&self) -> *mut u8 {
-            // SAFETY: within the mapping, and aligned as a page is.
-            unsafe { self.0.add(GUARD + SIZE) }.as_ptr()
+            // SAFETY: the offset is within the mapping.
+            unsafe { self.0.add(GUARD_SIZE + STACK_SIZE) }.as_ptr()
         }
     }
 
-    /// Does the work, on a stack of perfmark's own where there can be one. This thread is at perfmark's own work, with signals held back.
+    /// Runs `work` on a separate stack if it can be mapped. The thread is in perfmark's own work, with signals blocked.
     #[inline(never)]
     pub(in super::super) fn on_cold_stack<R>(work: impl FnOnce() -> R) -> R {
-        let kept = KEPT.get().ok();
-        let known = kept.and_then(|kept| kept.lock().pop());
-        let Some(stack) = known.or_else(Stack::map) else { return work() };
+        let pool = POOL.get().ok();
+        let kept = pool.and_then(|pool| pool.lock().pop());
+        let Some(stack) = kept.or_else(Stack::map) else { return work() };
         let mut call = Call { work: Some(work), result: None };
-        // SAFETY: the stack is nobody else's, and `run` is given what it is for.
+        // SAFETY: `top` is aligned like a page. The stack is not in the pool, so nobody else uses it. `run` gets a call
+        // of its own types, which only it uses, and does not unwind.
         unsafe { switch(stack.top(), run_call(&call), (&raw mut call).cast()) };
-        if let Some(kept) = kept {
-            kept.lock().push(stack);
+        if let Some(pool) = pool {
+            pool.lock().push(stack);
         }
         match call.result {
             Some(Ok(result)) => result,
@@ -113,29 +119,31 @@ mod switched {
         result: Option<Result<R, Box<dyn Any + Send>>>,
     }
 
-    /// What calls the work of that type.
+    /// The function that runs a call of these types.
     fn run_call<R, F: FnOnce() -> R>(_: &Call<F, R>) -> unsafe extern "C" fn(*mut c_void) {
         run::<R, F>
     }
 
     /// # Safety
     ///
-    /// It is given a pointer to a call, which nobody else refers to.
+    /// `call` points to a `Call<F, R>` that nobody else refers to.
     unsafe extern "C" fn run<R, F: FnOnce() -> R>(call: *mut c_void) {
-        // SAFETY: the caller's word.
+        // SAFETY: by this function's `# Safety` section, the pointer is valid and exclusive.
         let call = unsafe { &mut *call.cast::<Call<F, R>>() };
-        // Nothing unwinds from one stack to the other.
+        // A panic must not unwind from one stack to the other.
         call.result = call.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
     }
 
-    /// Calls the function on the stack that ends at `top`.
+    /// Calls `function(data)` on the stack that ends at `top`.
     ///
     /// # Safety
     ///
-    /// `top` is aligned to 16 bytes, and what is below is nobody else's; the function may be called with `data`, and does not unwind.
+    /// `top` is aligned to 16 bytes, and nobody else uses the stack below it. `function` may be called with `data`, and
+    /// does not unwind.
     #[inline(never)]
     unsafe fn switch(top: *mut u8, function: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
-        // SAFETY: the stack pointer is kept in a register that functions leave as it was.
+        // SAFETY: the old stack pointer is in a callee-saved register, which `function` preserves. By this function's
+        // `# Safety` section, `function` may run on the new stack.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             asm!(
@@ -150,7 +158,7 @@ mod switched {
                 clobber_abi("C"),
             );
         }
-        // SAFETY: as above.
+        // SAFETY: the same as on x86-64.
         #[cfg(target_arch = "aarch64")]
         unsafe {
             asm!(

@@ -1,4 +1,4 @@
-//! A thread's counters: each distinct event once, opened by the first mark that asks for it, shared by all.
+//! A thread's counters. The first mark that needs an event opens it, and all marks of the thread share it.
 
 use std::ops::Deref;
 
@@ -9,59 +9,62 @@ use crate::config::{ReadMode, config};
 use crate::events::{EventId, Events, What, is_known_of_a_loop};
 use crate::opening;
 
-/// An event of this thread.
+/// One event of a thread, and its counter.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct EventSlot {
     pub(super) event: EventId,
     pub(super) source: Source,
 }
 
-/// Events that a thread has, at most: `time`, and so many counters.
-pub(super) const SLOTS: usize = COUNTERS + 1;
-const COUNTERS: usize = 15;
+/// The most events that a thread can have: `time`, and [`MAX_COUNTERS`] counters.
+pub(super) const EVENT_SLOTS: usize = MAX_COUNTERS + 1;
+const MAX_COUNTERS: usize = 15;
 
-const _: () = assert!(COUNTERS <= GroupRead::MOST);
+const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
 
-/// A thread's slots. Each stays where it is.
+/// A thread's event slots. A slot never moves.
 #[derive(Debug, Default)]
 #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-pub(super) struct Slots {
-    all: Vec<Box<Slot>>,
-    /// Which of them are in the thread's group: the first one leads it, and the second one reads it.
+pub(super) struct EventSlots {
+    all: Vec<Box<EventSlot>>,
+    /// The slots in the thread's group. The first one leads the group, the second one reads it.
     group: Vec<usize>,
-    /// What cannot be had.
+    /// The events that could not be opened.
     refused: Vec<EventId>,
 }
 
-impl Deref for Slots {
-    type Target = [Box<Slot>];
+impl Deref for EventSlots {
+    type Target = [Box<EventSlot>];
 
     fn deref(&self) -> &Self::Target {
         &self.all
     }
 }
 
-/// Where an event's values come from.
+/// The source of an event's values.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a counter is as near as can be, and ticks are one slot of a thread's")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "counters are stored inline for speed, and a thread has one slot of ticks"
+)]
 pub(super) enum Source {
     Ticks,
-    Counter { counter: Counter, way: Way },
+    Counter { counter: Counter, read_method: ReadMethod },
 }
 
-/// How a counter is read at entry and exit.
+/// How entry and exit read a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ReadMethod {
     /// In user space.
     User,
-    /// By a read(2) of its own.
+    /// By its own read(2).
     Kernel,
     /// By the read(2) of the thread's group.
     Group,
 }
 
-impl Slot {
-    /// None for ticks.
+impl EventSlot {
+    /// The counter; `None` for ticks.
     pub(super) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
@@ -69,94 +72,97 @@ impl Slot {
         }
     }
 
-    /// None for ticks.
-    pub(super) fn way(&self) -> Option<Way> {
+    /// How the counter is read; `None` for ticks.
+    pub(super) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
-            Source::Counter { way, .. } => Some(way),
+            Source::Counter { read_method, .. } => Some(read_method),
             Source::Ticks => None,
         }
     }
 
-    /// Whether read(2) alone tells.
-    pub(super) fn is_kernels(&self) -> bool {
-        matches!(self.way(), Some(Way::Kernel | Way::Group))
+    /// Whether the event is read by read(2).
+    pub(super) fn is_read_by_kernel(&self) -> bool {
+        matches!(self.read_method(), Some(ReadMethod::Kernel | ReadMethod::Group))
     }
 
-    /// Whether it is in the thread's group.
+    /// Whether the event is in the thread's group.
     pub(super) fn is_grouped(&self) -> bool {
-        self.way() == Some(Way::Group)
+        self.read_method() == Some(ReadMethod::Group)
     }
 }
 
-impl Slots {
-    /// The places of the slots for `wanted`, as far as the events can be had on this thread, opened where they are new;
-    /// of `time` alone if none can. Time first, then the counters as they were opened: those who name the same events
-    /// in another order have the same set.
-    pub(super) fn set_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
-        let is_time = |what: &&What| **what == What::Time;
+impl EventSlots {
+    /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
+    /// left out. If none is available, the result is the slot of `time`.
+    ///
+    /// `time` comes first, then the counters in the order in which they were opened. So the same events in another
+    /// order give the same set.
+    pub(super) fn slot_indices_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
+        let is_time = |spec: &&What| **spec == What::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
         let mut set: Vec<usize> =
-            time.into_iter().chain(counters).filter_map(|what| self.slot_for(what, events)).collect();
+            time.into_iter().chain(counters).filter_map(|spec| self.slot_index_for(spec, events)).collect();
         if set.is_empty() {
-            set.extend(self.slot_for(&What::Time, events));
+            set.extend(self.slot_index_for(&What::Time, events));
             events.with(events.id(&What::Time), |time| time.stands_in = true);
         }
-        set.sort_by_key(|&at| (self[at].counter().is_some(), at));
-        // One event under two names is one event.
+        set.sort_by_key(|&index| (self[index].counter().is_some(), index));
+        // Two names can mean the same event.
         set.dedup();
         set
     }
 
-    /// The slot whose counter reads the thread's group, if that is of several.
-    pub(super) fn reader(&self) -> Option<&Slot> {
-        self.group.get(1).map(|&at| &*self.all[at])
+    /// The slot whose counter reads the thread's group, if the group has several events.
+    pub(super) fn reader(&self) -> Option<&EventSlot> {
+        self.group.get(1).map(|&index| &*self.all[index])
     }
 
-    /// Closes the counters. The slots stay, as pointers to them do.
+    /// Closes the counters. The slots stay, because plans point to them.
     pub(super) fn close(&mut self) {
-        // The group's leader after its members: as it closes, each that is left becomes a group of its own.
+        // Members close before their leader: when a leader closes, each remaining member becomes its own group.
         for slot in self.all.iter_mut().rev() {
             slot.source = Source::Ticks;
         }
     }
 
-    /// Those of `wanted` that cannot be had on this thread.
-    pub(super) fn refused_of(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
-        let mut refused: Vec<EventId> = wanted.iter().map(|what| events.id(what)).collect();
+    /// Those of the `wanted` events that are not available on this thread.
+    pub(super) fn refused_among(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
+        let mut refused: Vec<EventId> = wanted.iter().map(|spec| events.id(spec)).collect();
         refused.retain(|event| self.refused.contains(event));
         refused.dedup();
         refused.into()
     }
 
-    fn slot_for(&mut self, what: &What, events: &Events) -> Option<usize> {
-        let event = events.id(what);
+    fn slot_index_for(&mut self, spec: &What, events: &Events) -> Option<usize> {
+        let event = events.id(spec);
         if let Some(known) = self.iter().position(|slot| slot.event == event) {
             return Some(known);
         }
         if self.refused.contains(&event) {
             return None;
         }
-        let has_room = *what == What::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < COUNTERS;
+        let has_room =
+            *spec == What::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < MAX_COUNTERS;
         let source = if has_room {
-            self.open(what, event, events)
+            self.open(spec, event, events)
         } else {
-            refuse(event, events, || format!("a thread has {COUNTERS} counters at most"))
+            refuse(event, events, || format!("a thread has {MAX_COUNTERS} counters at most"))
         };
         let Some(source) = source else {
             self.refused.push(event);
             return None;
         };
-        let at = self.len();
-        self.all.push(Box::new(Slot { event, source }));
-        if self.all[at].is_grouped() {
-            self.group.push(at);
+        let index = self.len();
+        self.all.push(Box::new(EventSlot { event, source }));
+        if self.all[index].is_grouped() {
+            self.group.push(index);
         }
-        Some(at)
+        Some(index)
     }
 
-    /// Opens the event, and notes for the report what became of it.
-    fn open(&self, what: &What, id: EventId, events: &Events) -> Option<Source> {
-        let opened = match what {
+    /// Opens the event, and notes the result for the report.
+    fn open(&self, spec: &What, id: EventId, events: &Events) -> Option<Source> {
+        let opened = match spec {
             What::Time => return Some(Source::Ticks),
             What::Unknown(name) => name.parse::<Event>().map(Attr::new),
             What::Counter(event) => Ok(Attr::new(event.clone())),
@@ -174,14 +180,16 @@ impl Slots {
         {
             events.with(id, |entry| entry.truth = Some(truth));
         }
-        let why_syscall = why_not_user(&counter, id, events);
-        let (way, why_syscall) = match (why_syscall, group) {
-            (None, _) => (Way::User, None),
-            (Some(why), Some(Ok(()))) => (Way::Group, Some(why)),
-            (Some(why), Some(Err(error))) => (Way::Kernel, Some(format!("{why}, by itself: {}", error.reason()))),
-            (Some(why), None) => (Way::Kernel, Some(why)),
+        let why_syscall = reason_for_syscall(&counter, id, events);
+        let (read_method, why_syscall) = match (why_syscall, group) {
+            (None, _) => (ReadMethod::User, None),
+            (Some(why), Some(Ok(()))) => (ReadMethod::Group, Some(why)),
+            (Some(why), Some(Err(error))) => {
+                (ReadMethod::Kernel, Some(format!("{why}, by itself: {}", error.reason())))
+            }
+            (Some(why), None) => (ReadMethod::Kernel, Some(why)),
         };
-        if way != Way::User {
+        if read_method != ReadMethod::User {
             counter.read_by_kernel_only();
         }
         let lost = events.with(id, |entry| {
@@ -195,26 +203,26 @@ impl Slots {
             entry.lost.clone()
         });
         counter.count_loss_in(lost);
-        Some(Source::Counter { counter, way })
+        Some(Source::Counter { counter, read_method })
     }
 
-    /// Opens the event. With it, `None` for an event that is never grouped, `Ok` for one in the thread's group, and an
-    /// error for one that counts by itself because it could not join.
+    /// Opens the event. The second value is `None` for an event that cannot be grouped, `Ok` for one in the thread's
+    /// group, and an error for one that counts by itself because it could not join the group.
     fn open_counter(&self, attr: &Attr) -> Result<(Counter, Option<Result<(), Error>>), Error> {
-        let by_itself = || Counter::open(attr).and_then(readable);
+        let by_itself = || Counter::open(attr).and_then(check_readable);
         if !Counter::is_groupable(attr) {
             return Ok((by_itself()?, None));
         }
-        let group: Vec<_> = self.group.iter().filter_map(|&at| self[at].counter()).collect();
+        let group: Vec<_> = self.group.iter().filter_map(|&index| self[index].counter()).collect();
         let joined = match group[..] {
             [] => return Ok((by_itself()?, Some(Ok(())))),
             [leader] => Counter::open_reader(attr, leader),
             [leader, reader, ..] => Counter::open_member(attr, leader, reader),
         };
-        match joined.and_then(readable) {
+        match joined.and_then(check_readable) {
             Ok(counter) => Ok((counter, Some(Ok(())))),
             Err(why) => {
-                // It was stopped for the event to join it, and could not be started again.
+                // The leader was stopped so that the event could join, and may not have started again.
                 if group[0].read().is_err() {
                     for counter in group {
                         counter.give_up();
@@ -226,11 +234,11 @@ impl Slots {
     }
 }
 
-fn readable(counter: Counter) -> Result<Counter, Error> {
+fn check_readable(counter: Counter) -> Result<Counter, Error> {
     counter.read().map(|_| counter)
 }
 
-impl Drop for Slots {
+impl Drop for EventSlots {
     fn drop(&mut self) {
         self.close();
     }
@@ -244,8 +252,8 @@ fn refuse(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Opti
     None
 }
 
-/// The reason for reading `counter` by read(2), if there is one.
-fn why_not_user(counter: &Counter, id: EventId, events: &Events) -> Option<String> {
+/// The reason to read `counter` by read(2), if there is one.
+fn reason_for_syscall(counter: &Counter, id: EventId, events: &Events) -> Option<String> {
     if let Err(why) = counter.user_reads() {
         return Some(why);
     }
@@ -256,7 +264,7 @@ fn why_not_user(counter: &Counter, id: EventId, events: &Events) -> Option<Strin
             let known = events.with(id, |entry| entry.user_is_cheaper);
             let user_is_cheaper = known.unwrap_or_else(|| {
                 let (user, syscall) = counter.cost();
-                // Off the PMU just now: to be found out another time.
+                // Neither is known if the counter is not on the PMU at the moment; a later first call tries again.
                 let cheaper = user.zip(syscall).map(|(user, syscall)| user <= syscall);
                 events.with(id, |entry| entry.user_is_cheaper = cheaper);
                 cheaper.unwrap_or(true)

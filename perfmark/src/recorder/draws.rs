@@ -1,56 +1,57 @@
-//! Which calls of a mark are measured, where it is one in some.
+//! Which calls of a mark `every` measures.
 
 use std::cell::Cell;
 
-/// Which calls of a mark are measured, where it is one in some: of each so many calls in a row one, drawn at random. So
-/// every call is as likely to be measured as any other, whatever it does, and its [weight](MarkCells::weight) makes up
-/// for those that are not: sums are unbiased (D. G. Horvitz and D. J. Thompson, 1952). Draws that were independent of
-/// one another would make them vary more.
+/// Which calls of a mark `every` measures: one of every `weight` consecutive calls, drawn at random.
+///
+/// Every call is equally likely to be measured, whatever it does. A measured call counts as often as its
+/// [weight](crate::cells::MarkCells::weight) says, which makes sums unbiased (D. G. Horvitz and D. J. Thompson, 1952).
+/// Independent draws for each call would increase the variance of sums.
 #[derive(Debug, Default)]
 pub(super) struct Draws {
-    /// As many calls are skipped before the next one that is measured.
+    /// The total number of calls to be skipped before the next measured one.
     next: Cell<u64>,
-    /// Where the last one measured was among the calls in a row.
-    at: Cell<u64>,
-    /// Calls skipped so far, where their cells count them at their end.
+    /// The position of the last drawn call among its `weight` calls.
+    position: Cell<u64>,
+    /// The number of calls skipped so far, for marks whose cells count skipped calls at their end.
     skipped: Cell<u64>,
 }
 
 impl Draws {
-    /// Of marks with that weight, the first draw made.
+    /// The draws of a mark with this weight, the first one made.
     pub(super) fn new(weight: u32, random: &Cell<u64>) -> Self {
         let draws = Self::default();
-        draws.at.set(below(weight, random));
-        draws.next.set(draws.at.get());
+        draws.position.set(below(weight, random));
+        draws.next.set(draws.position.get());
         draws
     }
 
-    /// Of calls that are never measured.
+    /// The draws of a mark whose calls are never measured.
     pub(super) fn never() -> Self {
         Self { next: Cell::new(u64::MAX), ..Self::default() }
     }
 
-    /// Whether the call that begins is the one drawn. `before` are the calls that were not, so far.
+    /// Whether the next call is the drawn one, when `skipped` calls have been skipped.
     #[inline]
-    pub(super) fn is_next(&self, before: u64) -> bool {
-        before == self.next.get()
+    pub(super) fn is_next(&self, skipped: u64) -> bool {
+        skipped == self.next.get()
     }
 
-    /// The same where the calls that were not drawn are counted here.
+    /// The same, but counts skipped calls here.
     pub(super) fn is_next_counted(&self) -> bool {
-        let before = self.skipped.get();
-        let is_next = self.is_next(before);
+        let skipped = self.skipped.get();
+        let is_next = self.is_next(skipped);
         if !is_next {
-            self.skipped.set(before + 1);
+            self.skipped.set(skipped + 1);
         }
         is_next
     }
 
-    /// Draws the call to be measured next, of so many in a row.
+    /// Draws the next call to be measured.
     pub(super) fn draw(&self, weight: u32, random: &Cell<u64>) {
-        let (before, at) = (self.at.get(), below(weight, random));
-        self.at.set(at);
-        self.next.set(self.next.get() + (u64::from(weight) - 1 - before) + at);
+        let (last, position) = (self.position.get(), below(weight, random));
+        self.position.set(position);
+        self.next.set(self.next.get() + (u64::from(weight) - 1 - last) + position);
     }
 }
 

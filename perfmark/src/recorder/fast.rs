@@ -1,9 +1,8 @@
-//! The fast path: what a marked call executes between finding its thread's recorder and returning to the program, while
-//! nothing is unusual.
+//! The fast path of entry and exit: from the acquired recorder back to the program, in the common case.
 //!
-//! Each function here ends by returning, or by calling one of `slow` at its very end: so it saves no registers for what
-//! seldom happens.
-#![allow(unsafe_code, reason = "what a hook was bound for is known at its binding alone")]
+//! Each function here returns, or calls a function of `slow` as its last step. So the compiler saves no registers for
+//! rare cases.
+#![allow(unsafe_code, reason = "hooks rely on the parameters that they were bound for")]
 
 use std::array;
 use std::hint::assert_unchecked;
@@ -11,86 +10,87 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Delta, clock};
 
-use super::cost::{Inside, PAID};
-use super::counters::SLOTS;
+use super::call_token::Token;
+use super::counters::EVENT_SLOTS;
+use super::overhead::{FAST_EVENT_SLOTS, InnerCalls};
 use super::plan::{EventSet, Plan, node_of};
 use super::slow;
-use super::stack::{FrameRef, Token};
-use super::state::{Recorder, Taken};
+use super::stack::FrameRef;
+use super::state::{HeldRecorder, Recorder};
 use crate::cells::EventCells;
 use crate::histogram::add;
 
-/// What a hook is for, known when it is bound: FIT.
+/// What a hook is compiled for, besides the number of events `N`, of which the last `K` are counters.
 ///
-/// The mark has `N` events, of which `K` are counters that its set reads together; the one before them, if there is
-/// one, is time.
-pub(super) trait Fit {
-    /// Whether the thread's marks have one set of events, so that each event's slot is its index, and what probes cost
-    /// follows from the number of calls. Otherwise the thread has [`PAID`] slots at most, and keeps costs.
-    const IS_ONLY_SET: bool;
-    /// Whether calls may count as several.
+/// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. Its event
+/// set reads `K` counters together; if `K` is `N - 1`, the first event is `time`.
+pub(super) trait HookParams {
+    /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
+    /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
+    /// [`FAST_EVENT_SLOTS`] event slots.
+    const IS_SINGLE_SET: bool;
+    /// Whether a measured call may count as several.
     const IS_WEIGHTED: bool;
-    /// Whether there is a call graph.
+    /// Whether the thread has a call graph.
     const HAS_GRAPH: bool;
 }
 
-/// Marks of a thread that keeps no costs.
-pub(super) struct OnlySet;
-/// Marks of a thread that keeps costs.
-pub(super) struct OneOfSeveral;
-/// The same, of which one call in some is measured.
+/// Marks of a thread that does not track overhead.
+pub(super) struct SingleSet;
+/// Marks of a thread that tracks overhead.
+pub(super) struct SeveralSets;
+/// Marks with `every`, on a thread that tracks overhead.
 pub(super) struct Weighted;
-/// All marks, where there is a call graph.
-pub(super) struct Graphed;
+/// Marks of a thread with a call graph.
+pub(super) struct WithGraph;
 
-impl Fit for OnlySet {
-    const IS_ONLY_SET: bool = true;
+impl HookParams for SingleSet {
+    const IS_SINGLE_SET: bool = true;
     const IS_WEIGHTED: bool = false;
     const HAS_GRAPH: bool = false;
 }
 
-impl Fit for OneOfSeveral {
-    const IS_ONLY_SET: bool = false;
+impl HookParams for SeveralSets {
+    const IS_SINGLE_SET: bool = false;
     const IS_WEIGHTED: bool = false;
     const HAS_GRAPH: bool = false;
 }
 
-impl Fit for Weighted {
-    const IS_ONLY_SET: bool = false;
+impl HookParams for Weighted {
+    const IS_SINGLE_SET: bool = false;
     const IS_WEIGHTED: bool = true;
     const HAS_GRAPH: bool = false;
 }
 
-impl Fit for Graphed {
-    const IS_ONLY_SET: bool = false;
+impl HookParams for WithGraph {
+    const IS_SINGLE_SET: bool = false;
     const IS_WEIGHTED: bool = true;
     const HAS_GRAPH: bool = true;
 }
 
-/// Whether what can be looked up before the counters are read is, for so many events: on x86-64 the processor goes on
-/// behind a reading only when it is done. On arm64, where loads of neighbours are one instruction, there are registers
-/// for two events.
-const fn is_early(events: usize) -> bool {
+/// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
+/// a reading wait for it. On arm64, which loads adjacent words by one instruction, registers suffice for two events.
+const fn loads_early(events: usize) -> bool {
     cfg!(target_arch = "x86_64") || events <= 2
 }
 
-/// The slot of a set's event `n`.
+/// The slot of event `n` of a set.
 #[inline]
-fn slot<F: Fit>(set: &EventSet, n: usize) -> usize {
-    let slot = if F::IS_ONLY_SET { n } else { set.at[n] };
-    // SAFETY: FIT.
-    unsafe { assert_unchecked(slot < if F::IS_ONLY_SET { SLOTS } else { PAID }) };
+fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
+    let slot = if P::IS_SINGLE_SET { n } else { set.slot_indices[n] };
+    // SAFETY: BINDING: with one set, `n` is one of its event slots. Otherwise all slots are below `FAST_EVENT_SLOTS`.
+    unsafe { assert_unchecked(slot < if P::IS_SINGLE_SET { EVENT_SLOTS } else { FAST_EVENT_SLOTS }) };
     slot
 }
 
-/// Begins a call; the counters are read last.
-pub(super) fn begin<F: Fit, const N: usize, const K: usize>(plan: &Plan, recorder: Taken) -> Token {
+/// Begins a call. The counters are read last.
+pub(super) fn begin<P: HookParams, const N: usize, const K: usize>(plan: &Plan, recorder: HeldRecorder) -> Token {
     let stack = &recorder.stack;
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
-    let before = plan.cells.open.load(Relaxed);
-    let token = stack.open(frame, plan.pointer(), before);
-    if F::HAS_GRAPH {
-        let [last_caller, last] = &plan.last;
+    let open_before = plan.cells.open.load(Relaxed);
+    let token = stack.open(frame, plan.pointer(), open_before);
+    if P::HAS_GRAPH {
+        let [last_caller, last] = &plan.last_nodes;
         let caller = frame.below().node.get();
         if last_caller.get() == caller {
             frame.node.set(last.get());
@@ -103,7 +103,7 @@ pub(super) fn begin<F: Fit, const N: usize, const K: usize>(plan: &Plan, recorde
         frame.begun[0].set(clock::ticks());
     }
     let locks = set.counters.locks();
-    // SAFETY: FIT.
+    // SAFETY: BINDING: the set has `K` counters. The locks were read from it just now.
     let Some(raw) = (unsafe { set.counters.read::<K>(locks) }) else {
         return slow::begin_again(plan, recorder, frame);
     };
@@ -111,200 +111,202 @@ pub(super) fn begin<F: Fit, const N: usize, const K: usize>(plan: &Plan, recorde
         frame.locks.set(locks);
     }
     (0..K).for_each(|n| frame.begun[N - K + n].set(raw[n]));
-    // Behind the reading, which on x86-64 waits for what comes before it.
-    plan.cells.open.store(before + 1, Relaxed);
-    recorder.put_back();
+    // After the reading, because on x86-64 the reading waits for the instructions before it.
+    plan.cells.open.store(open_before + 1, Relaxed);
+    recorder.release();
     token
 }
 
-/// What each event of the innermost call counted. `None` where that takes the slow path. Ticks that ran backwards, and
-/// a counter that overflowed a moment ago, of which the kernel does not know yet, give less than nothing.
+/// What each event of the innermost call counted. `None` if that takes the slow path. A value is negative if ticks ran
+/// backwards, or if a counter overflowed and the kernel has not handled that yet.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "nothing may be between the program and the readings but what is measured")]
-fn counted<const N: usize, const K: usize>(set: &EventSet, frame: FrameRef) -> Option<[u64; N]> {
+#[allow(clippy::inline_always, reason = "a call between the program and the readings would be measured")]
+fn read_counts<const N: usize, const K: usize>(set: &EventSet, frame: FrameRef) -> Option<[u64; N]> {
     let mut counted = [0; N];
     let begun = |n: usize| frame.begun[n].get();
     let early: [u64; N] = array::from_fn(begun);
     if K < N {
         counted[0] = clock::ticks().wrapping_sub(early[0]);
     }
-    // SAFETY: FIT; and `begin` put the locks there. What the slow path puts there is no sum of locks.
+    // SAFETY: BINDING: the set has `K` counters. `begin` stored their locks in the frame; the slow path stores
+    // `LOCKS_SPLIT` there, which no locks add up to.
     let raw = unsafe { set.counters.read::<K>(frame.locks.get()) }?;
     for n in N - K..N {
-        counted[n] = raw[n - (N - K)].wrapping_sub(if is_early(N) { early[n] } else { begun(n) });
+        counted[n] = raw[n - (N - K)].wrapping_sub(if loads_early(N) { early[n] } else { begun(n) });
     }
     Some(counted)
 }
 
-/// What probes cost that the innermost call's events saw.
+/// The probe overhead in the values of the innermost call.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "as `counted`")]
-fn overhead<F: Fit, const N: usize, const IS_LEAF: bool>(
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
+fn probe_overhead<P: HookParams, const N: usize, const IS_LEAF: bool>(
     set: &EventSet,
     frame: FrameRef,
     recorder: &Recorder,
 ) -> [u64; N] {
-    let costs = &set.costs;
+    let overhead = &set.overhead;
     if IS_LEAF {
-        return array::from_fn(|n| costs.own[n].get());
+        return array::from_fn(|n| overhead.in_leaf[n].get());
     }
-    let inside = Inside::of(&frame, recorder.stack.serial.get());
-    array::from_fn(|n| costs.overhead_of_caller(&frame, n, slot::<F>(set, n), inside, !F::IS_ONLY_SET))
+    let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
+    array::from_fn(|n| overhead.of_caller(&frame, n, slot_index::<P>(set, n), inner, !P::IS_SINGLE_SET))
 }
 
-/// Ends the innermost call; the counters are read first. It is a leaf if it says so: no marked call is inside it.
-pub(super) fn end<F: Fit, const N: usize, const K: usize, const IS_LEAF: bool>(
+/// Ends the innermost call, a leaf if `IS_LEAF`. The counters are read first.
+pub(super) fn end<P: HookParams, const N: usize, const K: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
-    recorder: Taken,
+    recorder: HeldRecorder,
 ) {
     let set = plan.set();
     let look_up = || {
-        // SAFETY: FIT.
+        // SAFETY: BINDING: the plan has `N` events, and a plan that is bound has its event cells set.
         let cells = unsafe { plan.event_cells::<N>() };
-        (cells, frame.before.get(), frame.below(), overhead::<F, N, IS_LEAF>(set, frame, &recorder))
+        (cells, frame.open_before.get(), frame.below(), probe_overhead::<P, N, IS_LEAF>(set, frame, &recorder))
     };
-    let early = is_early(N).then(look_up);
-    let Some(counted) = counted::<N, K>(set, frame) else { return slow::end(plan, frame, recorder) };
-    let (cells, before, below, overhead) = early.unwrap_or_else(look_up);
+    let early = loads_early(N).then(look_up);
+    let Some(counted) = read_counts::<N, K>(set, frame) else { return slow::end(plan, frame, recorder) };
+    let (cells, open_before, below, overhead) = early.unwrap_or_else(look_up);
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
-    // A counter that overflowed before the kernel noticed gives a difference that no histogram has room for. Ticks that
-    // ran backwards are no time.
+    // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
+    // time comes from ticks that ran backwards.
     if !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
-        return end_beyond(plan, frame, recorder, &counted);
+        return end_out_of_range(plan, frame, recorder, &counted);
     }
-    plan.cells.open.store(before, Relaxed);
-    let inside = pass_on::<F, N, IS_LEAF>(plan, frame, below, &net);
-    add_call::<N, IS_LEAF>(before, &cells, &net, &inside);
-    if F::HAS_GRAPH
+    plan.cells.open.store(open_before, Relaxed);
+    let inner_cost = pass_to_caller::<P, N, IS_LEAF>(plan, frame, below, &net);
+    add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost);
+    if P::HAS_GRAPH
         && let Some(node) = node_of(&frame)
     {
         let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
         node.add_call();
-        // SAFETY: the node is the mark's, or takes any.
-        unsafe { node.add_costs::<N, IS_LEAF>(&weighted(&net), &weighted(&inside)) };
+        // SAFETY: BINDING: the node was made for this mark, which has `N` events, or is `Graph::nowhere`.
+        unsafe { node.add_costs::<N, IS_LEAF>(&weighted(&net), &weighted(&inner_cost)) };
     }
     recorder.stack.pop_to(below);
-    recorder.put_back();
+    recorder.release();
 }
 
-/// Closes the innermost frame, which is of a poll, and gives what it cost; the counters are read first.
-pub(super) fn close<F: Fit, const N: usize, const K: usize, const IS_LEAF: bool>(
+/// Closes the innermost frame, of a poll, and stores in it what the poll cost. The counters are read first.
+pub(super) fn close<P: HookParams, const N: usize, const K: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,
 ) -> bool {
     let set = plan.set();
-    let early = is_early(N).then(|| overhead::<F, N, IS_LEAF>(set, frame, recorder));
-    let Some(counted) = counted::<N, K>(set, frame) else { return false };
-    let overhead: [u64; N] = early.unwrap_or_else(|| overhead::<F, N, IS_LEAF>(set, frame, recorder));
+    let early = loads_early(N).then(|| probe_overhead::<P, N, IS_LEAF>(set, frame, recorder));
+    let Some(counted) = read_counts::<N, K>(set, frame) else { return false };
+    let overhead: [u64; N] = early.unwrap_or_else(|| probe_overhead::<P, N, IS_LEAF>(set, frame, recorder));
     if counted.iter().any(|counted| counted.cast_signed() < 0) {
         return false;
     }
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
-    plan.cells.open.store(frame.before.get(), Relaxed);
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
     let below = frame.below();
-    let inside = pass_on::<F, N, IS_LEAF>(plan, frame, below, &net);
+    let inner_cost = pass_to_caller::<P, N, IS_LEAF>(plan, frame, below, &net);
     for n in 0..N {
         frame.begun[n].set(net[n]);
-        frame.at[n].set(inside[n]);
+        frame.aux[n].set(inner_cost[n]);
     }
     recorder.stack.pop_to(below);
     true
 }
 
-/// Goes on with the end of a call that does not fit into its histograms yet, or whose counts are none.
+/// Continues the end of a call whose values are out of its histograms' range, or are negative.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "so that its arguments are kept in registers")]
-fn end_beyond<const N: usize>(plan: &Plan, frame: FrameRef, recorder: Taken, counted: &[u64; N]) {
+#[allow(clippy::inline_always, reason = "keeps its arguments in registers")]
+fn end_out_of_range<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, counted: &[u64; N]) {
     if counted.iter().any(|counted| counted.cast_signed() < 0) {
         return slow::end(plan, frame, recorder);
     }
     for (n, &counted) in counted.iter().enumerate() {
         frame.set_counted(n, Delta::Exact(counted));
     }
-    slow::end_read(plan, frame, recorder);
+    slow::end_counted(plan, frame, recorder);
 }
 
-/// Gives what a call and the calls inside it cost, `net` of probes, to the call around, and what their probes cost.
-/// Returns what the calls inside cost.
+/// Adds the cost of a call and its inner calls to the call around, and the overhead of their probes. `net` is the
+/// call's cost without overhead. Returns the cost of the inner calls.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "as `counted`")]
-fn pass_on<F: Fit, const N: usize, const IS_LEAF: bool>(
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
+fn pass_to_caller<P: HookParams, const N: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     below: FrameRef,
     net: &[u64; N],
 ) -> [u64; N] {
-    let (set, mut inside) = (plan.set(), [0; N]);
+    let (set, mut inner_cost) = (plan.set(), [0; N]);
     if !IS_LEAF {
-        inside = array::from_fn(|n| frame.inner[slot::<F>(set, n)].get());
-        frame.pass_early_on(&below);
-        if F::IS_ONLY_SET {
-            // All that is there is in `net`.
-            (0..N).for_each(|n| frame.inner[n].set(0));
-            below.callers.set(below.callers.get() + 1 + frame.callers.take());
+        inner_cost = array::from_fn(|n| frame.inner_cost[slot_index::<P>(set, n)].get());
+        frame.move_early_to(&below);
+        if P::IS_SINGLE_SET {
+            // `net` includes the cost of inner calls.
+            (0..N).for_each(|n| frame.inner_cost[n].set(0));
+            below.inner_callers.set(below.inner_callers.get() + 1 + frame.inner_callers.take());
         } else {
-            for n in 0..PAID {
-                below.add_inner(n, frame.inner[n].take());
+            for n in 0..FAST_EVENT_SLOTS {
+                below.add_inner_cost(n, frame.inner_cost[n].take());
             }
         }
     }
-    // All loads before the first store: so the compiler takes several at once.
-    let sums: [u64; N] = array::from_fn(|n| below.inner[slot::<F>(set, n)].get());
+    // All loads come before the first store, so that the compiler can combine them.
+    let sums: [u64; N] = array::from_fn(|n| below.inner_cost[slot_index::<P>(set, n)].get());
     for n in 0..N {
-        let cost = if F::IS_WEIGHTED {
-            plan.weight().wrapping_mul(net[n].wrapping_sub(inside[n]))
-        } else if F::IS_ONLY_SET {
+        let cost = if P::IS_WEIGHTED {
+            plan.weight().wrapping_mul(net[n].wrapping_sub(inner_cost[n]))
+        } else if P::IS_SINGLE_SET {
             net[n]
         } else {
-            net[n].wrapping_sub(inside[n])
+            net[n].wrapping_sub(inner_cost[n])
         };
-        below.inner[slot::<F>(set, n)].set(sums[n].wrapping_add(cost));
+        below.inner_cost[slot_index::<P>(set, n)].set(sums[n].wrapping_add(cost));
     }
-    if !F::IS_ONLY_SET {
-        let costs = &set.costs;
-        let mut paid: [u64; PAID] = array::from_fn(|n| below.cost[n].get().wrapping_add(costs.whole[n].get()));
+    if !P::IS_SINGLE_SET {
+        let overhead = &set.overhead;
+        let mut new_sums: [u64; FAST_EVENT_SLOTS] =
+            array::from_fn(|n| below.inner_overhead[n].get().wrapping_add(overhead.total[n].get()));
         if !IS_LEAF {
-            for (n, paid) in paid.iter_mut().enumerate() {
-                *paid = paid.wrapping_add(costs.extra[n].get()).wrapping_add(frame.cost[n].take());
+            for (n, new) in new_sums.iter_mut().enumerate() {
+                *new = new.wrapping_add(overhead.caller_extra[n].get()).wrapping_add(frame.inner_overhead[n].take());
             }
-            if frame.callers.take() != 0 {
+            if frame.inner_callers.take() != 0 {
                 add(&plan.cells.estimated, 1);
             }
         }
-        for (sum, paid) in below.cost.iter().zip(paid) {
-            sum.set(paid);
+        for (sum, new) in below.inner_overhead.iter().zip(new_sums) {
+            sum.set(new);
         }
-        if F::IS_WEIGHTED {
-            below.callers.set(below.callers.get() + u64::from(plan.weight() > 1));
+        if P::IS_WEIGHTED {
+            below.inner_callers.set(below.inner_callers.get() + u64::from(plan.weight() > 1));
         }
     }
-    inside
+    inner_cost
 }
 
-/// Adds a call to its cells, which have room for it. Where it began, so many calls of the mark were open.
+/// Adds a call to its cells, which have buckets for it. When it began, `open_before` calls of the mark were open.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "as `counted`")]
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
 fn add_call<const N: usize, const IS_LEAF: bool>(
-    before: u64,
+    open_before: u64,
     cells: &[&EventCells; N],
     net: &[u64; N],
-    inside: &[u64; N],
+    inner_cost: &[u64; N],
 ) {
-    // As `MarkCells::is_nested`, by what is at hand.
-    if before != 0 && before > cells[0].elsewhere.load(Relaxed) {
+    // The same as `MarkCells::is_nested`, with values that are in registers.
+    if open_before != 0 && open_before > cells[0].elsewhere.load(Relaxed) {
         for n in 0..N {
             add(&cells[n].nested, net[n]);
         }
     }
-    // The first event last: who sees a call there sees it in all.
+    // The first event is written last: a reader that sees the call there sees it in all events.
     for n in (0..N).rev() {
         if !IS_LEAF {
-            add(&cells[n].inside, inside[n]);
+            add(&cells[n].inside, inner_cost[n]);
         }
         cells[n].values.add_to_sum(net[n]);
-        // SAFETY: `end` saw that there is room for it.
+        // SAFETY: `Plan::has_room` returned true for this value in `end`, so the cells span it.
         let bucket = unsafe { cells[n].values.bucket(net[n]) };
         if n > 0 { bucket.add() } else { bucket.publish() }
     }

@@ -1,5 +1,5 @@
-//! A thread's first call of a mark: what is set up then, and at the thread's end taken down.
-#![allow(unsafe_code, reason = "makes what calls find by pointers")]
+//! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
+#![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
 
 use std::ffi::c_void;
 use std::io;
@@ -9,16 +9,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Region, clock};
 
-use super::calibrate::{self, Calibrated, Kinds, Moment};
+use super::calibrate::{self, CalibrationCalls, CalibrationThread, SlotReading};
+use super::call_token::SERIAL;
 use super::cold_stack::on_cold_stack;
-use super::cost::{Cost, Inside, Key};
-use super::counters::{Slot, Slots};
+use super::counters::{EventSlot, EventSlots};
 use super::draws::Draws;
-use super::made::Made;
-use super::plan::{EventSet, Place, Plan, place_of};
-use super::stack::SERIAL;
-use super::state::{Doing, Recorder, Restore, Taken, Thread, with_other, with_thread};
-use super::{bind, home, left, slow, thread_end};
+use super::memory::{self, PlanPtr, plan_entry};
+use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
+use super::plan::{EventSet, Plan};
+use super::resources::Resources;
+use super::state::{
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
+};
+use super::{bind, reuse, slow, thread_end};
 use crate::cells::{EventCells, MarkCells, Owner};
 use crate::config::{config, manner};
 use crate::errno::KeepErrno;
@@ -32,44 +35,53 @@ use crate::start;
 use crate::switched::{CALLS, Switched};
 use crate::sync::Arc;
 
-/// A thread's first call of a mark: sets up what is missing. `None` where the call does nothing, and where nothing can
-/// be recorded: then it is counted.
+/// Begins a thread's first call of a mark: sets up what it needs. `None` if the mark is off, or if nothing can be
+/// recorded; the call is counted in the second case.
 #[cold]
 #[inline(never)]
-pub(super) fn first_call<'a>(thread: &Thread, mark: &'static Mark, kinds: &'static Kinds) -> Option<(&'a Plan, Taken)> {
+pub(super) fn first_call<'a>(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+) -> Option<(&'a Plan, HeldRecorder)> {
     let _errno = KeepErrno::new();
     let plan = {
-        // A mark that a handler calls meanwhile would be taken for one in an allocator.
+        // Signals are blocked because a mark in a handler would be taken for one in an allocator.
         let _signals = HeldBack::new();
-        let _restore = Restore::doing(thread, Doing::Own);
-        // When recording has ended no system call is made any more.
+        let _restore = ActivityGuard::set(thread, Activity::OwnWork);
+        // After recording has ended, no system call is allowed.
         if start::is_off() {
             mark.switch_off();
             return None;
         }
-        on_cold_stack(|| prepare_call(thread, mark, kinds))?
+        on_cold_stack(|| prepare_call(thread, mark, calibration_calls))?
     };
-    // SAFETY: a plan of this thread's (CELLS).
-    Some((unsafe { &*plan }, thread.take()?))
+    // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
+    Some((unsafe { &*plan }, thread.acquire()?))
 }
 
-/// Sets up what is missing for the mark's calls. `None` where they do nothing, and where nothing can be recorded: then
-/// the call is counted.
-fn prepare_call(thread: &Thread, mark: &'static Mark, kinds: &'static Kinds) -> Option<*const Plan> {
-    let began = made(thread).map_or_else(Vec::new, |made| made.slots.iter().map(|slot| Moment::of(slot)).collect());
+/// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in
+/// the second case.
+fn prepare_call(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+) -> Option<*const Plan> {
+    let before_setup = resources(thread)
+        .map_or_else(Vec::new, |resources| resources.slots.iter().map(|slot| SlotReading::of(slot)).collect());
     start::start();
     let Some(_setup) = Setup::begin() else {
         mark.switch_off();
         return None;
     };
     mark.register();
-    // A refusal is counted, and noted in the report.
+    // If the mark keeps its former settings, the report says so.
     _ = settings::apply(mark);
-    let place = mark.place();
-    if is_off(place) {
+    let slot = mark.slot();
+    if is_off(slot) {
         return None;
     }
-    let prepared = prepare(thread, mark, kinds, settings::of_place(place), &began).ok();
+    let prepared = prepare_plan(thread, mark, calibration_calls, settings::of_slot(slot), &before_setup).ok();
     if prepared.is_none() {
         forget_parents_calls();
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -77,245 +89,260 @@ fn prepare_call(thread: &Thread, mark: &'static Mark, kinds: &'static Kinds) -> 
     prepared
 }
 
-/// Makes the thread's recorder where there is none, and the mark's plan in it.
-fn prepare(
-    thread: &Thread,
+/// Creates the thread's recorder, if there is none, and the mark's plan in it.
+fn prepare_plan(
+    thread: &ThreadState,
     mark: &'static Mark,
-    kinds: &'static Kinds,
+    calibration_calls: &'static CalibrationCalls,
     variant: Option<&'static Variant>,
-    began: &[Option<Moment>],
+    before_setup: &[Option<SlotReading>],
 ) -> io::Result<*const Plan> {
-    let (events, home) = (events()?, set_up(thread, mark)?);
-    // SAFETY: RECORDER, until the thread ends.
-    let recorder = unsafe { home.as_ref() };
-    let Some(made) = made(thread) else { return Err(io::ErrorKind::Other.into()) };
-    // A mark that has no place is known, but not found in the table; and one may have been given another place just
-    // now, where it was before.
-    let place = variant.map_or_else(|| mark.own_place(), |variant| variant.place);
-    let known = if place == 0 {
-        made.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.place() == 0)
+    let (events, recorder_ptr) = (events()?, set_up_recorder(thread, mark)?);
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    let Some(resources) = resources(thread) else { return Err(io::ErrorKind::Other.into()) };
+    // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
+    // have returned to a former slot just now.
+    let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
+    let existing = if slot == 0 {
+        resources.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.slot() == 0)
     } else {
-        // SAFETY: this thread's recorder.
-        unsafe { place_of(home, place.into()) }.get().plan()
+        // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `mark::SLOTS`.
+        unsafe { plan_entry(recorder_ptr, slot.into()) }.get().plan()
     };
-    if let Some(plan) = known {
+    if let Some(plan) = existing {
         return Ok(plan);
     }
     let wanted = wanted(mark, variant);
-    let slots = made.slots.set_for(&wanted, events);
+    let slots = resources.slots.slot_indices_for(&wanted, events);
     let manner = manner(mark);
-    let known = made.sets.iter().position(|set| set.is(&slots, manner));
-    let at = known.unwrap_or_else(|| {
-        // SAFETY: the set lives as long as the slots, and these stay where they are.
-        let set = unsafe { EventSet::new(&slots, &made.slots, manner, kinds, slow::HOOKS) };
-        made.sets.push(Box::new(set));
-        made.sets.len() - 1
+    let existing = resources.sets.iter().position(|set| set.matches(&slots, manner));
+    let index = existing.unwrap_or_else(|| {
+        // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
+        let set = unsafe { EventSet::new(&slots, &resources.slots, manner, calibration_calls, slow::HOOKS) };
+        resources.sets.push(Box::new(set));
+        resources.sets.len() - 1
     });
     let every = every(mark, variant);
-    let keeps_costs = made.sets.len() > 1 || every > 1 || manner.is_polled || config().has_call_graph;
-    if keeps_costs && !recorder.keeps_costs.get() {
-        keep_costs(made, recorder);
+    let tracks_overhead = resources.sets.len() > 1 || every > 1 || manner.is_polled || config().has_call_graph;
+    if tracks_overhead && !recorder.tracks_overhead.get() {
+        start_tracking_overhead(resources, recorder);
     }
-    // A set is new, or what is there is read in another way, or by other marks as well: what it costs is to be found
-    // out.
-    for set in &made.sets {
-        bind(thread, home, made, set);
+    // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
+    // thread tracks overhead.
+    for set in &resources.sets {
+        bind_and_calibrate(thread, recorder_ptr, resources, set);
     }
-    let set = &made.sets[at];
-    let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-    let cells = MarkCells::new(mark, cells, every).without(made.slots.refused_of(&wanted, events));
-    // SAFETY: the set lives as long as calls are made.
+    let set = &resources.sets[index];
+    let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+    let cells = MarkCells::new(mark, cells, every).without(resources.slots.refused_among(&wanted, events));
+    // SAFETY: CELLS: sets live as long as the plans that the thread's calls use.
     let plan = unsafe { Plan::new(cells, set, variant, Draws::new(every, &recorder.random)) };
-    let plan = made.cells.add(plan);
-    made.plans.push(plan);
-    // SAFETY: it lives as long as the cells.
-    let plan_ = unsafe { &*plan };
-    plan_.settle();
-    plan_.note_cost();
-    bind::bind_plan(plan_);
-    enter_in_table(home, plan_);
-    leave_out(&made.slots, recorder, began);
+    let plan = resources.cells.add(plan);
+    resources.plans.push(plan);
+    // SAFETY: CELLS: it lives as long as the thread's cells.
+    let plan_ref = unsafe { &*plan };
+    plan_ref.set_event_cells();
+    plan_ref.publish_overhead();
+    bind::bind_plan(plan_ref);
+    add_to_table(recorder_ptr, plan_ref);
+    exclude_setup(&resources.slots, recorder, before_setup);
     Ok(plan)
 }
 
-/// What this thread's first calls made so far. Only they, and the thread's end, ask for it; none of them runs inside
-/// another.
-fn made<'a>(thread: &Thread) -> Option<&'a mut Made> {
-    // In a forked child it is the parent's.
+/// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs
+/// inside another.
+fn resources<'a>(thread: &ThreadState) -> Option<&'a mut Resources> {
+    // In a forked child, the recorder is wiped, and the resources are the parent's.
     thread.recorder().filter(|recorder| recorder.is_set_up())?;
-    // SAFETY: made by `set_up`, if there is any; and nobody else uses it.
-    unsafe { thread.made.get().cast::<Made>().as_mut() }
+    // SAFETY: null, or the box that `set_up_recorder` stored. First calls and the thread's end do not run inside one
+    // another, so there is no other reference.
+    unsafe { thread.resources.get().cast::<Resources>().as_mut() }
 }
 
-/// Puts a plan into its place, if it has one.
-fn enter_in_table(home: NonNull<Recorder>, plan: &Plan) {
-    if plan.place() != 0 {
-        // SAFETY: this thread's recorder, or one beside it that calls are made with.
-        unsafe { place_of(home, plan.place().into()) }.set(Place::of(plan));
+/// Adds a plan to the table, if its mark has a slot.
+fn add_to_table(recorder_ptr: NonNull<Recorder>, plan: &Plan) {
+    if plan.slot() != 0 {
+        // SAFETY: RECORDER holds for this thread's recorder and for the calibration recorder. The slot of a plan is
+        // below `mark::SLOTS`.
+        unsafe { plan_entry(recorder_ptr, plan.slot().into()) }.set(PlanPtr::of(plan));
     }
 }
 
-/// Makes the thread's recorder where there is none: it calls the mark first.
-fn set_up(thread: &Thread, mark: &Mark) -> io::Result<NonNull<Recorder>> {
-    /// Recorders set up so far, in this process and those that it was forked from: a guard of the parent's, or of
-    /// another thread's, finds no call of its number. The numbers before the first are those of calibrations.
-    static SET_UP: AtomicU64 = AtomicU64::new(1);
+/// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
+fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Recorder>> {
+    /// The number of recorders set up in this process and those that it was forked from. It gives each recorder its own
+    /// range of call numbers, so a guard of another thread or of the parent finds no frame. Calibration uses the first
+    /// range.
+    static RECORDERS: AtomicU64 = AtomicU64::new(1);
     let registry = registry()?;
-    let known = thread.home();
-    // SAFETY: RECORDER.
-    if let Some(home) = known.filter(|home| unsafe { home.as_ref() }.is_set_up()) {
-        return Ok(home);
+    let existing = thread.recorder_ptr();
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    if let Some(recorder_ptr) = existing.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
+        return Ok(recorder_ptr);
     }
-    let first = SET_UP.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
+    let first = RECORDERS.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
     let (owner, switched) = (Owner::new(), Switched::new(first));
-    let left = if known.is_none() { left::take(mark) } else { None };
-    let (home, mut made) = if let Some(left) = left {
-        left
+    let reused = if existing.is_none() { reuse::take(mark) } else { None };
+    let (recorder_ptr, mut resources) = if let Some(reused) = reused {
+        reused
     } else {
-        let made = Box::new(Made::new()?);
-        (known.map_or_else(home::map, Ok)?, made)
+        let resources = Box::new(Resources::new()?);
+        (existing.map_or_else(memory::allocate, Ok)?, resources)
     };
-    // Nobody else has these cells yet.
-    if let Some(cells) = Arc::get_mut(&mut made.cells) {
+    // No other thread refers to these cells yet.
+    if let Some(cells) = Arc::get_mut(&mut resources.cells) {
         cells.give_to(owner, switched);
     }
-    made.plans().for_each(Plan::forget_spans);
-    let cells = &made.cells;
+    resources.plans().for_each(Plan::reset_spans);
+    let cells = &resources.cells;
     registry.add(Arc::clone(cells));
-    // SAFETY: mapped; zeroes are a recorder not set up.
-    let recorder = unsafe { home.as_ref() };
-    // Another one for each thread, and in each run.
+    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    // The seed differs between threads and between runs.
     let seed = owner.number.wrapping_mul(SEED) ^ clock::ticks().wrapping_mul(SEED.rotate_left(32));
     recorder.random.set(seed | 1);
     recorder.generation.set(registry.generation);
-    // SAFETY: just mapped, or wiped, or left by another thread; and what is made here lives until the thread ends.
+    // SAFETY: the recorder came from `memory::allocate`, perhaps for a former thread. CELLS: `resources` owns the
+    // cells, and lives until the thread ends.
     unsafe {
-        home::set_up_stack(home, first);
+        memory::set_up_stack(recorder_ptr, first);
         recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref());
     }
-    thread.made.set(Box::into_raw(made).cast());
-    // SAFETY: RECORDER and CELLS hold from here on. It is this thread's recorder that ends with the thread.
+    thread.resources.set(Box::into_raw(resources).cast());
+    // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
     unsafe {
-        thread.settle(home);
-        thread_end::call_at_end(end_of_thread, home.as_ptr().cast());
+        thread.set_recorder(recorder_ptr);
+        thread_end::call_at_end(end_of_thread, recorder_ptr.as_ptr().cast());
     }
-    Ok(home)
+    Ok(recorder_ptr)
 }
 
-/// An odd number of many different bits.
+/// An odd number with an irregular bit pattern.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// From now on the thread keeps what probes cost by event.
-fn keep_costs(made: &Made, recorder: &Recorder) {
-    recorder.keeps_costs.set(true);
-    // Until now all calls were of the same set, the first.
-    let Some(set) = made.sets.first() else { return };
+/// Makes the thread's frames track overhead for each event slot from now on.
+fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
+    recorder.tracks_overhead.set(true);
+    // Until now, all calls used the first set.
+    let Some(set) = resources.sets.first() else { return };
     let mut begun = recorder.stack.serial.get();
     for frame in recorder.stack.iter() {
-        // Those that began in it and ended; what is in the call above it comes with that.
-        let inside = Inside::of(&frame, begun);
-        for planned in set.events() {
-            frame.cost[planned.at].set(set.costs.of_calls(inside, planned.at));
+        // The calls inside this frame that ended, without those inside the frame above, which passes them on.
+        let inner = InnerCalls::of(&frame, begun);
+        for event in set.events() {
+            frame.inner_overhead[event.slot_index].set(set.overhead.of_inner_calls(inner, event.slot_index));
         }
         begun = frame.number() - 1;
-        // No estimates so far.
-        frame.callers.set(0);
+        // There are no estimates among the inner calls yet.
+        frame.inner_callers.set(0);
     }
 }
 
-/// Binds what entry and exit of a set's marks execute on this thread as it is now, and finds out what their probes
-/// cost.
-fn bind(thread: &Thread, home: NonNull<Recorder>, made: &Made, set: &EventSet) {
-    // SAFETY: RECORDER.
-    let keeps_costs = unsafe { home.as_ref() }.keeps_costs.get();
-    let key = Key::of(&made.slots, set.places(), set.manner, keeps_costs);
-    if set.key.borrow().as_ref() == Some(&key) {
+/// Binds the hooks of a set's marks for the thread's current events and settings, and measures their probe overhead.
+/// Does nothing if these have not changed.
+fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, resources: &Resources, set: &EventSet) {
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    let tracks_overhead = unsafe { recorder_ptr.as_ref() }.tracks_overhead.get();
+    let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.manner, tracks_overhead);
+    if set.overhead_key.borrow().as_ref() == Some(&key) {
         return;
     }
-    bind::bind_set(set, made.slots.len(), keeps_costs);
-    let nothing = Cost::nothing(&key);
-    // What is measured is what nothing was subtracted from.
-    set.costs.apply(&nothing);
-    // Where other events hold the counters it is tried again at the next first call.
-    let cost = calibrate::known(&key).or_else(|| calibrate(thread, home, made, set, &key));
-    set.costs.apply(cost.as_ref().unwrap_or(&nothing));
-    set.key.replace(cost.is_some().then_some(key));
-    set.cost.replace(cost);
-    for plan in made.plans().filter(|plan| ptr::eq(plan.set(), set)) {
+    bind::bind_set(set, resources.slots.len(), tracks_overhead);
+    let zero = MeasuredOverhead::zero(&key);
+    // Calibration must measure values from which nothing is subtracted.
+    set.overhead.set(&zero);
+    // If the counters are in use by other events, the next first call tries again.
+    let measured = calibrate::cached(&key).or_else(|| calibrate_set(thread, recorder_ptr, resources, set, &key));
+    set.overhead.set(measured.as_ref().unwrap_or(&zero));
+    set.overhead_key.replace(measured.is_some().then_some(key));
+    set.measured_overhead.replace(measured);
+    for plan in resources.plans().filter(|plan| ptr::eq(plan.set(), set)) {
         bind::bind_plan(plan);
-        plan.note_cost();
+        plan.publish_overhead();
     }
 }
 
-/// What the probe of a set costs on this thread: measured on a recorder beside the thread's own, so that nothing of the
-/// program's is touched.
-fn calibrate(thread: &Thread, own: NonNull<Recorder>, made: &Made, set: &EventSet, key: &Key) -> Option<Cost> {
-    struct Here<'a> {
-        thread: &'a Thread,
-        beside: NonNull<Recorder>,
+/// Measures the probe overhead of a set on this thread. It uses a separate recorder, so that the program's data is not
+/// changed.
+fn calibrate_set(
+    thread: &ThreadState,
+    program: NonNull<Recorder>,
+    resources: &Resources,
+    set: &EventSet,
+    key: &OverheadKey,
+) -> Option<MeasuredOverhead> {
+    struct Calibration<'a> {
+        thread: &'a ThreadState,
+        scratch_ptr: NonNull<Recorder>,
         marked: [&'a MarkCells; 2],
     }
-    impl Calibrated for Here<'_> {
-        fn as_program(&self, calls: &dyn Fn()) {
-            // SAFETY: it is set up below, and given back when all is measured.
-            unsafe { with_other(self.thread, self.beside, calls) };
+    impl CalibrationThread for Calibration<'_> {
+        fn run_calls(&self, calls: &dyn Fn()) {
+            // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
+            unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
         }
 
-        fn so_far(&self, mark: &Mark, n: usize) -> (u64, u64) {
+        fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
             let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
             cells.map_or((0, 0), |cells| cells.events[n].values.so_far())
         }
     }
-    // SAFETY: RECORDER.
-    slow::keep(unsafe { own.as_ref() }.stack.iter());
-    // Calls beside the program's are not in its graph.
-    let graph = made.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    slow::detach(unsafe { program.as_ref() }.stack.iter());
+    // Calibration has its own call graph.
+    let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
     let plan = |mark, weight, draws| {
-        let cells = set.events().map(|planned| EventCells::new(planned.slot().event)).collect();
-        // SAFETY: the plan does not outlive this function, nor the set.
+        let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+        // SAFETY: the plan is used in this function only, and `set` outlives that.
         unsafe { Plan::new(MarkCells::new(mark, cells, weight), set, None, draws) }
     };
-    let kinds = set.kinds;
-    let (empty, caller) = (plan(kinds.empty, 1, Draws::default()), plan(kinds.caller, 1, Draws::default()));
-    // Of each loop of calls one is drawn.
-    let drawn = plan(kinds.drawn, calibrate::CALLS, Draws::default());
-    let skipped = plan(kinds.skipped, u32::MAX, Draws::never());
-    let beside = home::map().ok()?;
-    // SAFETY: just mapped; zeroes are a recorder not set up. What it refers to lives until it is given back.
+    let calibration_calls = set.calibration_calls;
+    let (empty, caller) = (
+        plan(calibration_calls.empty_mark, 1, Draws::default()),
+        plan(calibration_calls.caller_mark, 1, Draws::default()),
+    );
+    // One call is drawn in each loop of calls.
+    let drawn = plan(calibration_calls.drawn_mark, calibrate::CALLS, Draws::default());
+    let skipped = plan(calibration_calls.skipped_mark, u32::MAX, Draws::never());
+    let scratch_ptr = memory::allocate().ok()?;
+    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up. CELLS: cells
+    // and graph live until it is freed below.
     unsafe {
-        let (beside_, own) = (beside.as_ref(), own.as_ref());
-        home::set_up_stack(beside, 0);
-        beside_.set_up(Arc::as_ptr(&made.cells), graph.as_ref());
-        beside_.keeps_costs.set(own.keeps_costs.get());
-        beside_.generation.set(own.generation.get());
-        beside_.random.set(SEED);
+        let (scratch, program) = (scratch_ptr.as_ref(), program.as_ref());
+        memory::set_up_stack(scratch_ptr, 0);
+        scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
+        scratch.tracks_overhead.set(program.tracks_overhead.get());
+        scratch.generation.set(program.generation.get());
+        scratch.random.set(SEED);
     }
     for plan in [&empty, &caller, &skipped, &drawn] {
-        plan.settle();
+        plan.set_event_cells();
         bind::bind_plan(plan);
-        enter_in_table(beside, plan);
+        add_to_table(scratch_ptr, plan);
     }
-    let here = Here { thread, beside, marked: [&empty.cells, &caller.cells] };
-    let cost = calibrate::measure(key, &made.slots, kinds, &here);
-    // SAFETY: the thread's word no longer names it.
-    unsafe { home::give_back(beside) };
-    cost
+    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells] };
+    let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
+    // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
+    unsafe { memory::free(scratch_ptr) };
+    measured
 }
 
-/// Leaves what was counted since `began` out of the open calls: it was perfmark's own work. Where that is not known
-/// they are unmeasured.
-fn leave_out(slots: &Slots, recorder: &Recorder, began: &[Option<Moment>]) {
-    let until_now = |slot: &Slot, began: Option<Moment>| began?.until_now(slot);
-    let work: Vec<_> = slots.iter().zip(began).map(|(slot, began)| until_now(slot, *began)).collect();
+/// Excludes perfmark's own work since `before_setup` from the open calls. Counters whose work is unknown are unmeasured
+/// in these calls.
+fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option<SlotReading>]) {
+    let elapsed = |slot: &EventSlot, before_setup: Option<SlotReading>| before_setup?.elapsed(slot);
+    let work: Vec<_> =
+        slots.iter().zip(before_setup).map(|(slot, before_setup)| elapsed(slot, *before_setup)).collect();
     for frame in recorder.stack.iter() {
         let set = Plan::of(frame).set();
-        for planned in set.events() {
-            let raw = frame.raw(planned.n);
-            match work.get(planned.at).copied().flatten() {
+        for event in set.events() {
+            let raw = frame.raw(event.n);
+            match work.get(event.slot_index).copied().flatten() {
                 Some(work) => raw.set(raw.get().wrapping_add(work)),
-                None if planned.slot().counter().is_some() => {
-                    set.take_apart(frame);
-                    frame.set_region(planned.n, Region::default());
+                None if event.slot().counter().is_some() => {
+                    set.split_locks(frame);
+                    frame.set_region(event.n, Region::default());
                 }
                 None => {}
             }
@@ -323,45 +350,44 @@ fn leave_out(slots: &Slots, recorder: &Recorder, began: &[Option<Moment>]) {
     }
 }
 
-/// Ends recording on this thread for good, when it has ended everywhere: closes its counters. Calls that are open here
-/// end as calls of nobody.
+/// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.
 pub(crate) fn close_thread() {
     with_thread(|thread| {
-        if thread.home().is_none() || thread.doing.get() != Doing::Program {
+        if thread.recorder_ptr().is_none() || thread.activity.get() != Activity::Program {
             return;
         }
         let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
-        // A signal handler that interrupted entry or exit code leaves everything as it is. Nobody takes the recorder
-        // any more.
-        if let Some(taken) = Taken::take()
-            && let Some(made) = made(thread)
+        // If this runs in a signal handler that interrupted entry or exit code, that code still uses the recorder.
+        // Nobody acquires the recorder after it.
+        if let Some(recorder) = HeldRecorder::acquire()
+            && let Some(resources) = resources(thread)
         {
-            made.sets.iter().for_each(|set| set.counters.forget());
-            made.slots.close();
-            taken.stack.clear();
+            resources.sets.iter().for_each(|set| set.counters.forget());
+            resources.slots.close();
+            recorder.stack.clear();
         }
-        thread.doing.set(Doing::Ended);
+        thread.activity.set(Activity::Ended);
     });
 }
 
-/// Folds the thread's cells, closes its counters, and gives its memory back or leaves it to another thread.
+/// Runs at the thread's end: merges its cells into the registry, closes its counters, and frees or reuses its memory.
 unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
-    let Some(home) = NonNull::new(recorder.cast::<Recorder>()) else { return };
-    // When recording has ended nothing is done that takes a system call: what the thread holds ends with the process.
+    let Some(recorder_ptr) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+    // After recording has ended, no system call is allowed. The process's end releases what the thread holds.
     let Some(_setup) = Setup::begin() else { return };
     let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
     with_thread(|thread| {
-        thread.doing.set(Doing::Own);
-        // After a fork there is none.
-        let made = made(thread).map(NonNull::from);
-        thread.unsettle();
-        // SAFETY: made by `set_up`, and nobody's any more.
-        let made = made.map(|made| unsafe { Box::from_raw(made.as_ptr()) });
-        if let (Some(made), Ok(registry)) = (&made, registry()) {
-            registry.retire(&made.cells);
+        thread.activity.set(Activity::OwnWork);
+        // There are none in a forked child.
+        let resources = resources(thread).map(NonNull::from);
+        thread.clear_recorder();
+        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it.
+        let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
+        if let (Some(resources), Ok(registry)) = (&resources, registry()) {
+            registry.retire(&resources.cells);
         }
-        // SAFETY: nothing names it any more.
-        unsafe { left::leave(home, made) };
-        thread.doing.set(Doing::Ended);
+        // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
+        unsafe { reuse::put_or_free(recorder_ptr, resources) };
+        thread.activity.set(Activity::Ended);
     });
 }

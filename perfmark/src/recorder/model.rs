@@ -1,15 +1,15 @@
-//! The orders in which threads that record, threads that end and one that takes snapshots may run, as loom finds them:
-//! `ci/proof loom`.
+//! A model of threads that record, threads that end, and one that takes snapshots. Loom runs it in every order of their
+//! steps (`ci/proof loom`).
 //!
-//! Cells, registry and the adding of calls are the real ones. Left out are marks' own lists and the settings, which are
-//! statics: loom's atomics cannot be. Of orders, those are tried that switch between threads where one could go on no
-//! more than a few times.
+//! Cells, the registry and the code that adds calls are the real ones. Lists of marks and settings are left out: they
+//! are statics, which loom's atomics cannot be in. Loom bounds how often an order may switch away from a thread that
+//! could continue.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use loom::thread;
 
-use super::part::Part;
+use super::event_cost::EventCost;
 use crate::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
 use crate::events::{Events, What};
 use crate::mark::{HIDDEN, Mark};
@@ -19,7 +19,7 @@ use crate::sync::Arc;
 
 static MARK: Mark = Mark::hidden(HIDDEN);
 
-/// What the calls of a thread are recorded in.
+/// The cells of a recording thread.
 struct Recorded {
     thread: Arc<ThreadCells>,
     cells: *const Held,
@@ -35,7 +35,7 @@ impl Holds for Held {
 }
 
 impl Recorded {
-    /// A thread begins to record the mark, in so many events.
+    /// A thread begins to record the mark, in this many events.
     fn begin(registry: &Registry, events: usize) -> Self {
         let thread = Arc::new(ThreadCells::new(Owner::new(), None, Switched::new(0)));
         registry.add(Arc::clone(&thread));
@@ -45,19 +45,19 @@ impl Recorded {
         Self { thread, cells }
     }
 
-    #[allow(unsafe_code, reason = "what a recorder holds by pointers")]
+    #[allow(unsafe_code, reason = "a pointer into the thread's cells")]
     fn cells(&self) -> &MarkCells {
-        // SAFETY: they live as long as the thread's.
+        // SAFETY: the thread's cells own them and live as long as `self`.
         unsafe { (*self.cells).cells() }
     }
 
-    /// A call that costs so much in each event, the first of which is added last.
+    /// Records a call with this value in each event. The first event is added last.
     fn call(&self, value: u64) {
         let cells = self.cells();
         cells.open.store(1, Relaxed);
         cells.open.store(0, Relaxed);
         for event in cells.events.iter().rev() {
-            Part { net: value, inside: value, is_scaled: false }.add_call(event, false, &self.thread.arena);
+            EventCost { net: value, inner: value, is_scaled: false }.add_call(event, false, &self.thread.arena);
         }
     }
 }
@@ -67,20 +67,20 @@ fn seen(registry: &Registry) -> Totals {
     registry.merged().0.totals(&MARK).cloned().unwrap_or_default()
 }
 
-/// Of the event: calls, and their sum.
+/// The number of calls in event `n`, and the sum of their values.
 fn of_event(totals: &Totals, n: usize) -> (u64, i128) {
     totals.events.get(n).map_or((0, 0), |(_, figures)| (figures.values.count, figures.values.sum))
 }
 
-/// Looks at the model in all orders that leave threads which could go on no more than so many times.
-fn check(leaves: usize, model: impl Fn() + Send + Sync + 'static) {
+/// Runs the model in all orders that switch at most `switches` times away from a thread that could continue.
+fn check(switches: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(leaves);
+    builder.preemption_bound = Some(switches);
     builder.max_branches = 10_000;
     builder.check(model);
 }
 
-/// A thread that does this, and the registry.
+/// Starts a thread that does `work`. Returns its registry and its handle.
 fn recording(work: impl FnOnce(&Registry) + 'static) -> (Arc<Registry>, thread::JoinHandle<()>) {
     let registry = Arc::new(Registry::default());
     let of_thread = Arc::clone(&registry);
@@ -105,7 +105,7 @@ fn a_call_that_is_seen_is_in_the_sum() {
 }
 
 #[test]
-fn who_sees_a_call_in_the_first_event_sees_it_in_all() {
+fn a_reader_that_sees_a_call_in_the_first_event_sees_it_in_all() {
     check(2, || {
         let (registry, recording) = recording(|registry| Recorded::begin(registry, 2).call(5));
         let totals = seen(&registry);
@@ -122,7 +122,7 @@ fn a_snapshot_follows_histograms_that_grow() {
         let (registry, recording) = recording(|registry| {
             let recorded = Recorded::begin(registry, 1);
             recorded.call(70);
-            // Another row.
+            // This value is in another row of the histogram.
             recorded.call(5);
         });
         let totals = seen(&registry);
@@ -144,7 +144,7 @@ fn a_thread_that_ends_loses_no_call_and_none_is_seen_twice() {
             recorded.call(5);
             registry.retire(&recorded.thread);
         });
-        // Not one of the times that the bound is for.
+        // An explicit yield does not count as a switch that the bound limits.
         thread::yield_now();
         let before = seen(&registry).calls;
         thread::yield_now();

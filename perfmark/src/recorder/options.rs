@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
+use super::call_token::{NO_FRAME, SKIPPED, Token};
 use super::plan::{Hooks, Plan};
-use super::stack::{FrameRef, NO_FRAME, SKIPPED, Token};
-use super::state::{Recorder, Taken};
+use super::stack::FrameRef;
+use super::state::{HeldRecorder, Recorder};
 
-/// The hooks of marks with fences: nothing that comes before the call is in its values, and all that is in it is.
+/// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
 pub(super) const FENCED: Hooks = Hooks {
     begin: begin_fenced,
     end_leaf: end_leaf_fenced,
@@ -17,73 +18,74 @@ pub(super) const FENCED: Hooks = Hooks {
     close: close_fenced,
 };
 
-fn begin_fenced(plan: &Plan, recorder: Taken) -> Token {
+fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
     fence();
-    let token = (plan.plain().begin)(plan, recorder);
+    let token = (plan.base_hooks().begin)(plan, recorder);
     fence();
     token
 }
 
-fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: Taken) {
+fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     fence();
-    (plan.plain().end_leaf)(plan, frame, recorder);
+    (plan.base_hooks().end_leaf)(plan, frame, recorder);
 }
 
-fn end_fenced(plan: &Plan, frame: FrameRef, recorder: Taken) {
+fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     fence();
-    (plan.plain().end)(plan, frame, recorder);
+    (plan.base_hooks().end)(plan, frame, recorder);
 }
 
 fn close_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     fence();
-    (plan.plain().close_leaf)(plan, frame, recorder)
+    (plan.base_hooks().close_leaf)(plan, frame, recorder)
 }
 
 fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     fence();
-    (plan.plain().close)(plan, frame, recorder)
+    (plan.base_hooks().close)(plan, frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
 pub(super) fn measured(plan: &Plan) -> Hooks {
-    if plan.set().manner.is_fenced { FENCED } else { plan.plain() }
+    if plan.set().manner.is_fenced { FENCED } else { plan.base_hooks() }
 }
 
-/// Begins a call of a mark of which one call in some is measured: this one, or it is only counted.
-pub(super) fn begin_every(plan: &Plan, recorder: Taken) -> Token {
+/// Begins a call of a mark with `every`: measures the call if it is drawn, and otherwise counts it as skipped.
+pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     let skipped = &plan.cells.skipped;
-    let before = skipped.load(Relaxed);
-    if plan.is_drawn(before) {
+    let skipped_before = skipped.load(Relaxed);
+    if plan.is_drawn(skipped_before) {
         return begin_drawn(plan, recorder);
     }
-    skipped.store(before + 1, Relaxed);
+    skipped.store(skipped_before + 1, Relaxed);
     recorder.stack.skip();
-    recorder.put_back();
+    recorder.release();
     NO_FRAME
 }
 
-/// Begins a call that is measured. What the calls cost that are skipped for it is paid with it, as its weight makes up
+/// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
 /// for them.
 #[inline(never)]
-fn begin_drawn(plan: &Plan, recorder: Taken) -> Token {
+fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
     plan.draw(&recorder.random);
-    pay_draw(plan, &recorder);
+    add_draw_overhead(plan, &recorder);
     (measured(plan).begin)(plan, recorder)
 }
 
-/// The same for the first poll of a call. Calls that are not measured are counted at their end.
-pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: Taken) -> Token {
+/// Begins the first poll of a call of a mark with `every`: measures the call if it is drawn. A skipped call is counted
+/// when it ends.
+pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     if plan.is_poll_drawn() {
         return begin_drawn(plan, recorder);
     }
     recorder.stack.skip();
-    recorder.put_back();
+    recorder.release();
     SKIPPED
 }
 
-/// Pays what it costs to draw a call, or a poll of it, and to skip those that it counts for.
-pub(super) fn pay_draw(plan: &Plan, recorder: &Taken) {
+/// Adds the overhead of a drawn call or poll to the call around: of the draw and of the calls skipped for it.
+pub(super) fn add_draw_overhead(plan: &Plan, recorder: &HeldRecorder) {
     if let (skipped @ 1.., Some(around)) = (plan.weight() - 1, recorder.stack.top()) {
-        plan.set().costs.pay_draw(&around, skipped);
+        plan.set().overhead.add_draw_overhead(&around, skipped);
     }
 }

@@ -1,77 +1,78 @@
-//! What entry and exit of a mark's calls do on one thread: bound once, at the thread's first call of it.
-#![allow(unsafe_code, reason = "refers to what lives as long as the thread's cells")]
+//! A plan: what entry and exit of a mark's calls do on one thread. The thread's first call of the mark creates it.
+#![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::{Cell, RefCell};
-use std::mem::offset_of;
 use std::{array, ptr};
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, Region, clock};
 
-use super::calibrate::Kinds;
-use super::cost::{Cost, Costs, Key};
-use super::counters::{SLOTS, Slot, Slots};
+use super::calibrate::CalibrationCalls;
+use super::call_token::Token;
+use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
 use super::draws::Draws;
-use super::stack::{APART, Frame, FrameRef, Space, Token};
-use super::state::{Recorder, Taken};
+use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
+use super::stack::{Frame, FrameRef, LOCKS_SPLIT};
+use super::state::{HeldRecorder, Recorder};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
 use crate::graph::Node;
 use crate::histogram::Span;
-use crate::mark::{Manner, PLACES};
+use crate::mark::Manner;
 use crate::settings::Variant;
 
-/// Begins a call, and puts the recorder back at last.
-pub(super) type Begin = fn(&Plan, Taken) -> Token;
+/// Begins a call and releases the recorder.
+pub(super) type Begin = fn(&Plan, HeldRecorder) -> Token;
 
-/// Ends the innermost call, whose frame it is, and puts the recorder back at last.
-pub(super) type End = fn(&Plan, FrameRef, Taken);
+/// Ends the innermost call, which has this frame, and releases the recorder.
+pub(super) type End = fn(&Plan, FrameRef, HeldRecorder);
 
-/// Removes the innermost frame, which is of a poll, and lets it hold what each event cost, in `begun`, and what calls
-/// inside it cost, in `at`. False, and nothing is done, where that takes the slow path.
+/// Removes the innermost frame, of a poll. Leaves the cost of each event in `begun`, and the cost of inner calls in
+/// `aux`. Does nothing and returns `false` if that takes the slow path.
 pub(super) type Close = fn(&Plan, FrameRef, &Recorder) -> bool;
 
-/// What entry and exit of a mark's calls execute.
+/// The functions that entry and exit of a mark's calls execute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hooks {
     pub(super) begin: Begin,
-    /// Of a call in which no other was begun.
+    /// Ends a leaf call.
     pub(super) end_leaf: End,
-    /// Of any call.
+    /// Ends any call.
     pub(super) end: End,
-    /// Of a poll in which no call was begun.
+    /// Closes a poll without inner calls.
     pub(super) close_leaf: Close,
-    /// Of any poll.
+    /// Closes any poll.
     pub(super) close: Close,
 }
 
-/// Events of a mark whose calls go the fast path, at most.
-pub(super) const FAST: usize = CounterSet::MOST;
+/// The most events that a mark on the fast path can have.
+pub(super) const FAST_EVENTS: usize = CounterSet::MOST;
 
-const _: () = assert!(FAST == super::stack::EVENTS);
+const _: () = assert!(FAST_EVENTS == super::stack::FRAME_EVENTS);
 
-/// A mark on one thread: its cells, which all threads read, and what entry and exit need, which is this thread's alone.
+/// A mark on one thread: its cells, which all threads read, and what entry and exit need, which only this thread uses.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Plan {
     pub(super) hooks: Cell<Hooks>,
     set: *const EventSet,
-    /// Of its first events, once it is where it stays: while it is moved nothing may point into it.
-    event_cells: [Cell<*const EventCells>; FAST],
-    /// The range of each one's histogram when a call ended on the slow path last. Costs in it have a bucket.
-    spans: [Cell<Span>; FAST],
+    /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
+    event_cells: [Cell<*const EventCells>; FAST_EVENTS],
+    /// For each of these events, the range of its histogram after the last call on the slow path. Values in the range
+    /// have a bucket.
+    spans: [Cell<Span>; FAST_EVENTS],
     pub(super) cells: MarkCells,
-    /// See [`plain`](Self::plain); one of its set's.
-    plain: Cell<*const Cell<Hooks>>,
-    /// Where the mark's last call was in the call graph: under which node, and its own.
-    pub(super) last: [Cell<*const Node>; 2],
-    /// What it records, if that is not what the mark says itself.
+    /// See [`base_hooks`](Self::base_hooks): those of its set.
+    base_hooks: Cell<*const Cell<Hooks>>,
+    /// Two nodes of the call graph: the caller of the mark's last call, and that call's own.
+    pub(super) last_nodes: [Cell<*const Node>; 2],
+    /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
-    /// Where one call in some is measured: which.
+    /// Which calls are measured, if `every` leaves some out.
     draws: Draws,
 }
 
-// SAFETY: other threads see it as what holds its cells, and touch nothing else.
+// SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
 unsafe impl Send for Plan {}
-// SAFETY: the same.
+// SAFETY: the same as for `Send`.
 unsafe impl Sync for Plan {}
 
 impl Holds for Plan {
@@ -81,81 +82,79 @@ impl Holds for Plan {
 }
 
 impl Plan {
-    /// A mark with these cells, and with the events of that set.
+    /// A plan with these cells and this event set.
     ///
     /// # Safety
     ///
-    /// The set lives as long as calls are made.
+    /// The set lives as long as the plan is used.
     pub(super) unsafe fn new(
         cells: MarkCells,
         set: &EventSet,
         variant: Option<&'static Variant>,
         draws: Draws,
     ) -> Self {
-        let nothing = [const { Cell::new(ptr::null()) }; FAST];
-        let (hooks, plain) = (Cell::new(set.plain.get()), Cell::new(&raw const set.plain));
-        let last = [const { Cell::new(ptr::dangling()) }; 2];
-        let spans = [const { Cell::new(Span::NOTHING) }; FAST];
-        Self { plain, hooks, set, event_cells: nothing, spans, cells, last, variant, draws }
+        let event_cells = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
+        let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), Cell::new(&raw const set.base_hooks));
+        let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
+        let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
+        Self { base_hooks, hooks, set, event_cells, spans, cells, last_nodes, variant, draws }
     }
 
     /// The plan of an open call.
     #[inline]
     pub(super) fn of<'a>(frame: FrameRef) -> &'a Self {
-        // SAFETY: a call's frame holds what `pointer` gave when it was opened, and plans live as long as the thread's
-        // cells (CELLS).
+        // SAFETY: CELLS: the frame holds the `pointer` of a plan, and plans live as long as the recorder is used.
         unsafe { &*frame.plan().cast() }
     }
 
-    /// What a frame holds.
+    /// The pointer that frames hold.
     #[inline]
     pub(super) fn pointer(&self) -> *const () {
         ptr::from_ref(self).cast()
     }
 
-    /// The hooks of its measured calls but for options.
+    /// The hooks of measured calls, without options.
     #[inline]
-    pub(super) fn plain(&self) -> Hooks {
-        // SAFETY: one of its set's, which lives as long as calls are made.
-        unsafe { &*self.plain.get() }.get()
+    pub(super) fn base_hooks(&self) -> Hooks {
+        // SAFETY: a field of its set, which lives as long as the plan is used: the contract of `new`.
+        unsafe { &*self.base_hooks.get() }.get()
     }
 
-    /// Goes by its set's hooks, as these are from now on.
-    pub(super) fn choose_plain(&self) {
-        let set = self.set();
-        self.plain.set(if self.cells.weight > 1 { &raw const set.weighted } else { &raw const set.plain });
+    /// Chooses the hooks of its set that suit its weight.
+    pub(super) fn bind_base_hooks(&self) {
+        let (set, is_weighted) = (self.set(), self.cells.weight > 1);
+        self.base_hooks.set(if is_weighted { &raw const set.weighted_hooks } else { &raw const set.base_hooks });
     }
 
-    /// Where its mark's calls find it; 0 where that is nowhere.
-    pub(super) fn place(&self) -> u32 {
-        self.variant.map_or_else(|| self.cells.mark.own_place(), |variant| variant.place)
+    /// The slot in which calls find the plan; 0 if it has none.
+    pub(super) fn slot(&self) -> u32 {
+        self.variant.map_or_else(|| self.cells.mark.own_slot(), |variant| variant.slot)
     }
 
-    /// It is where it stays.
-    pub(super) fn settle(&self) {
-        for (at, cells) in self.event_cells.iter().zip(&self.cells.events) {
-            at.set(cells);
+    /// Sets the pointers to event cells. The plan must not move from now on.
+    pub(super) fn set_event_cells(&self) {
+        for (pointer, cells) in self.event_cells.iter().zip(&self.cells.events) {
+            pointer.set(cells);
         }
     }
 
-    /// Whether the call that begins is measured: the one drawn of each `every` calls in a row. `before` are the calls
-    /// that were not, so far.
+    /// Whether `every` measures the call that begins. So many calls were skipped before it.
     #[inline]
-    pub(super) fn is_drawn(&self, before: u64) -> bool {
-        self.draws.is_next(before)
+    pub(super) fn is_drawn(&self, skipped: u64) -> bool {
+        self.draws.is_next(skipped)
     }
 
-    /// Draws the call to be measured next.
+    /// Draws the next call to be measured.
     pub(super) fn draw(&self, random: &Cell<u64>) {
         self.draws.draw(self.cells.weight, random);
     }
 
-    /// Whether the call that begins with its first poll is measured.
+    /// Whether `every` measures the call that begins with its first poll.
     pub(super) fn is_poll_drawn(&self) -> bool {
         self.draws.is_next_counted()
     }
 
-    /// How many calls a measured one counts as.
+    /// The number of calls that a measured one counts as.
     #[inline]
     pub(super) fn weight(&self) -> u64 {
         self.cells.weight.into()
@@ -163,49 +162,49 @@ impl Plan {
 
     #[inline]
     pub(super) fn set(&self) -> &EventSet {
-        // SAFETY: it lives as long as calls are made, which `new` asks for.
+        // SAFETY: `new` requires that the set lives as long as the plan is used.
         unsafe { &*self.set }
     }
 
-    /// The cells of its first `N` events.
+    /// The cells of the first `N` events.
     ///
     /// # Safety
     ///
-    /// It has as many, and is settled.
+    /// The plan has `N` events or more, and [`set_event_cells`](Self::set_event_cells) was called.
     #[inline]
     pub(super) unsafe fn event_cells<const N: usize>(&self) -> [&EventCells; N] {
-        // SAFETY: this function's contract; cells live as long as the plan.
+        // SAFETY: `set_event_cells` stored pointers to the first events' cells, which are part of the plan.
         array::from_fn(|n| unsafe { &*self.event_cells[n].get() })
     }
 
-    /// Whether the histogram of each of its first `N` events is known to have room for that cost.
+    /// Whether the histograms of the first `N` events have buckets for these values.
     #[inline]
     pub(super) fn has_room<const N: usize>(&self, costs: &[u64; N]) -> bool {
-        // Without a branch for each.
+        // Evaluates every term, to avoid a branch for each event.
         (0..N).fold(true, |has_room, n| has_room & self.spans[n].get().has(costs[n]))
     }
 
-    /// Takes note of what the histogram of its event `n` spans now.
-    pub(super) fn note_span(&self, n: usize) {
+    /// Updates the range of event `n`'s histogram.
+    pub(super) fn update_span(&self, n: usize) {
         if let Some(span) = self.spans.get(n) {
             span.set(self.cells.events[n].values.span());
         }
     }
 
-    /// Takes note that its histograms are empty.
-    pub(super) fn forget_spans(&self) {
+    /// Resets the ranges of all histograms, which are empty.
+    pub(super) fn reset_spans(&self) {
         self.spans.iter().for_each(|span| span.set(Span::NOTHING));
     }
 
-    /// Takes note of what its probe costs, as far as its set knows.
-    pub(super) fn note_cost(&self) {
-        let cost = self.set().cost.borrow();
-        for (planned, cells) in self.set().events().zip(&self.cells.events) {
-            cells.probe.set(match &*cost {
-                Some(cost) => Probe {
-                    own: cost.own[planned.n],
-                    whole: cost.whole[planned.at],
-                    noise: cost.noise[planned.n],
+    /// Publishes the probe overhead of the event set in the mark's cells.
+    pub(super) fn publish_overhead(&self) {
+        let measured = self.set().measured_overhead.borrow();
+        for (event, cells) in self.set().events().zip(&self.cells.events) {
+            cells.probe.set(match &*measured {
+                Some(measured) => Probe {
+                    own: measured.in_leaf[event.n],
+                    whole: measured.total[event.slot_index],
+                    noise: measured.noise[event.n],
                     is_unknown: false,
                 },
                 None => Probe { is_unknown: true, ..Probe::default() },
@@ -214,55 +213,61 @@ impl Plan {
     }
 }
 
-/// Some events that marks of a thread have together, and how they are read.
+/// An event set: events that marks of a thread share, and how they are read.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct EventSet {
-    /// Its counters, as the fast path reads them.
+    /// The counters, as the fast path reads them.
     pub(super) counters: CounterSet,
-    pub(super) costs: Costs,
-    /// The slots of its events, which are the thread's; `time` first.
-    pub(super) at: [usize; SLOTS],
-    slots: [*const Slot; SLOTS],
+    pub(super) overhead: OverheadTable,
+    /// The event slots of the set's events. If `time` is among them, it is first.
+    pub(super) slot_indices: [usize; EVENT_SLOTS],
+    slots: [*const EventSlot; EVENT_SLOTS],
     count: usize,
     pub(super) manner: Manner,
-    /// The calls by which its probes are measured.
-    pub(super) kinds: &'static Kinds,
-    /// The hooks of its marks but for options, and those of marks whose calls count as several.
-    pub(super) plain: Cell<Hooks>,
-    pub(super) weighted: Cell<Hooks>,
-    /// All that is known of what its probes cost, and on what it depends; none before it is measured.
-    pub(super) cost: RefCell<Option<Cost>>,
-    pub(super) key: RefCell<Option<Key>>,
-    /// The slot whose counter reads the thread's group, if several events of the set are in it; else null.
-    reader: *const Slot,
+    /// The calls that measure the overhead of the set's probe.
+    pub(super) calibration_calls: &'static CalibrationCalls,
+    /// The hooks of marks with this set, without options: for marks without `every`, and for marks with it.
+    pub(super) base_hooks: Cell<Hooks>,
+    pub(super) weighted_hooks: Cell<Hooks>,
+    /// The probe overhead, and what it depends on. `None` before it is measured.
+    pub(super) measured_overhead: RefCell<Option<MeasuredOverhead>>,
+    pub(super) overhead_key: RefCell<Option<OverheadKey>>,
+    /// The slot whose counter reads the thread's group, if several events of the set are in the group; else null.
+    reader: *const EventSlot,
 }
 
 impl EventSet {
-    /// The events of these slots. Until others are bound, entry and exit are by `hooks`.
+    /// An event set with these slots. Its marks have `hooks` until others are bound.
     ///
     /// # Safety
     ///
-    /// The slots live as long as the set, and stay where they are.
-    pub(super) unsafe fn new(at: &[usize], slots: &Slots, manner: Manner, kinds: &'static Kinds, hooks: Hooks) -> Self {
+    /// The slots live as long as the set and do not move.
+    pub(super) unsafe fn new(
+        slot_indices: &[usize],
+        slots: &EventSlots,
+        manner: Manner,
+        calibration_calls: &'static CalibrationCalls,
+        hooks: Hooks,
+    ) -> Self {
         let mut set = Self {
             counters: CounterSet::new(),
-            costs: Costs::new(),
-            at: [0; SLOTS],
-            slots: [ptr::null(); SLOTS],
-            count: at.len(),
+            overhead: OverheadTable::new(),
+            slot_indices: [0; EVENT_SLOTS],
+            slots: [ptr::null(); EVENT_SLOTS],
+            count: slot_indices.len(),
             manner,
-            kinds,
-            plain: Cell::new(hooks),
-            weighted: Cell::new(hooks),
-            cost: RefCell::default(),
-            key: RefCell::default(),
+            calibration_calls,
+            base_hooks: Cell::new(hooks),
+            weighted_hooks: Cell::new(hooks),
+            measured_overhead: RefCell::default(),
+            overhead_key: RefCell::default(),
             reader: ptr::null(),
         };
-        for (n, &at) in at.iter().enumerate() {
-            (set.slots[n], set.at[n]) = (&raw const *slots[at], at);
+        for (n, &index) in slot_indices.iter().enumerate() {
+            (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
         }
-        // A reading of one event by itself is cheaper.
+        // For a single event, its own reading is cheaper.
         let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
         if let Some(reader) = slots.reader().filter(|_| is_read_together) {
             set.reader = reader;
@@ -274,81 +279,82 @@ impl EventSet {
         self.count
     }
 
-    /// The slots of its events.
-    pub(super) fn places(&self) -> &[usize] {
-        &self.at[..self.count]
+    /// The event slots of the set's events.
+    pub(super) fn used_slot_indices(&self) -> &[usize] {
+        &self.slot_indices[..self.count]
     }
 
-    /// Whether it is these events, of calls that are made so.
-    pub(super) fn is(&self, at: &[usize], manner: Manner) -> bool {
-        self.manner == manner && self.places() == at
+    /// Whether the set has these slots and this manner of calls.
+    pub(super) fn matches(&self, slot_indices: &[usize], manner: Manner) -> bool {
+        self.manner == manner && self.used_slot_indices() == slot_indices
     }
 
-    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = Planned<'_>> {
-        let one = |n| Planned { n, at: self.at[n], set: self };
+    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = SetEvent<'_>> {
+        let one = |n| SetEvent { n, slot_index: self.slot_indices[n], set: self };
         (0..self.count).map(one)
     }
 
-    /// Whether `time` is among its events: then it is the first one.
-    pub(super) fn is_timed(&self) -> bool {
+    /// Whether `time` is among the events. It is the first one then.
+    pub(super) fn has_time(&self) -> bool {
         self.events().next().is_some_and(|event| event.slot().counter().is_none())
     }
 
-    /// Replaces the sum of locks, in the frame of a call with these events, by the lock of each counter's page. If the
-    /// set has remembered other pages since, the counters are unmeasured in that call.
-    pub(super) fn take_apart(&self, frame: FrameRef) {
-        let locks = frame.locks.replace(APART);
-        if locks == APART {
+    /// Replaces the sum of locks in a call's frame by the lock of each counter's page. If the set has remembered other
+    /// pages since entry, the counters are unmeasured in this call.
+    pub(super) fn split_locks(&self, frame: FrameRef) {
+        let locks = frame.locks.replace(LOCKS_SPLIT);
+        if locks == LOCKS_SPLIT {
             return;
         }
         let is_known = locks == self.counters.locks();
-        for (counter, at) in frame.at[self.is_timed().into()..].iter().enumerate() {
-            at.set(if is_known { self.counters.lock(counter) } else { Region::NOT_BEGUN });
+        for (counter, aux) in frame.aux[self.has_time().into()..].iter().enumerate() {
+            aux.set(if is_known { self.counters.lock(counter) } else { Region::NOT_BEGUN });
         }
     }
 
-    /// Whether events of the set are read by the thread's group.
+    /// Whether the set reads events through the thread's group.
     pub(super) fn has_group(&self) -> bool {
         !self.reader.is_null()
     }
 
-    /// Reads the thread's group. `None` if the set's events are not read so.
+    /// Reads the thread's group. `None` if the set does not use it.
     pub(super) fn read_group(&self) -> Option<GroupRead> {
-        // SAFETY: slots live as long as the set.
+        // SAFETY: null, or a slot that lives as long as the set, which `new` requires.
         let reader = unsafe { self.reader.as_ref() }?;
         reader.counter().map(Counter::read_group)
     }
 
-    /// Lets the fast path read what its counters remember now. False where it cannot.
-    pub(super) fn remember(&self) -> bool {
-        let counters = self.events().filter_map(|planned| planned.slot().counter());
-        // SAFETY: slots, and so counters, live as long as the set; and there are no more than it takes.
-        self.count <= FAST && unsafe { self.counters.remember(counters) }
+    /// Lets the fast path read what the counters remember now. Returns `false` if it cannot.
+    pub(super) fn remember_counters(&self) -> bool {
+        let counters = self.events().filter_map(|event| event.slot().counter());
+        // SAFETY: `new` requires that slots, and so counters, live as long as the set. `count` is at most
+        // `FAST_EVENTS`, which is what a `CounterSet` can hold.
+        self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters) }
     }
 }
 
-/// One of a set's events.
+/// One event of a set.
 #[derive(Clone, Copy)]
-pub(super) struct Planned<'a> {
-    /// Which.
+pub(super) struct SetEvent<'a> {
+    /// The event's index in the set.
     pub(super) n: usize,
-    /// Its slot, which is the thread's.
-    pub(super) at: usize,
+    /// The event's slot on the thread.
+    pub(super) slot_index: usize,
     pub(super) set: &'a EventSet,
 }
 
-impl<'a> Planned<'a> {
-    pub(super) fn slot(self) -> &'a Slot {
-        // SAFETY: one of the set's, which live as long as it.
+impl<'a> SetEvent<'a> {
+    pub(super) fn slot(self) -> &'a EventSlot {
+        // SAFETY: `EventSet::new` stored a pointer to a slot that lives as long as the set.
         unsafe { &*self.set.slots[self.n] }
     }
 
-    /// Whether it is read together with others of the set, by the thread's group.
+    /// Whether the thread's group reads it, together with other events of the set.
     pub(super) fn is_grouped(self) -> bool {
         self.set.has_group() && self.slot().is_grouped()
     }
 
-    /// Reads at the beginning of a call; false where the kernel touched the counter since it was read last.
+    /// Reads the event at entry. Returns `false` if the kernel touched the counter since the last reading.
     pub(super) fn begin(self, frame: FrameRef) -> bool {
         let Some(counter) = self.slot().counter() else {
             frame.raw(self.n).set(clock::ticks());
@@ -360,72 +366,18 @@ impl<'a> Planned<'a> {
         is_begun
     }
 
-    /// What was counted since; `None` where the kernel touched the counter.
+    /// What the event counted since entry. `None` if the kernel touched the counter, or if ticks ran backwards.
     pub(super) fn end(self, frame: FrameRef) -> Option<u64> {
         match self.slot().counter() {
             Some(counter) => counter.end_unchanged(&frame.region(self.n)),
-            // Ticks that run backwards, on CPUs that do not agree, are no time.
+            // Ticks run backwards on CPUs whose tick counters differ. That is no time.
             None => clock::ticks().checked_sub(frame.raw(self.n).get()),
         }
     }
 }
 
-/// A mark's plan; null where the mark was not called on this thread.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct Place(*const Plan);
-
-impl Place {
-    pub(super) fn of(plan: &Plan) -> Self {
-        Self(plan)
-    }
-
-    /// The plan, if there is one.
-    #[inline]
-    pub(super) fn plan<'a>(self) -> Option<&'a Plan> {
-        // SAFETY: what `of` was given lives as long as the thread's cells (CELLS).
-        unsafe { self.0.as_ref() }
-    }
-}
-
-/// What is mapped for a thread, at a multiple of [`ALIGNMENT`](super::stack::ALIGNMENT). Each recorder is a part of
-/// one.
-#[repr(C)]
-pub(super) struct Home {
-    pub(super) space: Space,
-    pub(super) recorder: Recorder,
-    /// By the mark's place.
-    places: [Cell<Place>; PLACES],
-}
-
-impl Home {
-    /// The one that the recorder is a part of.
-    ///
-    /// # Safety
-    ///
-    /// It is a part of one, for all of which the pointer is good.
-    #[inline]
-    pub(super) unsafe fn of(recorder: ptr::NonNull<Recorder>) -> *mut Self {
-        // SAFETY: this function's contract.
-        unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
-    }
-}
-
-/// A thread's plan of the mark with that place, if it was called there.
-///
-/// # Safety
-///
-/// It is the thread's recorder, as RECORDER has it.
-#[inline]
-#[allow(clippy::cast_possible_truncation, reason = "below `PLACES`")]
-pub(super) unsafe fn place_of<'a>(recorder: ptr::NonNull<Recorder>, place: u64) -> &'a Cell<Place> {
-    // SAFETY: this function's contract: it is a part of a home, for which the pointer is good. A place is below
-    // `PLACES`.
-    unsafe { &*(&raw const (*Home::of(recorder)).places).cast::<Cell<Place>>().add(place as usize) }
-}
-
-/// What a frame of the call graph's root has, too: see [`Frame::node`].
+/// The frame's node in the call graph. `None` for a frame without one, which the graph's root has for a caller.
 pub(super) fn node_of(frame: &Frame) -> Option<&Node> {
-    // SAFETY: nodes live as long as the thread's cells (CELLS); the root's is null.
+    // SAFETY: CELLS: nodes live as long as the thread's cells. Frames without a node hold null.
     unsafe { frame.node.get().as_ref() }
 }

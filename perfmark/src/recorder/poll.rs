@@ -1,33 +1,37 @@
-//! Calls that are made of polls: those of async functions. Each poll has a frame on the thread that it runs on, as a
-//! call has. A call of one poll is like any other. What a poll cost that does not finish its call waits in the future
-//! for the last poll, which adds the call to the cells of its own thread.
+//! Entry and exit of polls. A call of an async function is made of polls.
+//!
+//! Each poll has a frame on the thread that it runs on, like a call. A call with one poll is recorded like any other.
+//! The future keeps the cost of polls that do not finish their call. The last poll adds the call to the cells of its
+//! thread.
 
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, NOTHING};
-use super::calibrate::Kinds;
-use super::cost::PAID;
-use super::counters::SLOTS;
-use super::enter::{self, began_here, begin_unusual, leave_elsewhere};
+use super::calibrate::CalibrationCalls;
+use super::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
+use super::counters::EVENT_SLOTS;
+use super::enter::{self, began_here, leave_elsewhere, set_up_call};
+use super::event_cost::EventCost;
+use super::memory::plan_entry;
 use super::options;
-use super::part::Part;
-use super::plan::{Plan, node_of, place_of};
-use super::polls::{FEW, Ongoing, Polls};
+use super::overhead::FAST_EVENT_SLOTS;
+use super::packed_cost::{NO_EVENT, PackedCost};
+use super::plan::{Plan, node_of};
+use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use super::slow;
-use super::stack::{FULL, FrameRef, NO_FRAME, SKIPPED, Token, has_frame};
-use super::state::{Recorder, Taken, own_work, with_recorder};
+use super::stack::FrameRef;
+use super::state::{HeldRecorder, Recorder, own_work, with_recorder};
 use crate::cells::MarkCells;
 use crate::histogram::add;
 use crate::mark::{self, Mark};
 use crate::registry::registry;
 use crate::start;
 
-impl Part {
+impl EventCost {
     fn plus(self, other: Self) -> Self {
         Self {
             net: self.net.wrapping_add(other.net),
-            inside: self.inside.wrapping_add(other.inside),
+            inner: self.inner.wrapping_add(other.inner),
             is_scaled: self.is_scaled || other.is_scaled,
         }
     }
@@ -38,60 +42,65 @@ impl Part {
 enum Outcome {
     Pending,
     Ready,
-    /// By a panic.
+    /// A panic ended it.
     Unwound,
 }
 
-/// Begins a poll of a call of the mark. The token is [`NO_FRAME`] if the poll is not recorded.
+/// Begins a poll. The token is [`NO_FRAME`] if the poll is not recorded.
 #[inline]
-fn begin_poll(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds) -> Token {
-    if !matches!(polls, Polls::None) {
-        return begin_later(mark, polls, kinds);
+fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
+    if !matches!(call, PolledCall::NotBegun) {
+        return begin_later(mark, call, calibration_calls);
     }
-    let place = mark.place();
-    let token = if mark::is_off(place) { None } else { Some(enter::enter(place)) };
+    let slot = mark.slot();
+    let token = if mark::is_off(slot) { None } else { Some(enter::enter(slot)) };
     match token {
-        Some(token) if !enter::is_unusual(token) => token,
-        token => begin_first(mark, polls, kinds, token.is_none()),
+        Some(token) if !enter::needs_setup(token) => token,
+        token => begin_first(mark, call, calibration_calls, token.is_none()),
     }
 }
 
-/// Begins a first poll where that is unusual. If it is not recorded its call is over here: it is counted already, or is
-/// to do nothing.
+/// Begins a first poll that needs setup, or whose mark is off. If the poll is not recorded, its call is over for
+/// perfmark: it was counted, or the mark is off.
 #[cold]
 #[inline(never)]
-fn begin_first(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds, is_off: bool) -> Token {
-    let token = if is_off { None } else { enter::enter_unusual(mark, kinds) };
+fn begin_first(
+    mark: &'static Mark,
+    call: &mut PolledCall,
+    calibration_calls: &'static CalibrationCalls,
+    is_off: bool,
+) -> Token {
+    let token = if is_off { None } else { enter::enter_with_setup(mark, calibration_calls) };
     token.unwrap_or_else(|| {
-        *polls = Polls::Over;
+        *call = PolledCall::Over;
         NO_FRAME
     })
 }
 
 /// Begins a poll of a call that was suspended.
 #[inline(never)]
-fn begin_later(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds) -> Token {
-    let place = mark.place();
-    if matches!(polls, Polls::Over) || mark::is_off(place) {
+fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
+    let slot = mark.slot();
+    if matches!(call, PolledCall::Over) || mark::is_off(slot) {
         return NO_FRAME;
     }
     #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
-    // SAFETY: this thread's recorder.
-    let plan = |recorder| unsafe { place_of(recorder, place) }.get().plan();
-    let found = Taken::take_if(plan).map(|(recorder, plan)| (plan, recorder));
-    let Some((plan, recorder)) = found.or_else(|| begin_unusual(mark, kinds, false)) else { return NO_FRAME };
-    if polls.ongoing().is_some_and(|ongoing| ongoing.generation != recorder.generation.get()) {
-        // It began in the process that this one was forked from.
-        recorder.put_back();
-        polls.set(Polls::Over);
+    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
+    let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
+    let found = HeldRecorder::acquire_if(plan).map(|(recorder, plan)| (plan, recorder));
+    let Some((plan, recorder)) = found.or_else(|| set_up_call(mark, calibration_calls, false)) else { return NO_FRAME };
+    if call.info().is_some_and(|info| info.generation != recorder.generation.get()) {
+        // The call began in the process that this one was forked from.
+        recorder.release();
+        call.set(PolledCall::Over);
         return NO_FRAME;
     }
-    let token = if matches!(polls, Polls::Skipped(_)) {
+    let token = if matches!(call, PolledCall::Skipped(_)) {
         recorder.stack.skip();
-        recorder.put_back();
+        recorder.release();
         SKIPPED
     } else {
-        options::pay_draw(plan, &recorder);
+        options::add_draw_overhead(plan, &recorder);
         (options::measured(plan).begin)(plan, recorder)
     };
     if token != NO_FRAME {
@@ -101,50 +110,56 @@ fn begin_later(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds) ->
     token
 }
 
-/// A poll that runs; it ends when it is dropped, also by a panic.
+/// A running poll. It ends when it is dropped, also by a panic.
 #[derive(Debug)]
-pub(crate) struct Running<'a> {
+pub(crate) struct RunningPoll<'a> {
     mark: &'static Mark,
-    polls: &'a mut Polls,
+    call: &'a mut PolledCall,
     token: Token,
     outcome: Outcome,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningPoll<'a> {
     /// Begins a poll of a call of the mark.
     #[inline]
-    pub(crate) fn begin(mark: &'static Mark, polls: &'a mut Polls, kinds: &'static Kinds) -> Self {
-        let token = begin_poll(mark, polls, kinds);
-        Self { mark, polls, token, outcome: Outcome::Unwound }
+    pub(crate) fn begin(
+        mark: &'static Mark,
+        call: &'a mut PolledCall,
+        calibration_calls: &'static CalibrationCalls,
+    ) -> Self {
+        let token = begin_poll(mark, call, calibration_calls);
+        Self { mark, call, token, outcome: Outcome::Unwound }
     }
 
-    /// Ends it without a panic.
+    /// Ends the poll without a panic.
     #[inline]
     pub(crate) fn end(mut self, is_ready: bool) {
         self.outcome = if is_ready { Outcome::Ready } else { Outcome::Pending };
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningPoll<'_> {
     #[inline]
     fn drop(&mut self) {
-        // A call of one poll.
-        if self.outcome == Outcome::Ready && matches!(self.polls, Polls::None) && has_frame(self.token) {
+        // The only poll of its call.
+        if self.outcome == Outcome::Ready && matches!(self.call, PolledCall::NotBegun) && has_frame(self.token) {
             enter::leave(self.token, self.mark);
-            *self.polls = Polls::Over;
+            *self.call = PolledCall::Over;
         } else {
-            end_part(self);
+            end_poll(self);
         }
     }
 }
 
-/// Ends a poll that is a part of its call, or a panic's end of it. As in [`enter::leave`], little comes before the
-/// counters are read.
+/// Ends a poll that is only a part of its call, or that a panic ends. As in [`enter::leave`], few instructions come
+/// before the counters are read.
 #[inline(never)]
 #[allow(unsafe_code, reason = "finds the innermost frame")]
-fn end_part(poll: &mut Running<'_>) {
-    let Some(recorder) = Taken::take() else { return end_untaken(poll.mark, poll.polls, poll.token, poll.outcome) };
-    // SAFETY: no other token is the number of the call begun last.
+fn end_poll(poll: &mut RunningPoll<'_>) {
+    let Some(recorder) = HeldRecorder::acquire() else {
+        return end_without_recorder(poll.mark, poll.call, poll.token, poll.outcome);
+    };
+    // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
     let (frame, is_closed) = if let Some(frame) = unsafe { recorder.stack.begun_last(poll.token) } {
         let plan = Plan::of(frame);
         (frame, (plan.hooks.get().close_leaf)(plan, frame, &recorder))
@@ -152,228 +167,230 @@ fn end_part(poll: &mut Running<'_>) {
         let plan = Plan::of(frame);
         (frame, (plan.hooks.get().close)(plan, frame, &recorder))
     } else {
-        return end_rarely(recorder, poll.mark, poll.polls, poll.token, poll.outcome);
+        return end_other(recorder, poll.mark, poll.call, poll.token, poll.outcome);
     };
     if is_closed {
-        add_closed(&recorder, Plan::of(frame), frame, poll.polls, poll.outcome);
+        add_closed(&recorder, Plan::of(frame), frame, poll.call, poll.outcome);
     } else {
-        end_slow(&recorder, Plan::of(frame), frame, poll.polls, poll.outcome);
+        end_on_slow_path(&recorder, Plan::of(frame), frame, poll.call, poll.outcome);
     }
-    recorder.put_back();
+    recorder.release();
 }
 
-/// Ends a poll whose frame is not the innermost, or which has none here.
+/// Ends a poll whose frame is not the innermost, or that has no frame on this thread.
 #[cold]
 #[inline(never)]
-fn end_rarely(recorder: Taken, mark: &'static Mark, polls: &mut Polls, token: Token, outcome: Outcome) {
-    if let Some(frame) = has_frame(token).then(|| slow::find(&recorder, token)).flatten() {
-        end_slow(&recorder, Plan::of(frame), frame, polls, outcome);
-    } else if token == SKIPPED || token == FULL || has_frame(token) && began_here(token) {
-        // Left out, deeper than the stack, or lost by a jump.
-        end_unmeasured(&recorder, mark, polls, token, outcome);
+fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
+        end_on_slow_path(&recorder, Plan::of(frame), frame, call, outcome);
+    } else if token == SKIPPED || token == STACK_FULL || has_frame(token) && began_here(token) {
+        // `every` leaves the call out, the stack was full, or a jump removed the frame.
+        end_unmeasured(&recorder, mark, call, token, outcome);
     } else {
-        recorder.put_back();
-        return end_untaken(mark, polls, token, outcome);
+        recorder.release();
+        return end_without_recorder(mark, call, token, outcome);
     }
-    recorder.put_back();
+    recorder.release();
 }
 
-/// Adds what a poll cost, as its frame holds it that was just closed, to its call, or the call to the cells.
-fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, polls: &mut Polls, outcome: Outcome) {
-    let mut parts = [None; FEW];
-    for (n, part) in parts.iter_mut().enumerate().take(plan.set().len()) {
-        *part = Some(Part { net: frame.begun[n].get(), inside: frame.at[n].get(), is_scaled: false });
+/// Adds the cost of a poll, which its closed frame still holds, to its call; or a finished call to the cells.
+fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
+    let mut costs = [None; INLINE_EVENTS];
+    for (n, cost) in costs.iter_mut().enumerate().take(plan.set().len()) {
+        *cost = Some(EventCost { net: frame.begun[n].get(), inner: frame.aux[n].get(), is_scaled: false });
     }
-    let before = frame.before.get();
-    add_poll::<PAID>(recorder, plan, before, &mut parts[..plan.set().len()], polls, outcome);
+    let open_before = frame.open_before.get();
+    add_poll::<FAST_EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..plan.set().len()], call, outcome);
 }
 
-/// The same on the slow path.
+/// Ends a poll on the slow path, and adds its cost in the same way.
 #[cold]
 #[inline(never)]
-fn end_slow(recorder: &Taken, plan: &Plan, frame: FrameRef, polls: &mut Polls, outcome: Outcome) {
-    let (before, set) = (frame.before.get(), plan.set());
+fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
+    let (open_before, set) = (frame.open_before.get(), plan.set());
     let node = recorder.graph().and_then(|_| node_of(&frame));
-    slow::read_ends(set, frame);
-    let mut parts = [None; SLOTS];
-    slow::close(plan, frame, recorder, |planned, part| parts[planned.n] = part);
+    slow::store_counts(set, frame);
+    let mut costs = [None; EVENT_SLOTS];
+    slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {
         if outcome != Outcome::Pending {
             node.add_call();
         }
-        for (n, part) in parts.iter().enumerate().take(set.len()) {
-            match part {
-                Some(part) if outcome != Outcome::Unwound => part.add_to_node(node, n, plan.weight()),
+        for (n, cost) in costs.iter().enumerate().take(set.len()) {
+            match cost {
+                Some(cost) if outcome != Outcome::Unwound => cost.add_to_node(node, n, plan.weight()),
                 _ if outcome != Outcome::Pending => node.add_unmeasured(n),
                 _ => {}
             }
         }
     }
-    add_poll::<SLOTS>(recorder, plan, before, &mut parts[..set.len()], polls, outcome);
+    add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome);
 }
 
-/// Adds what a poll cost to its call, or the call to the cells. Where it began, so many calls of the mark were open.
-fn add_poll<const PAID: usize>(
+/// Adds the cost of a poll to its call, or a finished call to the cells. When the poll began, `open_before` calls of
+/// the mark were open.
+fn add_poll<const COUNT: usize>(
     recorder: &Recorder,
     plan: &Plan,
-    before: u64,
-    parts: &mut [Option<Part>],
-    polls: &mut Polls,
+    open_before: u64,
+    costs: &mut [Option<EventCost>],
+    call: &mut PolledCall,
     outcome: Outcome,
 ) {
     let (cells, generation) = (&plan.cells, recorder.generation.get());
-    let ongoing = match polls.ongoing() {
-        // It began in the process that this one was forked from.
-        Some(ongoing) if ongoing.generation != generation => return polls.set(Polls::Over),
-        Some(ongoing) => {
-            if ongoing.counts_as(cells.weight) {
-                add_accounts(parts, polls.accounts(), cells);
+    let info = match call.info() {
+        // The call began in the process that this one was forked from.
+        Some(info) if info.generation != generation => return call.set(PolledCall::Over),
+        Some(info) => {
+            if info.has_weight(cells.weight) {
+                add_earlier_polls(costs, call.costs(), cells);
             } else {
-                // Another share of calls is measured since it began: what it counts as is not known any more.
-                parts.fill(None);
+                // The mark's `every` has changed since the call began, so its weight is unknown.
+                costs.fill(None);
             }
-            ongoing
+            info
         }
-        None => Ongoing::new(generation, cells.is_nested(before), cells.weight),
+        None => CallInfo::new(generation, cells.is_nested(open_before), cells.weight),
     };
     match outcome {
         Outcome::Pending => {
             if let Some(around) = recorder.stack.innermost() {
-                around.add_first_costs::<PAID>(&plan.set().costs.suspend);
+                around.add_overhead_of_first::<COUNT>(&plan.set().overhead.suspend_extra);
             }
             cells.suspend();
-            return polls.keep(ongoing, parts, cells);
+            return call.keep(info, costs, cells);
         }
         Outcome::Ready => {
-            for (part, cells) in parts.iter().zip(&cells.events).rev() {
-                if let (Some(part), Some(arena)) = (part, recorder.arena()) {
-                    part.add_call(cells, ongoing.is_nested(), arena);
+            for (cost, cells) in costs.iter().zip(&cells.events).rev() {
+                if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
+                    cost.add_call(cells, info.is_nested(), arena);
                 } else {
-                    cells.stand_in(ongoing.is_nested());
-                    cells.add_unmeasured(1, ongoing.is_nested());
+                    cells.stand_in(info.is_nested());
+                    cells.add_unmeasured(1, info.is_nested());
                 }
             }
         }
         Outcome::Unwound => {
             add(&cells.unwound, 1);
-            for (part, cells) in parts.iter().zip(&cells.events) {
-                if let Some(part) = part {
-                    part.add_unwound(cells, ongoing.is_nested());
+            for (cost, cells) in costs.iter().zip(&cells.events) {
+                if let Some(cost) = cost {
+                    cost.add_unwound(cells, info.is_nested());
                 }
             }
         }
     }
-    polls.set(Polls::Over);
+    call.set(PolledCall::Over);
 }
 
-/// Adds what the polls before cost to what this one did. What was not measured in one of them is not in the call.
-fn add_accounts(parts: &mut [Option<Part>], accounts: &[Account], cells: &MarkCells) {
-    for (n, (part, cells)) in parts.iter_mut().zip(&cells.events).enumerate() {
-        let event = cells.event.below(NOTHING).unwrap_or(NOTHING);
-        // At the same place, unless this thread counts other events than the one before.
-        let at_its_place = accounts.get(n).and_then(|account| account.part(event));
-        let before = at_its_place.or_else(|| accounts.iter().find_map(|account| account.part(event)));
-        *part = part.zip(before).map(|(part, before)| part.plus(before));
+/// Adds the cost of earlier polls to that of the last one. An event that was unmeasured in one poll is unmeasured in
+/// the call.
+fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], cells: &MarkCells) {
+    for (n, (cost, cells)) in costs.iter_mut().zip(&cells.events).enumerate() {
+        let event = cells.event.below(NO_EVENT).unwrap_or(NO_EVENT);
+        // The index is the same, unless the earlier poll ran on a thread with other events.
+        let at_same_index = earlier.get(n).and_then(|packed| packed.cost(event));
+        let earlier = at_same_index.or_else(|| earlier.iter().find_map(|packed| packed.cost(event)));
+        *cost = cost.zip(earlier).map(|(cost, earlier)| cost.plus(earlier));
     }
 }
 
-/// The mark's cells on this thread, wherever they are.
+/// The mark's cells on this thread, with any event set.
 fn cells_of<'a>(recorder: &'a Recorder, mark: &'static Mark) -> Option<&'a MarkCells> {
     recorder.cells()?.iter().find(|cells| ptr::eq(cells.mark, mark))
 }
 
-/// Ends a poll that has no frame: its call is left out, or unmeasured.
+/// Ends a poll without a frame. Its call is skipped or unmeasured.
 #[cold]
 #[inline(never)]
-fn end_unmeasured(recorder: &Taken, mark: &'static Mark, polls: &mut Polls, token: Token, outcome: Outcome) {
+fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     let generation = recorder.generation.get();
-    let Some(cells) = cells_of(recorder, mark) else { return end_untaken(mark, polls, token, outcome) };
+    let Some(cells) = cells_of(recorder, mark) else { return end_without_recorder(mark, call, token, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));
-    let ongoing = polls.ongoing().unwrap_or_else(|| Ongoing::new(generation, is_nested, cells.weight));
-    if ongoing.generation != generation || matches!(polls, Polls::Over) {
-        return polls.set(Polls::Over);
+    let info = call.info().unwrap_or_else(|| CallInfo::new(generation, is_nested, cells.weight));
+    if info.generation != generation || matches!(call, PolledCall::Over) {
+        return call.set(PolledCall::Over);
     }
     let is_skipped = token == SKIPPED;
     match outcome {
         Outcome::Pending => {
             cells.suspend();
-            return polls.set(if is_skipped { Polls::Skipped(ongoing) } else { Polls::unmeasured(ongoing) });
+            return call.set(if is_skipped { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
         }
         Outcome::Ready if is_skipped => add(&cells.skipped, 1),
-        Outcome::Ready => cells.add_unmeasured(1, ongoing.is_nested()),
+        Outcome::Ready => cells.add_unmeasured(1, info.is_nested()),
         Outcome::Unwound => add(&cells.unwound, 1),
     }
-    polls.set(Polls::Over);
+    call.set(PolledCall::Over);
 }
 
-/// Ends a poll whose recorder cannot be taken, or is another thread's: nothing is known of what it cost, and its call
-/// goes on unmeasured.
+/// Ends a poll whose recorder cannot be acquired, or belongs to another thread. The poll's cost is unknown, so its call
+/// is unmeasured.
 #[cold]
 #[inline(never)]
-fn end_untaken(mark: &'static Mark, polls: &mut Polls, token: Token, outcome: Outcome) {
+fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     if has_frame(token) {
         leave_elsewhere(token, mark, false);
     }
     let generation = || Some(own_work(registry)?.ok()?.generation);
-    if token != NO_FRAME && !matches!(polls, Polls::Over) {
-        // It was not counted as suspended, or no longer, so that its end here is not the end of a suspended call.
+    if token != NO_FRAME && !matches!(call, PolledCall::Over) {
+        // The call is not counted as suspended at the moment. So `gone` must not subtract it from the suspended calls.
         mark.gone.fetch_sub(1, Relaxed);
-        if polls.ongoing().is_none()
+        if call.info().is_none()
             && let Some(generation) = generation()
         {
-            let ongoing = Ongoing::new(generation, false, 1);
-            polls.set(if token == SKIPPED { Polls::Skipped(ongoing) } else { Polls::unmeasured(ongoing) });
+            let info = CallInfo::new(generation, false, 1);
+            call.set(if token == SKIPPED { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
         }
     }
-    end_unrecorded(mark, polls, outcome);
+    end_unrecorded(mark, call, outcome);
 }
 
-/// Ends a poll on a thread that has no recorder, or none any more: if its call ends, it is counted only.
+/// Ends a poll on a thread without a recorder. If the call ends, it is counted but not measured.
 #[cold]
 #[inline(never)]
-fn end_unrecorded(mark: &'static Mark, polls: &mut Polls, outcome: Outcome) {
-    let ongoing = polls.ongoing().filter(|_| !start::is_off());
-    let Some(ongoing) = ongoing else { return *polls = Polls::Over };
-    match (outcome, &polls) {
-        (Outcome::Pending, Polls::Skipped(_)) => return,
-        (Outcome::Pending, _) => return polls.set(Polls::unmeasured(ongoing)),
-        _ => polls.set(Polls::Over),
+fn end_unrecorded(mark: &'static Mark, call: &mut PolledCall, outcome: Outcome) {
+    let info = call.info().filter(|_| !start::is_off());
+    let Some(info) = info else { return *call = PolledCall::Over };
+    match (outcome, &call) {
+        (Outcome::Pending, PolledCall::Skipped(_)) => return,
+        (Outcome::Pending, _) => return call.set(PolledCall::unmeasured(info)),
+        _ => call.set(PolledCall::Over),
     }
-    if is_here(ongoing) {
+    if began_in_this_process(info) {
         mark.unrecorded.fetch_add(1, Relaxed);
         mark.gone.fetch_add(1, Relaxed);
     }
 }
 
-/// A future that is dropped: its call of the mark ends here, if it had begun.
+/// Ends the call of a future that is dropped, if it has begun.
 #[inline]
-pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, polls: &mut Polls) {
-    if let Some(ongoing) = polls.ongoing() {
-        cancel_ongoing(mark(), polls, ongoing);
-        polls.set(Polls::Over);
+pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, call: &mut PolledCall) {
+    if let Some(info) = call.info() {
+        cancel_begun(mark(), call, info);
+        call.set(PolledCall::Over);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn cancel_ongoing(mark: &'static Mark, polls: &Polls, ongoing: Ongoing) {
-    if start::is_off() || !is_here(ongoing) {
+fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
+    if start::is_off() || !began_in_this_process(info) {
         return;
     }
     mark.cancelled.fetch_add(1, Relaxed);
     mark.gone.fetch_add(1, Relaxed);
-    // What its polls cost can be added on a thread that knows the mark.
+    // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
         for cells in cells_of(recorder, mark).iter().flat_map(|cells| &cells.events) {
-            let part = |event| polls.accounts().iter().find_map(|account| account.part(event));
-            if let Some(part) = cells.event.below(NOTHING).and_then(part) {
-                part.add_unwound(cells, ongoing.is_nested());
+            let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));
+            if let Some(cost) = cells.event.below(NO_EVENT).and_then(cost) {
+                cost.add_unwound(cells, info.is_nested());
             }
         }
     });
 }
 
 /// Whether the call began in this process.
-fn is_here(ongoing: Ongoing) -> bool {
-    own_work(registry).is_some_and(|registry| registry.is_ok_and(|registry| registry.generation == ongoing.generation))
+fn began_in_this_process(info: CallInfo) -> bool {
+    own_work(registry).is_some_and(|registry| registry.is_ok_and(|registry| registry.generation == info.generation))
 }

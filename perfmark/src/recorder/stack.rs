@@ -1,17 +1,20 @@
-//! The open calls of a thread: a bounded stack, not in the guards.
+//! The call stack of a thread: one frame for each open call, in bounded memory.
 //!
-//! A guard holds only the serial number of its frame. So one that is dropped late, out of order, or in a forked child,
-//! finds that its frame is gone, and one that was forgotten is noticed by the next one below it.
+//! Frames are on this stack and not in the guards. A guard holds only the serial number of its frame. A guard that is
+//! dropped late, out of order or in a forked child finds that its frame is gone. The frame of a guard that was
+//! forgotten is removed when a call below it ends.
 //!
-//! All frames have one size, with room for the few events that nearly all marks have. A call of more events takes
-//! several blocks of that size, of which the topmost is its frame.
+//! All frames have one size, with room for the few events that nearly all marks have. A call with more events takes
+//! several blocks of that size; the topmost block is its frame.
 //!
-//! Two invariants hold here, and are named wherever code rests on them:
+//! Code elsewhere refers to two invariants of this file by name:
 //!
-//! - FRAMES: the memory of a thread's frames is mapped, all blocks of it, until the thread ends. So a [`FrameRef`], which only a
-//!   [`Stack`] makes and which cannot leave its thread, may be read at any time.
-//! - ZEROES: in a block that is part of no open call, what calls inside cost (`inner`, `cost`, `callers` and `early`) is zero. So entry
-//!   writes nothing there, and exit writes only if there were calls inside.
+//! - FRAMES: the memory of a thread's frames, including all blocks, is mapped until the thread ends. Only a [`Stack`]
+//!   makes a [`FrameRef`], and it cannot leave its thread. Therefore a `FrameRef` may be read at any time.
+//! - ZEROES: in a block that belongs to no open call, `inner_cost`, `inner_overhead`, `inner_callers` and `inner_early`
+//!   are zero. Therefore entry does not write them, and exit writes them only if there were inner calls.
+//!
+//! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
 
 use std::cell::Cell;
@@ -20,91 +23,66 @@ use std::ptr::{self, NonNull};
 
 use perfmark_rdpmc::{Delta, Region};
 
-use super::counters::SLOTS;
+use super::call_token::{PANICKING, SERIAL, Token};
+use super::counters::EVENT_SLOTS;
 use crate::graph::Node;
 use crate::switched::ROOM;
 
-/// What a call holds: the serial number of its frame, perhaps with [`SLOW`]; or, with the highest bit, why it has none.
-pub(crate) type Token = u64;
+/// Events that fit into one block.
+pub(super) const FRAME_EVENTS: usize = 4;
 
-/// The call has no frame, and no end. A mark's place with which its calls do nothing is such a token, too.
-pub(super) const NO_FRAME: Token = 1 << 63;
-/// Beginning the call takes more than the thread's recorder.
-pub(super) const UNUSUAL: Token = NO_FRAME | 1 << 62;
-/// A poll whose call is not measured.
-pub(super) const SKIPPED: Token = NO_FRAME | 1;
-/// A poll for which the stack has no room.
-pub(super) const FULL: Token = NO_FRAME | 2;
+/// Frames begin within this many bytes. The kernel provides memory only for those that were ever in use.
+const STACK_BYTES: usize = 1 << 19;
 
-/// In a token: the call ends on the slow path.
-pub(super) const SLOW: u64 = 1 << 61;
-/// In a frame's serial number: a panic was in progress when the call began.
-pub(super) const PANICKING: u64 = 1 << 60;
-/// The rest: what is counted up at each call.
-pub(super) const SERIAL: u64 = PANICKING - 1;
+/// The alignment of the frames' memory. With it, one bit of an address shows that a frame would be beyond that memory.
+pub(super) const STACK_ALIGNMENT: usize = 2 * STACK_BYTES;
 
-/// Whether a call with that token was given a frame.
-#[inline]
-pub(super) fn has_frame(token: Token) -> bool {
-    token.cast_signed() >= 0
+/// The most frames that a thread can have.
+const MAX_FRAMES: usize = STACK_BYTES.div_ceil(size_of::<Frame>());
+
+const _: () = assert!(MAX_FRAMES <= ROOM);
+
+/// The number of blocks below the frame of a call with this many events.
+fn extra_blocks(events: usize) -> usize {
+    events.saturating_sub(1) / FRAME_EVENTS
 }
 
-/// Events that a frame has room for.
-pub(super) const EVENTS: usize = 4;
-
-/// Frames begin within so many bytes, of which the kernel gives memory only to those that were ever in use.
-const BYTES: usize = 1 << 19;
-
-/// Of the room for frames: so one bit of a frame's address says whether the frame is beyond it.
-pub(super) const ALIGNMENT: usize = 2 * BYTES;
-
-/// Frames of a thread, at most.
-const FRAMES: usize = BYTES.div_ceil(size_of::<Frame>());
-
-const _: () = assert!(FRAMES <= ROOM);
-
-/// Blocks of a call of so many events but for its frame.
-fn blocks_below(events: usize) -> usize {
-    events.saturating_sub(1) / EVENTS
-}
-
-/// An open call.
+/// The state of one open call.
 #[repr(C, align(64))]
 pub(super) struct Frame {
-    /// The mark's plan, whose type is not known here.
+    /// The mark's [`Plan`](super::plan::Plan), a type that this file cannot import.
     plan: Cell<*const ()>,
-    /// Its token, perhaps with [`PANICKING`].
+    /// The call's token, possibly with [`PANICKING`].
     pub(super) serial: Cell<u64>,
-    /// Calls of the mark that were open before.
-    pub(super) before: Cell<u64>,
+    /// The number of calls of the mark that were open when this one began.
+    pub(super) open_before: Cell<u64>,
     below: Cell<*const Self>,
-    /// The locks of its counters' pages where it began, added up; [`APART`] where `at` says more of each event.
+    /// The sum of the page locks of the call's counters at entry, or [`LOCKS_SPLIT`].
     pub(super) locks: Cell<u64>,
-    /// What each event began with: the counter's bits, or the ticks. Of a [`Region`] that is the first part.
-    pub(super) begun: [Cell<u64>; EVENTS],
-    /// Of the calls inside that ended, directly or not, those that had calls inside themselves. Where costs are kept:
-    /// estimates among the calls directly inside.
-    pub(super) callers: Cell<u64>,
-    /// Of the calls inside that ended, directly or not, those that were left by `return` or `?`.
-    pub(super) early: Cell<u64>,
-    /// Its node in the call graph, where there is one.
+    /// For each event, the counter's bits or the ticks at entry: the first part of its [`Region`].
+    pub(super) begun: [Cell<u64>; FRAME_EVENTS],
+    /// Of the inner calls that ended, the number that had inner calls themselves. If the thread tracks overhead: the
+    /// number of direct inner calls whose cost is an estimate.
+    pub(super) inner_callers: Cell<u64>,
+    /// Of the inner calls that ended, the number left by `return` or `?`.
+    pub(super) inner_early: Cell<u64>,
+    /// The call's node in the call graph; null without a call graph.
     pub(super) node: Cell<*const Node>,
-    /// Of each event, the second part of its region: a lock, or why there is none. After `set_counted`, what kind of
-    /// value `begun` holds. Of a poll that was closed, what calls inside cost.
-    pub(super) at: [Cell<u64>; EVENTS],
-    times: [[Cell<u64>; 2]; EVENTS],
-    /// What the marked calls inside cost that ended, in each of the thread's slots. It wraps.
-    pub(super) inner: [Cell<u64>; SLOTS],
-    /// What their probes cost in each slot, where that is kept.
-    pub(super) cost: [Cell<u64>; SLOTS],
+    /// For each event of a frame with [`LOCKS_SPLIT`], the second part of its [`Region`]: a lock, or why there is none.
+    /// After `set_counted`, the kind of value in `begun`. In a poll's frame that was closed, the cost of inner calls.
+    pub(super) aux: [Cell<u64>; FRAME_EVENTS],
+    region_times: [[Cell<u64>; 2]; FRAME_EVENTS],
+    /// The cost of the inner calls that ended, for each event slot of the thread. It wraps.
+    pub(super) inner_cost: [Cell<u64>; EVENT_SLOTS],
+    /// The probe overhead of those calls for each event slot, if the thread tracks overhead.
+    pub(super) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
-/// What no locks add up to: so the fast path leaves the call's end to the slow one.
-pub(super) const APART: u64 = u64::MAX;
+/// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
+pub(super) const LOCKS_SPLIT: u64 = u64::MAX;
 
-/// The room that frames are in. The first one is no call's: it is where the frame below the outermost call would be,
-/// and takes what outermost calls cost.
-pub(super) type Space = [Frame; FRAMES];
+/// The memory of a thread's frames. The first frame is a sentinel, which collects the cost of outermost calls.
+pub(super) type FrameSpace = [Frame; MAX_FRAMES];
 
 /// A frame on this thread's stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,94 +93,93 @@ impl Deref for FrameRef {
 
     #[inline]
     fn deref(&self) -> &Frame {
-        // SAFETY: FRAMES.
+        // SAFETY: FRAMES: every reference is to a frame in mapped memory, and all of its fields are cells.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl FrameRef {
-    /// The frame at a place that is above a stack's bottom, by no more than [`BYTES`]. `None` if it is beyond the room
-    /// for frames.
+    /// The frame at this address, which is at most [`STACK_BYTES`] above a stack's bottom. `None` beyond its memory.
     #[inline]
     fn within(frame: *const Frame) -> Option<Self> {
-        // SAFETY: FRAMES; it is not null, as it is above a frame.
-        (frame.addr() & BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
+        // SAFETY: FRAMES: it is within the stack's memory, and not null because it is above another frame.
+        (frame.addr() & STACK_BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
     }
 
-    /// The frame below it, which may be no call's.
+    /// The frame below this one: of a call, or the sentinel.
     #[inline]
     pub(super) fn below(self) -> Self {
-        // SAFETY: set by `open`, to a frame.
+        // SAFETY: `Stack::open` and `Stack::close_gaps` store the address of a frame there.
         Self(unsafe { NonNull::new_unchecked(self.below.get().cast_mut()) })
     }
 
-    /// The block in which event `n` is, and its index there.
+    /// The block that holds event `n`, and the event's index in that block.
     fn block(&self, n: usize) -> (&Frame, usize) {
-        // SAFETY: FRAMES: a call has as many blocks as its events need, this one the topmost.
-        (unsafe { self.0.sub(n / EVENTS).as_ref() }, n % EVENTS)
+        // SAFETY: FRAMES: a call has as many adjacent blocks as its events need, and this one is the topmost.
+        (unsafe { self.0.sub(n / FRAME_EVENTS).as_ref() }, n % FRAME_EVENTS)
     }
 
-    /// Where event `n` began, in a frame that is [`APART`].
+    /// The entry state of event `n`, in a frame with [`LOCKS_SPLIT`].
     pub(super) fn region(self, n: usize) -> Region {
         let (block, n) = self.block(n);
-        let [enabled, running] = &block.times[n];
-        Region::from_parts([block.begun[n].get(), block.at[n].get(), enabled.get(), running.get()])
+        let [enabled, running] = &block.region_times[n];
+        Region::from_parts([block.begun[n].get(), block.aux[n].get(), enabled.get(), running.get()])
     }
 
     pub(super) fn set_region(self, n: usize, region: Region) {
         let (block, n) = self.block(n);
-        let [raw, at, enabled, running] = region.parts();
+        let [raw, aux, enabled, running] = region.parts();
         block.begun[n].set(raw);
-        block.at[n].set(at);
-        block.times[n][0].set(enabled);
-        block.times[n][1].set(running);
+        block.aux[n].set(aux);
+        block.region_times[n][0].set(enabled);
+        block.region_times[n][1].set(running);
     }
 
-    /// What event `n` began with.
+    /// The first part of event `n`'s region.
     pub(super) fn raw(&self, n: usize) -> &Cell<u64> {
         let (block, n) = self.block(n);
         &block.begun[n]
     }
 
-    /// Keeps what event `n` counted, where until now it was kept where that began.
+    /// Replaces the entry state of event `n` by what the event counted.
     pub(super) fn set_counted(self, n: usize, counted: Delta) {
-        let (raw, at) = match counted {
+        let (raw, aux) = match counted {
             Delta::Exact(value) => (value, EXACT),
             Delta::Scaled { estimate, .. } => (estimate, SCALED),
             Delta::Unmeasured => (0, UNMEASURED),
         };
         let (block, n) = self.block(n);
         block.begun[n].set(raw);
-        block.at[n].set(at);
+        block.aux[n].set(aux);
     }
 
-    /// What event `n` counted, and whether that is scaled. `None` if it was not measured, or not read yet.
+    /// What event `n` counted, and whether that is scaled. `None` if it is unmeasured or not read yet.
     pub(super) fn counted(self, n: usize) -> Option<(u64, bool)> {
         let (block, n) = self.block(n);
-        let at = block.at[n].get();
-        matches!(at, EXACT | SCALED).then(|| (block.begun[n].get(), at == SCALED))
+        let aux = block.aux[n].get();
+        matches!(aux, EXACT | SCALED).then(|| (block.begun[n].get(), aux == SCALED))
     }
 
-    /// Whether event `n` is still kept where it began.
+    /// Whether the frame still holds the entry state of event `n`.
     pub(super) fn is_unread(self, n: usize) -> bool {
         let (block, n) = self.block(n);
-        block.at[n].get() < UNMEASURED
+        block.aux[n].get() < UNMEASURED
     }
 }
 
-/// In the second part of a region: no lock's value, but what the first part is.
+/// Values of `aux` after `set_counted`. No lock has such a value.
 const EXACT: u64 = u64::MAX;
 const SCALED: u64 = EXACT - 1;
 const UNMEASURED: u64 = EXACT - 2;
 
 impl Frame {
-    /// The mark's plan, for the plan's own accessor.
+    /// A pointer to the mark's plan; see [`Plan::of`](super::plan::Plan::of).
     #[inline]
     pub(super) fn plan(&self) -> *const () {
         self.plan.get()
     }
 
-    /// Its serial number.
+    /// The serial number, without flags.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         self.serial.get() & SERIAL
@@ -213,134 +190,135 @@ impl Frame {
         self.serial.get() & PANICKING != 0
     }
 
-    /// Adds what a call inside cost, in one slot.
+    /// Adds the cost of an inner call in one slot.
     #[inline]
-    pub(super) fn add_inner(&self, slot: usize, cost: u64) {
-        let sum = &self.inner[slot];
+    pub(super) fn add_inner_cost(&self, slot: usize, cost: u64) {
+        let sum = &self.inner_cost[slot];
         sum.set(sum.get().wrapping_add(cost));
     }
 
-    /// Adds what probes inside cost, in each slot.
+    /// Adds the probe overhead of an inner call in every slot.
     #[inline]
-    pub(super) fn add_cost(&self, costs: &[Cell<u64>; SLOTS]) {
-        self.add_first_costs::<SLOTS>(costs);
+    pub(super) fn add_overhead(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+        self.add_overhead_of_first::<EVENT_SLOTS>(overhead);
     }
 
-    /// The same in the first slots.
+    /// Adds the probe overhead of an inner call in the first `COUNT` slots.
     #[inline]
-    pub(super) fn add_first_costs<const COUNT: usize>(&self, costs: &[Cell<u64>; SLOTS]) {
-        for (sum, cost) in self.cost.iter().zip(costs).take(COUNT) {
+    pub(super) fn add_overhead_of_first<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+        for (sum, cost) in self.inner_overhead.iter().zip(overhead).take(COUNT) {
             sum.set(sum.get().wrapping_add(cost.get()));
         }
     }
 
-    /// Gives what calls inside cost to the frame below, as this one ends: ZEROES. Of `inner`, that is left to whoever
-    /// knows what this one cost.
-    pub(super) fn pass_cost_on(&self, below: &Self) {
-        below.add_cost(&self.cost);
-        self.cost.iter().for_each(|sum| sum.set(0));
-        self.pass_early_on(below);
+    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It leaves
+    /// `inner_cost`, which must go there together with this call's own cost.
+    pub(super) fn move_overhead_to(&self, below: &Self) {
+        below.add_overhead(&self.inner_overhead);
+        self.inner_overhead.iter().for_each(|sum| sum.set(0));
+        self.move_early_to(below);
     }
 
-    /// Counts in the frame below, as this one ends, the calls inside that were left by `return` or `?`.
+    /// Moves `inner_early` to the frame below when this call ends.
     #[inline]
-    pub(super) fn pass_early_on(&self, below: &Self) {
-        below.early.set(below.early.get() + self.early.take());
+    pub(super) fn move_early_to(&self, below: &Self) {
+        below.inner_early.set(below.inner_early.get() + self.inner_early.take());
     }
 
-    /// Gives all that calls inside cost to the frame below, as nothing is known of this one itself: ZEROES.
-    pub(super) fn pass_on(&self, below: &Self) {
-        for (slot, sum) in self.inner.iter().enumerate() {
-            below.add_inner(slot, sum.take());
+    /// Moves everything about inner calls to the frame below, to keep ZEROES, when this call's own cost is unknown.
+    pub(super) fn move_all_to(&self, below: &Self) {
+        for (slot, sum) in self.inner_cost.iter().enumerate() {
+            below.add_inner_cost(slot, sum.take());
         }
-        self.pass_cost_on(below);
-        below.callers.set(below.callers.get() + self.callers.take());
+        self.move_overhead_to(below);
+        below.inner_callers.set(below.inner_callers.get() + self.inner_callers.take());
     }
 }
 
-/// Where frames are, and which of them are open. Zeroes are not set up.
+/// A thread's open frames. All zeroes are a stack that is not set up.
 #[repr(C)]
 pub(super) struct Stack {
-    /// The innermost call's frame, or the one that is no call's.
+    /// The innermost call's frame, or the sentinel.
     top: Cell<*const Frame>,
-    /// The number of the call begun last. Calls that are skipped have one, too: the call around them has them inside
-    /// all the same.
+    /// The serial number of the call that began last. Skipped calls have a number, too, because the call around them
+    /// still counts them as inner calls.
     pub(super) serial: Cell<u64>,
-    /// The frame that is no call's.
+    /// The sentinel.
     bottom: Cell<*const Frame>,
 }
 
 impl Stack {
-    /// Empties the stack, whose frames are in that space from now on, and whose calls have the numbers behind `number`.
-    pub(super) fn set_up(&self, space: NonNull<Space>, number: u64) {
+    /// Empties the stack. Its frames are in `space`, and its calls have the numbers after `number`.
+    pub(super) fn set_up(&self, space: NonNull<FrameSpace>, number: u64) {
         let bottom = space.as_ptr().cast::<Frame>().cast_const();
         self.bottom.set(bottom);
-        debug_assert_eq!(bottom.addr() % ALIGNMENT, 0);
+        debug_assert_eq!(bottom.addr() % STACK_ALIGNMENT, 0);
         self.top.set(bottom);
         self.serial.set(number);
     }
 
-    /// Forgets all frames.
+    /// Removes all frames without recording their calls.
     pub(super) fn clear(&self) {
         self.top.set(self.bottom.get());
     }
 
-    /// Counts a call that gets no frame, as it is not measured.
+    /// Gives a number to a call that is not measured and has no frame.
     #[inline]
     pub(super) fn skip(&self) {
         self.serial.set(self.serial.get() + 1);
     }
 
-    /// The innermost call's frame, or the one that is no call's. `None` if the stack is not set up.
+    /// The innermost call's frame, or the sentinel. `None` if the stack is not set up.
     #[inline]
     pub(super) fn top(&self) -> Option<FrameRef> {
         NonNull::new(self.top.get().cast_mut()).map(FrameRef)
     }
 
-    /// The frame of the call with that token, if it is the call begun last. Then it is the innermost: whatever removes
-    /// frames otherwise, or counts a call without one, raises the number.
+    /// The frame of the call with this token, if it is the call that began last. Then that frame is the innermost:
+    /// every other way to remove a frame, or to count a call without one, advances the serial number.
     ///
     /// # Safety
     ///
-    /// The token is that of a call which [was given a frame](has_frame).
+    /// The token came from [`open`](Self::open), or it is one [without a frame](super::call_token::has_frame).
     #[inline]
     pub(super) unsafe fn begun_last(&self, token: Token) -> Option<FrameRef> {
         let (top, serial) = (self.top.get(), self.serial.get());
-        // SAFETY: this function's contract: a stack that is not set up has no number but 0.
+        // SAFETY: `open` returns numbers from 1 on, and other tokens are no serial numbers. So the stack is set up, and
+        // `top` is not null.
         (serial == token).then(|| FrameRef(unsafe { NonNull::new_unchecked(top.cast_mut()) }))
     }
 
-    /// The innermost call's frame.
+    /// The innermost call's frame. `None` if no call is open.
     pub(super) fn innermost(&self) -> Option<FrameRef> {
         self.top().filter(|_| self.top.get() != self.bottom.get())
     }
 
-    /// The frame for a call that begins, with room for [`EVENTS`]. `None` if the stack is full.
+    /// The frame for a new call with at most [`FRAME_EVENTS`] events. `None` if the stack is full.
     #[inline]
     pub(super) fn next(&self) -> Option<FrameRef> {
         FrameRef::within(self.top.get().wrapping_add(1))
     }
 
-    /// The same, with room for so many events.
-    pub(super) fn next_of(&self, events: usize) -> Option<FrameRef> {
-        FrameRef::within(self.top.get().wrapping_add(1 + blocks_below(events)))
+    /// The frame for a new call with this many events. `None` if the stack is full.
+    pub(super) fn next_for(&self, events: usize) -> Option<FrameRef> {
+        FrameRef::within(self.top.get().wrapping_add(1 + extra_blocks(events)))
     }
 
-    /// Opens a frame that [`next`](Self::next) gave, and returns its number.
+    /// Opens a frame that [`next`](Self::next) or [`next_for`](Self::next_for) returned. Returns its serial number.
     #[inline]
-    pub(super) fn open(&self, frame: FrameRef, plan: *const (), before: u64) -> u64 {
-        // All loads before the first store: so the compiler takes several at once.
+    pub(super) fn open(&self, frame: FrameRef, plan: *const (), open_before: u64) -> u64 {
+        // All loads come before the first store, so that the compiler can combine them.
         let (top, serial) = (self.top.get(), self.serial.get() + 1);
         frame.plan.set(plan);
         frame.serial.set(serial);
-        frame.before.set(before);
+        frame.open_before.set(open_before);
         frame.below.set(top);
         self.top.set(frame.0.as_ptr());
         self.serial.set(serial);
         serial
     }
 
-    /// Removes the innermost frame, which has one block, and below which is that one.
+    /// Removes the innermost frame, which has one block and is above `below`.
     #[inline]
     pub(super) fn pop_to(&self, below: FrameRef) {
         self.top.set(below.0.as_ptr());
@@ -351,10 +329,10 @@ impl Stack {
         self.pop_to(frame.below());
     }
 
-    /// All frames, the innermost first.
+    /// All frames, from the innermost.
     pub(super) fn iter(&self) -> impl Iterator<Item = FrameRef> + use<> {
         let (mut next, bottom) = (self.innermost(), self.bottom.get());
-        // The one below is asked for before the frame is given away, which may be removed.
+        // Reads the next frame before it returns this one, which may be removed.
         std::iter::from_fn(move || {
             let frame = next?;
             next = Some(frame.below()).filter(|below| !ptr::eq(below.0.as_ptr(), bottom));
@@ -362,8 +340,8 @@ impl Stack {
         })
     }
 
-    /// Removes the frames that are not kept, wherever they are: they are around those above them no more. Each goes
-    /// through `remove` before, together with the frame below. `events` says how many a frame has.
+    /// Removes the frames for which `is_kept` returns `false`, wherever they are on the stack. Before that, it calls
+    /// `remove` with the frame and the one below it. `events` returns the number of a frame's events.
     pub(super) fn retain(
         &self,
         mut is_kept: impl FnMut(FrameRef) -> bool,
@@ -378,7 +356,7 @@ impl Stack {
             }
             let below = frame.below();
             remove(frame, below);
-            // Its blocks are not used again before all above it are gone, or are moved.
+            // Its blocks are not reused before `close_gaps` moves the frames above it.
             match above {
                 Some(above) => above.below.set(below.0.as_ptr()),
                 None => self.pop_to(below),
@@ -387,9 +365,9 @@ impl Stack {
         self.close_gaps(events);
     }
 
-    /// Moves the frames down to where there are none any more.
+    /// Moves frames down into the gaps that `retain` left.
     fn close_gaps(&self, events: impl Fn(FrameRef) -> usize) {
-        // So that each names the one above it.
+        // Reverses the links: each frame now refers to the one above it.
         let (mut next, mut bottom) = (None, None);
         for frame in self.iter() {
             bottom = Some(frame);
@@ -397,25 +375,26 @@ impl Stack {
         }
         self.clear();
         while let (Some(frame @ FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
-            let more = blocks_below(events(frame));
-            // SAFETY: FRAMES; the bits of blocks that are in use go down, over such that are not, or over the same.
+            let extra_blocks = extra_blocks(events(frame));
+            // SAFETY: FRAMES: source and destination are blocks of this stack. Each block of the destination belongs to
+            // the frame that moves, or to no open call.
             unsafe {
                 bottom = NonNull::new(from.as_ref().below.get().cast_mut()).map(FrameRef);
                 let to = top.add(1);
-                if to.add(more) != from {
-                    ptr::copy(from.sub(more).as_ptr(), to.as_ptr(), more + 1);
-                    // ZEROES, of those that were not written over.
-                    let gap = to.add(more + 1).max(from.sub(more));
+                if to.add(extra_blocks) != from {
+                    ptr::copy(from.sub(extra_blocks).as_ptr(), to.as_ptr(), extra_blocks + 1);
+                    // Restores ZEROES in the blocks that were not overwritten.
+                    let gap = to.add(extra_blocks + 1).max(from.sub(extra_blocks));
                     gap.as_ptr().write_bytes(0, from.add(1).offset_from(gap).cast_unsigned());
                 }
-                let to = FrameRef(to.add(more));
+                let to = FrameRef(to.add(extra_blocks));
                 to.below.set(top.as_ptr());
                 self.top.set(to.0.as_ptr());
             }
         }
     }
 
-    /// The frames above `frame`, the innermost first.
+    /// The frames above `frame`, from the innermost.
     pub(super) fn above(&self, frame: FrameRef) -> impl Iterator<Item = FrameRef> {
         self.iter().take_while(move |above| *above != frame)
     }

@@ -1,15 +1,16 @@
-//! A thread's recorder: what its calls look at and change.
+//! A thread's recorder, and how entry and exit code acquires it.
 //!
-//! It is in memory of its own that a fork wipes: zeroes mean that it is not set up, so a forked child starts cold. A
-//! thread's [word](Here) names it, except while entry or exit code or perfmark's own work has it: so a mark met in a
-//! signal handler meanwhile leaves it alone.
+//! The recorder is in memory that a fork wipes. All zeroes are a recorder that is not set up, so a forked child starts
+//! without one. The thread's [pointer](TlsPointer) refers to it, and is null while somebody on the thread holds the
+//! recorder: entry or exit code, or perfmark's own work. A mark in a signal handler then leaves the recorder alone.
 //!
-//! Two invariants hold here, and are named wherever code rests on them:
+//! Code elsewhere refers to two invariants of this file by name:
 //!
-//! - RECORDER: what a thread's word names is that thread's recorder, or null. It is mapped until the thread ends, and all of it is
-//!   cells or atomics, so that it is used through shared references only.
-//! - CELLS: once a recorder is set up, its thread's cells live as long as the recorder is used, and with them the plans, event sets
-//!   and counters that its calls use.
+//! - RECORDER: a thread's pointer is null, or refers to the thread's recorder; during calibration, to a recorder for
+//!   that. A recorder is part of memory that is mapped as long as the pointer can refer to it. All of it is cells or
+//!   atomics, so shared references suffice.
+//! - CELLS: from when a recorder is set up, the cells of its thread live as long as the recorder is used. So do the
+//!   plans, event sets and counters that its calls use.
 #![allow(unsafe_code, reason = "raw pointers to state that outlives thread-locals")]
 
 use std::cell::Cell;
@@ -18,35 +19,35 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
-use super::here::Here;
 use super::stack::Stack;
+use super::tls::TlsPointer;
 use crate::arena::Arena;
 use crate::cells::ThreadCells;
 use crate::graph::Graph;
 use crate::signals::HeldBack;
 
-/// A thread's state. Zeroes are one not set up.
+/// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
 #[repr(C)]
 pub(super) struct Recorder {
     pub(super) stack: Stack,
-    /// Draws the calls that are measured, of marks of which one call in some is.
+    /// The state of the random numbers that select which calls `every` measures.
     pub(super) random: Cell<u64>,
-    /// Null while not set up.
+    /// Null if the recorder is not set up.
     cells: Cell<*const ThreadCells>,
-    /// The call graph; null where that is not asked for. It is not the thread's own during calibration.
+    /// The call graph; null without one. During calibration it is another graph than the thread's.
     graph: Cell<*const Graph>,
-    /// Of its process.
+    /// The generation of the process: a forked child has another one than its parent.
     pub(super) generation: Cell<u8>,
-    /// Whether probes differ in what they cost, so that this is kept by event.
-    pub(super) keeps_costs: Cell<bool>,
+    /// Whether frames track probe overhead for each event slot, because it differs between the thread's calls.
+    pub(super) tracks_overhead: Cell<bool>,
 }
 
 impl Recorder {
-    /// Uses these from now on.
+    /// Sets up the recorder with these cells and this call graph.
     ///
     /// # Safety
     ///
-    /// They live as CELLS has it.
+    /// CELLS holds for `cells` and `graph`.
     pub(super) unsafe fn set_up(&self, cells: *const ThreadCells, graph: Option<&Graph>) {
         self.cells.set(cells);
         self.graph.set(graph.map_or(ptr::null(), ptr::from_ref));
@@ -56,232 +57,232 @@ impl Recorder {
         !self.cells.get().is_null()
     }
 
-    /// Its thread's cells, once it is set up.
+    /// The thread's cells. `None` if the recorder is not set up.
     pub(super) fn cells(&self) -> Option<&ThreadCells> {
-        // SAFETY: CELLS.
+        // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
         unsafe { self.cells.get().as_ref() }
     }
 
-    /// Where its histograms grow.
+    /// The memory in which the thread's histograms grow.
     pub(super) fn arena(&self) -> Option<&Arena> {
         Some(&self.cells()?.arena)
     }
 
-    /// The call graph, where that is asked for.
+    /// The call graph. `None` without one.
     pub(super) fn graph(&self) -> Option<&Graph> {
-        // SAFETY: CELLS.
+        // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
         unsafe { self.graph.get().as_ref() }
     }
 }
 
-/// This thread's recorder, taken by entry or exit code: nobody else on this thread uses it until it is put back.
+/// This thread's recorder, held by entry or exit code. Nobody else on this thread uses it until it is released.
 ///
-/// It is given from function to function by value, and cannot leave its thread.
+/// Functions pass it on by value. It cannot leave its thread.
 #[must_use = "nobody else can take the recorder until it is put back"]
-pub(super) struct Taken {
+pub(super) struct HeldRecorder {
     recorder: NonNull<Recorder>,
-    here: Here,
+    tls: TlsPointer,
 }
 
-impl Deref for Taken {
+impl Deref for HeldRecorder {
     type Target = Recorder;
 
     #[inline]
     fn deref(&self) -> &Recorder {
-        // SAFETY: RECORDER.
+        // SAFETY: RECORDER: the thread's pointer referred to it when it was acquired.
         unsafe { self.recorder.as_ref() }
     }
 }
 
-impl Taken {
-    /// Takes the recorder. `None` if entry or exit code or perfmark's own work has it, or if there is none.
+impl HeldRecorder {
+    /// Acquires the recorder. `None` if there is none, or if entry or exit code or perfmark's own work holds it.
     #[inline]
-    pub(super) fn take() -> Option<Self> {
-        let (here, recorder) = named()?;
-        Some(Self::new(here, recorder))
+    pub(super) fn acquire() -> Option<Self> {
+        let (tls, recorder) = lookup()?;
+        Some(Self::new(tls, recorder))
     }
 
     #[inline]
-    fn new(here: Here, recorder: NonNull<Recorder>) -> Self {
-        here.clear();
+    fn new(tls: TlsPointer, recorder: NonNull<Recorder>) -> Self {
+        tls.clear();
         compiler_fence(SeqCst);
-        Self { recorder, here }
+        Self { recorder, tls }
     }
 
-    /// Takes the recorder if `look` finds something there.
+    /// Acquires the recorder if `look` finds something in it.
     #[inline]
-    pub(super) fn take_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
-        let (here, recorder) = named()?;
+    pub(super) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
+        let (tls, recorder) = lookup()?;
         let found = look(recorder)?;
-        Some((Self::new(here, recorder), found))
+        Some((Self::new(tls, recorder), found))
     }
 
     #[inline]
-    pub(super) fn put_back(self) {
+    pub(super) fn release(self) {
         compiler_fence(SeqCst);
-        self.here.store(self.recorder.as_ptr().cast_const().cast());
+        self.tls.store(self.recorder.as_ptr().cast_const().cast());
     }
 }
 
-/// This thread's word, and the recorder that it names.
+/// This thread's pointer, and the recorder that it refers to.
 #[inline]
-fn named() -> Option<(Here, NonNull<Recorder>)> {
-    let here = Here::get();
-    Some((here, NonNull::new(here.load().cast_mut().cast())?))
+fn lookup() -> Option<(TlsPointer, NonNull<Recorder>)> {
+    let tls = TlsPointer::get();
+    Some((tls, NonNull::new(tls.load().cast_mut().cast())?))
 }
 
-/// What the thread is doing, as far as marks are concerned.
+/// What the thread does at the moment, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
-    /// The program's own work, or the entry or exit code of a marked call: then the recorder is taken.
+pub(super) enum Activity {
+    /// The program's code, or entry or exit code, which holds the recorder.
     Program,
-    /// perfmark's cold work: a mark met now is in an allocator, and no call of the program's, as signals are blocked.
-    Own,
-    /// Calls of the marks that probes are measured by: another one met now is in a signal handler.
+    /// Perfmark's cold work. A mark called now is in an allocator and not recorded; signals are blocked.
+    OwnWork,
+    /// Calibration: calls of the marks that measure probe overhead. Any other mark called now is in a signal handler.
     Calibration,
-    /// The thread's cells are folded; calls are only counted.
+    /// The thread's cells are merged into the registry. Calls are counted but not measured.
     Ended,
 }
 
-/// What is known of the thread apart from calls. It has no destructor, and so is there while those of other
+/// The state of a thread apart from its calls. It has no destructor, so it can be used while destructors of other
 /// thread-locals run.
-pub(super) struct Thread {
-    /// Its recorder, whether it is taken or not; null if there is none yet, or none any more.
-    home: Cell<*const Recorder>,
-    pub(super) doing: Cell<Doing>,
-    /// Whether perfmark's own work interrupts entry or exit code, in a signal handler: then the open calls are as that
-    /// code left them in its middle.
-    pub(super) interrupts: Cell<bool>,
-    /// What its first calls made, for them alone. It is here, where a leak checker sees it, which does not look into
-    /// mapped memory.
-    pub(super) made: Cell<*mut ()>,
+pub(super) struct ThreadState {
+    /// The thread's recorder, held or not; null before the first call and after the thread's end.
+    recorder: Cell<*const Recorder>,
+    pub(super) activity: Cell<Activity>,
+    /// Whether perfmark's own work runs in a signal handler that interrupted entry or exit code. The open calls are
+    /// then in the state in which that code was interrupted.
+    pub(super) interrupts_hook: Cell<bool>,
+    /// What the thread's first calls allocated: [`Resources`](super::resources::Resources), used by them alone. The
+    /// pointer is in thread-local memory because leak checkers do not search mapped memory.
+    pub(super) resources: Cell<*mut ()>,
 }
 
 thread_local! {
-    static THREAD: Thread = const {
-        Thread {
-            home: Cell::new(ptr::null()),
-            doing: Cell::new(Doing::Program),
-            interrupts: Cell::new(false),
-            made: Cell::new(ptr::null_mut()),
+    static THREAD: ThreadState = const {
+        ThreadState {
+            recorder: Cell::new(ptr::null()),
+            activity: Cell::new(Activity::Program),
+            interrupts_hook: Cell::new(false),
+            resources: Cell::new(ptr::null_mut()),
         }
     };
 }
 
-/// This thread's.
-pub(super) fn with_thread<R>(work: impl FnOnce(&Thread) -> R) -> R {
+/// Calls `work` with this thread's state.
+pub(super) fn with_thread<R>(work: impl FnOnce(&ThreadState) -> R) -> R {
     THREAD.with(work)
 }
 
-impl Thread {
-    /// Its recorder, if there is one.
-    pub(super) fn home(&self) -> Option<NonNull<Recorder>> {
-        NonNull::new(self.home.get().cast_mut())
+impl ThreadState {
+    /// A pointer to the thread's recorder, if there is one.
+    pub(super) fn recorder_ptr(&self) -> Option<NonNull<Recorder>> {
+        NonNull::new(self.recorder.get().cast_mut())
     }
 
-    /// The same, to be looked at.
+    /// The thread's recorder, if there is one.
     pub(super) fn recorder(&self) -> Option<&Recorder> {
-        // SAFETY: RECORDER.
-        self.home().map(|recorder| unsafe { recorder.as_ref() })
+        // SAFETY: RECORDER: `set_recorder` and `with_calibration_recorder` require it.
+        self.recorder_ptr().map(|recorder| unsafe { recorder.as_ref() })
     }
 
-    /// Its recorder is this one from now on, and can be taken.
+    /// Makes this the thread's recorder, which calls can then acquire.
     ///
     /// # Safety
     ///
-    /// RECORDER and CELLS.
-    pub(super) unsafe fn settle(&self, recorder: NonNull<Recorder>) {
-        self.home.set(recorder.as_ptr());
+    /// RECORDER and CELLS hold for `recorder`.
+    pub(super) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
+        self.recorder.set(recorder.as_ptr());
     }
 
-    /// It has no recorder from now on.
-    pub(super) fn unsettle(&self) {
-        Here::get().clear();
-        self.home.set(ptr::null());
+    /// Leaves the thread without a recorder.
+    pub(super) fn clear_recorder(&self) {
+        TlsPointer::get().clear();
+        self.recorder.set(ptr::null());
     }
 
-    /// Whether entry or exit code, which is interrupted, has the recorder.
+    /// Whether interrupted entry or exit code holds the recorder.
     pub(super) fn is_busy(&self) -> bool {
-        self.recorder().is_some_and(Recorder::is_set_up) && Here::get().load().is_null()
+        self.recorder().is_some_and(Recorder::is_set_up) && TlsPointer::get().load().is_null()
     }
 
-    /// Takes the recorder after perfmark's own work for it. `None` if recording ended on this thread meanwhile, in a
-    /// signal handler.
-    pub(super) fn take(&self) -> Option<Taken> {
-        let home = self.home().filter(|_| self.doing.get() == Doing::Program)?;
-        Some(Taken::new(Here::get(), home))
+    /// Acquires the recorder after perfmark's own work. `None` if a signal handler ended recording on this thread
+    /// meanwhile.
+    pub(super) fn acquire(&self) -> Option<HeldRecorder> {
+        let recorder = self.recorder_ptr().filter(|_| self.activity.get() == Activity::Program)?;
+        Some(HeldRecorder::new(TlsPointer::get(), recorder))
     }
 
-    /// Whether a call with that number began on this thread, in this process.
-    pub(super) fn is_its(&self, number: u64) -> bool {
+    /// Whether the call with this number began on this thread, in this process.
+    pub(super) fn began_call(&self, number: u64) -> bool {
         let cells = self.recorder().and_then(Recorder::cells);
         cells.is_some_and(|cells| cells.switched.is_its(number))
     }
 
-    /// Whether this is a child that was forked from the thread's process: its recorder is wiped.
+    /// Whether this process was forked after the thread's recorder was set up, which wiped it.
     pub(super) fn is_forked(&self) -> bool {
         self.recorder().is_some_and(|recorder| !recorder.is_set_up())
     }
 }
 
-/// Runs perfmark's own work on this thread: marks met in it (in an allocator) are no calls. `None` if this thread is at
-/// it already, so that a lock which it holds is not taken again.
+/// Runs perfmark's own work on this thread. Marks called in it, such as in an allocator, are not recorded. `None` if
+/// this thread does such work already, so that it does not acquire a lock twice.
 pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
     with_thread(|thread| {
-        // Entry or exit code that it interrupts holds no lock, and is in no allocator.
-        if matches!(thread.doing.get(), Doing::Own | Doing::Calibration) {
+        // Entry or exit code that a signal handler interrupted holds no lock and is not in an allocator.
+        if matches!(thread.activity.get(), Activity::OwnWork | Activity::Calibration) {
             return None;
         }
         let _signals = HeldBack::new();
-        let _restore = Restore::doing(thread, Doing::Own);
+        let _restore = ActivityGuard::set(thread, Activity::OwnWork);
         Some(work())
     })
 }
 
-/// Takes this thread's recorder for some work. Nothing is done where it has none, or where it is taken.
+/// Calls `work` with this thread's recorder, unless there is none or it is held.
 pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
-    if let Some(taken) = Taken::take() {
+    if let Some(taken) = HeldRecorder::acquire() {
         work(&taken);
-        taken.put_back();
+        taken.release();
     }
 }
 
-/// Ends what the thread is doing, also if that panics.
-pub(super) struct Restore<'a> {
-    thread: &'a Thread,
-    doing: Doing,
-    interrupts: bool,
+/// Restores the thread's activity when it is dropped, also after a panic.
+pub(super) struct ActivityGuard<'a> {
+    thread: &'a ThreadState,
+    activity: Activity,
+    interrupts_hook: bool,
 }
 
-impl<'a> Restore<'a> {
-    /// Nobody takes the recorder meanwhile.
-    pub(super) fn doing(thread: &'a Thread, doing: Doing) -> Self {
-        let interrupts = thread.interrupts.replace(thread.is_busy());
-        Here::get().clear();
-        Self { thread, doing: thread.doing.replace(doing), interrupts }
+impl<'a> ActivityGuard<'a> {
+    /// Sets the thread's activity. Nobody can acquire the recorder as long as the guard lives.
+    pub(super) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
+        let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
+        TlsPointer::get().clear();
+        Self { thread, activity: thread.activity.replace(activity), interrupts_hook }
     }
 }
 
-impl Drop for Restore<'_> {
+impl Drop for ActivityGuard<'_> {
     fn drop(&mut self) {
-        if !self.thread.interrupts.replace(self.interrupts) {
-            Here::get().store(self.thread.home.get().cast());
+        if !self.thread.interrupts_hook.replace(self.interrupts_hook) {
+            TlsPointer::get().store(self.thread.recorder.get().cast());
         }
-        self.thread.doing.set(self.doing);
+        self.thread.activity.set(self.activity);
     }
 }
 
-/// Runs `calls` with that recorder as this thread's, during perfmark's own work.
+/// Makes `recorder` this thread's recorder while it runs `calls`, during perfmark's own work.
 ///
 /// # Safety
 ///
-/// RECORDER and CELLS, as long as they run.
-pub(super) unsafe fn with_other(thread: &Thread, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
-    let doing = thread.doing.replace(Doing::Calibration);
-    let home = thread.home.replace(recorder.as_ptr());
-    Here::get().store(recorder.as_ptr().cast_const().cast());
+/// RECORDER and CELLS hold for `recorder` until `calls` returns.
+pub(super) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
+    let activity = thread.activity.replace(Activity::Calibration);
+    let program_recorder = thread.recorder.replace(recorder.as_ptr());
+    TlsPointer::get().store(recorder.as_ptr().cast_const().cast());
     calls();
-    Here::get().clear();
-    thread.home.set(home);
-    thread.doing.set(doing);
+    TlsPointer::get().clear();
+    thread.recorder.set(program_recorder);
+    thread.activity.set(activity);
 }

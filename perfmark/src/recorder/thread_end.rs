@@ -1,35 +1,36 @@
-//! A call at the end of a thread, after the destructors of Rust's thread-locals, which may still make marked calls.
+//! Calls a function at the end of a thread, after the destructors of Rust's thread-locals, which may still call marks.
 #![allow(unsafe_code, reason = "pthread keys")]
 
 use std::cell::Cell;
 use std::ffi::c_void;
 
-type End = unsafe extern "C" fn(*mut c_void);
+type Callback = unsafe extern "C" fn(*mut c_void);
 
-/// Makes the process's key.
+/// Creates the process's pthread key.
 pub(super) fn prepare() {
     #[cfg(unix)]
     key();
 }
 
-/// Calls `end(data)` when this thread ends; not on the thread that calls exit.
+/// Calls `callback(data)` when this thread ends, except on the thread that calls `exit`.
 ///
 /// # Safety
 ///
-/// `end` may be called with `data` on this thread, then and once.
+/// `callback` may be called once with `data`, on this thread and at its end.
 #[cfg(unix)]
-pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
-    // Without a key left (there are 1024) the thread's cells stay with the registry, and its counters open: nothing is lost.
+pub(super) unsafe fn call_at_end(callback: Callback, data: *mut c_void) {
+    // A process has 1024 keys. If none is left, the registry keeps the thread's cells, and its counters stay open.
+    // Nothing is lost.
     if let Some(key) = key() {
-        END.set(Some(end));
-        // SAFETY: the key was created by `key`.
+        CALLBACK.set(Some(callback));
+        // SAFETY: `key` created the key.
         unsafe { libc::pthread_setspecific(key, data) };
     }
 }
 
 #[cfg(unix)]
 thread_local! {
-    static END: Cell<Option<End>> = const { Cell::new(None) };
+    static CALLBACK: Cell<Option<Callback>> = const { Cell::new(None) };
     static IS_SECOND_ROUND: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -39,45 +40,47 @@ fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: `key` is live.
+        // SAFETY: `key` is a live variable, which receives the result.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) } == 0).then_some(key)
     })
 }
 
-/// In a static program the standard library's destructors hang on a pthread key, too, perhaps a later one than ours. Keys are gone
-/// through again as long as one is set (POSIX, `pthread_key_create`): the second round comes after them.
+/// The destructor of the pthread key. It acts in the second round only, which comes after Rust's destructors.
+///
+/// In a static program, the standard library runs these from a pthread key, too, which may come after this one. Keys
+/// that are set again get another round (POSIX, `pthread_key_create`).
 #[cfg(unix)]
 unsafe extern "C" fn destructor(data: *mut c_void) {
     if !IS_SECOND_ROUND.replace(true)
         && let Some(key) = key()
-        // SAFETY: the key was created by `key`.
+        // SAFETY: `key` created the key.
         && unsafe { libc::pthread_setspecific(key, data) } == 0
     {
         return;
     }
-    if let Some(end) = END.take() {
-        // SAFETY: the pair that `call_at_end` was given, which promises that it may be.
-        unsafe { end(data) };
+    if let Some(callback) = CALLBACK.take() {
+        // SAFETY: `call_at_end` stored the callback with this data, and its `# Safety` section allows this call.
+        unsafe { callback(data) };
     }
 }
 
-/// Calls `end(data)` when this thread ends.
+/// Calls `callback(data)` when this thread ends.
 ///
 /// # Safety
 ///
-/// `end` may be called with `data` on this thread, then and once.
+/// `callback` may be called once with `data`, on this thread and at its end.
 #[cfg(not(unix))]
-pub(super) unsafe fn call_at_end(end: End, data: *mut c_void) {
-    struct AtEnd(Cell<Option<(End, *mut c_void)>>);
+pub(super) unsafe fn call_at_end(callback: Callback, data: *mut c_void) {
+    struct AtEnd(Cell<Option<(Callback, *mut c_void)>>);
     impl Drop for AtEnd {
         fn drop(&mut self) {
-            if let Some((end, data)) = self.0.take() {
-                // SAFETY: the pair that `call_at_end` was given, which promises that it may be.
-                unsafe { end(data) };
+            if let Some((callback, data)) = self.0.take() {
+                // SAFETY: `call_at_end` stored the callback with this data, and its `# Safety` section allows the call.
+                unsafe { callback(data) };
             }
         }
     }
     thread_local!(static AT_END: AtEnd = const { AtEnd(Cell::new(None)) });
-    // Within the end itself there is nothing left to be called at.
-    _ = AT_END.try_with(|at_end| at_end.0.set(Some((end, data))));
+    // If the thread ends at the moment, there is no later time to call it.
+    _ = AT_END.try_with(|at_end| at_end.0.set(Some((callback, data))));
 }

@@ -1,40 +1,39 @@
-//! What one call, or one of the polls that it is made of, cost in one event.
+//! What one call, or one poll of a call, cost in one event.
 
 use crate::arena::Arena;
 use crate::cells::EventCells;
 use crate::graph::Node;
 use crate::histogram::add;
 
-/// What a call or a poll cost in one event, without probes.
+/// What a call or a poll cost in one event, without probe overhead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    /// Less than nothing where probes cost less than they usually do; it wraps.
+pub(super) struct EventCost {
+    /// The inclusive cost. It wraps: it is negative if the probe cost less than usual.
     pub(super) net: u64,
-    /// What marked calls inside cost.
-    pub(super) inside: u64,
+    /// The part of it that inner calls cost.
+    pub(super) inner: u64,
     pub(super) is_scaled: bool,
 }
 
-impl Part {
-    /// Adds it to a node of the call graph, as that many.
+impl EventCost {
+    /// Adds the cost of `weight` calls to event `n` of a node of the call graph.
     #[inline]
     pub(super) fn add_to_node(self, node: &Node, n: usize, weight: u64) {
-        node.add_cost(n, self.net.wrapping_mul(weight), self.inside.wrapping_mul(weight));
+        node.add_cost(n, self.net.wrapping_mul(weight), self.inner.wrapping_mul(weight));
     }
 
-    /// Adds it to the cells as a call that a panic ended, which is in no distribution.
+    /// Adds the cost to the cells as a call that a panic ended. Such a call is in no distribution.
     #[cold]
     pub(super) fn add_unwound(self, cells: &EventCells, is_nested: bool) {
-        cells.unwound.add(self.net, self.net.wrapping_sub(self.inside), is_nested);
+        cells.unwound.add(self.net, self.net.wrapping_sub(self.inner), is_nested);
     }
 
-    /// Adds it to the cells as a complete call. Where there is no memory for the histogram to grow the call is
-    /// unmeasured.
+    /// Adds the cost to the cells as a complete call. The call is unmeasured if there is no memory for its bucket.
     pub(super) fn add_call(self, cells: &EventCells, is_nested: bool, arena: &Arena) {
         let Some(bucket) = cells.values.grow(self.net, arena) else {
             return cells.add_unmeasured(1, is_nested);
         };
-        add(&cells.inside, self.inside);
+        add(&cells.inside, self.inner);
         if is_nested {
             add(&cells.nested, self.net);
         }

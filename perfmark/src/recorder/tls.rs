@@ -1,36 +1,37 @@
-//! The thread-local word in which a thread finds its recorder.
+//! The thread-local pointer through which a thread finds its recorder.
 //!
-//! The standard library reaches a thread-local of a library by a call, as the library may be part of a shared object
-//! that is loaded later. Where it cannot be, or where the C library keeps room for such words, this one has the
-//! initial-exec model ("ELF Handling For Thread-Local Storage", 4.3): three instructions and no call, so that a marked
-//! function's entry and exit save no registers for it. glibc keeps some hundred bytes for objects that are loaded later
-//! (`glibc.rtld.optional_static_tls`).
-#![allow(unsafe_code, reason = "thread-local memory of a model that Rust does not let choose")]
+//! The standard library accesses thread-locals of a library by a function call, because the library may be in a shared
+//! object that is loaded later. This file avoids the call where it can: for programs, and on C libraries that reserve
+//! memory for thread-locals of objects loaded later. There the pointer has the initial-exec model ("ELF Handling For
+//! Thread-Local Storage", 4.3): three instructions and no call, so entry and exit of a marked function save no
+//! registers for it. glibc reserves some hundred bytes (`glibc.rtld.optional_static_tls`).
+#![allow(unsafe_code, reason = "Rust offers no choice of the thread-local model")]
 
 use std::cell::Cell;
 use std::ptr;
 
-/// This thread's word. It cannot leave its thread, which lives longer.
+/// The address of this thread's pointer. It cannot leave its thread, which outlives it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Here(*const Cell<*const ()>);
+pub(super) struct TlsPointer(*const Cell<*const ()>);
 
-impl Here {
-    /// Finds the word anew: a program that switches stacks may be on another thread in the same function.
+impl TlsPointer {
+    /// Computes the address anew. A program that switches stacks may be on another thread within one function.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "some instructions")]
+    #[allow(clippy::inline_always, reason = "a few instructions")]
     pub(super) fn get() -> Self {
-        Self(local::word())
+        Self(local::address())
     }
 
     #[inline]
     pub(super) fn load(self) -> *const () {
-        // SAFETY: thread-local memory of this thread, without a destructor; nobody else knows it.
+        // SAFETY: the address is of this thread's thread-local memory, which has no destructor. The type is not `Send`,
+        // and only this file accesses that memory.
         unsafe { (*self.0).get() }
     }
 
     #[inline]
     pub(super) fn store(self, recorder: *const ()) {
-        // SAFETY: as in `load`.
+        // SAFETY: the same as in `load`; `Cell` allows the write.
         unsafe { (*self.0).set(recorder) };
     }
 
@@ -51,7 +52,7 @@ mod local {
     use std::arch::{asm, global_asm};
     use std::cell::Cell;
 
-    /// Its symbol is a part of the word's: so each copy of perfmark in a program has a word of its own.
+    /// Its symbol is part of the pointer's symbol, so each copy of perfmark in a program has its own pointer.
     static COPY: u8 = 0;
 
     global_asm!(
@@ -68,10 +69,10 @@ mod local {
     );
 
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "some instructions")]
-    pub(super) fn word() -> *const Cell<*const ()> {
+    #[allow(clippy::inline_always, reason = "a few instructions")]
+    pub(super) fn address() -> *const Cell<*const ()> {
         let word;
-        // SAFETY: computes the address of the word above. Not `pure`, so that no result stands for another one.
+        // SAFETY: computes the address of the memory above. It is not `pure`: the result differs between threads.
         unsafe {
             #[cfg(target_arch = "aarch64")]
             asm!(
@@ -109,7 +110,7 @@ mod local {
     use std::ptr;
 
     #[inline]
-    pub(super) fn word() -> *const Cell<*const ()> {
+    pub(super) fn address() -> *const Cell<*const ()> {
         thread_local!(static WORD: Cell<*const ()> = const { Cell::new(ptr::null()) });
         WORD.with(ptr::from_ref)
     }
