@@ -48,7 +48,7 @@ fn after_a_reset_figures_are_of_what_came_behind_it() {
         assert!(after.resets == 1 && after.wall_ns < before.wall_ns);
         assert!(perfmark::threads().iter().flat_map(|thread| &thread.marks).all(|mark| mark.calls == 0));
         let told = after.since(&before);
-        assert!(told.notes.last().is_some_and(|note| note.contains("nothing was taken off")), "{:?}", told.notes);
+        assert!(told.notes.last().is_some_and(|note| note.contains("nothing was subtracted")), "{:?}", told.notes);
         end.wait();
     });
     (0..6).for_each(|_| work());

@@ -43,7 +43,7 @@ impl Begun {
 #[cfg_attr(not(debug_assertions), inline)]
 #[must_use]
 pub fn begin(mark: &'static Mark) -> Begun {
-    let place = mark.place();
+    let place = mark.slot();
     if mark::is_off(place) {
         // A token as well, so that there is one value less to choose from.
         return Begun::new(place, mark);

@@ -6,7 +6,7 @@ use perfmark_rdpmc::support::Truth;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead};
 
 use crate::config::{ReadMode, config};
-use crate::events::{EventId, Events, What, is_known_of_a_loop};
+use crate::events::{EventId, EventSpec, Events, is_known_of_a_loop};
 use crate::opening;
 
 /// An event of this thread.
@@ -92,14 +92,14 @@ impl Slots {
     /// The places of the slots for `wanted`, as far as the events can be had on this thread, opened where they are new;
     /// of `time` alone if none can. Time first, then the counters as they were opened: those who name the same events
     /// in another order have the same set.
-    pub(super) fn set_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
-        let is_time = |what: &&What| **what == What::Time;
+    pub(super) fn set_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
+        let is_time = |what: &&EventSpec| **what == EventSpec::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
         let mut set: Vec<usize> =
             time.into_iter().chain(counters).filter_map(|what| self.slot_for(what, events)).collect();
         if set.is_empty() {
-            set.extend(self.slot_for(&What::Time, events));
-            events.with(events.id(&What::Time), |time| time.stands_in = true);
+            set.extend(self.slot_for(&EventSpec::Time, events));
+            events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
         }
         set.sort_by_key(|&at| (self[at].counter().is_some(), at));
         // One event under two names is one event.
@@ -121,14 +121,14 @@ impl Slots {
     }
 
     /// Those of `wanted` that cannot be had on this thread.
-    pub(super) fn refused_of(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
+    pub(super) fn refused_of(&self, wanted: &[EventSpec], events: &Events) -> Box<[EventId]> {
         let mut refused: Vec<EventId> = wanted.iter().map(|what| events.id(what)).collect();
         refused.retain(|event| self.refused.contains(event));
         refused.dedup();
         refused.into()
     }
 
-    fn slot_for(&mut self, what: &What, events: &Events) -> Option<usize> {
+    fn slot_for(&mut self, what: &EventSpec, events: &Events) -> Option<usize> {
         let event = events.id(what);
         if let Some(known) = self.iter().position(|slot| slot.event == event) {
             return Some(known);
@@ -136,7 +136,8 @@ impl Slots {
         if self.refused.contains(&event) {
             return None;
         }
-        let has_room = *what == What::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < COUNTERS;
+        let has_room =
+            *what == EventSpec::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < COUNTERS;
         let source = if has_room {
             self.open(what, event, events)
         } else {
@@ -155,11 +156,11 @@ impl Slots {
     }
 
     /// Opens the event, and notes for the report what became of it.
-    fn open(&self, what: &What, id: EventId, events: &Events) -> Option<Source> {
+    fn open(&self, what: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
         let opened = match what {
-            What::Time => return Some(Source::Ticks),
-            What::Unknown(name) => name.parse::<Event>().map(Attr::new),
-            What::Counter(event) => Ok(Attr::new(event.clone())),
+            EventSpec::Time => return Some(Source::Ticks),
+            EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
+            EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
         if let Err(why) = opening::ask() {
             return refuse(id, events, || why.to_owned());

@@ -26,8 +26,8 @@ use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, is_off};
 use crate::registry::{Setup, forget_parents_calls, registry};
-use crate::settings::{self, Variant, every, wanted};
-use crate::signals::HeldBack;
+use crate::settings::{self, Variant, events_of, every};
+use crate::signals::BlockedSignals;
 use crate::start;
 use crate::switched::{CALLS, Switched};
 use crate::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn first_call<'a>(thread: &Thread, mark: &'static Mark, kinds: &'stat
     let _errno = KeepErrno::new();
     let plan = {
         // A mark that a handler calls meanwhile would be taken for one in an allocator.
-        let _signals = HeldBack::new();
+        let _signals = BlockedSignals::new();
         let _restore = Restore::doing(thread, Doing::Own);
         // When recording has ended no system call is made any more.
         if start::is_off() {
@@ -65,11 +65,11 @@ fn prepare_call(thread: &Thread, mark: &'static Mark, kinds: &'static Kinds) -> 
     mark.register();
     // A refusal is counted, and noted in the report.
     _ = settings::apply(mark);
-    let place = mark.place();
+    let place = mark.slot();
     if is_off(place) {
         return None;
     }
-    let prepared = prepare(thread, mark, kinds, settings::of_place(place), &began).ok();
+    let prepared = prepare(thread, mark, kinds, settings::of_slot(place), &began).ok();
     if prepared.is_none() {
         forget_parents_calls();
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -91,7 +91,7 @@ fn prepare(
     let Some(made) = made(thread) else { return Err(io::ErrorKind::Other.into()) };
     // A mark that has no place is known, but not found in the table; and one may have been given another place just
     // now, where it was before.
-    let place = variant.map_or_else(|| mark.own_place(), |variant| variant.place);
+    let place = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
     let known = if place == 0 {
         made.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.place() == 0)
     } else {
@@ -101,7 +101,7 @@ fn prepare(
     if let Some(plan) = known {
         return Ok(plan);
     }
-    let wanted = wanted(mark, variant);
+    let wanted = events_of(mark, variant);
     let slots = made.slots.set_for(&wanted, events);
     let manner = manner(mark);
     let known = made.sets.iter().position(|set| set.is(&slots, manner));
@@ -330,7 +330,7 @@ pub(crate) fn close_thread() {
         if thread.home().is_none() || thread.doing.get() != Doing::Program {
             return;
         }
-        let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
+        let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
         // A signal handler that interrupted entry or exit code leaves everything as it is. Nobody takes the recorder
         // any more.
         if let Some(taken) = Taken::take()
@@ -349,7 +349,7 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let Some(home) = NonNull::new(recorder.cast::<Recorder>()) else { return };
     // When recording has ended nothing is done that takes a system call: what the thread holds ends with the process.
     let Some(_setup) = Setup::begin() else { return };
-    let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
+    let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
     with_thread(|thread| {
         thread.doing.set(Doing::Own);
         // After a fork there is none.

@@ -16,7 +16,7 @@ use super::state::{Recorder, Taken};
 use crate::cells::{EventCells, Holds, MarkCells, Probe};
 use crate::graph::Node;
 use crate::histogram::Span;
-use crate::mark::{Manner, PLACES};
+use crate::mark::{self, Manner};
 use crate::settings::Variant;
 
 /// Begins a call, and puts the recorder back at last.
@@ -115,7 +115,7 @@ impl Plan {
 
     /// Where its mark's calls find it; 0 where that is nowhere.
     pub(super) fn place(&self) -> u32 {
-        self.variant.map_or_else(|| self.cells.mark.own_place(), |variant| variant.place)
+        self.variant.map_or_else(|| self.cells.mark.own_slot(), |variant| variant.slot)
     }
 
     /// It is where it stays.
@@ -382,7 +382,7 @@ pub(super) struct Home {
     pub(super) space: Space,
     pub(super) recorder: Recorder,
     /// By the mark's place.
-    places: [Cell<Place>; PLACES],
+    places: [Cell<Place>; mark::SLOTS],
 }
 
 impl Home {
@@ -404,10 +404,10 @@ impl Home {
 ///
 /// It is the thread's recorder, as RECORDER has it.
 #[inline]
-#[allow(clippy::cast_possible_truncation, reason = "below `PLACES`")]
+#[allow(clippy::cast_possible_truncation, reason = "below `mark::SLOTS`")]
 pub(super) unsafe fn place_of<'a>(recorder: ptr::NonNull<Recorder>, place: u64) -> &'a Cell<Place> {
     // SAFETY: this function's contract: it is a part of a home, for which the pointer is good. A place is below
-    // `PLACES`.
+    // `mark::SLOTS`.
     unsafe { &*(&raw const (*Home::of(recorder)).places).cast::<Cell<Place>>().add(place as usize) }
 }
 

@@ -48,7 +48,7 @@ fn begin_poll(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds) -> 
     if !matches!(polls, Polls::None) {
         return begin_later(mark, polls, kinds);
     }
-    let place = mark.place();
+    let place = mark.slot();
     let token = if mark::is_off(place) { None } else { Some(enter::enter(place)) };
     match token {
         Some(token) if !enter::is_unusual(token) => token,
@@ -71,7 +71,7 @@ fn begin_first(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds, is
 /// Begins a poll of a call that was suspended.
 #[inline(never)]
 fn begin_later(mark: &'static Mark, polls: &mut Polls, kinds: &'static Kinds) -> Token {
-    let place = mark.place();
+    let place = mark.slot();
     if matches!(polls, Polls::Over) || mark::is_off(place) {
         return NO_FRAME;
     }
@@ -249,7 +249,7 @@ fn add_poll<const PAID: usize>(
                 if let (Some(part), Some(arena)) = (part, recorder.arena()) {
                     part.add_call(cells, ongoing.is_nested(), arena);
                 } else {
-                    cells.stand_in(ongoing.is_nested());
+                    cells.impute(ongoing.is_nested());
                     cells.add_unmeasured(1, ongoing.is_nested());
                 }
             }

@@ -23,7 +23,7 @@ use super::stack::Stack;
 use crate::arena::Arena;
 use crate::cells::ThreadCells;
 use crate::graph::Graph;
-use crate::signals::HeldBack;
+use crate::signals::BlockedSignals;
 
 /// A thread's state. Zeroes are one not set up.
 #[repr(C)]
@@ -232,7 +232,7 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
         if matches!(thread.doing.get(), Doing::Own | Doing::Calibration) {
             return None;
         }
-        let _signals = HeldBack::new();
+        let _signals = BlockedSignals::new();
         let _restore = Restore::doing(thread, Doing::Own);
         Some(work())
     })

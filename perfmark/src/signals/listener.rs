@@ -1,5 +1,5 @@
-//! A thread that hears of signals.
-#![allow(unsafe_code, reason = "what wakes a thread from a handler")]
+//! A thread that listens to signals.
+#![allow(unsafe_code, reason = "a handler wakes a thread")]
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -14,7 +14,7 @@ use signal_hook::low_level::{register, unregister};
 use super::background;
 use super::handled::check;
 
-/// Signals are heard of as long as it lives.
+/// Listens to signals as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Listener {
     registered: Vec<SigId>,
@@ -23,19 +23,19 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Calls `heard` on a thread of its own whenever one of the signals came.
-    pub(crate) fn start(signals: &[i32], heard: impl Fn() + Send + 'static) -> io::Result<Self> {
+    /// Calls `received` on its own thread whenever one of the signals came.
+    pub(crate) fn start(signals: &[i32], received: impl Fn() + Send + 'static) -> io::Result<Self> {
         let bell = Bell::new()?;
         let mut listener = Self { registered: Vec::new(), bell: bell.clone(), thread: None };
         for &signal in signals {
             check(signal).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
             let bell = bell.clone();
-            // SAFETY: all that the handler does is to ring, which handlers may.
+            // SAFETY: the handler only posts to a semaphore, which is async-signal-safe.
             listener.registered.push(unsafe { register(signal, move || bell.ring()) }?);
         }
         let listen = move || {
             while bell.wait() {
-                heard();
+                received();
             }
         };
         listener.thread = Some(background::spawn("perfmark-signal", listen)?);
@@ -52,13 +52,14 @@ impl Drop for Listener {
     }
 }
 
-/// A semaphore: what handlers may do to wake a thread (`signal-safety(7)`), and no file. In a forked child it wakes nobody.
+/// A semaphore. A handler may post to it to wake a thread (`signal-safety(7)`), and it needs no descriptor. In a forked
+/// child it wakes nobody.
 struct Bell {
     semaphore: UnsafeCell<libc::sem_t>,
     is_over: AtomicBool,
 }
 
-// SAFETY: semaphores are for threads.
+// SAFETY: semaphores may be shared between threads (`sem_overview(7)`).
 unsafe impl Send for Bell {}
 // SAFETY: the same.
 unsafe impl Sync for Bell {}
@@ -70,9 +71,9 @@ impl std::fmt::Debug for Bell {
 }
 
 impl Bell {
-    /// In its place for good, as a semaphore must be.
+    /// In an `Arc`, because a semaphore must not move.
     fn new() -> io::Result<Arc<Self>> {
-        // SAFETY: any memory, until it is made a semaphore.
+        // SAFETY: zeroes are a valid `sem_t` until `sem_init` initializes it.
         let memory = unsafe { std::mem::zeroed() };
         let bell = Arc::new(Self { semaphore: UnsafeCell::new(memory), is_over: AtomicBool::new(false) });
         // SAFETY: live memory that nobody uses yet.
@@ -81,11 +82,11 @@ impl Bell {
     }
 
     fn ring(&self) {
-        // SAFETY: a live semaphore. One that was rung two thousand million times is no more: the thread wakes all the same.
+        // SAFETY: a live semaphore. It fails only after some two billion pending posts, and the thread wakes anyway.
         unsafe { libc::sem_post(self.semaphore.get()) };
     }
 
-    /// Until it was rung, once or often; whether it is to go on.
+    /// Waits until it was rung at least once. Returns whether the listener continues.
     fn wait(&self) -> bool {
         // SAFETY: a live semaphore.
         while unsafe { libc::sem_wait(self.semaphore.get()) } != 0 {
@@ -101,7 +102,7 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        // SAFETY: nobody has it any more.
+        // SAFETY: nobody uses it any more.
         unsafe { libc::sem_destroy(self.semaphore.get()) };
     }
 }

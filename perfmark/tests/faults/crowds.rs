@@ -69,7 +69,7 @@ pub(crate) fn at_once() {
     let mark = snapshot.marks.iter().find(|mark| mark.name == "crowded").expect("it was called");
     assert_eq!(mark.calls, ledger().ended(Of::crowded));
     // A PMU on which the four do not fit at once gives each its turn.
-    let take_turns = snapshot.notes.iter().any(|note| note.contains("as other events held the counters"));
+    let take_turns = snapshot.notes.iter().any(|note| note.contains("because other events used the counters"));
     for event in snapshot.events.iter().filter(|event| event.name != "time") {
         let refused = told(&snapshot, &event.name, "not counted");
         let by_kernel = told(&snapshot, &event.name, "read by read(2)");

@@ -13,7 +13,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
         _ = writeln!(out, "✗ {}", failure.text);
     }
-    // A mark's name is a row of one cell.
+    // `Err` is a mark's name, a row of one cell.
     let mut lines: Vec<Result<Row, String>> = Vec::new();
     for pair in comparison.changed() {
         lines.push(Err(pair.label.clone()));
