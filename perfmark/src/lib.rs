@@ -535,10 +535,10 @@ pub fn reset() {
 
 /// Writes the report now and ends recording for good, for programs that then enter a sandbox.
 ///
-/// It writes the report that would be written at exit, and there is no other. Afterwards a call of a mark costs a load
-/// and a branch, as with `PERFMARK=off`, and perfmark makes no system call, whether at a mark, at the end of a thread,
-/// or at exit. [`snapshot()`] still returns what was recorded. The `permissions` chapter of the guide lists all system
-/// calls that perfmark makes.
+/// It writes the report that would be written at exit; no other report follows. Afterwards a call of a mark costs a
+/// load and a branch, as with `PERFMARK=off`. perfmark makes no more system calls, whether at a mark, at the end of a
+/// thread, or at exit. [`snapshot()`] still returns what was recorded. The `permissions` chapter of the guide lists all
+/// system calls that perfmark makes.
 ///
 /// It closes the counters of the calling thread. Other threads keep their counters and up to 0.8 MiB of memory until
 /// the process ends. Calls in flight end unmeasured, and the report shows them as in flight. A call that another thread

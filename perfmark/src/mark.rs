@@ -43,8 +43,8 @@ pub struct Mark {
 
 /// The beginning of a mark.
 ///
-/// Marks of several versions of perfmark are in the same section. So the following are the same in every version: this
-/// struct, its alignment of 8 bytes, the section's name, and that a zero word fills a gap and is not a mark.
+/// Marks of several versions of perfmark are in the same section. So every version keeps this struct, its alignment of
+/// 8 bytes, and the section's name. In every version, a zero word fills a gap and is not a mark.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head {

@@ -1,8 +1,8 @@
 //! Memory that a fork wipes, and process-wide state that a forked child creates again.
 //!
-//! A child of fork(2), or of a clone(2) that runs no handlers, must not use its parent's recorders: their counters'
-//! pages are not mapped there, and threads that do not exist in the child may hold their locks. With `MADV_WIPEONFORK`
-//! (madvise(2), Linux 4.14) the child reads zeroes instead.
+//! A child of fork(2), or of a clone(2) that runs no handlers, must not use its parent's recorders. The counters' pages
+//! are not mapped there, and threads that do not exist in the child may hold locks. With `MADV_WIPEONFORK` (madvise(2),
+//! Linux 4.14) the child reads zeroes instead.
 #![allow(unsafe_code, reason = "mmap, and a pointer that is published once")]
 
 use std::io;

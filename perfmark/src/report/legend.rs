@@ -246,7 +246,7 @@ mod tests {
         let mut one = mark("f", 1);
         one.values = vec![crate::snapshot::Values { self_sum: None, ..crate::report::sample::values("time", 1, 9) }];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[one]);
-        let text = lines(|out| super::values(out, &snapshot, &Shares::new(&snapshot), false, 200));
+        let text = lines(|out| values(out, &snapshot, &Shares::new(&snapshot), false, 200));
         assert!(text.contains("(for time, of the sum of all totals, which counts nested marks again)"), "{text}");
     }
 }

@@ -36,9 +36,9 @@ pub struct Snapshot {
     /// The call graph, callers first; empty without `PERFMARK_CALL_GRAPH=on`.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "call_graph"))]
     pub call_graph: Vec<Node>,
-    /// Measured calls that are in no node, because there was no room for one (a thread has 8,192 nodes, all together
-    /// have 16,384), or because they were deeper than the thread's stack of open calls. In a merged snapshot, also the
-    /// calls of snapshots without a call graph.
+    /// Measured calls that are in no node. Either there was no room for one (a thread has 8,192 nodes, all together
+    /// have 16,384), or the call was deeper than the thread's stack of open calls. In a merged snapshot, also the calls
+    /// of snapshots without a call graph.
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
     /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads

@@ -15,7 +15,7 @@ pub(crate) struct Gate {
 }
 
 /// The result of a gate.
-pub(crate) struct Judged {
+pub(crate) struct GateResult {
     pub(crate) gate: Gate,
     /// The number of marks whose values could be compared.
     pub(crate) compared: usize,
@@ -58,7 +58,7 @@ impl Gate {
     }
 
     /// Judges every mark that has the event. An event that no report has is an error.
-    pub(crate) fn judge(&self, comparison: &Comparison) -> Result<Judged, String> {
+    pub(crate) fn judge(&self, comparison: &Comparison) -> Result<GateResult, String> {
         if self.is_of_coverage() {
             return Ok(self.judge_coverage(comparison));
         }
@@ -67,7 +67,7 @@ impl Gate {
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
             return Err(format!("--fail-on {}: no report has the event; the reports have {known}", self.text()));
         }
-        let mut judged = Judged { gate: self.clone(), compared: 0, failures: Vec::new(), not_judged: Vec::new() };
+        let mut judged = GateResult { gate: self.clone(), compared: 0, failures: Vec::new(), not_judged: Vec::new() };
         for pair in &comparison.marks {
             if let Some(event) = pair.events.iter().find(|event| event.event == self.event) {
                 self.judge_mark(pair, event, &mut judged);
@@ -84,8 +84,8 @@ impl Gate {
     }
 
     /// Judges every mark that the head called: in each event, enough calls must have been measured.
-    fn judge_coverage(&self, comparison: &Comparison) -> Judged {
-        let mut judged = Judged { gate: self.clone(), compared: 0, failures: Vec::new(), not_judged: Vec::new() };
+    fn judge_coverage(&self, comparison: &Comparison) -> GateResult {
+        let mut judged = GateResult { gate: self.clone(), compared: 0, failures: Vec::new(), not_judged: Vec::new() };
         for pair in comparison.marks.iter().filter(|pair| !pair.coverage.is_empty()) {
             judged.compared += 1;
             for Coverage { event, measured, expected, reason } in &pair.coverage {
@@ -114,7 +114,7 @@ impl Gate {
         judged
     }
 
-    fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut Judged) {
+    fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut GateResult) {
         let mut fail = |text: String| judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
         let measured = if event.lack.is_some() { None } else { event.judgement };
         let Some(judgement) = measured else {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::figure::change;
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::judge::Verdict;
 
-pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
-    let gate = |judged: &Judged| {
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
+    let gate = |judged: &GateResult| {
         let failures = judged.failures.iter().map(|failure| json!({"mark": failure.mark, "text": failure.text}));
         json!({
             "event": judged.gate.event,

@@ -1,7 +1,7 @@
 //! The comparison for a pull request: a summary line, what changed, and the rest folded.
 
 use super::compare::{Comparison, Pair};
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::rows::{remarks, rows, summary};
 use crate::output::{counted, markdown};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// lists.
 const ROOM: usize = 64_000;
 
-pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.text));
     // The most important lists get room first.
     let mut room = ROOM;

@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, Pair, Presence};
 use super::figure::{change, grouped, percent, quantity};
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::judge::Verdict;
 use crate::output::{counted, exact};
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
 }
 
 /// The summary line.
-pub(crate) fn summary(comparison: &Comparison, gates: &[Judged]) -> String {
+pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
     let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
     let changed = comparison.changed().count();
     let mut text = format!("{} of {} changed", exact(changed as u64), counted(compared as u64, "mark"));
@@ -57,7 +57,7 @@ pub(crate) fn summary(comparison: &Comparison, gates: &[Judged]) -> String {
 }
 
 /// Remarks on the values, one line each.
-pub(crate) fn remarks(comparison: &Comparison, gates: &[Judged]) -> Vec<String> {
+pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<String> {
     let mut lines = Vec::new();
     for (presence, what) in [
         (Presence::Only(0), "only in base"),

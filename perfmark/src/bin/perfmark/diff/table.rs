@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::Comparison;
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::rows::{HEADER, Row, files, remarks, rows, summary};
 
-pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let [base, head] = &comparison.files;
     let mut out = format!("perfmark diff · {} → {} · {}\n", files(base), files(head), summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
