@@ -74,9 +74,9 @@
 //! written. The program that links the library enables the default features to record them. `RUSTFLAGS="--cfg
 //! perfmark_off"` turns recording off for the whole build.
 //!
-//! The linker leaves out a mark's registration if nothing else refers to the crate that contains it. Such a mark is
-//! listed from its first call on. So is a mark outside the shared library that contains perfmark, where Rust libraries
-//! are linked dynamically (`-C prefer-dynamic`).
+//! A mark in a crate to which nothing else in the program refers is not known before `main`; it is listed from its
+//! first call on. So is a mark outside the shared library that contains perfmark, where Rust libraries are linked
+//! dynamically (`-C prefer-dynamic`).
 //!
 //! # In production
 //!
@@ -253,11 +253,11 @@ pub use perfmark_macros::defaults;
 /// # Async functions
 ///
 /// A call of an `async fn`, or of a function whose last expression is an async block or `Box::pin(async …)`, is the sum
-/// of its polls, on whichever threads they run. Nothing is counted between polls; the number of
-/// [polls](snapshot::Mark::polls) is. A future that is dropped before it is ready is a
-/// [cancelled](snapshot::Mark::cancelled) call, in no distribution. A future that was never polled is no call. A call
-/// of one poll costs some 200 instructions with two events. A marked future has up to 64 bytes more than an unmarked
-/// one, on every executor.
+/// of its polls, on whichever threads they run. Nothing is counted between polls. The report shows the number of
+/// [polls](snapshot::Mark::polls). A future that is dropped before it is ready is a
+/// [cancelled](snapshot::Mark::cancelled) call, in no distribution. A future that was never polled is not a call. A
+/// call of one poll costs some 200 instructions with two events. A marked future has up to 64 bytes more than an
+/// unmarked one, on every executor.
 ///
 /// ```
 /// use perfmark::perfmark;

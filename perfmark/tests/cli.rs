@@ -372,7 +372,7 @@ fn each_is_shown_in_the_forms_that_can_hold_several() {
     let heads = [1, 2].map(|number| format!("==> {both} · {number} of 2 <==\n"));
     assert_eq!(each, format!("{}{}\n{}{}", heads[0], table(&one), heads[1], table(&two)));
     for name in Format::names().filter(|name| !["table", "markdown", "json"].contains(name)) {
-        let why = ["--each takes the forms table, markdown and json"];
+        let why = ["--each supports the formats table, markdown and json"];
         tells(&stderr(&["report", "--each", "--format", name, &first, &second], 2), &why);
         let never_made = folder.0.join("made");
         let made = never_made.to_str().expect("UTF-8");

@@ -132,7 +132,7 @@ fn a_filter_that_cannot_be_understood() {
         let output = scenario("calls", &[("PERFMARK_FILTER", filter)]);
         let (first, table) = text(&output.stderr).split_once('\n').expect("lines");
         assert!(first.starts_with(&format!("perfmark: PERFMARK_FILTER={filter}: ")), "{first}");
-        assert!(first.contains(why) && first.ends_with("; all marks are on"), "{first}");
+        assert!(first.contains(why) && first.ends_with("; recording all marks"), "{first}");
         assert!(table.contains("one") && table.contains("two") && !table.contains("off:"), "{table}");
     }
     let unmatched = scenario("calls", &[("PERFMARK_FILTER", "on,oen=off")]);

@@ -65,7 +65,7 @@ const wholes = new Map(Object.entries(words.wholes).map(([event, sum]) => [event
 const wholeOf = (event) => wholes.get(event) ?? 0n;
 
 /** A mark's or a node's values of an event, if any call was measured. */
-function figures(of, event) {
+function valuesOf(of, event) {
   const values = Object.hasOwn(of.values, event) ? of.values[event] : undefined;
   return values && values.measured > 0 ? values : undefined;
 }
@@ -102,13 +102,13 @@ const marks = snapshot.marks.map((mark, index) => ({
 }));
 
 /** Events that can order the table: those that were measured. */
-const isMeasured = (mark, event) => figures(mark, event) || unfinishedOf(mark, event).length > 0;
+const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
 const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
 
 /** Instructions per cycle, if both were counted over the same calls. */
 function ratio(mark) {
-  const [cycles, instructions] = [figures(mark, "cycles"), figures(mark, "instructions")];
+  const [cycles, instructions] = [valuesOf(mark, "cycles"), valuesOf(mark, "instructions")];
   if (!cycles || !instructions || cycles.measured !== instructions.measured || !(cycles.sum > 0)) return undefined;
   // Almost all calls: otherwise they may be different calls.
   if ([cycles, instructions].some(({ measured, unmeasured }) => Number(unmeasured) * 64 > Number(measured))) return undefined;
@@ -139,7 +139,7 @@ function ofSum(values, key, show) {
 
 /** Total or self including calls that did not return, by which rows are ordered. */
 function withUnfinished(mark, event, key) {
-  const all = [figures(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
+  const all = [valuesOf(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
   const known = all.map((values) => values?.[key] ?? null).filter((value) => value !== null);
   return known.length ? known.reduce((sum, value) => sum + BigInt(value), 0n) : null;
 }

@@ -8,8 +8,8 @@ const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "re
 const meanInFull = (value) => (Number.isSafeInteger(Math.round(value)) ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : shown(real(value, "count")));
 
 /** Rows of a name, a rounded number and the exact number. */
-function figureTable(caption, rows) {
-  const table = make("table", { class: "figures" }, make("caption", {}, caption));
+function valueTable(caption, rows) {
+  const table = make("table", { class: "values" }, make("caption", {}, caption));
   const body = table.appendChild(make("tbody"));
   for (const [name, quantity, digits, why] of rows) {
     body.append(make("tr", { title: why }, make("th", { scope: "row" }, name), make("td", { class: "short" }, quantity), make("td", { class: "digits" }, digits)));
@@ -33,7 +33,7 @@ function eventSection(mark, event) {
   ]);
   if (!(values.measured > 0)) {
     section.append(make("p", { class: "quiet" }, "No call was measured."));
-    if (unfinished.length) section.append(make("div", { class: "tables" }, figureTable("All calls", unfinished)));
+    if (unfinished.length) section.append(make("div", { class: "tables" }, valueTable("All calls", unfinished)));
     return section;
   }
   if (bucketsOf(values).length) {
@@ -56,11 +56,11 @@ function eventSection(mark, event) {
   const near = "within 1/64 of the value";
   const IMPUTED = "calls that were not measured, for which total and self include the mean of earlier calls";
   section.append(make("div", { class: "tables" },
-    figureTable("A call", [
+    valueTable("A call", [
       ...one("min", "min"), ...one("p50", "p50", near), ...one("p90", "p90", near), ...one("p99", "p99", near), ...one("p99.9", "p999", near),
       ...one("max", "max"), ...one("mean", "mean", "the sum over the measured calls"),
     ]),
-    figureTable("All calls", [
+    valueTable("All calls", [
       ...sum("total", "total", "calls that are not inside another call of the mark: recursion counts once"),
       ...share("share", "total"),
       ...sum("self", "self", "without the marked calls inside"),
@@ -83,7 +83,7 @@ function eventSection(mark, event) {
 function neighbours(mark, event) {
   const [callers, callees] = [new Map(), new Map()];
   const add = (map, key, node) => {
-    const values = figures(node, event);
+    const values = valuesOf(node, event);
     const known = map.get(key) ?? { calls: 0n, sum: 0n };
     map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
   };

@@ -19,7 +19,7 @@ function hashOf(text) {
 /** The nodes with their widths in an event. If a frame's calls were not measured, its width is that of its callees. */
 function treeOf(event) {
   const nodes = graph.map((node, index) => {
-    const values = figures(node, event);
+    const values = valuesOf(node, event);
     return { node, index, mark: marks[node.mark], values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
   const root = { index: -1, width: 0, inside: 0, own: 0, depth: -1, above: null, children: [] };

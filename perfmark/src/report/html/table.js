@@ -3,7 +3,7 @@
 
 const state = { event: words.leading ?? measuredEvents[0], sort: "share", isDown: true, isWhole: false, withUncalled: false, sought: [] };
 
-const ofValues = (key) => (mark, event) => figures(mark, event)?.[key];
+const ofValues = (key) => (mark, event) => valuesOf(mark, event)?.[key];
 const call = (head, key, why) => ({ id: key, head, why, cell: (_, values, unit) => ofCall(values, key, unit), order: ofValues(key) });
 const part = (head, key, why) => ({
   id: head,
@@ -53,7 +53,7 @@ const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map() }
 
 /** The common range of all marks' distributions of an event. */
 function rangeOfEvent(event) {
-  if (!view.ranges.has(event)) view.ranges.set(event, rangeOf(marks.map((mark) => figures(mark, event)).filter(Boolean)));
+  if (!view.ranges.has(event)) view.ranges.set(event, rangeOf(marks.map((mark) => valuesOf(mark, event)).filter(Boolean)));
   return view.ranges.get(event);
 }
 
@@ -111,7 +111,7 @@ function drawRow(row, index) {
   const label = kind === "event" ? event : state.isWhole ? `${event}, ${row.what}` : row.what;
   const nameCell = () => make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark));
   line.append(make("th", { scope: "row" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
-  const values = row.values ?? (event === undefined ? undefined : figures(mark, event));
+  const values = row.values ?? (event === undefined ? undefined : valuesOf(mark, event));
   // A row of calls that did not return has their number, and no other value of the mark.
   const of = kind === "unfinished" ? { calls: row.calls, values: {} } : mark;
   const unit = unitOf(event);

@@ -219,7 +219,7 @@ fn exact(report: &Value, expected: &[(&str, u64)]) -> Result<(), String> {
         for (event, values) in mark["values"].as_object().expect("a map") {
             let number = |key: &str| values[key].as_u64().expect("a number");
             // Where time stands in for what a thread could not have, it is of that thread's calls.
-            let stands_in = "marks that can have none of the events they ask for record time instead";
+            let stands_in = "marks none of whose events is available record time instead";
             let is_told = event == "time" && notes.contains(&stands_in);
             if number("measured") + number("unmeasured") != calls && !is_told {
                 return Err(format!("{name}: {event} of {calls} calls: {values}"));
