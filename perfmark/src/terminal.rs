@@ -23,8 +23,8 @@ pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
 
 /// Writes one line on stderr.
-pub(crate) fn say(what: &str) {
-    write_all(STDERR, &format!("perfmark: {what}\n"));
+pub(crate) fn say(message: &str) {
+    write_all(STDERR, &format!("perfmark: {message}\n"));
 }
 
 /// Columns of a report that does not go to a terminal.

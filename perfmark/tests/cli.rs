@@ -822,7 +822,7 @@ fn a_gate_of_coverage_names_each_mark_below_it() {
     tells(
         &told,
         &[
-            "✗ parse: 0.0 % of its calls were measured in head (gate coverage:1%): instructions of 0 of 100",
+            "✗ parse: 0.0 % of its calls were measured in head (gate coverage:1%): instructions in 0 of 100 calls",
             "no PMU here",
         ],
     );
@@ -907,7 +907,7 @@ fn gathered(folder: &Folder, scenario: &str) -> (u64, usize) {
     assert_eq!(output.status.code(), Some(0), "{told}");
     let (head, report) = told.split_at(told.find('{').expect("JSON"));
     let merged: Snapshot = serde_json::from_str(report).expect("a report");
-    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: ")?.split_once(" reports together"));
+    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: merged ")?.split_once(" reports;"));
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
     (work.calls, reports.map_or(1, |(count, _)| count.parse().expect("a number")))
 }
@@ -1010,7 +1010,7 @@ fn a_process_that_goes_on_is_told() {
     let pid = text(&output.stdout).trim();
     let directory = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
     let told = format!(
-        "1 process is still running and not in this report; at the end their reports will be in {}: {pid} (",
+        "1 process is still running and not in this report; reports at exit will be in {}: {pid} (",
         directory.display()
     );
     tells(text(&output.stderr), &[&told, "work"]);

@@ -142,7 +142,7 @@ fn report_running(running: &[(u32, String)], directory: &Directory) {
     let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", clean(name))).collect();
     let more = if running.len() > 10 { ", …" } else { "" };
     say(&format!(
-        "{} still running and not in this report; at the end their reports will be in {}: {}{more}",
+        "{} still running and not in this report; reports at exit will be in {}: {}{more}",
         if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
         directory.0.display(),
         names.join(", "),
@@ -220,7 +220,7 @@ impl Directory {
                 }
             }
         }
-        Err("no name is left for a directory".into())
+        Err("no free name is left for a directory of reports".into())
     }
 
     /// All reports that can be read, with their processes' names, and the number of those that cannot. Their errors are
