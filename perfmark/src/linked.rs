@@ -39,11 +39,11 @@ impl Batch {
         let all = iter::from_fn(move || {
             let here = next;
             // SAFETY: up to the end there are marks of any version in a row, with zeroes between them.
-            let make = (here < end).then(|| unsafe { (*here).make })?;
-            next = here.wrapping_byte_add(make.map_or(size_of::<Head>(), |make| make.size));
-            Some((here, make))
+            let copy = (here < end).then(|| unsafe { (*here).copy })?;
+            next = here.wrapping_byte_add(copy.map_or(size_of::<Head>(), |copy| copy.size));
+            Some((here, copy))
         });
-        let ours = all.filter(|&(_, make)| make.is_some_and(|make| ptr::eq(make, &raw const mark::MAKE)));
+        let ours = all.filter(|&(_, copy)| copy.is_some_and(|copy| ptr::eq(copy, &raw const mark::THIS_COPY)));
         // SAFETY: `Mark::new` of this copy of perfmark created it, in a static that the attribute defines.
         ours.map(|(here, _)| unsafe { &*here.cast::<Mark>() })
     }
@@ -100,23 +100,23 @@ mod tests {
     use std::ptr;
 
     use super::Batch;
-    use crate::mark::{Head, Make, Mark};
+    use crate::mark::{CopyInfo, Head, Mark};
 
     /// A mark as another version of perfmark might define it.
     #[repr(C)]
-    struct AnothersMark {
+    struct OtherMark {
         head: Head,
         more: [u64; 5],
     }
 
-    static ANOTHERS: Make = Make { size: size_of::<AnothersMark>() };
+    static OTHER_COPY: CopyInfo = CopyInfo { size: size_of::<OtherMark>() };
 
     #[repr(C)]
     struct Section {
         gap: u64,
         one: Mark,
-        gap_before_anothers: [u64; 3],
-        anothers: [AnothersMark; 2],
+        gap_before_others: [u64; 3],
+        others: [OtherMark; 2],
         two: Mark,
         three: Mark,
         last_gap: [u64; 2],
@@ -126,15 +126,15 @@ mod tests {
         Mark::new::<()>(name, ("", "", 0), "", 0, false)
     }
 
-    const fn anothers() -> AnothersMark {
-        AnothersMark { head: Head { make: Some(&ANOTHERS) }, more: [u64::MAX; 5] }
+    const fn others() -> OtherMark {
+        OtherMark { head: Head { copy: Some(&OTHER_COPY) }, more: [u64::MAX; 5] }
     }
 
     static SECTION: Section = Section {
         gap: 0,
         one: mark("one"),
-        gap_before_anothers: [0; 3],
-        anothers: [anothers(), anothers()],
+        gap_before_others: [0; 3],
+        others: [others(), others()],
         two: mark("two"),
         three: mark("three"),
         last_gap: [0; 2],

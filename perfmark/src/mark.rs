@@ -48,19 +48,19 @@ pub struct Mark {
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head {
-    pub(crate) make: Option<&'static Make>,
+    pub(crate) copy: Option<&'static CopyInfo>,
 }
 
 /// Identifies the copy of perfmark that created a mark, by the address of this value.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Make {
+pub(crate) struct CopyInfo {
     /// The size of its marks in bytes.
     pub(crate) size: usize,
 }
 
 /// The identity of this copy's marks.
-pub(crate) static MAKE: Make = Make { size: size_of::<Mark>() };
+pub(crate) static THIS_COPY: CopyInfo = CopyInfo { size: size_of::<Mark>() };
 
 const _: () = assert!(size_of::<Head>() == 8 && align_of::<Mark>() == align_of::<Head>());
 
@@ -114,7 +114,7 @@ impl Mark {
     /// otherwise the compiler would evaluate them for each mark.
     #[allow(clippy::declare_interior_mutable_const, reason = "it is copied only")]
     const OWN_MARK: Self = Self {
-        head: Head { make: None },
+        head: Head { copy: None },
         name: "",
         path: Path::Complete(""),
         module: "",
@@ -146,7 +146,7 @@ impl Mark {
         is_fenced: bool,
     ) -> Self {
         Self {
-            head: Head { make: Some(&MAKE) },
+            head: Head { copy: Some(&THIS_COPY) },
             name,
             path: Path::Within(std::any::type_name::<Here>),
             module,

@@ -17,7 +17,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         Target::Written { path, is_link } => return terminal::write_in_place(&path, is_link, text),
     };
     let (mut file, draft) = draft(&path)?;
-    let _quiet = terminal::Quiet::new();
+    let _signals = terminal::SuppressedSignals::new();
     let mut write = || -> io::Result<()> {
         #[cfg(unix)]
         if let Some(permissions) = permissions_before(&path) {

@@ -32,7 +32,7 @@ static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
 /// All filters that were set in this process. They are kept for threads that still read one, and for the next time that
 /// one is set.
 static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
-/// The slots for variants.
+/// The most slots for variants.
 const MOST: usize = mark::SLOTS / 2;
 /// The variants, by their slots.
 static VARIANTS: [AtomicPtr<Variant>; mark::SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; mark::SLOTS];

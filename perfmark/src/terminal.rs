@@ -46,18 +46,18 @@ pub(crate) fn write_all(fd: i32, text: &str) {
 
 /// Writes a report to a descriptor, and reports how much was not written because nobody read it.
 pub(crate) fn print_report(fd: i32, text: &str) {
-    let Err(stopped) = write_own(fd, text) else { return };
-    if stopped.why.kind() == io::ErrorKind::WouldBlock {
+    let Err(unwritten) = write_own(fd, text) else { return };
+    if unwritten.why.kind() == io::ErrorKind::WouldBlock {
         // Its last line may be cut.
-        let start = if fd == STDERR && stopped.left < text.len() { "\n" } else { "" };
-        let (left, all) = (stopped.left, text.len());
+        let start = if fd == STDERR && unwritten.left < text.len() { "\n" } else { "" };
+        let (left, all) = (unwritten.left, text.len());
         let why = "the reader did not read them in time; set PERFMARK_OUTPUT to a file";
         write_all(STDERR, &format!("{start}perfmark: {left} of {all} bytes of the report were not written: {why}\n"));
     }
 }
 
 /// What was not written, and why.
-struct Stopped {
+struct Unwritten {
     left: usize,
     why: io::Error,
 }
@@ -70,7 +70,7 @@ pub(crate) fn write_in_place(path: &Path, is_link: bool, text: &str) -> io::Resu
     let follow = if is_link { 0 } else { libc::O_NOFOLLOW };
     let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | follow).open(path)?;
     let fd = file.as_raw_fd();
-    write(fd, Way::to(fd, None), text.as_bytes(), &AtomicU32::new(0)).map_err(|stopped| stopped.why)
+    write(fd, Sink::to(fd, None), text.as_bytes(), &AtomicU32::new(0)).map_err(|unwritten| unwritten.why)
 }
 
 #[cfg(not(unix))]
@@ -79,20 +79,20 @@ pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()>
 }
 
 #[cfg(unix)]
-fn write_own(fd: i32, text: &str) -> Result<(), Stopped> {
-    write(fd, Way::to(fd, reopened(fd)), text.as_bytes(), &WAITED_MS)
+fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
+    write(fd, Sink::to(fd, reopened(fd)), text.as_bytes(), &WAITED_MS)
 }
 
 #[cfg(not(unix))]
-fn write_own(fd: i32, text: &str) -> Result<(), Stopped> {
+fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
     let text = text.as_bytes();
     let written = if fd == STDOUT { io::stdout().write_all(text) } else { io::stderr().write_all(text) };
-    written.map_err(|why| Stopped { left: text.len(), why })
+    written.map_err(|why| Unwritten { left: text.len(), why })
 }
 
 /// How to write to a descriptor without blocking.
 #[cfg(unix)]
-enum Way {
+enum Sink {
     /// A file, which needs no reader.
     File,
     Socket,
@@ -133,7 +133,7 @@ fn stat(fd: i32) -> Option<libc::stat> {
 }
 
 #[cfg(unix)]
-impl Way {
+impl Sink {
     fn to(fd: i32, reopened: Option<File>) -> Self {
         match stat(fd).map(|stat| stat.st_mode & libc::S_IFMT) {
             Some(libc::S_IFSOCK) => Self::Socket,
@@ -171,24 +171,24 @@ fn is_writable(fd: i32, milliseconds: u32) -> bool {
 }
 
 #[cfg(unix)]
-fn write(fd: i32, mut way: Way, mut bytes: &[u8], waited_ms: &AtomicU32) -> Result<(), Stopped> {
-    let _quiet = Quiet::new();
+fn write(fd: i32, mut sink: Sink, mut bytes: &[u8], waited_ms: &AtomicU32) -> Result<(), Unwritten> {
+    let _signals = SuppressedSignals::new();
     while !bytes.is_empty() {
-        let written = match way.write(fd, bytes) {
+        let written = match sink.write(fd, bytes) {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             written => written,
         };
         match written {
             Ok(written) => bytes = &bytes[written..],
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-            Err(why) if why.kind() != io::ErrorKind::WouldBlock => match way {
-                Way::Pipe(Some(_)) => way = Way::Pipe(None),
-                _ => return Err(Stopped { left: bytes.len(), why }),
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => match sink {
+                Sink::Pipe(Some(_)) => sink = Sink::Pipe(None),
+                _ => return Err(Unwritten { left: bytes.len(), why }),
             },
             Err(why) => {
                 let patience = PATIENCE_MS.saturating_sub(waited_ms.load(Relaxed));
                 if patience == 0 {
-                    return Err(Stopped { left: bytes.len(), why });
+                    return Err(Unwritten { left: bytes.len(), why });
                 }
                 let start = Instant::now();
                 is_writable(fd, patience);
@@ -205,7 +205,7 @@ fn write(fd: i32, mut way: Way, mut bytes: &[u8], waited_ms: &AtomicU32) -> Resu
 
 /// Blocks the signals that writing may raise on this thread, and removes those that it raised. A report without a
 /// reader, or one that exceeds the limit on file sizes (`setrlimit(2)`), must not end the program.
-pub(crate) struct Quiet {
+pub(crate) struct SuppressedSignals {
     /// The thread's previous mask.
     #[cfg(unix)]
     before: Option<libc::sigset_t>,
@@ -218,14 +218,14 @@ pub(crate) struct Quiet {
 const RAISED: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 #[cfg(not(unix))]
-impl Quiet {
+impl SuppressedSignals {
     pub(crate) fn new() -> Self {
         Self {}
     }
 }
 
 #[cfg(unix)]
-impl Quiet {
+impl SuppressedSignals {
     pub(crate) fn new() -> Self {
         let pending = Self::pending();
         // SAFETY: live sets.
@@ -260,7 +260,7 @@ impl Quiet {
 }
 
 #[cfg(unix)]
-impl Drop for Quiet {
+impl Drop for SuppressedSignals {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         for ((signal, now), before) in RAISED.into_iter().zip(Self::pending()).zip(self.pending) {

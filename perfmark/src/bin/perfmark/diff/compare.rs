@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
 
 use super::figure::grouped;
-use super::judge::{FEWEST, Judgement, One, Statistic, Verdict, judge};
+use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge};
 use super::side::Side;
 use crate::output::{clean, counted};
 
@@ -261,7 +261,7 @@ impl Compared {
             found.filter(|(mark, _)| mark.calls > 0).collect::<Vec<_>>()
         });
         let ones = [0, 1].map(|side: usize| {
-            let ones = values[side].iter().filter_map(|(_, values)| One::of((*values)?, statistic));
+            let ones = values[side].iter().filter_map(|(_, values)| RunValues::of((*values)?, statistic));
             ones.collect::<Vec<_>>()
         });
         for (side, name) in SIDES.into_iter().enumerate() {

@@ -27,7 +27,7 @@ impl Statistic {
 
 /// One run's values of a mark's event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct One {
+pub(crate) struct RunValues {
     pub(crate) value: f64,
     /// The middle half of the calls is between these.
     quarters: [f64; 2],
@@ -36,7 +36,7 @@ pub(crate) struct One {
     measured: u64,
 }
 
-impl One {
+impl RunValues {
     /// `None` if no call was measured in the event.
     pub(crate) fn of(values: &Values, statistic: Statistic) -> Option<Self> {
         if values.measured == 0 {
@@ -88,7 +88,7 @@ pub(crate) const FEWEST: u64 = 10;
 /// The number of runs on each side that is enough to measure the variation of their medians.
 const SEVERAL: usize = 3;
 
-pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgement {
+pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]) -> Judgement {
     let (before, after) = (middle(base), middle(head));
     let difference = (after - before).abs();
     let larger = before.max(after);
@@ -103,7 +103,7 @@ pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgeme
         Statistic::Median => {
             // For a rise, the base's upper half and the head's lower half.
             let upper = usize::from(rises);
-            let half = |one: &One, upper: usize| (one.quarters[upper] - one.value).abs();
+            let half = |one: &RunValues, upper: usize| (one.quarters[upper] - one.value).abs();
             let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
             let halves = if is_several { 0.0 } else { halves.fold(0.0, f64::max) };
             (noise.max(among_runs).max(halves).max(RESOLUTION * larger), 0.0)
@@ -121,7 +121,7 @@ pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgeme
 }
 
 /// The runs' median.
-fn middle(runs: &[One]) -> f64 {
+fn middle(runs: &[RunValues]) -> f64 {
     let mut values: Vec<f64> = runs.iter().map(|one| one.value).collect();
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -135,9 +135,9 @@ const OUTLIERS: usize = 5;
 
 /// How far runs are above or below their median, without outliers. Only runs on the side towards the other median make
 /// a difference doubtful: a run of the head that is even slower does not excuse a slower head.
-fn spread(runs: &[One], above: bool) -> f64 {
+fn spread(runs: &[RunValues], above: bool) -> f64 {
     let middle = middle(runs);
-    let distance = |one: &One| if above { one.value - middle } else { middle - one.value };
+    let distance = |one: &RunValues| if above { one.value - middle } else { middle - one.value };
     let mut distances: Vec<f64> = runs.iter().map(distance).collect();
     distances.sort_by(f64::total_cmp);
     distances.truncate(runs.len() - runs.len() / OUTLIERS);
@@ -148,8 +148,8 @@ fn spread(runs: &[One], above: bool) -> f64 {
 mod tests {
     use super::*;
 
-    fn one(value: f64) -> One {
-        One { value, quarters: [value * 0.95, value * 1.05], noise: 0.0, measured: 1000 }
+    fn one(value: f64) -> RunValues {
+        RunValues { value, quarters: [value * 0.95, value * 1.05], noise: 0.0, measured: 1000 }
     }
 
     fn verdict(statistic: Statistic, base: &[f64], head: &[f64]) -> Verdict {
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(verdict(Statistic::Mean, &[1000.0], &[head]), expected, "{head}");
         }
         assert_eq!(verdict(Statistic::Mean, &[0.0], &[3.0]), Verdict::More);
-        let noisy = One { noise: 20.0, ..one(1010.0) };
+        let noisy = RunValues { noise: 20.0, ..one(1010.0) };
         let judgement = judge(Statistic::Mean, &[one(1000.0)], &[noisy]);
         assert!(judgement.verdict == Verdict::Same && !judgement.rose, "within the noise of the probe");
         let any = judge(Statistic::Mean, &[one(1000.0)], &[one(1000.5)]);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(verdict(Statistic::Median, &[1000.0], &[1040.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Median, &[1000.0], &[1100.0]), Verdict::More);
         assert_eq!(verdict(Statistic::Median, &[1000.0], &[900.0]), Verdict::Less);
-        let few = One { measured: 3, ..one(2000.0) };
+        let few = RunValues { measured: 3, ..one(2000.0) };
         assert_eq!(judge(Statistic::Median, &[one(1000.0)], &[few]).verdict, Verdict::TooFew(3));
     }
 }
