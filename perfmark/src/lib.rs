@@ -153,7 +153,7 @@ pub use perfmark_macros::defaults;
 /// ```
 /// use perfmark::perfmark;
 ///
-/// The default events: time, cycles, instructions. The report says which of them this machine cannot count.
+/// /// The default events: time, cycles, instructions. The report says which of them this machine cannot count.
 /// #[perfmark]
 /// fn parse(text: &str) -> Option<u64> {
 ///     text.trim().parse().ok()
@@ -162,7 +162,7 @@ pub use perfmark_macros::defaults;
 /// struct Table(Vec<u64>);
 ///
 /// impl Table {
-/// Exactly these events, under its own name; time, if none of them is available.
+///     /// Exactly these events, under its own name; time, if none of them is available.
 ///     #[perfmark(branch_misses, page_faults, name = "table lookup")]
 ///     fn find(&self, key: u64) -> Option<usize> {
 ///         self.0.iter().position(|&entry| entry == key)

@@ -798,8 +798,8 @@ fn a_gate_of_coverage_names_each_mark_below_it() {
     tells(
         &told,
         &[
-            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time in 100 of 112 calls (src/main.rs:3)",
-            "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time in 100 of 400 calls (src/main.rs:3)",
+            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time in 100 of 112 calls",
+            "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time in 100 of 400 calls",
             "gate coverage:90%: 4 marks judged",
         ],
     );
