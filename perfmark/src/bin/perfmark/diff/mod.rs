@@ -61,33 +61,37 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 What is compared:
-    A file is a run. Merge the reports of a run's processes with `perfmark report --format json`. Marks
-    are the same if path and name are the same; they may move in the source. Marks that exist or were
-    called on one side only, calls that were not measured, and different numbers of calls are listed.
+  A file is a run. Merge the reports of a run's processes with `perfmark report --format json`.
+  Marks are the same if path and name are the same; they may move in the source. Marks that exist
+  or were called on one side only, calls that were not measured, and different numbers of calls
+  are listed.
+
 When a value has changed:
-    counts        the mean per call: by at least 0.1 %, and by more than the cost of an empty call
-                  varies; with several runs on a side, the median of the runs, if no run of one side
-                  is among those of the other, ignoring the farthest one in five of each side
-    time, cycles  the median per call: by more than the resolution of the histograms (1 in 32), with
-                  each median outside of the middle half of the other side's calls (at least 10);
-                  with three runs or more on each side (five are better) the runs' medians are
-                  compared as the means of counts are, instead of the middle halves
+  counts        the mean per call: by at least 0.1 %, and by more than the cost of an empty call
+                varies; with several runs on a side, the median of the runs, if no run of one side
+                is among those of the other, ignoring the farthest one in five of each side
+  time, cycles  the median per call: by more than the resolution of the histograms (1 in 32), with
+                each median outside of the middle half of the other side's calls (at least 10);
+                with three runs or more on each side (five are better) the runs' medians are
+                compared as the means of counts are, instead of the middle halves
+
 Gates:
-    --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies:
-    instructions:0% fails on any rise. A run of the head that is even slower, or a run of the base
-    that is even faster, does not make the gate pass. The gate also fails if a mark that both sides
-    called was not measured on one side, or almost not: fewer than 10 calls of a mark that had more,
-    or less than 10 % of the calls that should have been measured. It fails if no mark could be
-    judged. Marks that one side does not have or never called, and marks with fewer than 10 calls if
-    the event is a time, are listed and pass.
-    --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that
-    share of its calls was measured in any of its events. Calls that `every` skipped, or that a panic
-    or a drop ended, do not count; nor do events that neither side could count.
+  --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies:
+  instructions:0% fails on any rise. A run of the head that is even slower, or a run of the base
+  that is even faster, does not make the gate pass. The gate also fails if a mark that both sides
+  called was not measured on one side, or almost not: fewer than 10 calls of a mark that had more,
+  or less than 10 % of the calls that should have been measured. It fails if no mark could be
+  judged. Marks that one side does not have or never called, and marks with fewer than 10 calls if
+  the event is a time, are listed and pass.
+
+  --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than
+  that share of its calls was measured in any of its events. Calls that `every` skipped, or that a
+  panic or a drop ended, do not count; nor do events that neither side could count.
 
 Exit status:
   0  no gate failed
   1  a gate failed
-    2  a wrong argument, or a file that is not a report";
+  2  a wrong argument, or a file that is not a report";
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Form {

@@ -48,7 +48,7 @@ program does not exist, 126 if it cannot be executed, 2 if an argument of perfma
 something else failed before the program ran, or if a report could not be read or written and the
 program's status was 0. The reports are kept in that case, and perfmark prints where.
 
-A process that is killed, aborts, or calls _exit, or another program by exec, leaves no report: set
+A process that is killed or aborts, or that calls _exit or exec, leaves no report: set
 PERFMARK_DUMP_INTERVAL=1 for it. Processes that still run when the program has ended are not in the
 report; perfmark lists them with the directory that their reports will be in.";
 /// The exit statuses of timeout(1).
