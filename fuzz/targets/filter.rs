@@ -10,7 +10,8 @@ use perfmark::{Filter, Mark, Report, Snapshot};
 
 fuzz_target!(|text: &str| {
     let (filter, path) = text.split_once('\n').unwrap_or((text, "app::parser::Tree<u8>::insert"));
-    let snapshot = Snapshot { marks: vec![mark(path)], ..Snapshot::default() };
+    let mut snapshot = Snapshot::default();
+    snapshot.marks = vec![mark(path)];
     match filter.parse::<Filter>() {
         Ok(read) => {
             let shown = read.to_string();
@@ -34,20 +35,8 @@ fuzz_target!(|text: &str| {
 });
 
 fn mark(path: &str) -> Mark {
-    Mark {
-        name: "insert".into(),
-        path: path.into(),
-        file: "src/parser.rs".into(),
-        line: 1,
-        on: true,
-        calls: 1,
-        in_flight: 0,
-        unwound: 0,
-        cancelled: 0,
-        polls: 0,
-        interrupted: 0,
-        every: 1,
-        skipped: 0,
-        values: Vec::new(),
-    }
+    let mut mark = Mark::default();
+    (mark.name, mark.path, mark.file, mark.line) = ("insert".into(), path.into(), "src/parser.rs".into(), 1);
+    (mark.on, mark.calls, mark.every) = (true, 1, 1);
+    mark
 }

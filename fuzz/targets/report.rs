@@ -45,19 +45,19 @@ fn check(snapshot: &Snapshot) {
 }
 
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
-    Ok(Snapshot {
-        schema: Snapshot::SCHEMA,
-        program: data.arbitrary()?,
-        pid: data.arbitrary()?,
-        threads: data.arbitrary()?,
-        wall_ns: data.arbitrary()?,
-        resets: data.arbitrary()?,
-        events: list(data, event)?,
-        marks: list(data, mark)?,
-        call_graph: list(data, node)?,
-        call_graph_lacks: data.arbitrary()?,
-        notes: data.arbitrary()?,
-    })
+    let mut snapshot = Snapshot::default();
+    snapshot.schema = Snapshot::SCHEMA;
+    snapshot.program = data.arbitrary()?;
+    snapshot.pid = data.arbitrary()?;
+    snapshot.threads = data.arbitrary()?;
+    snapshot.wall_ns = data.arbitrary()?;
+    snapshot.resets = data.arbitrary()?;
+    snapshot.events = list(data, event)?;
+    snapshot.marks = list(data, mark)?;
+    snapshot.call_graph = list(data, node)?;
+    snapshot.call_graph_lacks = data.arbitrary()?;
+    snapshot.notes = data.arbitrary()?;
+    Ok(snapshot)
 }
 
 /// A list of at most three items.
@@ -72,73 +72,82 @@ fn name(data: &mut Unstructured<'_>) -> Result<String> {
 }
 
 fn event(data: &mut Unstructured<'_>) -> Result<Event> {
-    Ok(Event {
-        name: name(data)?,
-        unit: *data.choose(&[Unit::Count, Unit::Ns])?,
-        read: *data.choose(&[Read::User, Read::Syscall, Read::Ticks, Read::None])?,
-        reason: data.arbitrary()?,
-    })
+    let mut event = Event::default();
+    event.name = name(data)?;
+    event.unit = *data.choose(&[Unit::Count, Unit::Ns])?;
+    event.read = *data.choose(&[Read::User, Read::Syscall, Read::Ticks, Read::None])?;
+    event.reason = data.arbitrary()?;
+    Ok(event)
 }
 
 fn mark(data: &mut Unstructured<'_>) -> Result<Mark> {
-    Ok(Mark {
-        name: name(data)?,
-        path: name(data)?,
-        file: name(data)?,
-        line: data.arbitrary::<u8>()?.into(),
-        on: data.arbitrary()?,
-        calls: data.arbitrary()?,
-        in_flight: data.arbitrary()?,
-        unwound: data.arbitrary()?,
-        cancelled: data.arbitrary()?,
-        polls: data.arbitrary()?,
-        interrupted: data.arbitrary()?,
-        every: data.arbitrary()?,
-        skipped: data.arbitrary()?,
-        values: list(data, values)?,
-    })
+    let mut mark = Mark::default();
+    mark.name = name(data)?;
+    mark.path = name(data)?;
+    mark.file = name(data)?;
+    mark.line = data.arbitrary::<u8>()?.into();
+    mark.on = data.arbitrary()?;
+    mark.calls = data.arbitrary()?;
+    mark.in_flight = data.arbitrary()?;
+    mark.unwound = data.arbitrary()?;
+    mark.cancelled = data.arbitrary()?;
+    mark.polls = data.arbitrary()?;
+    mark.interrupted = data.arbitrary()?;
+    mark.every = data.arbitrary()?;
+    mark.skipped = data.arbitrary()?;
+    mark.values = list(data, values)?;
+    Ok(mark)
 }
 
 /// A node whose parent and mark may be out of range.
 fn node(data: &mut Unstructured<'_>) -> Result<Node> {
     let of = |data: &mut Unstructured<'_>| {
-        Ok(NodeValues {
-            event: name(data)?,
-            measured: data.arbitrary()?,
-            sum: data.arbitrary()?,
-            self_sum: data.arbitrary()?,
-        })
+        let mut values = NodeValues::default();
+        values.event = name(data)?;
+        values.measured = data.arbitrary()?;
+        values.sum = data.arbitrary()?;
+        values.self_sum = data.arbitrary()?;
+        Ok(values)
     };
     let parent = data.arbitrary::<Option<u8>>()?.map(|parent| usize::from(parent) % 5);
-    Ok(Node { parent, mark: data.int_in_range(0..=4)?, calls: data.arbitrary()?, values: list(data, of)? })
+    let mut node = Node::default();
+    (node.parent, node.mark, node.calls) = (parent, data.int_in_range(0..=4)?, data.arbitrary()?);
+    node.values = list(data, of)?;
+    Ok(node)
 }
 
 fn values(data: &mut Unstructured<'_>) -> Result<Values> {
-    Ok(Values {
-        event: name(data)?,
-        measured: data.arbitrary()?,
-        weight: data.arbitrary()?,
-        scaled: data.arbitrary()?,
-        unmeasured: data.arbitrary()?,
-        imputed: data.arbitrary()?,
-        sum: data.arbitrary()?,
-        total: data.arbitrary()?,
-        missing_outermost: data.arbitrary()?,
-        extrapolated: data.arbitrary()?,
-        estimated: data.arbitrary()?,
-        self_sum: data.arbitrary()?,
-        unwound_total: data.arbitrary()?,
-        unwound_self: data.arbitrary()?,
-        in_flight_total: data.arbitrary()?,
-        in_flight_self: data.arbitrary()?,
-        min: data.arbitrary()?,
-        max: data.arbitrary()?,
-        mean: data.arbitrary()?,
-        p50: data.arbitrary()?,
-        p90: data.arbitrary()?,
-        p99: data.arbitrary()?,
-        p999: data.arbitrary()?,
-        probe: Probe { own: data.arbitrary()?, whole: data.arbitrary()?, noise: data.arbitrary()? },
-        buckets: list(data, |data| data.arbitrary())?,
-    })
+    let mut values = Values::default();
+    values.event = name(data)?;
+    values.measured = data.arbitrary()?;
+    values.weight = data.arbitrary()?;
+    values.scaled = data.arbitrary()?;
+    values.unmeasured = data.arbitrary()?;
+    values.imputed = data.arbitrary()?;
+    values.sum = data.arbitrary()?;
+    values.total = data.arbitrary()?;
+    values.missing_outermost = data.arbitrary()?;
+    values.extrapolated = data.arbitrary()?;
+    values.estimated = data.arbitrary()?;
+    values.self_sum = data.arbitrary()?;
+    values.unwound_total = data.arbitrary()?;
+    values.unwound_self = data.arbitrary()?;
+    values.in_flight_total = data.arbitrary()?;
+    values.in_flight_self = data.arbitrary()?;
+    values.min = data.arbitrary()?;
+    values.max = data.arbitrary()?;
+    values.mean = data.arbitrary()?;
+    values.p50 = data.arbitrary()?;
+    values.p90 = data.arbitrary()?;
+    values.p99 = data.arbitrary()?;
+    values.p999 = data.arbitrary()?;
+    values.probe = probe(data)?;
+    values.buckets = list(data, |data| data.arbitrary())?;
+    Ok(values)
+}
+
+fn probe(data: &mut Unstructured<'_>) -> Result<Probe> {
+    let mut probe = Probe::default();
+    (probe.own, probe.whole, probe.noise) = (data.arbitrary()?, data.arbitrary()?, data.arbitrary()?);
+    Ok(probe)
 }

@@ -1,4 +1,4 @@
-//! A program whose one function executes as many instructions as it is told: for `perfmark diff`, which is to tell one percent from none.
+//! A program with a function whose number of instructions is an argument. `ci/check-cli` runs it for `perfmark diff`.
 //!
 //! usage: loops TURNS
 

@@ -1,8 +1,8 @@
-//! Zeroed memory that is given back all at once.
+//! An arena of zeroed memory.
 //!
-//! A thread's histograms grow while it makes marked calls, perhaps in a signal handler that interrupted the program's allocator, or in that
-//! allocator itself. So they grow in pages of their own.
-#![allow(unsafe_code, reason = "hands out pieces of mapped memory")]
+//! A thread's histograms grow while it makes marked calls, perhaps in a signal handler that interrupted the program's
+//! allocator, or in a marked allocator itself. So they cannot use that allocator, and grow in separate pages.
+#![allow(unsafe_code, reason = "returns parts of mapped memory")]
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -11,18 +11,18 @@ use crate::errno::KeepErrno;
 use crate::per_process;
 use crate::sync::AtomicU64;
 
-/// Memory of one thread: that thread alone takes pieces, which live as long as the arena.
+/// Memory of one thread. Only that thread takes pieces, which live as long as the arena.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    /// The newest chunk, whose first word names the one before it.
+    /// The newest chunk, whose first word points to the previous one.
     newest: Cell<Option<NonNull<u8>>>,
     used: Cell<usize>,
 }
 
-/// Mapped at a time. What is not used of it costs no memory.
+/// The size of a mapping. Unused pages of it take no memory.
 const CHUNK: usize = 64 << 10;
 
-/// The link in front of a chunk, with room to keep pieces aligned.
+/// The size of a chunk's link, padded so that pieces are aligned.
 const LINK: usize = 16;
 
 impl Arena {
@@ -30,30 +30,30 @@ impl Arena {
         Self { newest: Cell::new(None), used: Cell::new(CHUNK) }
     }
 
-    /// Whether it has one chunk, or none.
+    /// Whether it has at most one chunk.
     pub(crate) fn is_small(&self) -> bool {
         // SAFETY: written by `take`.
         let before = |chunk: NonNull<u8>| unsafe { chunk.cast::<Option<NonNull<u8>>>().read() };
         self.newest.get().and_then(before).is_none()
     }
 
-    /// So many numbers side by side, all of them 0. None where the kernel has no memory.
+    /// Takes an array of `N` zeroes. `None` if the kernel has no memory.
     pub(crate) fn take<const N: usize>(&self) -> Option<NonNull<AtomicU64>> {
         const { assert!(size_of::<[AtomicU64; N]>() <= CHUNK - LINK && align_of::<AtomicU64>() <= LINK) };
         let size = size_of::<[AtomicU64; N]>().next_multiple_of(LINK);
         if self.used.get() + size > CHUNK {
-            // In the middle of the program, at a marked call's end.
+            // This runs in the program, at the exit of a marked call.
             let _errno = KeepErrno::new();
             let chunk = per_process::map(CHUNK).ok()?;
-            // SAFETY: the chunk's first word, aligned as a page is.
+            // SAFETY: the chunk's first word; a chunk is page-aligned.
             unsafe { chunk.cast::<Option<NonNull<u8>>>().write(self.newest.get()) };
             self.newest.set(Some(chunk));
             self.used.set(LINK);
         }
-        // SAFETY: `used + size` bytes lie within the newest chunk.
+        // SAFETY: the newest chunk has at least `used + size` bytes.
         let piece = unsafe { self.newest.get()?.add(self.used.get()) };
         self.used.set(self.used.get() + size);
-        // Zeroes are a number of the standard library's, and none of loom's.
+        // Zeroes are a valid atomic of the standard library, but not of loom.
         #[cfg(all(test, perfmark_loom))]
         // SAFETY: the piece is large enough.
         unsafe {
@@ -67,7 +67,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let mut next = self.newest.take();
         while let Some(chunk) = next {
-            // SAFETY: written by `take`. In a forked child it reads as zeroes, and the older chunks stay mapped, wiped.
+            // SAFETY: written by `take`. In a forked child it reads as zeroes, and the older, wiped chunks stay mapped.
             next = unsafe { chunk.cast::<Option<NonNull<u8>>>().read() };
             // SAFETY: mapped by `take`; pieces do not outlive the arena.
             unsafe { per_process::unmap(chunk, CHUNK) };

@@ -1,7 +1,7 @@
-//! A map from the program's static texts to values, by the text's address. Any thread reads and adds without a lock, so
-//! that a fork at any moment leaves it consistent.
+//! A map from static strings of the program to values, by the string's address. Any thread reads and adds without a
+//! lock, so that a fork at any moment leaves it consistent.
 //!
-//! A list has all entries. A hash table of addresses may lack some: these are found in the list, and put into the table
+//! A list has all entries. A hash table of addresses may lack some: these are found in the list, and added to the table
 //! again. A full table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
 #![allow(unsafe_code, reason = "pointers come from leaked boxes")]
 
@@ -10,11 +10,11 @@ use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// The values of some texts.
+/// The values of some strings.
 #[derive(Debug)]
 pub(crate) struct ByAddress<T: 'static>(AtomicPtr<Table<T>>);
 
-/// One text may be in several places, each of which has an entry.
+/// The same text may be at several addresses, each of which has an entry.
 #[derive(Debug)]
 struct Entry<T: 'static> {
     text: &'static str,
@@ -24,16 +24,16 @@ struct Entry<T: 'static> {
 
 #[derive(Debug)]
 struct Table<T: 'static> {
-    /// A power of two, at least half of them null. An entry is at the first free slot from the one of its address's
-    /// hash.
+    /// Their number is a power of two, and at least half of them are null. An entry is in the first free slot, starting
+    /// from its address's hash.
     slots: Box<[AtomicPtr<Entry<T>>]>,
-    /// Their number, but for one.
+    /// Their number minus one.
     mask: usize,
-    /// Entries put in, or about to be.
+    /// The number of entries that were added, or are about to be.
     used: AtomicUsize,
     /// All entries, the last one first; the same for all tables.
     all: &'static AtomicPtr<Entry<T>>,
-    /// The one before, for leak checkers.
+    /// The previous table, for leak checkers.
     #[allow(dead_code, reason = "keeps it reachable")]
     smaller: *const Self,
 }
@@ -41,7 +41,7 @@ struct Table<T: 'static> {
 /// Slots of the first table.
 const FIRST: usize = 8;
 
-/// Texts lie one behind another, and are some ten bytes long.
+/// Strings are stored one after another, and are some ten bytes long.
 #[inline]
 fn hash(text: &str) -> usize {
     let address = text.as_ptr().addr();
@@ -53,7 +53,7 @@ impl<T> ByAddress<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The value of the text that is there, in some ten instructions.
+    /// The value of the string at this address, in some ten instructions.
     #[inline]
     pub(crate) fn find(&self, text: &'static str) -> Option<&'static T> {
         // SAFETY: null, or a leaked table.
@@ -62,7 +62,7 @@ impl<T> ByAddress<T> {
         if entry.is_of(text) { Some(entry.value) } else { table.find_further(text) }
     }
 
-    /// All texts with their values.
+    /// All strings with their values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static T)> {
         // SAFETY: null, or a leaked table.
         let table = unsafe { self.0.load(Acquire).as_ref::<'static>() };
@@ -70,7 +70,7 @@ impl<T> ByAddress<T> {
         entries(first).map(|entry| (entry.text, entry.value))
     }
 
-    /// The value of the text, which is the same wherever else the text is; made where there is none. It allocates.
+    /// The value of the text, which is the same for all addresses of that text; created if there is none. It allocates.
     pub(crate) fn find_or_add(&self, text: &'static str, make: impl Fn() -> &'static T) -> &'static T {
         let all = self.table().all;
         loop {
@@ -81,7 +81,7 @@ impl<T> ByAddress<T> {
             }
             let value = entries(first).find(|entry| entry.text == text).map_or_else(&make, |entry| entry.value);
             let entry = Box::into_raw(Box::new(Entry { text, value, next: first }));
-            // Unless another thread was first.
+            // It fails if another thread was first.
             if all.compare_exchange(first, entry, AcqRel, Relaxed).is_ok() {
                 // SAFETY: leaked just now.
                 self.put(unsafe { &*entry });
@@ -92,7 +92,7 @@ impl<T> ByAddress<T> {
         }
     }
 
-    /// The table, made where there is none.
+    /// The table, created if there is none.
     fn table(&self) -> &'static Table<T> {
         // SAFETY: null, or a leaked table.
         if let Some(table) = unsafe { self.0.load(Acquire).as_ref() } {
@@ -102,7 +102,7 @@ impl<T> ByAddress<T> {
         self.replace(ptr::null_mut(), Table::new(FIRST, all, ptr::null()))
     }
 
-    /// Puts a table in the place of another one, unless that was replaced already; gives the one that is there.
+    /// Replaces a table by another one, unless it was replaced already. Returns the current table.
     fn replace(&self, before: *mut Table<T>, fresh: Table<T>) -> &'static Table<T> {
         let fresh = Box::into_raw(Box::new(fresh));
         match self.0.compare_exchange(before, fresh, AcqRel, Acquire) {
@@ -118,13 +118,13 @@ impl<T> ByAddress<T> {
         }
     }
 
-    /// Puts an entry of the list into the table.
+    /// Adds an entry of the list to the table.
     fn put(&self, entry: &'static Entry<T>) {
         let mut table = self.table();
         while !table.put(entry) {
             let before = ptr::from_ref(table).cast_mut();
             let fresh = Table::new(2 * table.slots.len(), table.all, before);
-            // What more there is by now than it has room for goes into the next one.
+            // If there are more entries by now than it has room for, the next table gets them.
             _ = entries(table.all.load(Acquire)).all(|entry| fresh.put(entry));
             table = self.replace(before, fresh);
         }
@@ -132,7 +132,7 @@ impl<T> ByAddress<T> {
 }
 
 impl<T> Entry<T> {
-    /// Whether it is this text, at this place. Asked for at once, not one after the other.
+    /// Whether it is this text at this address. `&` instead of `&&` compares both without a branch.
     #[inline]
     fn is_of(&self, text: &'static str) -> bool {
         (self.text.as_ptr() == text.as_ptr()) & (self.text.len() == text.len())
@@ -153,7 +153,8 @@ impl<T> Table<T> {
         unsafe { self.slots.get_unchecked(hash & self.mask).load(Acquire).as_ref() }
     }
 
-    /// Where the first slot has another text's. It comes to a free one, as at least half of them are.
+    /// Continues the search if the first slot has another string's entry. It ends at a free slot, because at least half
+    /// of them are free.
     #[inline(never)]
     fn find_further(&self, text: &'static str) -> Option<&'static T> {
         let mut at = hash(text);
@@ -166,11 +167,11 @@ impl<T> Table<T> {
         }
     }
 
-    /// False where that would fill more than half of it.
+    /// `false` if that would fill more than half of the table.
     fn put(&self, entry: &'static Entry<T>) -> bool {
         let (mask, fresh) = (self.mask, ptr::from_ref(entry).cast_mut());
         let mut at = hash(entry.text);
-        // Those that are there already take no more room.
+        // An entry that is there already takes no more room.
         let is_there = || {
             let mut at = at;
             loop {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_one_value_wherever_it_is() {
+    fn a_text_has_one_value_at_all_addresses() {
         let (map, here, there) = (ByAddress::new(), texts(1)[0], texts(1)[0]);
         let make = || &*Box::leak(Box::new(0));
         let value = map.find_or_add(here, make);

@@ -1,5 +1,5 @@
-//! What one thread recorded: written by it alone, readable by all.
-#![allow(unsafe_code, reason = "a list that readers walk while its owner adds to it")]
+//! The values that one thread records: written by it alone, readable by all.
+#![allow(unsafe_code, reason = "readers walk a list while its owner adds to it")]
 
 use std::fmt::Debug;
 use std::iter;
@@ -10,48 +10,49 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::arena::Arena;
 use crate::events::EventId;
 use crate::graph::Graph;
-use crate::histogram::{Cells, Frozen, add, whole};
+use crate::histogram::{Cells, Frozen, add, widened};
 use crate::mark::Mark;
 use crate::switched::Switched;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
-/// One event's figures over one mark's calls on one thread.
+/// One event's values over one mark's calls on one thread.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct EventCells {
-    /// Every measured call. First, so that the fast path adds nothing to find its rows.
+    /// The histogram of measured calls. It is the first field, so that the fast path finds its rows without an
+    /// addition.
     pub(crate) values: Cells,
-    /// The sum over calls with another call of the same mark around them.
+    /// The sum over calls that are inside another call of the same mark.
     pub(crate) nested: AtomicU64,
-    /// The sum of what marked calls inside measured ones cost. It wraps: estimates of single calls can be negative.
+    /// The sum of the costs of marked calls inside measured ones. It wraps: estimates of single calls can be negative.
     pub(crate) inside: AtomicU64,
-    /// What was added for calls that were not counted, and how many these are.
-    stood_in: SideSums,
+    /// The sums that were imputed for calls that were not counted, and the number of these calls.
+    imputed_sums: SideSums,
     imputed: AtomicU64,
-    /// What one of these is assumed to cost, with and without marked calls inside: a mean of the calls measured before
-    /// it.
+    /// The imputed cost of one call, with and without marked calls inside: the mean of the calls measured before it.
     means: [AtomicU64; 2],
-    /// What calls cost that a panic ended.
+    /// The cost of calls that a panic ended.
     pub(crate) unwound: SideSums,
-    /// Of the measured calls, the ones scaled.
+    /// Of the measured calls, the number of scaled ones.
     pub(crate) scaled: AtomicU64,
-    /// Calls that ended and were not counted at all.
+    /// The number of calls that ended and were not counted at all.
     pub(crate) unmeasured: AtomicU64,
-    /// Of these, the ones with another call of the same mark around them.
+    /// Of these, the number of calls inside another call of the same mark.
     pub(crate) unmeasured_nested: AtomicU64,
-    /// Of the first event: the mark's open calls that ended on other threads. Any thread may write it.
+    /// Used in the first event only: the number of the mark's open calls that ended on other threads. Any thread may
+    /// write it.
     pub(crate) elsewhere: AtomicU64,
     pub(crate) event: EventId,
-    /// What the probe costs in this event, and how far that varies.
+    /// The probe overhead in this event, and its variation.
     pub(crate) probe: ProbeCells,
 }
 
-/// Sums over calls that are in no distribution. They wrap, as they are signed.
+/// Sums over calls that are in no distribution. They are signed and wrap.
 #[derive(Debug, Default)]
 pub(crate) struct SideSums {
-    /// Over calls with no other call of the same mark around them.
+    /// Over calls that are not inside another call of the same mark.
     total: AtomicU64,
-    /// Without what marked calls inside cost.
+    /// Without the cost of marked calls inside.
     own: AtomicU64,
 }
 
@@ -70,7 +71,7 @@ impl SideSums {
     }
 }
 
-/// A total, in which calls inside recursive ones do not count again, and the part of it that is not of marked calls
+/// A total, in which the inner calls of a recursion do not count again, and a self, which is without marked calls
 /// inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InclusiveSelf {
@@ -85,7 +86,7 @@ impl InclusiveSelf {
     }
 }
 
-/// What an open call cost so far in one event, weighted.
+/// The cost of an open call in one event so far, weighted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenCall {
     /// The mark's index.
@@ -94,20 +95,20 @@ pub(crate) struct OpenCall {
     pub(crate) sums: InclusiveSelf,
 }
 
-/// What a mark's probe costs in one event.
+/// A mark's probe overhead in one event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// What it sees of itself: taken off each call.
+    /// The part inside the call's own readings: subtracted from each call.
     pub(crate) own: u64,
-    /// What its caller sees of it: taken off the marked calls around.
+    /// The part that its caller measures: subtracted from the marked calls around it.
     pub(crate) whole: u64,
-    /// How far `own` varies: what is left of an empty call, in nine cases of ten.
+    /// The variation of `own`: in nine cases of ten, at most this much remains of an empty call.
     pub(crate) noise: u64,
-    /// Whether it could not be measured: then nothing is taken off.
+    /// Whether it could not be measured: nothing is then subtracted.
     pub(crate) is_unknown: bool,
 }
 
-/// The same on one thread; a cost of 2^32 and more, which none is, as one less.
+/// A probe's overhead on one thread. A value of 2^32 or more, which does not occur, is stored as 2^32 - 1.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeCells {
     own: AtomicU32,
@@ -146,7 +147,7 @@ impl EventCells {
             scaled: zero(),
             unmeasured: zero(),
             unmeasured_nested: zero(),
-            stood_in: SideSums::default(),
+            imputed_sums: SideSums::default(),
             imputed: zero(),
             means: [zero(), zero()],
             unwound: SideSums::default(),
@@ -158,20 +159,20 @@ impl EventCells {
 }
 
 impl EventCells {
-    /// Forgets all calls. Nobody else looks at them.
+    /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
-        let Self { nested, inside, stood_in, imputed, means: [net, own], unwound, scaled, .. } = self;
+        let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
         let Self { unmeasured, unmeasured_nested, elsewhere, .. } = self;
         self.values.clear();
         for cell in [nested, inside, imputed, net, own, scaled, unmeasured, unmeasured_nested, elsewhere] {
             cell.store(0, Relaxed);
         }
-        for cell in [stood_in, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]) {
+        for cell in [imputed_sums, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]) {
             cell.store(0, Relaxed);
         }
     }
 
-    /// Whether calls were made inside others of the mark.
+    /// Whether calls were made inside other calls of the mark.
     fn has_nested(&self) -> bool {
         [&self.nested, &self.unmeasured_nested].iter().any(|cell| cell.load(Relaxed) != 0)
     }
@@ -184,11 +185,11 @@ impl EventCells {
         }
     }
 
-    /// Adds to the sums the mean of the calls measured before on this thread, in place of a call that was not counted.
-    /// If there are none, it adds nothing. Returns the mean without marked calls inside. To be called before the call
+    /// Imputes a call that was not counted: adds the mean of the calls measured before on this thread to the sums. If
+    /// there are none, it adds nothing. Returns the mean without marked calls inside. It must be called before the call
     /// is [added](Self::add_unmeasured).
-    pub(crate) fn stand_in(&self, is_nested: bool) -> u64 {
-        /// The mean is taken anew every so many calls, as it takes a walk over the histogram.
+    pub(crate) fn impute(&self, is_nested: bool) -> u64 {
+        /// The mean is computed again after this many calls, because it requires reading the histogram.
         const FRESH: u64 = 64;
         let [net, own] = &self.means;
         if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
@@ -202,8 +203,8 @@ impl EventCells {
         }
         let own = own.load(Relaxed);
         add(&self.imputed, 1);
-        // Of a recursive function an inner call is not like an outer one.
-        self.stood_in.add(net.load(Relaxed), own, is_nested || self.has_nested());
+        // In a recursive function, an inner call does not cost the same as an outer one.
+        self.imputed_sums.add(net.load(Relaxed), own, is_nested || self.has_nested());
         own
     }
 
@@ -212,33 +213,35 @@ impl EventCells {
         let without = |part: &AtomicU64| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
             let low = (sum as u64).wrapping_sub(part.load(Relaxed));
-            // Nearer to the middle than 2^63, as long as the sum is.
-            whole(low, sum / 2)
+            // It is nearer to half of the sum than 2^63, as long as the sum fits.
+            widened(low, sum / 2)
         };
         InclusiveSelf { total: without(&self.nested), own: without(&self.inside) }
     }
 }
 
-/// One mark's figures on one thread.
+/// One mark's values on one thread.
 #[derive(Debug)]
 pub(crate) struct MarkCells {
     pub(crate) events: Box<[EventCells]>,
-    /// Calls begun and not ended; of calls that are made of polls, the polls.
+    /// The number of calls in flight; for calls that consist of polls, of polls.
     pub(crate) open: AtomicU64,
-    /// Where a call is made of polls: those that did not end it.
+    /// The number of polls that did not end their call.
     pub(crate) pending: AtomicU64,
-    /// Calls that were suspended here, without those that went on here. It wraps, as a call may go on elsewhere.
+    /// The number of calls that were suspended here minus those that were resumed here. It wraps, because a call may be
+    /// resumed on another thread.
     pub(crate) suspended: AtomicU64,
-    /// Calls that a panic ended.
+    /// The number of calls that a panic ended.
     pub(crate) unwound: AtomicU64,
-    /// Calls that were not to be measured.
+    /// The number of calls that `every` skipped.
     pub(crate) skipped: AtomicU64,
-    /// Calls, measured in every event, whose self is an estimate, as calls were skipped or stood in for inside them.
+    /// The number of calls, measured in every event, whose self is an estimate because calls inside them were skipped
+    /// or imputed.
     pub(crate) estimated: AtomicU64,
-    /// A measured call counts as so many: one in so many is measured.
+    /// The number of calls that a measured call counts as: one in so many is measured.
     pub(crate) weight: u32,
     pub(crate) mark: &'static Mark,
-    /// Events that the mark is to record, and that this thread has not: its calls are unmeasured in these.
+    /// Events that the mark records and that this thread does not have: its calls are unmeasured in these.
     missing: Box<[EventId]>,
 }
 
@@ -259,17 +262,17 @@ impl MarkCells {
         }
     }
 
-    /// The same, where the thread has not these events.
+    /// Sets the events that the thread does not have.
     pub(crate) fn without(self, missing: Box<[EventId]>) -> Self {
         Self { missing, ..self }
     }
 
-    /// Whether the thread has all events that the mark is to record.
+    /// Whether the thread has all events that the mark records.
     pub(crate) fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Forgets all calls. Nobody else looks at them.
+    /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
         let Self { events, open, pending, suspended, unwound, skipped, estimated, .. } = self;
         events.iter().for_each(EventCells::clear);
@@ -278,38 +281,39 @@ impl MarkCells {
         }
     }
 
-    /// Notes calls that ended and were not counted in any event, and that had other calls of the mark around them if they are `nested`.
+    /// Counts calls that ended and were not counted in any event. `nested` calls are inside other calls of the mark.
     pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
         for cells in &self.events {
             cells.add_unmeasured(calls, nested);
         }
     }
 
-    /// Whether a call has another one of its mark around it, if so many were open before it: not if these ended on
-    /// other threads.
+    /// Whether a call is inside another one of its mark, if `before` calls were open before it. Calls that ended on
+    /// other threads do not count.
     pub(crate) fn is_nested(&self, before: u64) -> bool {
         before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
     }
 
-    /// Calls open here that ended on other threads. There is an event always.
+    /// The number of calls open here that ended on other threads. There is always an event.
     pub(crate) fn elsewhere(&self) -> Option<&AtomicU64> {
         self.events.first().map(|cells| &cells.elsewhere)
     }
 
-    /// A call made of polls is suspended.
+    /// Counts a suspended call, which consists of polls.
     pub(crate) fn suspend(&self) {
         add(&self.pending, 1);
         add(&self.suspended, 1);
     }
 
-    /// Notes calls that were open and never ended. Of polls, the call may go on elsewhere.
+    /// Counts open calls that never ended. A call that consists of polls may be resumed on another thread.
     pub(crate) fn abandon(&self, calls: u64, nested: bool) {
         if !self.mark.manner.is_polled {
             self.add_unmeasured(calls, nested);
         }
     }
 
-    /// Adds what is here to `totals`. The first event is written last: every call seen there is seen in the others, too.
+    /// Adds these cells to `totals`. The first event is written last: every call that is visible there is visible in
+    /// the others, too.
     pub(crate) fn add_to(&self, totals: &mut Totals) {
         let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
         totals.unwound += unwound;
@@ -320,28 +324,28 @@ impl MarkCells {
         let (mut calls, weight) = (unwound + skipped, self.weight);
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
-            let figures = totals.event(cells.event);
-            let (measured, sum) = cells.values.add_to(&mut figures.values, weight.into());
-            figures.sums.add(cells.measured(sum), weight);
-            figures.sums.add(cells.stood_in.load(), weight);
-            figures.imputed += cells.imputed.load(Relaxed) * u64::from(weight);
-            figures.unwound.add(cells.unwound.load(), weight);
-            figures.measured += measured;
-            figures.scaled += cells.scaled.load(Relaxed);
-            figures.is_recursive |= cells.has_nested();
-            figures.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
-            figures.estimated += self.estimated.load(Relaxed);
-            figures.probe = cells.probe.max(figures.probe);
+            let of_event = totals.event(cells.event);
+            let (measured, sum) = cells.values.add_to(&mut of_event.values, weight.into());
+            of_event.sums.add(cells.measured(sum), weight);
+            of_event.sums.add(cells.imputed_sums.load(), weight);
+            of_event.imputed += cells.imputed.load(Relaxed) * u64::from(weight);
+            of_event.unwound.add(cells.unwound.load(), weight);
+            of_event.measured += measured;
+            of_event.scaled += cells.scaled.load(Relaxed);
+            of_event.is_recursive |= cells.has_nested();
+            of_event.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
+            of_event.estimated += self.estimated.load(Relaxed);
+            of_event.probe = cells.probe.max(of_event.probe);
             if n == 0 {
                 calls += measured + unmeasured;
             }
-            figures.is_had = true;
-            figures.add_calls(calls, unwound, skipped);
+            of_event.is_had = true;
+            of_event.add_calls(calls, unwound, skipped);
         }
         for &event in &self.missing {
-            let figures = totals.event(event);
-            figures.add_calls(calls, unwound, skipped);
-            figures.is_recursive |= self.events.iter().any(EventCells::has_nested);
+            let of_event = totals.event(event);
+            of_event.add_calls(calls, unwound, skipped);
+            of_event.is_recursive |= self.events.iter().any(EventCells::has_nested);
         }
         totals.calls += calls;
         if self.mark.manner.is_polled {
@@ -350,7 +354,7 @@ impl MarkCells {
     }
 }
 
-/// What holds a mark's cells, and perhaps what else their owning thread keeps beside them, for itself.
+/// An owner of a mark's cells, perhaps with data that only the owning thread uses.
 pub(crate) trait Holds: Debug + Send + Sync {
     fn cells(&self) -> &MarkCells;
 }
@@ -358,9 +362,9 @@ pub(crate) trait Holds: Debug + Send + Sync {
 /// A thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owner {
-    /// The kernel's number of it, which a later thread may get.
+    /// The kernel's number, which a later thread may get.
     pub(crate) id: u32,
-    /// From 1 on, and no other's.
+    /// A unique number, from 1 on.
     pub(crate) number: u64,
 }
 
@@ -378,28 +382,28 @@ impl Owner {
     }
 }
 
-/// The figures of every mark that one thread called.
+/// The cells of every mark that one thread called.
 #[derive(Debug)]
 pub(crate) struct ThreadCells {
     first: AtomicPtr<Node>,
     pub(crate) owner: Owner,
-    /// Who was called under whom, where that is asked for.
+    /// The call graph, if it is recorded.
     pub(crate) graph: Option<Graph>,
     /// Its calls that ended on other threads.
     pub(crate) switched: Switched,
-    /// Where the owning thread's histograms and nodes are. Dropped after what points into it.
+    /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
     pub(crate) arena: Arena,
 }
 
 #[derive(Debug)]
 struct Node {
-    /// Made by `Box::into_raw`, as the owner has a pointer of its own.
+    /// From `Box::into_raw`, because the owner also has a pointer.
     holder: *const dyn Holds,
     next: *const Self,
 }
 
-// SAFETY: the list's nodes are written before they are published and never after, and what they hold is `Sync`; of the arena, only
-// the owning thread takes pieces.
+// SAFETY: the list's nodes are written before they are published and never afterwards, and their holders are `Sync`; of
+// the arena, only the owning thread takes pieces.
 unsafe impl Sync for ThreadCells {}
 // SAFETY: the same.
 unsafe impl Send for ThreadCells {}
@@ -409,7 +413,7 @@ impl ThreadCells {
         Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
     }
 
-    /// Adds a mark's cells. Only the owning thread may call it; the pointer is good as long as `self`.
+    /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.
     pub(crate) fn add<T: Holds + 'static>(&self, holder: T) -> *const T {
         let holder: *const T = Box::into_raw(Box::new(holder));
         let node = Box::new(Node { holder, next: self.first.load(Relaxed) });
@@ -417,7 +421,7 @@ impl ThreadCells {
         holder
     }
 
-    /// Forgets all calls, which were retired before: from now on these are the cells of another thread.
+    /// Forgets all calls, which were retired before, and makes these the cells of another thread.
     pub(crate) fn give_to(&mut self, owner: Owner, switched: Switched) {
         self.iter().for_each(MarkCells::clear);
         (self.owner, self.switched) = (owner, switched);
@@ -436,7 +440,8 @@ impl Drop for ThreadCells {
     fn drop(&mut self) {
         let mut next = self.first.load(Acquire).cast_const();
         while !next.is_null() {
-            // SAFETY: both made by Box::into_raw in `add`; the owner is gone, and the node is reachable from here alone.
+            // SAFETY: both made by Box::into_raw in `add`; the owner is gone, and the node is reachable from here
+            // alone.
             let node = unsafe {
                 let node = Box::from_raw(next.cast_mut());
                 drop(Box::from_raw(node.holder.cast_mut()));
@@ -447,36 +452,37 @@ impl Drop for ThreadCells {
     }
 }
 
-/// One mark's figures, merged over threads.
+/// One mark's values, merged over threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) calls: u64,
     pub(crate) unwound: u64,
     pub(crate) skipped: u64,
     pub(crate) polls: u64,
-    /// It wraps where calls end on other threads than they began on.
+    /// It wraps if calls end on other threads than they began on.
     pub(crate) in_flight: u64,
-    pub(crate) events: Vec<(EventId, Figures)>,
+    pub(crate) events: Vec<(EventId, EventTotals)>,
 }
 
-/// One event's figures over one mark's calls, merged over threads.
+/// One event's values over one mark's calls, merged over threads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
-    /// Of the measured calls, each counted as often as its weight says.
+pub(crate) struct EventTotals {
+    /// The histogram of the measured calls, each counted with its weight.
     pub(crate) values: Frozen,
     pub(crate) measured: u64,
-    /// Over all calls: those measured, weighted, and those that were stood in for.
+    /// The sums over all measured and imputed calls, weighted.
     pub(crate) sums: InclusiveSelf,
-    /// Of these, the ones that were stood in for, weighted.
+    /// The number of imputed calls among these, weighted.
     pub(crate) imputed: u64,
-    /// Over calls that a panic ended, or that were dropped, weighted; and over calls that go on.
+    /// The sums over calls that a panic ended or that were dropped, and over calls in flight, weighted.
     pub(crate) unwound: InclusiveSelf,
     pub(crate) in_flight: InclusiveSelf,
     /// Whether any thread had the event.
     pub(crate) is_had: bool,
-    /// Whether calls were made inside one another.
+    /// Whether calls were nested.
     pub(crate) is_recursive: bool,
-    /// Calls while the mark was to record the event; of these, the ones that were not to be measured, and those that a panic ended, too.
+    /// The number of calls while the mark recorded the event. Of these, `skipped` were skipped by `every`; `left_out`
+    /// also includes those that a panic ended.
     pub(crate) calls: u64,
     pub(crate) skipped: u64,
     pub(crate) left_out: u64,
@@ -486,7 +492,7 @@ pub(crate) struct Figures {
     pub(crate) probe: Probe,
 }
 
-impl Figures {
+impl EventTotals {
     fn add_calls(&mut self, calls: u64, unwound: u64, skipped: u64) {
         self.calls += calls;
         self.left_out += unwound + skipped;
@@ -495,9 +501,9 @@ impl Figures {
 }
 
 impl Totals {
-    pub(crate) fn event(&mut self, id: EventId) -> &mut Figures {
+    pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {
         let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
-            self.events.push((id, Figures::default()));
+            self.events.push((id, EventTotals::default()));
             self.events.len() - 1
         });
         &mut self.events[at].1
@@ -509,20 +515,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_was_not_counted_is_imputed_the_mean_of_those_before_if_there_are_any() {
+    fn a_call_that_was_not_counted_is_imputed_the_mean_of_the_calls_before() {
         let (arena, cells) = (Arena::new(), EventCells::new(EventId::default()));
-        cells.stand_in(false);
+        cells.impute(false);
         cells.add_unmeasured(1, false);
-        assert_eq!((cells.imputed.load(Relaxed), cells.stood_in.load()), (0, InclusiveSelf::default()));
+        assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (0, InclusiveSelf::default()));
         for value in [10, 30] {
             cells.values.grow(value, &arena).expect("memory").add();
             cells.values.add_to_sum(value);
         }
         add(&cells.inside, 8);
         for _ in 0..3 {
-            cells.stand_in(false);
+            cells.impute(false);
             cells.add_unmeasured(1, false);
         }
-        assert_eq!((cells.imputed.load(Relaxed), cells.stood_in.load()), (3, InclusiveSelf { total: 60, own: 48 }));
+        assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (3, InclusiveSelf { total: 60, own: 48 }));
     }
 }

@@ -1,4 +1,4 @@
-//! Makes a snapshot: merges every thread's cells, and turns ticks into nanoseconds.
+//! Takes a snapshot: merges every thread's cells, and converts ticks to nanoseconds.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use perfmark_rdpmc::clock;
 
-use crate::cells::{Figures, Owner, Totals};
+use crate::cells::{EventTotals, Owner, Totals};
 use crate::config::config;
 use crate::defaults;
-use crate::events::{Entry, EventId, What, events, unreliable};
+use crate::events::{Entry, EventId, EventSpec, events, unreliable};
 use crate::graph;
 use crate::histogram::{ScaledEdges, shown};
 use crate::linked;
@@ -34,7 +34,7 @@ struct Baseline {
     resets: u32,
 }
 
-/// What one thread recorded, or all that ended, by the marks' indices.
+/// What one thread recorded, or all threads that ended, by the marks' indices.
 #[derive(Clone)]
 struct OfThread {
     owner: Option<Owner>,
@@ -42,10 +42,10 @@ struct OfThread {
 }
 
 static BASELINE: PerProcess<Mutex<Option<Arc<Baseline>>>> = PerProcess::new();
-/// Whether there ever was one, so that it takes no memory where there was none.
+/// Whether there ever was a baseline. If not, nothing allocates memory for it.
 static HAS_BASELINE: AtomicBool = AtomicBool::new(false);
 
-/// Looks at the baseline or changes it. None in a signal handler that interrupted perfmark's own work.
+/// Reads or changes the baseline. `None` in a signal handler that interrupted perfmark's own work.
 fn with_baseline<R>(change: impl FnOnce(&mut Option<Arc<Baseline>>) -> R) -> Option<R> {
     recorder::own_work(|| {
         let baseline = BASELINE.get().ok()?;
@@ -57,14 +57,14 @@ fn baseline() -> Option<Arc<Baseline>> {
     if HAS_BASELINE.load(Relaxed) { with_baseline(|baseline| baseline.clone()).flatten() } else { None }
 }
 
-/// Begins anew.
+/// Makes what was recorded until now the baseline.
 pub(crate) fn reset() {
     HAS_BASELINE.store(true, Relaxed);
     let (snapshot, threads) = (everything(), all_threads());
     with_baseline(|baseline| {
         let resets = baseline.as_ref().map_or(0, |before| before.resets) + 1;
         let fresh = Baseline { snapshot, threads, resets };
-        // Of two at a time the later one holds.
+        // Of two concurrent resets, the later one applies.
         *baseline = Some(Arc::new(match baseline.take() {
             Some(other) if other.snapshot.wall_ns > fresh.snapshot.wall_ns => {
                 Baseline { snapshot: other.snapshot.clone(), threads: other.threads.clone(), resets }
@@ -75,7 +75,7 @@ pub(crate) fn reset() {
 }
 
 pub(crate) fn snapshot() -> Snapshot {
-    // First, so that what it is taken off of is later.
+    // First, so that the baseline is not later than what it is subtracted from.
     let baseline = baseline();
     let now = everything();
     match baseline {
@@ -88,19 +88,20 @@ pub(crate) fn threads() -> Vec<Thread> {
     let baseline = baseline();
     let mut now = all_threads();
     if let Some(before) = baseline {
-        take_off(&mut now, &before.threads);
+        subtract(&mut now, &before.threads);
     }
-    let told = |OfThread { owner, marks }: OfThread| {
+    let in_public = |OfThread { owner, marks }: OfThread| {
         let id = owner.and_then(|owner| token::known(owner.id));
         let mut marks: Vec<_> = marks.into_values().collect();
-        marks.sort_by(snapshot::Mark::by_place);
+        marks.sort_by(snapshot::Mark::by_location);
         Thread { id, name: id.and_then(thread_name), marks }
     };
-    now.into_iter().map(told).filter(|thread| !thread.marks.is_empty()).collect()
+    now.into_iter().map(in_public).filter(|thread| !thread.marks.is_empty()).collect()
 }
 
-/// Takes off what threads had recorded before: of those that have ended since, off the ended ones.
-fn take_off(now: &mut [OfThread], before: &[OfThread]) {
+/// Subtracts what threads had recorded before. The values of threads that have ended since are subtracted from those of
+/// all ended threads.
+fn subtract(now: &mut [OfThread], before: &[OfThread]) {
     let number = |thread: &OfThread| thread.owner.map(|owner| owner.number);
     let alive: BTreeSet<Option<u64>> = now.iter().map(number).collect();
     let mut earlier: BTreeMap<Option<u64>, BTreeMap<u32, snapshot::Mark>> = BTreeMap::new();
@@ -120,10 +121,11 @@ fn take_off(now: &mut [OfThread], before: &[OfThread]) {
     }
 }
 
-/// The events, and what became of each.
+/// The process's events.
 type Entries = Vec<(EventId, Entry)>;
 
-/// What the registry has, and the events. None: this thread is inside perfmark already, in a signal handler; its locks may be taken.
+/// Reads the registry, and the events. `None` if this thread is already inside perfmark, in a signal handler: its locks
+/// may be held.
 fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Entries)>> {
     recorder::own_work(|| {
         start::start();
@@ -146,16 +148,16 @@ fn all_threads() -> Vec<OfThread> {
     let one = |(owner, merged): (Option<Owner>, Merged)| {
         let called = mark::called().filter_map(|mark| Some((mark, merged.totals(mark)?)));
         let of = |(mark, totals): (&'static Mark, &Totals)| {
-            (mark.index(), figures(mark, mark.full_path(), totals, &events, &units, Beside::default()))
+            (mark.index(), mark_values(mark, mark.full_path(), totals, &events, &units, OutsideCells::default()))
         };
-        // A thread may have got the cells of marks that only another one called, which ended.
+        // A thread may have taken over the cells of an ended thread, with marks that only that one called.
         let was_called = |(_, mark): &(u32, snapshot::Mark)| mark.calls + mark.in_flight + mark.polls > 0;
         OfThread { owner, marks: called.map(of).filter(was_called).collect() }
     };
     threads.into_iter().map(one).collect()
 }
 
-/// The name that the thread has in the kernel.
+/// The thread's name in the kernel.
 fn thread_name(id: u32) -> Option<String> {
     if !cfg!(any(target_os = "linux", target_os = "android")) {
         return None;
@@ -164,24 +166,24 @@ fn thread_name(id: u32) -> Option<String> {
     Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
-/// What turns recorded values into those of a snapshot.
+/// Converts recorded values to the units of a snapshot.
 struct Units {
-    /// Nanoseconds a tick.
+    /// Nanoseconds per tick.
     nanoseconds: f64,
-    /// The buckets of ticks in nanoseconds, once they are asked for.
+    /// The buckets of ticks in nanoseconds, computed at the first use.
     edges: OnceCell<ScaledEdges>,
 }
 
 impl Units {
     fn of(events: &[(EventId, Entry)]) -> Self {
-        let has_time = events.iter().any(|(_, entry)| entry.what == What::Time);
+        let has_time = events.iter().any(|(_, entry)| entry.spec == EventSpec::Time);
         let nanoseconds = if has_time { start::nanoseconds_per_tick() } else { 1.0 };
         Self { nanoseconds, edges: OnceCell::new() }
     }
 
-    /// What values of the event are multiplied by, if they are.
+    /// The factor for the event's values; `None` for 1.
     fn scale(&self, event: &Entry) -> Option<f64> {
-        (event.what == What::Time).then_some(self.nanoseconds)
+        (event.spec == EventSpec::Time).then_some(self.nanoseconds)
     }
 
     fn edges(&self) -> &ScaledEdges {
@@ -191,7 +193,7 @@ impl Units {
 
 /// Everything since the process's start.
 fn everything() -> Snapshot {
-    // Where nothing is recorded nothing is mapped, either.
+    // If nothing is recorded, nothing is mapped either.
     let pid = if start::is_off() { std::process::id() } else { token::number().unwrap_or(0) };
     let mut snapshot = Snapshot { schema: Snapshot::SCHEMA, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {
@@ -202,15 +204,16 @@ fn everything() -> Snapshot {
     let ((mut merged, graph), events) = match recorded(everything) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
-            snapshot
-                .notes
-                .push(format!("nothing could be recorded: no memory that a fork wipes (linux 4.14 has it): {error}"));
+            snapshot.notes.push(format!(
+                "nothing could be recorded: the kernel has no memory that a fork wipes (MADV_WIPEONFORK, Linux 4.14): \
+                     {error}"
+            ));
             Default::default()
         }
         None => {
             snapshot
                 .notes
-                .push("taken by a signal handler while perfmark itself was at work: figures are missing".into());
+                .push("no values: a signal handler took this snapshot while perfmark itself was at work".into());
             Default::default()
         }
     };
@@ -221,28 +224,28 @@ fn everything() -> Snapshot {
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
     let places: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect();
-    let probes = figures_with_probes(&merged, &events);
-    // Each is dropped when it is in the snapshot, so that its memory is used again at once.
+    let probes = unknown_overhead(&merged, &events);
+    // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
     let of = |(mark, path): (&'static Mark, String)| {
         let totals = merged.marks.remove(&mark.index()).unwrap_or_default();
-        figures(mark, path, &totals, &events, &units, Beside::of(mark))
+        mark_values(mark, path, &totals, &events, &units, OutsideCells::of(mark))
     };
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.call_graph_lacks = graph.lost;
     snapshot.call_graph = call_graph(&graph, &places, &events, &units);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(probes);
-    snapshot.notes.extend(sums_at_their_end(&snapshot));
-    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.what), entry.truth?)));
-    if events.iter().any(|(_, entry)| entry.stands_in) {
-        snapshot.notes.push("marks that can have none of the events they ask for record time instead".into());
+    snapshot.notes.extend(saturated_sums(&snapshot));
+    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.spec), entry.truth?)));
+    if events.iter().any(|(_, entry)| entry.is_fallback) {
+        snapshot.notes.push("marks none of whose events is available record time instead".into());
     }
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(settings::notes());
     if !clock::is_trusted() {
         snapshot
             .notes
-            .push("the kernel does not trust this machine's tick counter: times may be off between CPUs".into());
+            .push("the kernel does not trust this machine's tick counter: times may be wrong across CPUs".into());
     }
     snapshot
 }
@@ -253,49 +256,50 @@ fn program() -> String {
     name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
 }
 
-fn name(what: &What) -> String {
+fn name(what: &EventSpec) -> String {
     match what {
-        What::Time => "time".into(),
-        What::Counter(event) => event.to_string(),
-        What::Unknown(name) => (*name).into(),
+        EventSpec::Time => "time".into(),
+        EventSpec::Counter(event) => event.to_string(),
+        EventSpec::Unknown(name) => (*name).into(),
     }
 }
 
 fn event(entry: &Entry) -> snapshot::Event {
-    let unit = match &entry.what {
-        What::Time => Unit::Ns,
-        What::Counter(event) if event.is_time() => Unit::Ns,
+    let unit = match &entry.spec {
+        EventSpec::Time => Unit::Ns,
+        EventSpec::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };
     let (read, reason) = match entry {
-        Entry { what: What::Time, .. } => (Read::Ticks, None),
+        Entry { spec: EventSpec::Time, .. } => (Read::Ticks, None),
         Entry { user: 1.., .. } => (Read::User, None),
         Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
     };
-    snapshot::Event { name: name(&entry.what), unit, read, reason }
+    snapshot::Event { name: name(&entry.spec), unit, read, reason }
 }
 
-/// The events in which some marks' own cost is not known.
-fn figures_with_probes(merged: &Merged, events: &[(EventId, Entry)]) -> Option<String> {
-    let figures = || merged.marks.values().flat_map(|totals| &totals.events);
-    let is_unknown = |id: EventId| figures().any(|(event, figures)| *event == id && figures.probe.is_unknown);
+/// The note about events in which the probe overhead of some marks is unknown.
+fn unknown_overhead(merged: &Merged, events: &[(EventId, Entry)]) -> Option<String> {
+    let all = || merged.marks.values().flat_map(|totals| &totals.events);
+    let is_unknown = |id: EventId| all().any(|(event, totals)| *event == id && totals.probe.is_unknown);
     let names: Vec<String> =
-        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| name(&entry.what)).collect();
+        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| name(&entry.spec)).collect();
     (!names.is_empty()).then(|| {
-        let why = "could not be measured, as other events held the counters: it is in figures of marks that have them";
-        format!("what a mark itself costs in {} {why}", names.join(", "))
+        let why = "could not be measured, because other events used the counters; \
+                   the values of marks with these events include it";
+        format!("the probe overhead in {} {why}", names.join(", "))
     })
 }
 
-/// Marks whose sums are more than can be told.
-fn sums_at_their_end(snapshot: &Snapshot) -> Option<String> {
+/// The note about marks whose sums exceed 64 bits.
+fn saturated_sums(snapshot: &Snapshot) -> Option<String> {
     let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == i64::MAX);
     let names: Vec<&str> = snapshot.marks.iter().filter(is_full).map(|mark| mark.name.as_str()).collect();
-    (!names.is_empty()).then(|| format!("sums stop at {}, and are more: {}", i64::MAX, names.join(", ")))
+    (!names.is_empty()).then(|| format!("sums of these marks exceed the maximum of {}: {}", i64::MAX, names.join(", ")))
 }
 
-/// Who was called under whom, with the marks' places in the snapshot.
+/// The call graph, with the marks' indices in the snapshot.
 fn call_graph(
     merged: &graph::Merged,
     places: &BTreeMap<u32, usize>,
@@ -306,13 +310,13 @@ fn call_graph(
         let (_, entry) = events.iter().find(|(event, _)| *event == sums.event)?;
         let scale = units.scale(entry);
         Some(snapshot::NodeValues {
-            event: name(&entry.what),
+            event: name(&entry.spec),
             measured: sums.measured,
             sum: start::sum_in_units(sums.net.cast_signed().into(), scale),
             self_sum: Some(start::sum_in_units(sums.net.wrapping_sub(sums.inside).cast_signed().into(), scale)),
         })
     };
-    let node = |node: &tree::Node<u32, graph::Figures>| snapshot::Node {
+    let node = |node: &tree::Node<u32, graph::NodeTotals>| snapshot::Node {
         parent: node.above,
         // All marks that were called are in the snapshot.
         mark: places.get(&node.key).copied().unwrap_or(usize::MAX),
@@ -322,10 +326,10 @@ fn call_graph(
     merged.tree.nodes().iter().map(node).collect()
 }
 
-/// What only some of the threads had to do without.
+/// Notes about events that only some of the threads could read, or read in user space.
 fn partly(entry: &Entry) -> Vec<String> {
     let threads = |n: u64| if n == 1 { "1 thread".into() } else { format!("{n} threads") };
-    let name = name(&entry.what);
+    let name = name(&entry.spec);
     let mut notes = Vec::new();
     if let (1.., 1.., Some(why)) = (entry.user, entry.syscall, &entry.why_syscall) {
         notes.push(format!("{name}: read by read(2) on {}: {why}", threads(entry.syscall)));
@@ -336,16 +340,16 @@ fn partly(entry: &Entry) -> Vec<String> {
     notes
 }
 
-/// Calls that are in no thread's cells.
+/// A mark's calls that are in no thread's cells.
 #[derive(Clone, Copy, Default)]
-struct Beside {
+struct OutsideCells {
     interrupted: u64,
     unrecorded: u64,
     cancelled: u64,
     gone: u64,
 }
 
-impl Beside {
+impl OutsideCells {
     fn of(mark: &Mark) -> Self {
         Self {
             interrupted: mark.interrupted.load(Relaxed),
@@ -356,29 +360,29 @@ impl Beside {
     }
 }
 
-fn figures(
+fn mark_values(
     mark: &'static Mark,
     path: String,
     totals: &Totals,
     events: &[(EventId, Entry)],
     units: &Units,
-    Beside { interrupted, unrecorded, cancelled, gone }: Beside,
+    OutsideCells { interrupted, unrecorded, cancelled, gone }: OutsideCells,
 ) -> snapshot::Mark {
     let calls = totals.calls + interrupted + unrecorded + cancelled;
     let variant = settings::of_slot(mark.slot());
     let mut events: Vec<_> = totals
         .events
         .iter()
-        .filter(|(_, figures)| figures.is_had)
-        // An event that began to be recorded after the table was copied: the next snapshot has it.
-        .filter_map(|(id, figures)| Some((&events.iter().find(|(event, _)| event == id)?.1, figures)))
+        .filter(|(_, of_event)| of_event.is_had)
+        // An event that was first recorded after the table was copied is in the next snapshot.
+        .filter_map(|(id, of_event)| Some((&events.iter().find(|(event, _)| event == id)?.1, of_event)))
         .collect();
     if events.len() > 1 {
-        // As the mark names them; `time` that stands in is last.
-        let wanted = settings::wanted(mark, variant);
-        events.sort_by_key(|(entry, _)| wanted.iter().position(|what| *what == entry.what).unwrap_or(usize::MAX));
+        // In the order in which the mark names them; `time` in place of unavailable events is last.
+        let order = settings::events_of(mark, variant);
+        events.sort_by_key(|(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
     }
-    let values = events.into_iter().map(|(entry, figures)| values(entry, figures, interrupted + unrecorded, units));
+    let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
     snapshot::Mark {
         name: mark.name.into(),
         path,
@@ -397,40 +401,41 @@ fn figures(
     }
 }
 
-/// Calls that began and did not end.
+/// Calls that began and have not ended.
 fn in_flight(totals: &Totals, gone: u64) -> u64 {
-    // Less than nothing where one ended while threads were looked at in turn.
+    // Negative if a call ended while threads were read in turn.
     shown(totals.in_flight.wrapping_sub(gone))
 }
 
-/// `uncounted` calls were in none of the threads' cells.
-fn values(event: &Entry, figures: &Figures, uncounted: u64, units: &Units) -> Values {
+/// `uncounted` calls are in no thread's cells.
+fn values(event: &Entry, totals: &EventTotals, uncounted: u64, units: &Units) -> Values {
     let scale = units.scale(event);
     let unit = |value: u64| start::in_units(value, scale);
     let sum_unit = |sum: i128| start::sum_in_units(sum, scale);
-    let frozen = &figures.values;
+    let frozen = &totals.values;
     let filled = frozen.filled();
     let quantiles = filled.quantiles([P50, P90, P99, P999]).map(|quantiles| quantiles.map(unit));
-    let unmeasured = (figures.calls + uncounted).saturating_sub(figures.measured + figures.left_out);
-    // Of a recursive function the outermost calls hold the others, measured or not; how much those hold that are missing nobody knows.
-    let missing_outermost = if figures.is_recursive { unmeasured.saturating_sub(figures.unmeasured_nested) } else { 0 };
+    let unmeasured = (totals.calls + uncounted).saturating_sub(totals.measured + totals.left_out);
+    // The outermost calls of a recursive function contain the others, measured or not. The cost inside missing
+    // outermost calls is unknown.
+    let missing_outermost = if totals.is_recursive { unmeasured.saturating_sub(totals.unmeasured_nested) } else { 0 };
     Values {
-        event: name(&event.what),
-        measured: figures.measured,
+        event: name(&event.spec),
+        measured: totals.measured,
         weight: frozen.count,
-        scaled: figures.scaled,
+        scaled: totals.scaled,
         unmeasured,
-        imputed: figures.imputed,
+        imputed: totals.imputed,
         sum: sum_unit(frozen.sum),
-        total: sum_unit(figures.sums.total),
+        total: sum_unit(totals.sums.total),
         missing_outermost,
-        extrapolated: unmeasured > 0 || figures.skipped > 0 || frozen.count != figures.measured,
-        estimated: figures.estimated,
-        self_sum: Some(sum_unit(figures.sums.own)),
-        unwound_total: sum_unit(figures.unwound.total),
-        unwound_self: sum_unit(figures.unwound.own),
-        in_flight_total: sum_unit(figures.in_flight.total),
-        in_flight_self: sum_unit(figures.in_flight.own),
+        extrapolated: unmeasured > 0 || totals.skipped > 0 || frozen.count != totals.measured,
+        estimated: totals.estimated,
+        self_sum: Some(sum_unit(totals.sums.own)),
+        unwound_total: sum_unit(totals.unwound.total),
+        unwound_self: sum_unit(totals.unwound.own),
+        in_flight_total: sum_unit(totals.in_flight.total),
+        in_flight_self: sum_unit(totals.in_flight.own),
         min: frozen.min().map(unit),
         max: frozen.max().map(unit),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),
@@ -439,9 +444,9 @@ fn values(event: &Entry, figures: &Figures, uncounted: u64, units: &Units) -> Va
         p99: quantiles.map(|quantiles| quantiles[2]),
         p999: quantiles.map(|quantiles| quantiles[3]),
         probe: snapshot::Probe {
-            own: unit(figures.probe.own),
-            whole: unit(figures.probe.whole),
-            noise: unit(figures.probe.noise),
+            own: unit(totals.probe.own),
+            whole: unit(totals.probe.whole),
+            noise: unit(totals.probe.noise),
         },
         buckets: match scale {
             None => filled.buckets().collect(),

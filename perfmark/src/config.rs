@@ -1,4 +1,4 @@
-//! The settings: environment variables, read once, before `main`.
+//! The settings: environment variables, read once before `main`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::defaults;
-use crate::events::What;
+use crate::events::EventSpec;
 use crate::filter::Filter;
 use crate::mark::{Manner, Mark};
 use crate::output::check_directory;
@@ -20,25 +20,25 @@ use crate::signals;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) on: bool,
-    /// The set of a bare `#[perfmark]`, if it is given. [`time` alone](Self::is_time_only) is for all marks.
-    pub(crate) events: Option<Vec<What>>,
-    /// What marks are told to do at the start.
+    /// The events of a bare `#[perfmark]`, if set. [`time` alone](Self::is_time_only) applies to all marks.
+    pub(crate) events: Option<Vec<EventSpec>>,
+    /// The filter in force at the start.
     pub(crate) filter: Filter,
     pub(crate) output: Output,
     pub(crate) format: Format,
-    /// Whether colours are wanted on a terminal.
+    /// Whether a table on a terminal may have colours.
     pub(crate) may_color: bool,
-    pub(crate) dumps: Asked,
+    pub(crate) dumps: DumpSettings,
     pub(crate) read: ReadMode,
-    /// Whether it is recorded who was called under whom.
+    /// Whether the call graph is recorded.
     pub(crate) has_call_graph: bool,
 }
 
-/// When the report is written before the end.
+/// When the report is also written before the process ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct DumpSettings {
     pub(crate) interval: Option<Duration>,
-    /// By number.
+    /// The signal's number.
     pub(crate) signal: Option<i32>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Output {
 /// How hardware counters are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// In whichever way is cheaper on this machine.
+    /// In user space or by read(2), whichever is cheaper on this machine.
     Auto,
     /// In user space wherever the kernel allows it.
     User,
@@ -72,7 +72,7 @@ impl Default for Config {
             output: Output::Stderr,
             format: Format::Table,
             may_color: false,
-            dumps: Asked::default(),
+            dumps: DumpSettings::default(),
             read: ReadMode::Auto,
             has_call_graph: false,
         }
@@ -81,7 +81,7 @@ impl Default for Config {
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
-/// The settings in force: as the environment was at the start, and the default ones before it was read.
+/// The settings in force: those of the environment at the start, and the defaults before it was read.
 pub(crate) fn config() -> &'static Config {
     static BEFORE_THE_START: OnceLock<Config> = OnceLock::new();
     CONFIG.get().unwrap_or_else(|| BEFORE_THE_START.get_or_init(Config::default))
@@ -102,38 +102,39 @@ pub(crate) fn turn_off() {
     OFF.store(true, SeqCst);
 }
 
-/// What a mark is to record: the events that it names, in that order; else those of the environment, of its crate, or the default set.
-pub(crate) fn wanted(mark: &Mark) -> Vec<What> {
-    let parse = |names: &'static str| names.lines().map(What::parse).collect();
+/// The events that a mark records: those that it names, in their order, otherwise those of the environment, of its
+/// crate, or the default set.
+pub(crate) fn events_of(mark: &Mark) -> Vec<EventSpec> {
+    let parse = |names: &'static str| names.lines().map(EventSpec::parse).collect();
     if !mark.events.is_empty() {
         return parse(mark.events);
     }
     match (&config().events, defaults::of(mark)) {
         (Some(events), _) => events.clone(),
         (None, Some(of_crate)) if !of_crate.events.is_empty() => parse(of_crate.events),
-        (None, _) => DEFAULT_EVENTS.into_iter().map(What::parse).collect(),
+        (None, _) => DEFAULT_EVENTS.into_iter().map(EventSpec::parse).collect(),
     }
 }
 
-/// One call of the mark in so many is measured: as it says, or its crate.
+/// The mark's `every`: its own, or its crate's. One call in so many is measured.
 pub(crate) fn every(mark: &Mark) -> u32 {
     let of_crate = || defaults::of(mark).map_or(0, |defaults| defaults.every);
     let every = if mark.every > 0 { mark.every } else { of_crate() };
     every.max(1)
 }
 
-/// How the mark's calls are made: as it says, or its crate.
+/// The mark's mode: its own, or its crate's.
 pub(crate) fn manner(mark: &Mark) -> Manner {
     let is_fenced = mark.manner.is_fenced || defaults::of(mark).is_some_and(|defaults| defaults.is_fenced);
     Manner { is_fenced, ..mark.manner }
 }
 
-/// Reads the environment. Gives what is wrong with it, a sentence each; the default holds there.
+/// Reads the environment. Returns its errors, a sentence each; the default applies to each wrong setting.
 ///
-/// A program that runs with rights that whoever started it has not (setuid; `AT_SECURE` of getauxval(3)) takes no settings from there, as it would write files with
-/// these rights.
+/// A program that runs with more rights than its caller (setuid; `AT_SECURE` of getauxval(3)) takes no settings from
+/// the environment, because it would write files with these rights.
 pub(crate) fn read_environment() -> Vec<String> {
-    if has_rights_of_its_own() {
+    if has_more_rights_than_its_caller() {
         return Vec::new();
     }
     let (config, wrong) = Config::parse(&|name| env::var_os(name));
@@ -144,20 +145,20 @@ pub(crate) fn read_environment() -> Vec<String> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[allow(unsafe_code, reason = "asks libc")]
-fn has_rights_of_its_own() -> bool {
-    // SAFETY: it only looks at what the kernel told the process. Miri is no kernel.
+fn has_more_rights_than_its_caller() -> bool {
+    // SAFETY: getauxval only reads what the kernel passed to the process. Miri does not support it.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn has_rights_of_its_own() -> bool {
+fn has_more_rights_than_its_caller() -> bool {
     false
 }
 
 impl Config {
-    /// Whether the environment asks for `time` and nothing else: then no counter is opened, whatever marks name.
+    /// Whether the environment sets `time` alone: no counter is then opened, whatever events marks name.
     pub(crate) fn is_time_only(&self) -> bool {
-        self.events.as_deref() == Some(&[What::Time])
+        self.events.as_deref() == Some(&[EventSpec::Time])
     }
 
     fn parse<V: AsRef<OsStr>>(variable: &dyn Fn(&str) -> Option<V>) -> (Self, Vec<String>) {
@@ -181,8 +182,8 @@ impl Config {
             Ok(())
         });
         setting("PERFMARK_FILTER", &mut |value| {
-            let filter = value.to_str().ok_or("not UTF-8; all marks are on")?;
-            config.filter = filter.parse().map_err(|why| format!("{why}; all marks are on"))?;
+            let filter = value.to_str().ok_or("not valid UTF-8; recording all marks")?;
+            config.filter = filter.parse().map_err(|why| format!("{why}; recording all marks"))?;
             Ok(())
         });
         setting("PERFMARK_OUTPUT", &mut |value| {
@@ -190,7 +191,7 @@ impl Config {
             Ok(())
         });
         setting("PERFMARK_FORMAT", &mut |value| {
-            config.format = Format::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; table it is"))?;
+            config.format = Format::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; using table"))?;
             Ok(())
         });
         setting("PERFMARK_DUMP_INTERVAL", &mut |value| {
@@ -199,7 +200,7 @@ impl Config {
         });
         setting("PERFMARK_DUMP_SIGNAL", &mut |value| {
             let signal = signals::from_name(&value.to_string_lossy());
-            config.dumps.signal = Some(signal.map_err(|why| format!("{why}; no signal dumps"))?);
+            config.dumps.signal = Some(signal.map_err(|why| format!("{why}; writing no dumps at signals"))?);
             Ok(())
         });
         setting("PERFMARK_CALL_GRAPH", &mut |value| {
@@ -214,10 +215,10 @@ impl Config {
         let is_set = |name: &str| variable(name).is_some_and(|value| !value.as_ref().is_empty());
         let is_dumb = variable("TERM").is_some_and(|value| value.as_ref() == "dumb");
         config.may_color = is_set("TERM") && !is_dumb && !is_set("NO_COLOR");
-        if config.dumps != Asked::default() && !matches!(config.output, Output::File(_)) {
-            let why = "a dump replaces a file, and PERFMARK_OUTPUT names none; nothing is dumped";
+        if config.dumps != DumpSettings::default() && !matches!(config.output, Output::File(_)) {
+            let why = "PERFMARK_OUTPUT names no file; writing no dumps; set PERFMARK_OUTPUT to a file";
             wrong.push(format!("PERFMARK_DUMP_INTERVAL and PERFMARK_DUMP_SIGNAL: {why}"));
-            config.dumps = Asked::default();
+            config.dumps = DumpSettings::default();
         }
         (config, wrong)
     }
@@ -227,40 +228,46 @@ impl Config {
 fn choice<T: Copy>(value: &OsStr, choices: &[(&str, T)]) -> Result<T, String> {
     let chosen = choices.iter().find(|(name, _)| value == *name);
     chosen.map(|&(_, choice)| choice).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-        format!("there are {}; {} it is", names.join(", "), names.first().unwrap_or(&""))
+        let names: Vec<_> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let default = names.first().cloned().unwrap_or_default();
+        let names = match names.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        };
+        format!("expected {names}; using {default}")
     })
 }
 
 fn seconds(value: &OsStr) -> Result<Duration, String> {
     let seconds: Option<f64> = value.to_str().and_then(|text| text.trim().parse().ok());
     let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let told = "it takes seconds, such as 60 or 0.5; nothing is dumped at intervals";
-    interval.filter(|interval| !interval.is_zero()).ok_or_else(|| told.into())
+    let expected = "expected seconds, such as 60 or 0.5; writing no dumps at intervals";
+    interval.filter(|interval| !interval.is_zero()).ok_or_else(|| expected.into())
 }
 
-fn events(value: &OsStr) -> Result<Vec<What>, String> {
-    let list = value.to_str().ok_or_else(|| "not UTF-8".to_owned());
-    list.and_then(known).map_err(|why| format!("{why}; {} it is", DEFAULT_EVENTS.join(",")))
+fn events(value: &OsStr) -> Result<Vec<EventSpec>, String> {
+    let list = value.to_str().ok_or_else(|| "not valid UTF-8".to_owned());
+    list.and_then(known).map_err(|why| format!("{why}; using {}", DEFAULT_EVENTS.join(",")))
 }
 
-/// What is wrong with a list of events, if anything is.
+/// Checks a list of events.
 pub(crate) fn check_events(list: &str) -> Result<(), String> {
     known(list).map(drop)
 }
 
-fn known(list: &str) -> Result<Vec<What>, String> {
+fn known(list: &str) -> Result<Vec<EventSpec>, String> {
     let mut events = Vec::new();
     for name in split(list).into_iter().map(str::trim).filter(|name| !name.is_empty()) {
-        let event = What::known(name).map_err(|error| error.to_string())?;
+        let event = EventSpec::known(name).map_err(|error| error.to_string())?;
         if !events.contains(&event) {
             events.push(event);
         }
     }
-    if events.is_empty() { Err("no event named".into()) } else { Ok(events) }
+    if events.is_empty() { Err("expected at least one event".into()) } else { Ok(events) }
 }
 
-/// Splits a list at its commas, but for those between the slashes of `pmu/term,term/`.
+/// Splits a list at its commas, except those between the slashes of `pmu/term,term/`.
 fn split(list: &str) -> Vec<&str> {
     let (mut events, mut start) = (Vec::new(), 0);
     for (at, _) in list.match_indices(',') {
@@ -279,12 +286,12 @@ fn output(value: &OsStr) -> Result<Output, String> {
     if value == "-" {
         return Ok(Output::Stdout);
     }
-    // Made absolute now: the program may change its directory.
-    let path = std::path::absolute(value).map_err(|error| format!("{error}; stderr it is"))?;
+    // Made absolute now, because the program may change its directory.
+    let path = std::path::absolute(value).map_err(|error| format!("{error}; writing to stderr"))?;
     if path.is_dir() {
-        return Err("it is a directory; name a file, or - for stdout; stderr it is".into());
+        return Err("is a directory; writing to stderr; set it to a file, or to - for stdout".into());
     }
-    check_directory(&path).map_err(|why| format!("{why}; stderr it is"))?;
+    check_directory(&path).map_err(|why| format!("{why}; writing to stderr"))?;
     Ok(Output::File(path))
 }
 
@@ -316,18 +323,18 @@ mod tests {
             ("PERFMARK_READ", "syscall"),
         ]);
         assert_eq!(wrong, [""; 0]);
-        assert_eq!(config.dumps, Asked { interval: Some(Duration::from_millis(500)), signal: None });
+        assert_eq!(config.dumps, DumpSettings { interval: Some(Duration::from_millis(500)), signal: None });
         assert!(!config.on);
-        let counters = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(What::Counter);
+        let counters = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(EventSpec::Counter);
         let [faults, misses] = counters;
-        assert_eq!(config.events, Some(vec![faults, What::Time, misses]));
+        assert_eq!(config.events, Some(vec![faults, EventSpec::Time, misses]));
         assert_eq!(config.output, Output::File("/tmp/../report".into()));
         assert_eq!(config.read, ReadMode::Syscall);
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
     }
 
     #[test]
-    fn colours_are_for_terminals_that_have_them_and_for_users_who_want_them() {
+    fn colours_are_for_terminals_that_support_them_unless_the_user_disables_them() {
         let may_color = |variables| parse(variables).0.may_color;
         assert!(may_color(&[("TERM", "xterm-256color")]) && may_color(&[("TERM", "screen"), ("NO_COLOR", "")]));
         assert!(!may_color(&[("TERM", "xterm"), ("NO_COLOR", "0")]));
@@ -338,7 +345,7 @@ mod tests {
     fn dumps_need_a_file() {
         let (config, wrong) = parse(&[("PERFMARK_DUMP_INTERVAL", "60")]);
         assert_eq!(config, Config::default());
-        assert!(wrong.len() == 1 && wrong[0].contains("PERFMARK_OUTPUT names none"), "{wrong:?}");
+        assert!(wrong.len() == 1 && wrong[0].contains("PERFMARK_OUTPUT names no file"), "{wrong:?}");
     }
 
     #[test]
@@ -348,25 +355,25 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_with_the_valid_ones_and_the_default_holds() {
-        for (name, value, told) in [
-            ("PERFMARK", "of", "there are on, off; on it is"),
-            ("PERFMARK_READ", "fast", "there are auto, user, syscall; auto it is"),
-            ("PERFMARK_FORMAT", "xml", "table"),
+    fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
+        for (name, value, reported) in [
+            ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
+            ("PERFMARK_READ", "fast", "expected `auto`, `user` or `syscall`; using `auto`"),
+            ("PERFMARK_FORMAT", "xml", "using table"),
             ("PERFMARK_EVENTS", "cycels", "did you mean cycles"),
-            ("PERFMARK_EVENTS", ",", "no event named"),
-            ("PERFMARK_DUMP_INTERVAL", "0", "it takes seconds, such as 60 or 0.5"),
-            ("PERFMARK_DUMP_INTERVAL", "-1", "it takes seconds"),
-            ("PERFMARK_DUMP_INTERVAL", "inf", "it takes seconds"),
-            ("PERFMARK_DUMP_SIGNAL", "USR3", "no signal dumps"),
-            ("PERFMARK_OUTPUT", "/", "it is a directory"),
+            ("PERFMARK_EVENTS", ",", "expected at least one event"),
+            ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds, such as 60 or 0.5"),
+            ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
+            ("PERFMARK_DUMP_SIGNAL", "USR3", "writing no dumps at signals"),
+            ("PERFMARK_OUTPUT", "/", "is a directory"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "no directory /no/such/folder"),
         ] {
             let (config, wrong) = parse(&[(name, value)]);
             assert_eq!(config, Config::default(), "{name}={value}");
             assert_eq!(wrong.len(), 1, "{name}={value}");
             assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
-            assert!(wrong[0].contains(told), "{wrong:?}");
+            assert!(wrong[0].contains(reported), "{wrong:?}");
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Other copies of perfmark in the process: in libraries that carry one of their own, or of another version in the same program.
+//! Other copies of perfmark in the process: in libraries that contain their own copy, or of another version in the same
+//! program.
 //!
-//! All copies read the same settings, so that all would write to the same file. Each carries a note of the same name in its object (`elf(5)`),
-//! which the loader maps: so a copy sees how many stand before it, the program's first. What stands after does not matter, as libraries are opened
-//! one behind the other.
+//! All copies read the same settings, so all would write to the same file. Each copy has a note with the same name in
+//! its object (`elf(5)`), which the loader maps. So a copy can count the copies before it; the program's is first.
+//! Copies after it do not matter, because libraries are opened one after another.
 //!
-//! And a library that has recorded must stay when it is closed: threads call it when they end.
-#![allow(unsafe_code, reason = "what the loader tells of objects, and their notes")]
+//! A library that has recorded must also stay in memory when it is closed, because threads call it when they end.
+#![allow(unsafe_code, reason = "reads the loader's descriptions of objects, and their notes")]
 
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "android"))))]
 pub(crate) fn begin() {}
@@ -16,10 +17,10 @@ pub(crate) use elf::begin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Copies before this one.
+/// The number of copies before this one.
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many copies stand before this one, as [`begin`] found it.
+/// The number of copies before this one, which [`begin`] has counted.
 pub(crate) fn before() -> usize {
     BEFORE.load(Relaxed)
 }
@@ -37,7 +38,7 @@ mod elf {
     #[cfg(target_pointer_width = "32")]
     type Header = libc::Elf32_Phdr;
 
-    /// As versions of perfmark to come have it, too.
+    /// Future versions of perfmark must keep this name.
     const NAME: [u8; 12] = *b"perfmark\0\0\0\0";
 
     #[repr(C)]
@@ -52,38 +53,39 @@ mod elf {
     #[unsafe(link_section = ".note.perfmark")]
     static HERE: Note = Note { name_length: 9, content_length: 0, kind: 1, name: NAME };
 
-    /// What was found so far.
+    /// The result of the search so far.
     struct Search {
         notes: usize,
         /// The name of the library that this copy is in; null in a program.
         library: *const c_char,
     }
 
-    /// Counts the copies before this one, and keeps the library that it is in, if it is in one.
+    /// Counts the copies before this one. If this copy is in a library, keeps the library in memory.
     pub(crate) fn begin() {
         let mut search = Search { notes: 0, library: ptr::null() };
-        // SAFETY: the function and what it is given go together.
+        // SAFETY: `look_at` expects the pointer to a `Search` that it is given here.
         let is_found = unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast()) } != 0;
         if is_found {
             BEFORE.store(search.notes, Relaxed);
         }
-        // The loader's locks are free again, of which opening takes another one first.
+        // The loader's locks are released here; dlopen(3) takes them in another order.
         if !search.library.is_null() {
-            // SAFETY: the loader's name of the library that this is a part of.
+            // SAFETY: the loader's name of the library that contains this code.
             unsafe { keep(search.library) };
         }
     }
 
-    /// Counts the notes in an object, up to this copy's; not 0 where that is in it.
+    /// Counts the notes in an object, up to this copy's. Returns 1 if the object contains this copy, which ends the
+    /// search.
     unsafe extern "C" fn look_at(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-        // SAFETY: the loader's description of an object, and what `begin` gave.
+        // SAFETY: the loader's description of an object, and the `Search` of `begin`.
         let (object, search) = unsafe { (&*object, &mut *search.cast::<Search>()) };
         if object.dlpi_phdr.is_null() {
             return 0;
         }
-        // SAFETY: so many headers.
+        // SAFETY: the loader's array of headers with its length.
         let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
-        // Where it is in memory, and how long. An object may be moved downwards.
+        // The segment's address and length. An object may be relocated downwards.
         let range = |header: &Header| {
             let start = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr)).ok()?;
             Some((start, usize::try_from(header.p_memsz).ok()?))
@@ -97,17 +99,17 @@ mod elf {
         };
         let is_own = loaded((&raw const HERE).addr(), 1);
         if is_own && !object.dlpi_name.is_null() {
-            // SAFETY: a string of the loader's, which is empty for the program.
+            // SAFETY: a string of the loader, which is empty for the program.
             let is_library = unsafe { *object.dlpi_name } != 0;
             search.library = if is_library { object.dlpi_name } else { ptr::null() };
         }
         let (mut notes, mut is_here) = (0, false);
         for header in headers.iter().filter(|header| header.p_type == libc::PT_NOTE) {
-            // Where a segment for loading covers them, as it always should.
+            // Only notes that a loaded segment covers, which should be all.
             let Some((start, length)) = range(header).filter(|&(start, length)| loaded(start, length)) else {
                 continue;
             };
-            // SAFETY: mapped, as an object's segment for reading is.
+            // SAFETY: inside a loaded segment, which is mapped and readable.
             let bytes = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance::<u8>(start), length) };
             let (more, is_last) = count(bytes, if header.p_align == 8 { 8 } else { 4 });
             notes += more;
@@ -116,12 +118,12 @@ mod elf {
                 break;
             }
         }
-        // Without a note of its own it does not know what stands before it in its object.
+        // Without its own note, this copy cannot count the copies before it in its object.
         search.notes += if is_own && !is_here { 0 } else { notes };
         c_int::from(is_own)
     }
 
-    /// How many copies' notes are there before this copy's, and whether that is there.
+    /// The number of copies' notes before this copy's, and whether this copy's note was found.
     fn count(mut bytes: &[u8], align: usize) -> (usize, bool) {
         let mut notes = 0;
         while let Some((header, rest)) = bytes.split_at_checked(12) {
@@ -141,15 +143,15 @@ mod elf {
         (notes, false)
     }
 
-    /// Lets a library stay for ever.
+    /// Keeps a library in memory for the life of the process.
     ///
     /// # Safety
     ///
-    /// A name that ends with 0.
+    /// `library` is a valid C string, the name of a loaded library.
     unsafe fn keep(library: *const c_char) {
-        // A static program has none, and `dlopen` there draws a warning.
+        // A static program has no libraries, and `dlopen` causes a linker warning there.
         #[cfg(not(target_feature = "crt-static"))]
-        // SAFETY: the caller's word. It is loaded already, so that nothing of it is run.
+        // SAFETY: this function's contract. The library is already loaded, so no code of it runs.
         unsafe {
             libc::dlopen(library, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
         }

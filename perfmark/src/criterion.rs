@@ -1,4 +1,4 @@
-//! Events as what criterion's benchmarks measure.
+//! Events as criterion measurements.
 
 use std::cell::Cell;
 
@@ -10,14 +10,16 @@ use crate::measure::{MeasureError, Meter, Span};
 use crate::snapshot::Unit;
 use crate::terminal::say;
 
-/// An event for `criterion` to measure, in the place of wall time: counted by user reads on the thread that runs the benchmarks, in user mode.
+/// An event for `criterion` to measure instead of wall time. It is counted with user reads, on the thread that runs the
+/// benchmarks, in user mode.
 ///
 /// ```no_run
 /// use criterion::Criterion;
 /// use perfmark::Measure;
 ///
 /// fn main() -> Result<(), perfmark::MeasureError> {
-///     let mut criterion = Criterion::default().configure_from_args().with_measurement(Measure::event("instructions")?);
+///     let measure = Measure::event("instructions")?;
+///     let mut criterion = Criterion::default().configure_from_args().with_measurement(measure);
 ///     criterion.bench_function("product", |bencher| {
 ///         bencher.iter(|| (1..=std::hint::black_box(20_u64)).product::<u64>());
 ///     });
@@ -26,38 +28,39 @@ use crate::terminal::say;
 /// }
 /// ```
 ///
-/// Counts of instructions hardly vary, so that a benchmark needs few samples (`sample_size(10)`), and a difference of one in a thousand is seen; but fewer
-/// instructions are not always less time. What criterion's own loop costs is in the figures, as with wall time: one or two instructions an iteration.
+/// Counts of instructions hardly vary. So a benchmark needs few samples (`sample_size(10)`), and a difference of one in
+/// a thousand is visible; but fewer instructions do not always take less time. The cost of criterion's own loop is
+/// included, as with wall time: one or two instructions per iteration.
 #[derive(Debug)]
 pub struct Measure {
     meter: Meter,
-    /// Of one, of a thousand, and so on.
+    /// The units of 1, of 1,000, and so on.
     units: [&'static str; 4],
-    /// For each byte, bit, element.
+    /// The units per byte, bit and element.
     rates: [&'static str; 3],
-    has_told: Cell<bool>,
+    has_warned: Cell<bool>,
 }
 
 impl Measure {
-    /// One event, as perf writes it; or `time`.
+    /// Measures one event, as perf writes it, or `time`.
     ///
     /// # Errors
     ///
-    /// As [`measure`](crate::measure): an event that there is not, or that cannot be counted here.
+    /// As for [`measure`](crate::measure): the event is unknown, or cannot be counted here.
     pub fn event(name: &str) -> Result<Self, MeasureError> {
         let meter = Meter::open(name)?;
-        // Criterion asks for names that live as long as the program; there are few of them.
+        // Criterion requires names that live as long as the program; there are few of them.
         let leaked = |text: String| -> &'static str { text.leak() };
         let units = match meter.unit() {
             Unit::Ns => ["ns", "µs", "ms", "s"],
             Unit::Count => ["", "k ", "M ", "G "].map(|prefix| leaked(format!("{prefix}{}", meter.name()))),
         };
         let rates = ["byte", "bit", "element"].map(|what| leaked(format!("{}/{what}", units[0])));
-        Ok(Self { meter, units, rates, has_told: Cell::new(false) })
+        Ok(Self { meter, units, rates, has_warned: Cell::new(false) })
     }
 }
 
-/// A measurement that goes on.
+/// A measurement in progress.
 #[derive(Debug)]
 pub struct Begun(Span);
 
@@ -73,22 +76,22 @@ impl Measurement for Measure {
 
     /// # Panics
     ///
-    /// Where other events held the counter all the while: a benchmark has no way to say that it has no figure.
+    /// If other events used the counter all the time: criterion has no way to report a missing value.
     fn end(&self, Begun(mut span): Begun) -> u64 {
         self.meter.end(&mut span);
         match span.delta() {
             Delta::Exact(counted) => counted,
             Delta::Scaled { estimate, .. } => {
-                if !self.has_told.replace(true) {
+                if !self.has_warned.replace(true) {
                     say(&format!(
-                        "{}: other events held the counter for a part of the time; figures are estimates",
+                        "{}: other events used the counter for part of the time; values are estimates",
                         self.meter.name()
                     ));
                 }
                 estimate
             }
             Delta::Unmeasured => {
-                panic!("perfmark: {}: other events held the counters all the while", self.meter.name())
+                panic!("perfmark: {}: other events used the counters all the time", self.meter.name())
             }
         }
     }
@@ -128,7 +131,7 @@ impl ValueFormatter for Measure {
         self.units[at]
     }
 
-    /// How many of the event for each byte or element, as what is processed in a second is no question for a count.
+    /// The event's count per byte, bit or element. A rate per second makes no sense for a count.
     fn scale_throughputs(&self, _: f64, throughput: &Throughput, values: &mut [f64]) -> &'static str {
         let (many, rate) = match *throughput {
             Throughput::Bytes(bytes) | Throughput::BytesDecimal(bytes) => (bytes, 0),

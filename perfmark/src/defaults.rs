@@ -1,17 +1,17 @@
-//! What a crate's marks record where they do not say.
+//! The settings of `defaults!`, for a crate's marks that do not specify their own.
 
 use crate::mark::Mark;
 
 /// The options of one `defaults!(…)`.
 #[derive(Debug)]
 pub struct Defaults {
-    /// The module that it stands in.
+    /// The module that contains it.
     module: &'static str,
     file: &'static str,
     line: u32,
-    /// A line each; none where it names none.
+    /// One event a line; empty if it names none.
     pub(crate) events: &'static str,
-    /// 0 where it does not say.
+    /// 0 if it is not given.
     pub(crate) every: u32,
     pub(crate) is_fenced: bool,
 }
@@ -30,35 +30,35 @@ impl Defaults {
         Self { module, file, line, events, every, is_fenced }
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
 
-/// The crate of a module.
+/// The name of a module's crate.
 fn root(module: &str) -> &str {
     module.split_once("::").map_or(module, |(root, _)| root)
 }
 
-/// A crate's, the first in its source.
+/// A crate's defaults: the first in its source.
 fn of_crate(krate: &str) -> Option<&'static Defaults> {
     let here = inventory::iter::<Defaults>.into_iter().filter(|defaults| root(defaults.module) == krate);
     here.min_by_key(|defaults| (defaults.file, defaults.line))
 }
 
-/// Those for the mark, if its crate has any.
+/// The defaults for the mark, if its crate has any.
 pub(crate) fn of(mark: &Mark) -> Option<&'static Defaults> {
     of_crate(root(mark.module))
 }
 
-/// What is wrong with them, a sentence each.
+/// The errors in all crates' defaults, a sentence each.
 pub(crate) fn wrong() -> Vec<String> {
     let all = inventory::iter::<Defaults>.into_iter();
-    let one_more = all.filter_map(|defaults| {
+    let repeated = all.filter_map(|defaults| {
         let krate = root(defaults.module);
         let first = of_crate(krate).filter(|first| !std::ptr::eq(*first, defaults))?;
-        let (first, other) = (first.place(), defaults.place());
-        Some(format!("the crate {krate} has defaults! at {first} and at {other}: the first holds"))
+        let (first, other) = (first.location(), defaults.location());
+        Some(format!("the crate {krate} has defaults! at {first} and at {other}; using the first"))
     });
-    one_more.collect()
+    repeated.collect()
 }

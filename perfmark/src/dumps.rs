@@ -1,4 +1,4 @@
-//! Reports that are written again and again while the program runs.
+//! Dumps: reports that are written repeatedly while the program runs.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::collect;
-use crate::config::{Asked, Config, Output, config};
+use crate::config::{Config, DumpSettings, Output, config};
 use crate::copies;
 use crate::output::{check_directory, in_this_process, of_copy, remove_left_drafts};
 use crate::report::{Format, Report};
@@ -18,13 +18,14 @@ use crate::signals::background;
 use crate::start::{Process, is_forked_child, this_process};
 use crate::terminal::say;
 
-/// Writes the report to a file while the program runs: at intervals, and with the feature `signal` when the process gets a signal.
+/// Writes the report to a file while the program runs: at intervals, and with the feature `signal` also when the
+/// process receives a signal.
 ///
 /// The file is [replaced atomically](Report::write_to), so that a reader always sees one complete report. If the
 /// program is killed or aborts, the last dump has what it recorded. If it is killed during a dump, a file
 /// `….perfmark-….draft` is left. The next process that dumps into the directory removes it.
 ///
-/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps take one thread, and one more
+/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps use one thread, and one more
 /// for signals, which end when the [`Dumping`] that `start` returns is dropped. A forked child has none.
 ///
 /// ```
@@ -50,26 +51,27 @@ pub struct Dumps {
 #[derive(Debug)]
 #[must_use = "dumping ends when it is dropped"]
 pub struct Dumping {
-    /// Whose threads these are.
+    /// The process that started the threads.
     process: Process,
-    wishes: SyncSender<Wish>,
+    requests: SyncSender<Request>,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
     listener: Option<Listener>,
 }
 
-/// Between two dumps.
+/// The least time between two dumps.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What the writing thread is to do.
-enum Wish {
-    #[cfg_attr(not(feature = "signal"), allow(dead_code, reason = "signals wish for it"))]
+/// A request to the writing thread.
+enum Request {
+    #[cfg_attr(not(feature = "signal"), allow(dead_code, reason = "only signals request it"))]
     Dump,
     End,
 }
 
 impl Dumps {
-    /// To that file, as tables. In its name, `%p` is the process's number and `%u` a token that no other process has.
+    /// Dumps to that file, as tables. In its name, `%p` is the process number and `%u` a token that no other process
+    /// has.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -80,31 +82,32 @@ impl Dumps {
         }
     }
 
-    /// The same in another form.
+    /// Dumps in another format.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// The same, also when so much time has passed since the last one: a millisecond at least.
+    /// Also dumps whenever this time has passed since the last dump; at least one millisecond.
     pub fn every(mut self, interval: Duration) -> Self {
         self.interval = Some(interval.max(SHORTEST));
         self
     }
 
-    /// The same, also when the process gets this signal, such as `libc::SIGUSR1`. Other handlers of it stay; what it does to a process that handles it
-    /// not it does no more, also when dumping has ended.
+    /// Also dumps when the process receives this signal, such as `libc::SIGUSR1`. Other handlers of the signal stay.
+    /// Its default action no longer takes place, even after dumping has ended.
     #[cfg(feature = "signal")]
     pub fn on_signal(mut self, signal: i32) -> Self {
         self.signals.push(signal);
         self
     }
 
-    /// Begins.
+    /// Starts the dumps.
     ///
     /// # Errors
     ///
-    /// There is no such directory, no thread to be had, or the signal cannot be handled (SIGKILL, and those that faults raise).
+    /// The directory does not exist, no thread can be created, or the signal cannot be handled (SIGKILL, and those that
+    /// faults raise).
     pub fn start(mut self) -> io::Result<Dumping> {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
@@ -113,40 +116,40 @@ impl Dumps {
             let why = format!("dumping to {}: {why}", file.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        // Room for one wish: who wishes for a dump while one is wished for has it.
-        let (wishes, heard) = mpsc::sync_channel(1);
+        // Room for one request: a dump requested while another is pending is the same one.
+        let (requests, received) = mpsc::sync_channel(1);
         #[cfg(feature = "signal")]
         let signals = std::mem::take(&mut self.signals);
-        let writer = background::spawn("perfmark-dumps", move || self.write(&heard))?;
-        #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "nobody listens"))]
+        let writer = background::spawn("perfmark-dumps", move || self.write(&received))?;
+        #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "only signals need a listener"))]
         let mut dumping = Dumping {
             process: this_process(),
-            wishes,
+            requests,
             writer: Some(writer),
             #[cfg(feature = "signal")]
             listener: None,
         };
         #[cfg(feature = "signal")]
         {
-            let wishes = dumping.wishes.clone();
+            let requests = dumping.requests.clone();
             dumping.listener = (!signals.is_empty())
-                .then(|| Listener::start(&signals, move || _ = wishes.try_send(Wish::Dump)))
+                .then(|| Listener::start(&signals, move || _ = requests.try_send(Request::Dump)))
                 .transpose()?;
         }
         Ok(dumping)
     }
 
-    fn write(&self, heard: &Receiver<Wish>) {
-        let mut told = None;
+    fn write(&self, received: &Receiver<Request>) {
+        let mut reported = None;
         let mut is_first = true;
         loop {
-            let wish = match self.interval {
-                Some(interval) => heard.recv_timeout(interval),
-                None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            let request = match self.interval {
+                Some(interval) => received.recv_timeout(interval),
+                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            match wish {
-                Ok(Wish::Dump) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Wish::End) | Err(RecvTimeoutError::Disconnected) => return,
+            match request {
+                Ok(Request::Dump) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Request::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
             if std::mem::take(&mut is_first) {
                 remove_left_drafts(&in_this_process(&self.file, false));
@@ -157,21 +160,23 @@ impl Dumps {
                 .write_in(&self.file, is_forked_child())
                 .err()
                 .map(|why| why.to_string());
-            // Once, until it is another one.
-            if let Some(why) = error.as_ref().filter(|_| error != told) {
-                say(&format!("{}: {why}; nothing is dumped until that is over", self.file.display()));
+            // Reported once, until the error changes.
+            if let Some(why) = error.as_ref().filter(|_| error != reported) {
+                say(&format!("{}: {why}; skipping dumps until writing succeeds", self.file.display()));
             }
-            told = error;
+            reported = error;
         }
     }
 }
 
-/// The dumps that the environment asks for.
-static ASKED: Mutex<Option<Dumping>> = Mutex::new(None);
+/// The dumps that the environment sets.
+static FROM_ENVIRONMENT: Mutex<Option<Dumping>> = Mutex::new(None);
 
-/// Starts them.
-pub(crate) fn start_asked() {
-    let Config { dumps: Asked { interval, signal }, output: Output::File(file), format, .. } = config() else { return };
+/// Starts the environment's dumps.
+pub(crate) fn start_from_environment() {
+    let Config { dumps: DumpSettings { interval, signal }, output: Output::File(file), format, .. } = config() else {
+        return;
+    };
     if interval.is_none() && signal.is_none() {
         return;
     }
@@ -180,21 +185,21 @@ pub(crate) fn start_asked() {
     #[cfg(feature = "signal")]
     dumps.signals.extend(signal);
     match dumps.start() {
-        Ok(dumping) => _ = ASKED.try_lock().map(|mut asked| *asked = Some(dumping)),
-        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL: {why}; nothing is dumped")),
+        Ok(dumping) => _ = FROM_ENVIRONMENT.try_lock().map(|mut dumps| *dumps = Some(dumping)),
+        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL: {why}; writing no dumps")),
     }
 }
 
-/// Ends them, so that the report at exit is the last one.
-pub(crate) fn end_asked() {
-    // Nobody has it locked, but in a process that was forked at this place.
-    let asked = ASKED.try_lock().ok().and_then(|mut asked| asked.take());
-    drop(asked);
+/// Ends the environment's dumps, so that the report at exit is the last one.
+pub(crate) fn end_from_environment() {
+    // Nobody holds the lock, except in a process that was forked while it was held.
+    let dumps = FROM_ENVIRONMENT.try_lock().ok().and_then(|mut dumps| dumps.take());
+    drop(dumps);
 }
 
 impl Drop for Dumping {
     fn drop(&mut self) {
-        // A forked child has not the threads, and must not wait for them.
+        // A forked child does not have the threads, and must not wait for them.
         if !self.process.is_this() {
             std::mem::forget(self.writer.take());
             #[cfg(feature = "signal")]
@@ -203,8 +208,8 @@ impl Drop for Dumping {
         }
         #[cfg(feature = "signal")]
         drop(self.listener.take());
-        // It may have ended by itself only if it panicked.
-        _ = self.wishes.send(Wish::End);
+        // The thread may have ended by itself only if it panicked.
+        _ = self.requests.send(Request::End);
         _ = self.writer.take().map(JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! The events that marks asked for, and what became of each in this process.
+//! The events that marks request, and how each is read in this process.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -10,17 +10,17 @@ use perfmark_rdpmc::{Error, Event, Hardware, Machine, Modifier};
 
 use crate::per_process::PerProcess;
 
-/// An event's place in the process's table.
+/// An event's index in the process's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId(usize);
 
 impl EventId {
-    /// The place, if it is below that.
+    /// The index, if it is below `end`.
     pub(crate) fn below(self, end: u8) -> Option<u8> {
-        u8::try_from(self.0).ok().filter(|place| *place < end)
+        u8::try_from(self.0).ok().filter(|index| *index < end)
     }
 
-    /// As a number, and back.
+    /// The index as a number.
     pub(crate) fn number(self) -> u64 {
         self.0 as u64
     }
@@ -30,17 +30,17 @@ impl EventId {
     }
 }
 
-/// What is to be recorded.
+/// An event to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EventSpec {
     /// Ticks.
     Time,
     Counter(Event),
-    /// A name that is no event's.
+    /// A name that no event has.
     Unknown(&'static str),
 }
 
-impl What {
+impl EventSpec {
     pub(crate) fn parse(name: &'static str) -> Self {
         match name {
             "time" => Self::Time,
@@ -48,7 +48,8 @@ impl What {
         }
     }
 
-    /// The same of a name that may be wrong: one that nothing here has is told. What is refused for other reasons is for the report to tell.
+    /// Parses a name from a user. A name that is unknown on this machine is an error. An event that is refused for
+    /// another reason is not: the report explains it.
     pub(crate) fn known(name: &str) -> Result<Self, Error> {
         if name == "time" {
             return Ok(Self::Time);
@@ -61,30 +62,30 @@ impl What {
     }
 }
 
-/// An event and what became of it.
+/// An event, and how this process's threads read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) what: What,
-    /// Threads that read it in user space, by read(2), and not at all.
+    pub(crate) spec: EventSpec,
+    /// The numbers of threads that read it in user space, by read(2), and not at all.
     pub(crate) user: u64,
     pub(crate) syscall: u64,
     pub(crate) refused: u64,
-    /// Threads whose descriptor of it was given up, as the program closed it.
+    /// The number of threads that no longer read it, because the program closed their descriptor.
     pub(crate) lost: Arc<AtomicU64>,
-    /// The first reason told for reading it by read(2).
+    /// The first reason for reading it by read(2).
     pub(crate) why_syscall: Option<String>,
-    /// The first reason told for not reading it.
+    /// The first reason for not reading it.
     pub(crate) why_refused: Option<String>,
-    /// Whether it is recorded for a mark that could have none of its events (`time` alone).
-    pub(crate) stands_in: bool,
-    /// What it said of a loop of known length, where that can be told: of instructions.
+    /// Whether it is recorded for a mark none of whose events is available (`time` alone).
+    pub(crate) is_fallback: bool,
+    /// What the counter reported for a loop of known length, for events that this can check: instructions.
     pub(crate) truth: Option<LoopCheck>,
     /// Whether a user read is cheaper than read(2) here, once tried.
     pub(crate) user_is_cheaper: Option<bool>,
 }
 
 impl Entry {
-    /// With the threads that lost it among those that do not read it. The first reason stands for all.
+    /// Counts the threads that lost it among those that do not read it. The first reason is given for all.
     fn with_lost(mut self) -> Self {
         let lost = self.lost.load(Relaxed);
         if lost > 0 {
@@ -96,20 +97,21 @@ impl Entry {
 }
 
 /// Why a thread does not read an event any more.
-const LOST: &str = "the program closed perfmark's descriptor, whose number may be another file's; calls that need it \
-     are unmeasured; close descriptors before the first marked call, or only those that the program opened";
+const LOST: &str = "the program closed perfmark's descriptor, whose number another file may now have; calls that need \
+     it are unmeasured; close descriptors before the first marked call, or only those that the program opened";
 
-/// Whether it can be told if a counter of the event lies: by a loop of so many instructions in user mode.
+/// Whether a loop with a known number of user-mode instructions can check a counter of the event.
 pub(crate) fn is_known_of_a_loop(event: &Event) -> bool {
     let is_of_user = event.modifiers().is_empty() || event.modifiers().contains(Modifier::User);
     is_of_user && event.kind() == Event::from(Hardware::Instructions).kind()
 }
 
-/// What is wrong with a counter that a loop of known length showed to lie. One that did not count the loop told nothing.
+/// The message for a counter that fails the check against a loop of known length. A counter that did not run during the
+/// loop is not judged.
 pub(crate) fn unreliable(name: &str, truth: LoopCheck) -> Option<String> {
     let counted = truth.counted.filter(|_| !truth.passes())?;
     Some(format!(
-        "{name}: unreliable on this machine: of a loop of {} instructions it counted {counted}",
+        "{name}: unreliable on this machine: it counted {counted} instructions in a loop of {}",
         truth.executed
     ))
 }
@@ -129,20 +131,20 @@ impl Events {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The event's place, given at the first asking.
-    pub(crate) fn id(&self, what: &What) -> EventId {
+    /// The event's index, assigned at the first request.
+    pub(crate) fn id(&self, spec: &EventSpec) -> EventId {
         let mut entries = self.lock();
-        let known = entries.iter().position(|entry| entry.what == *what);
+        let known = entries.iter().position(|entry| entry.spec == *spec);
         EventId(known.unwrap_or_else(|| {
             entries.push(Entry {
-                what: what.clone(),
+                spec: spec.clone(),
                 user: 0,
                 syscall: 0,
                 refused: 0,
                 lost: Arc::default(),
                 why_syscall: None,
                 why_refused: None,
-                stands_in: false,
+                is_fallback: false,
                 truth: None,
                 user_is_cheaper: None,
             });
@@ -150,12 +152,12 @@ impl Events {
         }))
     }
 
-    /// Looks at or changes an event's entry.
+    /// Reads or changes an event's entry.
     pub(crate) fn with<R>(&self, id: EventId, change: impl FnOnce(&mut Entry) -> R) -> R {
         change(&mut self.lock()[id.0])
     }
 
-    /// All of them, in the order of their places.
+    /// All entries, in the order of their indices.
     pub(crate) fn all(&self) -> Vec<(EventId, Entry)> {
         let entries = self.lock().clone();
         entries.into_iter().enumerate().map(|(id, entry)| (EventId(id), entry.with_lost())).collect()

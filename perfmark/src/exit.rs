@@ -1,4 +1,5 @@
-//! Before `main`: asks to be called at exit. At exit, or before when the program asks for it: writes the report.
+//! The process's end. Before `main` it registers a handler for exit. At exit, or earlier on the program's request, it
+//! writes the report.
 #![allow(unsafe_code, reason = "a static initialiser, and atexit")]
 
 use std::cell::Cell;
@@ -16,31 +17,31 @@ use crate::report::{Format, Report};
 use crate::terminal::{STDERR, STDOUT, print_report, say};
 use crate::{copies, dumps, linked, recorder, registry, start};
 
-/// Run by the loader before `main`, so that a program whose marks are never called gives a report, too.
+/// The loader runs this before `main`, so that a program whose marks are never called writes a report, too.
 #[used]
 #[cfg_attr(all(unix, not(target_vendor = "apple")), unsafe(link_section = ".init_array"))]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        // A marked allocator is called by it: no call of the program's.
+        // It may call a marked allocator; that is not a call of the program.
         recorder::own_work(start::start);
-        // Loom's locks are nothing outside of its models.
+        // Loom's locks do not work outside of its models.
         if start::is_off() || cfg!(all(test, perfmark_loom)) {
             return;
         }
         copies::begin();
         recorder::prepare_process();
-        // A module in a browser never ends.
+        // A module in a browser has no exit.
         #[cfg(all(target_family = "wasm", target_os = "unknown"))]
         let registered = 0;
-        // SAFETY: the handler is a function without arguments, which catches its panics. Miri has no such list of handlers.
+        // SAFETY: the handler is a function without arguments, which catches its panics. Miri does not support atexit.
         #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
         let registered = if cfg!(miri) { 0 } else { unsafe { libc::atexit(at_exit) } };
         if registered != 0 {
-            say("atexit failed: there will be no report at exit; perfmark::snapshot() still has the figures");
+            say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
-        dumps::start_asked();
+        dumps::start_from_environment();
     }
     before_main
 };
@@ -62,19 +63,19 @@ pub(crate) fn finish() {
     });
 }
 
-/// From now on calls are not recorded, and nothing that is set up for one takes a system call any more.
+/// From now on no call is recorded, and no thread is set up or taken down with system calls.
 fn turn_off() {
     config::turn_off();
     linked::collected().chain(mark::called()).for_each(Mark::switch_off);
     registry::wait_for_setups();
 }
 
-/// Whether the report was written, or is to be none: recording has ended.
+/// Whether recording has ended: the report was written, or none is to be written.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Who writes it has it locked: who comes meanwhile, as the end of the process, waits.
+/// Held while the report is written. Another caller, such as the end of the process, waits for it.
 static ENDING: PerProcess<Mutex<()>> = PerProcess::new();
 
-/// Ends the process's recording in that way, if it has not ended.
+/// Ends the process's recording with `how`, if it has not ended.
 fn end(how: impl FnOnce() + UnwindSafe) {
     thread_local!(static IS_ENDING: Cell<bool> = const { Cell::new(false) });
     // A signal handler that ends the process while this thread writes must not wait for itself.
@@ -83,33 +84,34 @@ fn end(how: impl FnOnce() + UnwindSafe) {
     }
     let _locked = ENDING.get().ok().map(|ending| ending.lock().unwrap_or_else(PoisonError::into_inner));
     if !IS_OVER.load(SeqCst) {
-        // A panic here would abort a program that has done its work.
+        // A panic here would abort a program that has finished its work.
         if std::panic::catch_unwind(how).is_err() {
-            say("the report panicked; please report this");
+            say("writing the report panicked; please report this bug");
         }
         IS_OVER.store(true, SeqCst);
     }
     IS_ENDING.set(false);
 }
 
-/// Set where the program is perfmark's own.
+/// Set if the program is perfmark's own command line.
 static LEAVES_NONE: AtomicBool = AtomicBool::new(false);
 
-/// Ends the dumps that the environment asks for, and leaves no report at exit: these settings are meant for the programs that this one is about.
+/// Ends the dumps that the environment sets, and writes no report at exit: the settings are meant for the programs that
+/// the command line runs.
 pub(crate) fn leave_none() {
     LEAVES_NONE.store(true, Relaxed);
-    dumps::end_asked();
+    dumps::end_from_environment();
 }
 
 fn write_report() {
     if LEAVES_NONE.load(Relaxed) {
         return;
     }
-    dumps::end_asked();
+    dumps::end_from_environment();
     let snapshot = collect::snapshot();
     let is_child = start::is_forked_child();
     let is_silent = match &config().output {
-        // A child that called no mark has nothing to say, and a program without marks was not asked to.
+        // A child that called no mark has nothing to report, and neither has a program without marks.
         _ if is_child => !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0),
         Output::Stderr | Output::Stdout => snapshot.marks.is_empty(),
         Output::File(_) => false,
@@ -132,7 +134,7 @@ fn write_report() {
     }
 }
 
-/// A table is set off from what the program printed.
+/// Separates a table from the program's output by an empty line.
 fn after_the_program(report: &Report<'_>) -> String {
     if config().format == Format::Table { format!("\n{report}") } else { report.to_string() }
 }

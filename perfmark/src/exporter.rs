@@ -1,4 +1,4 @@
-//! A tiny server of the metrics, for programs that serve nothing themselves.
+//! A small server of the metrics, for programs without an HTTP server.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,8 +20,8 @@ use crate::start::{Process, this_process};
 /// register the metrics there.
 ///
 /// It answers `GET` and `HEAD` with one thread, which ends when the [`Exporting`] that `start` returns is dropped. A
-/// slow or silent client delays no other: 64 clients may send requests at a time and 8 receive answers; of more, the
-/// oldest is dropped. A request has 8 KiB and 32 headers at most, and one second to arrive. Its answer has five
+/// slow or silent client delays no other: 64 clients may send requests at a time and 8 receive answers; beyond that,
+/// the oldest is dropped. A request has 8 KiB and 32 headers at most, and one second to arrive. Its answer has five
 /// seconds. There is no TLS and no authentication, so it listens on this machine only, unless [set
 /// otherwise](Self::address).
 ///
@@ -50,7 +50,7 @@ pub struct Exporter {
 #[derive(Debug)]
 #[must_use = "the port is closed when it is dropped"]
 pub struct Exporting {
-    /// Whose thread it is.
+    /// The process that started the thread.
     process: Process,
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -58,27 +58,27 @@ pub struct Exporting {
 }
 
 impl Exporter {
-    /// All marks' metrics, at that port of this machine; 0 takes one that is free.
+    /// Serves all marks' metrics at that port of this machine; 0 selects a free port.
     pub fn new(port: u16) -> Self {
         Self { address: (Ipv4Addr::LOCALHOST, port).into(), metrics: Metrics::default() }
     }
 
-    /// The same at another address: `Ipv4Addr::UNSPECIFIED` lets every machine ask that reaches this one.
+    /// Serves at another address; `Ipv4Addr::UNSPECIFIED` accepts every machine that can reach this one.
     pub fn address(mut self, address: impl Into<IpAddr>) -> Self {
         self.address.set_ip(address.into());
         self
     }
 
-    /// The same with these metrics.
+    /// Serves these metrics.
     pub fn metrics(self, metrics: Metrics) -> Self {
         Self { metrics, ..self }
     }
 
-    /// Begins.
+    /// Starts the server.
     ///
     /// # Errors
     ///
-    /// The address is in use, may not be had, or is not this machine's; or there is no thread to be had.
+    /// The address is in use, not permitted, or not one of this machine; or no thread can be created.
     pub fn start(self) -> io::Result<Exporting> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.metrics));
@@ -86,7 +86,7 @@ impl Exporter {
     }
 }
 
-/// Serves what is in the registry.
+/// Serves the metrics in the registry.
 fn begin(address: SocketAddr, registry: Registry, limits: Limits) -> io::Result<Exporting> {
     let refused = |why: io::Error| io::Error::new(why.kind(), format!("listening on {address}: {why}"));
     let listener = TcpListener::bind(address).map_err(refused)?;
@@ -99,7 +99,7 @@ fn begin(address: SocketAddr, registry: Registry, limits: Limits) -> io::Result<
 }
 
 impl Exporting {
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -109,7 +109,7 @@ impl Exporting {
 impl Drop for Exporting {
     fn drop(&mut self) {
         let server = self.server.take();
-        // A forked child has not the thread, and must not wait for it.
+        // A forked child does not have the thread, and must not wait for it.
         if !self.process.is_this() {
             return std::mem::forget(server);
         }
@@ -118,57 +118,58 @@ impl Drop for Exporting {
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
-        // Wakes it. Where that fails, it ends at the next client.
+        // This wakes the server. If it fails, the server ends at the next client.
         if TcpStream::connect_timeout(&address, LIMITS.request).is_ok() {
             _ = server.map(JoinHandle::join);
         }
     }
 }
 
-/// How much time a client has, and how many clients the server has.
+/// The time limits of a client, and the limits on clients.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// For its request.
+    /// Time for the request.
     request: Duration,
-    /// For taking the answer.
+    /// Time for receiving the answer.
     answer: Duration,
-    /// Clients at a time that have not sent their request yet. Of more, the oldest is dropped: a silent client keeps no
-    /// other out.
+    /// The most clients that have not sent their request yet. Beyond that the oldest is dropped, so that silent clients
+    /// keep no other out.
     asking: usize,
-    /// The same of clients whose answer is in memory.
+    /// The most clients whose answer is in memory.
     answered: usize,
 }
 
 const LIMITS: Limits =
     Limits { request: Duration::from_secs(1), answer: Duration::from_secs(5), asking: 64, answered: 8 };
 
-/// Bytes of a request.
+/// The most bytes of a request.
 const LARGEST: usize = 8192;
 
-/// One thread, which waits for all clients together.
+/// The state of the server's thread, which waits for all clients together.
 struct Server {
     listener: TcpListener,
     registry: Registry,
     limits: Limits,
     is_over: Arc<AtomicBool>,
-    /// Those that came first are first.
+    /// In the order in which they connected.
     clients: Vec<Client>,
 }
 
 struct Client {
     stream: TcpStream,
     phase: Phase,
-    /// It is dropped then.
+    /// The client is dropped at this time.
     until: Instant,
 }
 
 enum Phase {
-    /// What it has sent so far.
+    /// The client is sending its request; this is the part so far.
     Asking(Vec<u8>),
     Answered {
         bytes: Vec<u8>,
         sent: usize,
-        /// Whether it may still send something, which would take the answer back if it were not read.
+        /// Whether the client may still send data. If it were not read, TCP would reset the connection and discard the
+        /// answer.
         drains: bool,
     },
     Draining,
@@ -198,7 +199,7 @@ impl Server {
         }
     }
 
-    /// Takes those that wait, some at a time, so that others have their turn.
+    /// Accepts waiting clients, a limited number at a time, so that others have their turn.
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..self.limits.asking {
             match self.listener.accept() {
@@ -209,7 +210,7 @@ impl Server {
                     self.drop_oldest();
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Gone before it was taken.
+                // The client left before it was accepted.
                 Err(why) if [ErrorKind::Interrupted, ErrorKind::ConnectionAborted].contains(&why.kind()) => {}
                 Err(why) => return Err(why),
             }
@@ -217,7 +218,7 @@ impl Server {
         Ok(())
     }
 
-    /// Drops those above the limits.
+    /// Drops the oldest clients above the limits.
     fn drop_oldest(&mut self) {
         for (limit, is_answered) in [(self.limits.asking, false), (self.limits.answered, true)] {
             let mut above = self.clients.iter().filter(|client| client.is_answered() == is_answered).count();
@@ -236,11 +237,11 @@ impl Client {
         matches!(self.phase, Phase::Answered { .. })
     }
 
-    /// Does what can be done without waiting.
+    /// Does as much as possible without waiting.
     ///
     /// # Errors
     ///
-    /// It is done, or cannot be served.
+    /// The client is done, or cannot be served.
     fn go_on(&mut self, registry: &Registry, limits: Limits) -> io::Result<()> {
         let result = self.try_to_go_on(registry, limits);
         match result {
@@ -253,7 +254,7 @@ impl Client {
         if let Phase::Asking(bytes) = &mut self.phase {
             let answer = match read_request(&mut self.stream, bytes) {
                 Ok((method, path)) => answer(&method, &path, registry),
-                Err(Refused::By(status)) => Answer::told(status, "the request was not understood\n"),
+                Err(Refused::By(status)) => Answer::text(status, "malformed or too large request\n"),
                 Err(Refused::Io(why)) => return Err(why),
             };
             let mut bytes = answer.head().into_bytes();
@@ -277,7 +278,7 @@ impl Client {
             self.phase = Phase::Draining;
             self.until = Instant::now() + limits.request;
         }
-        // As much at a time as a request has, so that others have their turn.
+        // Reads at most the size of a request at a time, so that others have their turn.
         match self.stream.read(&mut [0; LARGEST])? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
@@ -285,7 +286,7 @@ impl Client {
     }
 }
 
-/// Waits until a client can go on, or there is a new one, but no longer than that.
+/// Waits until a client can continue or a new one connects, but no longer than `at_most`.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "poll(2)")]
 fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most: Option<Duration>) {
@@ -296,13 +297,14 @@ fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most:
         .iter()
         .map(|client| of(client.stream.as_raw_fd(), if client.is_answered() { libc::POLLOUT } else { libc::POLLIN }));
     let mut all: Vec<_> = listener.into_iter().chain(clients).collect();
-    // Rounded up, so that the time is over then; -1 waits for ever.
+    // Rounded up, so that the time has passed; -1 waits without a limit.
     let milliseconds = at_most.map_or(-1, |time| i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX));
-    // SAFETY: as many live pollfds as it is told. Whatever it answers, each descriptor is tried then, and none blocks.
+    // SAFETY: the length matches the live array. The result is not needed: each descriptor is tried afterwards, and
+    // none blocks.
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
 }
 
-/// Elsewhere: for a moment.
+/// On other systems: sleeps for a moment.
 #[cfg(not(unix))]
 fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most: Option<Duration>) {
     const MOMENT: Duration = Duration::from_millis(10);
@@ -311,13 +313,13 @@ fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most:
     std::thread::sleep(at_most.map_or(moment, |time| time.min(moment)));
 }
 
-/// Why there is no request.
+/// Why there is no valid request.
 enum Refused {
     By(&'static str),
     Io(io::Error),
 }
 
-/// Method and path, of what came before and what is there now; `WouldBlock` if that is not all.
+/// Method and path of a request, from the bytes that arrived before and now; `WouldBlock` if it is incomplete.
 fn read_request(client: &mut impl Read, bytes: &mut Vec<u8>) -> Result<(String, String), Refused> {
     loop {
         let length = bytes.len();
@@ -355,13 +357,13 @@ struct Answer {
     /// Another line of the head, or none.
     header: &'static str,
     body: String,
-    /// Whether the body is only told of.
+    /// Whether the body is left out (HEAD).
     is_head: bool,
 }
 
 impl Answer {
-    fn told(status: &'static str, what: &str) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", header: "", body: what.into(), is_head: false }
+    fn text(status: &'static str, body: &str) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", header: "", body: body.into(), is_head: false }
     }
 
     fn head(&self) -> String {
@@ -378,18 +380,18 @@ fn answer(method: &str, path: &str, registry: &Registry) -> Answer {
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let is_head = method == "HEAD";
     if !is_head && method != "GET" {
-        let refused = Answer::told("405 Method Not Allowed", "metrics are read with GET\n");
+        let refused = Answer::text("405 Method Not Allowed", "use GET to read metrics\n");
         return Answer { header: "Allow: GET, HEAD\r\n", ..refused };
     }
     // `http://host/metrics` is the same (RFC 9112, 3.2.2).
     let path = path.split_once("://").map_or(path, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     if path.split('?').next() != Some("/metrics") {
-        return Answer { is_head, ..Answer::told("404 Not Found", "metrics are at /metrics\n") };
+        return Answer { is_head, ..Answer::text("404 Not Found", "metrics are at /metrics\n") };
     }
     let mut body = String::new();
     match encode(&mut body, registry) {
         Ok(()) => Answer { status: OK, content_type: OPENMETRICS, header: "", body, is_head },
-        Err(why) => Answer::told("500 Internal Server Error", &format!("{why}\n")),
+        Err(why) => Answer::text("500 Internal Server Error", &format!("{why}\n")),
     }
 }
 
@@ -403,12 +405,12 @@ mod tests {
 
     use super::*;
 
-    /// More than a connection holds that nobody reads from.
+    /// More than a connection buffers if nobody reads.
     const BIG: usize = 32 << 20;
-    /// After so long nothing comes any more, and the test fails.
+    /// After this time without data the test fails.
     const HANGS: Duration = Duration::from_secs(60);
 
-    /// For the first client more than it takes.
+    /// A metric that is too large for the first client to receive.
     #[derive(Debug, Default)]
     struct BigAtFirst(AtomicBool);
 
@@ -420,7 +422,7 @@ mod tests {
         }
     }
 
-    /// One that asks for the metrics.
+    /// A client that requests the metrics.
     fn client(address: SocketAddr) -> TcpStream {
         let mut client = TcpStream::connect(address).expect("somebody listens");
         client.set_read_timeout(Some(HANGS)).expect("a limit");
@@ -432,7 +434,7 @@ mod tests {
     fn a_client_that_takes_no_answer_is_dropped_and_the_next_served() {
         let mut registry = Registry::default();
         registry.register_collector(Box::<BigAtFirst>::default());
-        // It must be taken at once.
+        // The answer must be received at once.
         let limits = Limits { answer: Duration::ZERO, ..LIMITS };
         let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), registry, limits).expect("a port");
         let mut first = client(exporting.address());
@@ -441,14 +443,14 @@ mod tests {
         let mut answer = String::new();
         client(exporting.address()).read_to_string(&mut answer).expect("an answer");
         assert!(answer.contains("\r\n\r\n") && answer.ends_with("big_total 7\n# EOF\n"), "{answer}");
-        // What it was sent before it was dropped.
+        // The part that was sent before the client was dropped.
         first.read_to_end(&mut part).expect("an end");
         assert!(part.starts_with(b"HTTP/1.1 200 OK\r\n") && part.len() < BIG, "{} bytes", part.len());
     }
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Some that say nothing, and some that send half a request.
+    /// Clients that send nothing, and clients that send half a request.
     fn idle(address: SocketAddr, count: usize) -> Vec<TcpStream> {
         let connect = |number: usize| {
             let mut client = TcpStream::connect(address).expect("somebody listens");
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_say_nothing_delay_no_scrape() {
+    fn silent_clients_delay_no_scrape() {
         let limits = Limits { request: HOUR, ..LIMITS };
         let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), Registry::default(), limits).expect("a port");
         let idle = idle(exporting.address(), 60);
@@ -481,12 +483,12 @@ mod tests {
     }
 
     #[test]
-    fn of_more_clients_than_are_served_at_a_time_the_oldest_is_dropped() {
+    fn beyond_the_limit_the_oldest_clients_are_dropped() {
         let limits = Limits { request: HOUR, answer: HOUR, ..LIMITS };
         let mut registry = Registry::default();
         registry.register_collector(Box::<BigAtFirst>::default());
         let exporting = begin((Ipv4Addr::LOCALHOST, 0).into(), registry, limits).expect("a port");
-        // It takes no answer.
+        // This client does not read its answer.
         let first = client(exporting.address());
         let mut idle = idle(exporting.address(), 300);
         scrape(exporting.address());
@@ -500,14 +502,14 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_now_and_then_gives_a_client_no_more_time() {
-        // The listener's queue has the client; no server takes part.
+    fn single_bytes_do_not_extend_a_clients_time() {
+        // The client is in the listener's queue; there is no server.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let mut sends = TcpStream::connect(listener.local_addr().expect("known")).expect("somebody listens");
         let (stream, _) = listener.accept().expect("there");
         let until = Instant::now() + HANGS;
         let mut client = Client { stream, phase: Phase::Asking(Vec::new()), until };
-        // It blocks, so that the byte is read once it came; the request goes on.
+        // It blocks until the byte arrives; the request then continues.
         client.stream.set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
         sends.write_all(b"G").expect("taken");
         let has = |client: &Client| matches!(&client.phase, Phase::Asking(bytes) if bytes == b"G");

@@ -1,5 +1,5 @@
 //! The future of an async call: its polls are measured, on whichever threads they run, and the time between them is
-//! not. And the empty ones by which that is measured itself.
+//! not. And the empty futures with which the overhead of this is measured.
 #![allow(unsafe_code, reason = "a pinned field, projected")]
 
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use crate::mark::Mark;
 use crate::recorder::{CalibrationCalls, PolledCall, RunningPoll, cancel};
 
-/// A future whose polls are one call of a mark, which a function without captures gives.
+/// A future whose polls are one call of a mark. A function without captures returns the mark.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Polled<M: Fn() -> &'static Mark, F> {
@@ -18,7 +18,7 @@ pub struct Polled<M: Fn() -> &'static Mark, F> {
 }
 
 impl<M: Fn() -> &'static Mark, F> Polled<M, F> {
-    /// Called by the attribute's expansion alone.
+    /// Called only by the attribute's expansion.
     #[inline]
     pub const fn new(mark: M, future: F) -> Self {
         Self { call: PolledCall::NotBegun, mark, future }
@@ -30,7 +30,7 @@ impl<M: Fn() -> &'static Mark, F: Future> Future for Polled<M, F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: the future stays where it is, and the rest is not pinned.
+        // SAFETY: the future is not moved, and the other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let mark = (this.mark)();
         let running = RunningPoll::begin(mark, &mut this.call, &empty_calls::CALIBRATION_CALLS);
@@ -48,8 +48,7 @@ impl<M: Fn() -> &'static Mark, F> Drop for Polled<M, F> {
     }
 }
 
-/// Empty calls made of polls: of one, which is ready, or of two. Each is awaited by another, as it is in those who see
-/// what it costs.
+/// Empty calls that consist of one poll or of two. Each is awaited by another future, like a marked call by its caller.
 mod empty_calls {
     use std::future::poll_fn;
     use std::hint::black_box;
@@ -84,7 +83,7 @@ mod empty_calls {
         drawn_mark: &DRAWN,
     };
 
-    #[allow(clippy::unused_async, reason = "what it does when polled is nothing")]
+    #[allow(clippy::unused_async, reason = "a future that does nothing when polled")]
     async fn unmarked() {
         black_box(());
     }
@@ -107,7 +106,7 @@ mod empty_calls {
         poll_fn(|_| if mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Until it is ready; through a pointer, as whoever runs a program's futures polls them.
+    /// Polls the future until it is ready, through a pointer as an executor does.
     #[inline]
     fn poll(future: impl Future<Output = ()>) {
         let mut future: Pin<&mut dyn Future<Output = ()>> = pin!(future);

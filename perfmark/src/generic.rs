@@ -1,10 +1,10 @@
-//! Generic functions whose types have marks of their own.
+//! Generic functions with a separate mark for each set of types.
 
 use crate::mark::{self, Mark};
 use crate::recorder::own_work;
 use crate::start;
 
-/// The mark of a generic function for its types, which are in the name of a closure inside it. It takes some 20
+/// The mark of a generic function for its types, which occur in the name of a closure inside it. It takes some 20
 /// instructions, however many types there are.
 #[inline]
 #[must_use]

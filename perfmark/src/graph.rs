@@ -1,5 +1,5 @@
-//! Who was called under whom on one thread: written by it alone, readable by all.
-#![allow(unsafe_code, reason = "nodes are found by pointers that live as long as the thread's memory")]
+//! The call graph of one thread: written by it alone, readable by all.
+#![allow(unsafe_code, reason = "pointers to nodes that live as long as the thread's memory")]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,25 +16,25 @@ use crate::per_process;
 use crate::sync::{AtomicPtr, AtomicU64};
 use crate::tree::Tree;
 
-/// Nodes that a thread has, at most: 1.5 MiB of them with four events each.
+/// The most nodes of a thread; with four events each they take 1.5 MiB.
 const NODES: usize = 8_192;
-/// Nodes of all threads together, at most.
+/// The most nodes of all threads together.
 const MERGED: usize = 2 * NODES;
-/// Places where nodes are looked for: a power of two, twice as many as there are nodes.
-const PLACES: usize = 2 * NODES;
-/// A mark's calls under one caller. It lies in the thread's arena, and its events' sums behind it.
+/// Slots of the hash table of nodes: a power of two, twice the number of nodes.
+const SLOTS: usize = 2 * NODES;
+/// A mark's calls under one caller. It is in the thread's arena, followed by its events' sums.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Node {
     calls: AtomicU64,
-    /// One for each event, behind the node.
+    /// One for each event, after the node.
     sums: *const Sums,
     events: usize,
-    /// Null where no mark is around.
+    /// Null if the call is inside no other mark.
     caller: *const Node,
-    /// The node made before this one.
+    /// The node that was created before this one.
     before: *const Node,
-    /// What the thread knows the mark by.
+    /// The thread's key for the mark.
     key: *const (),
     mark: *const Mark,
 }
@@ -42,10 +42,10 @@ pub(crate) struct Node {
 /// One event's sums over a node's calls.
 #[repr(C)]
 struct Sums {
-    /// They wrap, as what is less than nothing is added, too.
+    /// They wrap, because negative costs are added, too.
     net: AtomicU64,
     inside: AtomicU64,
-    /// Calls that are not in the sums.
+    /// The number of calls that are not in the sums.
     unmeasured: AtomicU64,
     event: AtomicU64,
 }
@@ -58,11 +58,11 @@ const MANY: usize = 16;
 
 impl Node {
     fn sums(&self) -> &[Sums] {
-        // SAFETY: made with room for so many, all numbers, which live as long as the node.
+        // SAFETY: the node was created with `events` sums, all plain numbers, which live as long as the node.
         unsafe { std::slice::from_raw_parts(self.sums, self.events) }
     }
 
-    /// Adds what one of its calls, or a part of one, cost in the event at that place.
+    /// Adds the cost of a call, or of a part of one, in event `n`.
     #[inline]
     pub(crate) fn add_cost(&self, n: usize, net: u64, inside: u64) {
         if let Some(sums) = self.sums().get(n) {
@@ -71,7 +71,7 @@ impl Node {
         }
     }
 
-    /// The same for the first events, of which it has so many.
+    /// Adds the cost of a call, or of a part of one, in the first `N` events.
     ///
     /// # Safety
     ///
@@ -88,7 +88,7 @@ impl Node {
         }
     }
 
-    /// Notes that a call is not in the sums of the event at that place.
+    /// Counts a call that is not in the sums of event `n`.
     pub(crate) fn add_unmeasured(&self, n: usize) {
         if let Some(sums) = self.sums().get(n) {
             add(&sums.unmeasured, 1);
@@ -103,24 +103,24 @@ impl Node {
 
 /// A thread's nodes.
 pub(crate) struct Graph {
-    /// The newest, which names the one before.
+    /// The newest node, which points to the one before it.
     newest: AtomicPtr<Node>,
     count: Cell<usize>,
     tables: NonNull<Tables>,
 }
 
-/// What the thread itself looks into. Zeroes are empty; what is not used takes no memory.
+/// The tables that only the thread itself reads. Zeroes are an empty table; unused pages take no memory.
 #[repr(C)]
 struct Tables {
-    /// Stands in for the nodes that there is no room for, and for those under them.
+    /// Counts the calls for which there is no node: without room for one, and under such calls.
     nowhere: Node,
     sums: [Sums; MANY],
-    /// Nodes, each at the first free place from the one that its caller and its mark give.
-    known: [Cell<*const Node>; PLACES],
+    /// The nodes, each in the first free slot, starting from the hash of its caller and its mark.
+    known: [Cell<*const Node>; SLOTS],
 }
 
-// SAFETY: nodes are written before they are published, and then in numbers only; of the rest, the owning thread alone
-// takes notice.
+// SAFETY: nodes are written before they are published, and then only their atomic numbers change; only the owning
+// thread uses the rest.
 unsafe impl Sync for Graph {}
 // SAFETY: the same.
 unsafe impl Send for Graph {}
@@ -132,10 +132,10 @@ impl std::fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// None where the kernel has no memory.
+    /// Fails if the kernel has no memory.
     pub(crate) fn new() -> io::Result<Self> {
         let tables = per_process::map(size_of::<Tables>())?.cast::<Tables>();
-        // SAFETY: just mapped, and aligned as a page is; zeroes are tables.
+        // SAFETY: just mapped and page-aligned; zeroes are valid tables.
         unsafe {
             let sums = (&raw const (*tables.as_ptr()).sums).cast();
             let nowhere = &raw mut (*tables.as_ptr()).nowhere;
@@ -145,43 +145,43 @@ impl Graph {
     }
 
     fn tables(&self) -> &Tables {
-        // SAFETY: mapped as long as this lives, aligned as a page is; zeroes are tables.
+        // SAFETY: mapped as long as this lives and page-aligned; zeroes are valid tables.
         unsafe { self.tables.as_ref() }
     }
 
-    /// Takes the calls that are in no node.
+    /// The pseudo-node for calls that are in no node.
     pub(crate) fn nowhere(&self) -> *const Node {
         &raw const self.tables().nowhere
     }
 
-    /// Notes a call that is in no node.
+    /// Counts a call that is in no node.
     pub(crate) fn lose(&self) {
         self.tables().nowhere.add_call();
     }
 
-    /// The mark's node under that caller, which is null where no mark is around. What the thread knows the mark by is
-    /// not null, and the events are the same for the same key.
+    /// The mark's node under that caller, which is null outside of all marks. The key is not null, and the same key
+    /// always has the same events.
     pub(crate) fn callee(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> *const Node {
-        // What is around has no node, and so its callees have none.
+        // The caller has no node, so its callees have none.
         if ptr::eq(caller, self.nowhere()) {
             return caller;
         }
         self.find(caller, mark, arena).unwrap_or_else(|| self.nowhere())
     }
 
-    /// The mark's node under that caller, made where there is none. None where there is no room.
+    /// The mark's node under that caller, created if there is none. `None` if there is no room.
     fn find(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
-        let first = place_of(caller, mark.key);
-        let mut places = (first..PLACES).chain(0..first).map(|place| &self.tables().known[place]);
-        // There always is a free one.
-        let place = places.find(|place| {
+        let first = hash(caller, mark.key);
+        let mut slots = (first..SLOTS).chain(0..first).map(|slot| &self.tables().known[slot]);
+        // There is always a free slot.
+        let slot = slots.find(|slot| {
             // SAFETY: null, or a node of this thread's.
-            unsafe { place.get().as_ref() }.is_none_or(|node| node.caller == caller && node.key == mark.key)
+            unsafe { slot.get().as_ref() }.is_none_or(|node| node.caller == caller && node.key == mark.key)
         })?;
-        if place.get().is_null() {
-            place.set(self.make(caller, mark, arena)?);
+        if slot.get().is_null() {
+            slot.set(self.make(caller, mark, arena)?);
         }
-        Some(place.get())
+        Some(slot.get())
     }
 
     fn make(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
@@ -204,7 +204,7 @@ impl Graph {
             events,
             calls: AtomicU64::new(0),
         };
-        // SAFETY: memory that nobody else knows yet, large enough for the node and its sums, which zeroes are.
+        // SAFETY: memory that nobody else uses yet, large enough for the node and its sums; zeroes are valid sums.
         unsafe {
             node.write(made);
             for (n, sums) in (*node).sums().iter().enumerate() {
@@ -216,62 +216,63 @@ impl Graph {
         Some(node)
     }
 
-    /// Adds what is here to `merged`.
+    /// Adds this graph to `merged`.
     pub(crate) fn add_to(&self, merged: &mut Merged) {
         merged.lost = merged.lost.wrapping_add(self.tables().nowhere.calls.load(Relaxed));
-        // SAFETY: null, or a node that lives as long as the thread's memory, which is there.
+        // SAFETY: null, or a node that lives as long as the thread's memory, which exists as long as this graph.
         let deref = |node: *const Node| unsafe { node.as_ref() };
         let mut nodes: Vec<&Node> =
             iter::successors(deref(self.newest.load(Acquire)), |node| deref(node.before)).collect();
-        // Callers were made before.
+        // Callers were created first.
         nodes.reverse();
-        let mut places: BTreeMap<*const Node, usize> = BTreeMap::new();
+        let mut indices: BTreeMap<*const Node, usize> = BTreeMap::new();
         for node in nodes {
             // SAFETY: marks are statics.
             let mark = unsafe { &*node.mark };
-            let caller = places.get(&node.caller).copied();
-            let is_under_none = !node.caller.is_null() && caller.is_none();
+            let caller = indices.get(&node.caller).copied();
+            let has_lost_caller = !node.caller.is_null() && caller.is_none();
             let is_full = merged.tree.len() >= MERGED && merged.tree.find(caller, mark.index()).is_none();
-            if is_under_none || is_full {
+            if has_lost_caller || is_full {
                 merged.lost = merged.lost.wrapping_add(node.calls.load(Relaxed));
                 continue;
             }
-            let (place, figures) = merged.tree.at(caller, mark.index());
-            places.insert(node, place);
+            let (index, totals) = merged.tree.at(caller, mark.index());
+            indices.insert(node, index);
             let calls = node.calls.load(Relaxed);
             for sums in node.sums() {
                 let event = EventId::numbered(sums.event.load(Relaxed));
-                let at = figures.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
-                    figures.events.push(EventSums { event, measured: 0, net: 0, inside: 0 });
-                    figures.events.len() - 1
+                let at = totals.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
+                    totals.events.push(EventSums { event, measured: 0, net: 0, inside: 0 });
+                    totals.events.len() - 1
                 });
-                let known = &mut figures.events[at];
+                let known = &mut totals.events[at];
                 known.measured += calls.saturating_sub(sums.unmeasured.load(Relaxed));
                 known.net = known.net.wrapping_add(sums.net.load(Relaxed));
                 known.inside = known.inside.wrapping_add(sums.inside.load(Relaxed));
             }
-            figures.calls += calls;
+            totals.calls += calls;
         }
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody's any more.
+        // SAFETY: mapped by `new` with this length, and no longer used.
         unsafe { per_process::unmap(self.tables.cast(), size_of::<Tables>()) };
     }
 }
 
-/// Where a node is looked for first: by the highest bits of a product, which all of both addresses' bits change.
-#[expect(clippy::cast_possible_truncation, reason = "below the number of places")]
-fn place_of(caller: *const Node, key: *const ()) -> usize {
+/// The slot where the search for a node begins: the highest bits of a product that depends on all bits of both
+/// addresses.
+#[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
+fn hash(caller: *const Node, key: *const ()) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key.addr() as u64;
-    (both.wrapping_mul(ODD) >> (u64::BITS - PLACES.ilog2())) as usize
+    (both.wrapping_mul(ODD) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
-/// A mark as a thread knows it, by that key. The number of events that it records there, and the function that returns
-/// each, are used for a new node only.
+/// A mark with the thread's key for it. The number of events that it records there, and the function that returns each,
+/// are used only for a new node.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: *const (),
@@ -280,17 +281,17 @@ pub(crate) struct Known<'a> {
     pub(crate) event: &'a dyn Fn(usize) -> EventId,
 }
 
-/// Several threads' nodes.
+/// The merged nodes of several threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
     /// By the marks' indices.
-    pub(crate) tree: Tree<u32, Figures>,
+    pub(crate) tree: Tree<u32, NodeTotals>,
     pub(crate) lost: u64,
 }
 
-/// A node's figures.
+/// A node's totals.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct NodeTotals {
     pub(crate) calls: u64,
     pub(crate) events: Vec<EventSums>,
 }

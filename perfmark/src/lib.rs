@@ -1,4 +1,5 @@
-//! Put `#[perfmark]` on a function and learn what each of its calls costs, in the machine's own counters, inside the running program.
+//! Put `#[perfmark]` on a function and learn what each of its calls costs, in the machine's own counters, inside the
+//! running program.
 //!
 //! ```
 //! use perfmark::perfmark;
@@ -14,72 +15,89 @@
 //! # }
 //! ```
 //!
-//! Nothing is started, held or sent: a mark registers before `main`, each call reads the thread's counters at entry and exit (in user
-//! space where the kernel allows it) and adds the differences to histograms of that thread, and the report is written when the process
-//! ends by return from `main`, a panic that unwinds it, or `process::exit`. [`snapshot()`] gives the same figures at any time.
+//! There is nothing to start, hold or send. A mark registers before `main`. Each call reads the thread's counters at
+//! entry and exit, in user space where the kernel allows it, and adds the differences to that thread's histograms. The
+//! report is written when `main` returns, when a panic unwinds it, or at `process::exit`. [`snapshot()`] returns the
+//! same values at any time.
 //!
-//! On Linux, x86-64, arm64 and riscv64, it counts what [`perfmark_rdpmc`] can open; elsewhere, and where a machine has no counters, it records time
-//! and the report says why.
+//! On Linux on x86-64, arm64 and riscv64 it counts the events that [`perfmark_rdpmc`] can open. On other systems, and
+//! on machines without counters, it records time, and the report says why.
 //!
-//! The [`guide`] tells how to read the table, choose events, compare runs, serve for months, be allowed to count, and how far to believe the figures.
+//! The [`guide`] explains how to read the table, choose events, compare runs, run a service for months, get the rights
+//! to count, and how accurate the values are.
 //!
 //! # Environment variables
 //!
-//! They are read once before `main`. A wrong value is reported on stderr with the valid ones, and perfmark uses the
+//! perfmark reads them once before `main`. It reports a wrong value on stderr with the valid ones, and uses the
 //! default.
 //!
-//! | variable | values | default |
-//! |---|---|---|
-//! | `PERFMARK` | `on`, `off`: records nothing, for a load and a branch a call | `on` |
-//! | `PERFMARK_EVENTS` | events of a bare `#[perfmark]`, by comma; `time` alone: all marks record time only, and no counter is opened, whatever they name ([`open_no_counters`]) | `time,cycles,instructions` |
-//! | `PERFMARK_FILTER` | which marks record, what, and one call in how many: `app::parser,app::parser::token=every:64` (its language: [`Filter`]) | all, as they are written |
-//! | `PERFMARK_OUTPUT` | a file, which is replaced as a whole; `%p` in its name is the process's number, `%u` a token that no other process has; `-` for stdout | stderr |
-//! | `PERFMARK_FORMAT` | `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg`, `openmetrics` ([`Format`]) | `table` |
-//! | `PERFMARK_DUMP_INTERVAL` | seconds: the file of `PERFMARK_OUTPUT` is also replaced so often while the program runs, but not in a forked child, such as a daemon ([`Dumps`]) | none |
-//! | `PERFMARK_DUMP_SIGNAL` | a signal, such as `USR1`: the same when the process gets it; takes the feature `signal` | none |
-//! | `PERFMARK_CALL_GRAPH` | `on`: also records who was called under whom ([`Snapshot::call_graph`]), by the long way of a call's ends | `off` |
-//! | `PERFMARK_READ` | `auto`: in the cheaper way; `user`: in user space wherever allowed; `syscall`: by read(2) | `auto` |
+//! - `PERFMARK`: `on` or `off`. `off` records nothing; a call of a mark then costs a load and a branch. The default is
+//!   `on`.
+//! - `PERFMARK_EVENTS`: the events of a bare `#[perfmark]`, separated by commas. The default is
+//!   `time,cycles,instructions`. With `time` alone, all marks record time only, and no counter is opened, whatever
+//!   events marks name ([`open_no_counters`]).
+//! - `PERFMARK_FILTER`: which marks record, which events, and one call in how many, such as
+//!   `app::parser,app::parser::token=every:64` (see [`Filter`]). By default all marks record as they are written.
+//! - `PERFMARK_OUTPUT`: a file, which is replaced atomically. In its name, `%p` is the process number and `%u` is a
+//!   token that no other process has. `-` is stdout. The default is stderr.
+//! - `PERFMARK_FORMAT`: `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg` or `openmetrics` ([`Format`]). The
+//!   default is `table`.
+//! - `PERFMARK_DUMP_INTERVAL`: an interval in seconds, at which the file of `PERFMARK_OUTPUT` is also replaced while
+//!   the program runs ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
+//! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced. It requires the feature
+//!   `signal`. By default there is none.
+//! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); calls then take the slow path.
+//!   The default is `off`.
+//! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
+//!   it is allowed, `syscall` uses read(2). The default is `auto`.
 //!
-//! A library that carries a perfmark of its own, and another version of it in the same program, record for themselves: each writes a report of its own, to
-//! a file of the second copy in the process with `.copy-2` at its name's end. Such a library stays in memory when it is closed.
+//! A library that contains its own copy of perfmark, or another version of perfmark in the same program, records
+//! separately and writes its own report. The file of the second copy in the process has `.copy-2` appended to its name.
+//! A library that contains perfmark stays in memory when it is closed.
 //!
 //! # Features
 //!
-//! | feature | default | what it does |
-//! |---|---|---|
-//! | `record` | yes | records calls; without it a marked function is the function as written |
-//! | `json` | yes | the JSON report |
-//! | `html` | no | the report as a page for a browser: a table, distributions, the call graph |
-//! | `serde` | no | `serde::Serialize` and `Deserialize` for [`Snapshot`], in the form of the JSON report |
-//! | `csv` | no | the report as CSV |
-//! | `flamegraph` | no | the report as a flame graph |
-//! | `prometheus` | no | `Metrics` for a `prometheus-client` registry, and the report as `OpenMetrics` |
-//! | `exporter` | no | `Exporter`: a tiny server of these metrics, on this machine only unless told otherwise |
-//! | `signal` | no | [dumps](Dumps) when the process gets a signal |
-//! | `criterion` | no | `Measure`: any event as what `criterion` measures |
-//! | `cli` | no | the command line `perfmark`, for `cargo install perfmark --features cli`: shows, merges and compares reports; a program has no use for it |
+//! - `record` (default): records calls. Without it, a marked function is the function as written.
+//! - `json` (default): the JSON report.
+//! - `html`: the report as a page for a browser, with a table, distributions and the call graph.
+//! - `serde`: `serde::Serialize` and `Deserialize` for [`Snapshot`], in the form of the JSON report.
+//! - `csv`: the report as CSV.
+//! - `flamegraph`: the report as a flame graph.
+//! - `prometheus`: `Metrics` for a `prometheus-client` registry, and the report as `OpenMetrics`.
+//! - `exporter`: `Exporter`, a small server of these metrics. By default it listens on this machine only.
+//! - `signal`: [dumps](Dumps) when the process receives a signal.
+//! - `criterion`: `Measure`, which lets `criterion` measure any event.
+//! - `cli`: the command line `perfmark`, for `cargo install perfmark --features cli`. It shows, merges and compares
+//!   reports. A program does not need it.
 //!
-//! A library depends on perfmark with `default-features = false`, and its marked functions are the functions as written. The program that links it
-//! decides, by enabling the default features; or builds with `RUSTFLAGS="--cfg perfmark_off"` to silence everybody. A mark in a crate of the program
-//! that nothing else refers to is not linked before it is called: it is listed from its first call on. So is one outside the shared library that
-//! perfmark is linked into, where Rust libraries are linked dynamically (`-C prefer-dynamic`).
+//! A library should depend on perfmark with `default-features = false`: its marked functions are then the functions as
+//! written. The program that links the library enables the default features to record them. `RUSTFLAGS="--cfg
+//! perfmark_off"` turns recording off for the whole build.
+//!
+//! A mark in a crate to which nothing else in the program refers is not known before `main`; it is listed from its
+//! first call on. So is a mark outside the shared library that contains perfmark, where Rust libraries are linked
+//! dynamically (`-C prefer-dynamic`).
 //!
 //! # In production
 //!
-//! What a program recorded is written when it ends by itself. One that is killed, aborts, calls `_exit` or another program by `exec` leaves its last
-//! [dump](Dumps). A forked child closes what it inherited, starts empty, and leaves a report of its own. Threads that end leave their figures, and nothing
-//! else. Where counters cannot be had for some threads (descriptors, locked memory, rights), these threads' calls are unmeasured, and a note says why. While
-//! perfmark does its rare work (a thread's first call of a mark, its end, a snapshot) signal handlers of that thread wait.
+//! A program writes its report when it ends by itself. A program that is killed, aborts, calls `_exit` or executes
+//! another program by `exec` leaves its last [dump](Dumps). A forked child closes the counters that it inherited,
+//! starts empty, and writes its own report. The values of threads that end are kept; their other resources are
+//! released.
 //!
-//! # What the figures mean
+//! If counters cannot be opened on some threads, because descriptors, locked memory or rights are missing, the calls on
+//! these threads are unmeasured, and a note gives the reason. Signals of a thread are blocked while perfmark does its
+//! rare work: a thread's first call of a mark, the thread's end, a snapshot.
 //!
-//! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self` is
-//! without them. Totals of a recursive function are of its outermost calls. If other events held a call's counter for a
+//! # What the values mean
+//!
+//! Counts are of user mode. A call is the function's body and its locals, with the marked calls inside it; `self`
+//! excludes those. Totals of a recursive function cover its outermost calls. If other events used a call's counter for
 //! part of the time, its value is scaled, and the report counts it as scaled. If the counter did not run at all, the
-//! call is unmeasured. A call that a panic ended is in no distribution; its cost is in a row of its own. The probe
+//! call is unmeasured. A call that a panic ended is in no distribution; its cost is in a separate row. The probe
 //! overhead is measured once for each set of events, and subtracted from the call and from the marked calls around it.
-//! If it could not be measured, a note says so. Totals and self with calls that were not measured are estimates, and
-//! have a `≈` before them.
+//! If it could not be measured, a note says so. Totals and self that include unmeasured calls are estimates, and have a
+//! `≈` before them.
 
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -101,7 +119,8 @@ pub use exporter::{Exporter, Exporting};
 pub use filter::{Filter, FilterError, SetFilterError};
 #[cfg(feature = "record")]
 pub use measure::{Count, MeasureError, Measured, measure};
-/// What a crate's marks record where they do not say; once in a crate, in any of its modules.
+/// Sets the events and options of a crate's marks that do not specify their own. Write it once in a crate, in any
+/// module.
 ///
 /// ```standalone_crate
 /// perfmark::defaults!(cycles, instructions, every = 61);
@@ -122,17 +141,19 @@ pub use measure::{Count, MeasureError, Measured, measure};
 /// # }
 /// ```
 ///
-/// It takes what [`perfmark`](macro@perfmark) takes, but for `name` and `generic`. Events of `PERFMARK_EVENTS` go before its own. It is for
-/// the crate whose name the module's path begins with, so that a package's library and its program of the same name have theirs together.
-/// Given twice, the first in the source holds, and the report says so.
+/// It takes what [`perfmark`](macro@perfmark) takes, except `name` and `generic`. The events of `PERFMARK_EVENTS` take
+/// precedence over its events. It applies to the crate that the module's path begins with, so a package's library and
+/// its program of the same name share their defaults. If it is given twice, perfmark uses the first in the source, and
+/// the report says so.
 pub use perfmark_macros::defaults;
-/// Measures each call of a function or method: generic, `unsafe`, `extern`, in a trait or an `impl`, of any signature; or of all functions in an
-/// `impl`, a `trait` or an inline `mod`.
+/// Measures each call of a function or method, or of all functions in an `impl`, a `trait` or an inline `mod`.
+///
+/// Functions may be generic, `unsafe`, `extern`, in a trait or an `impl`, and have any signature.
 ///
 /// ```
 /// use perfmark::perfmark;
 ///
-/// /// The default events: time, cycles, instructions. What this machine cannot count is left out, and the report says why.
+/// /// The default events: time, cycles, instructions. The report says which of them this machine cannot count.
 /// #[perfmark]
 /// fn parse(text: &str) -> Option<u64> {
 ///     text.trim().parse().ok()
@@ -141,7 +162,7 @@ pub use perfmark_macros::defaults;
 /// struct Table(Vec<u64>);
 ///
 /// impl Table {
-///     /// Exactly these, under a name of its own; time, if none of them can be had.
+///     /// Exactly these events, under its own name; time, if none of them is available.
 ///     #[perfmark(branch_misses, page_faults, name = "table lookup")]
 ///     fn find(&self, key: u64) -> Option<usize> {
 ///         self.0.iter().position(|&entry| entry == key)
@@ -151,31 +172,34 @@ pub use perfmark_macros::defaults;
 /// assert_eq!(parse(" 7 ").and_then(|key| Table(vec![5, 7]).find(key)), Some(1));
 /// ```
 ///
-/// Events are `time`, and perf's names with underscores for hyphens (`cache_misses`, `task_clock`, raw ones as
-/// `r01c2`). In quotes they have perf's whole grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`):
-/// see [`perfmark_rdpmc::Event`]. The compiler checks the grammar; the report says which events the machine has. A call
-/// of a mark costs some 90 instructions with `time` alone, 140 with two events that hardware counts, and some 35 more
-/// for each further one. Events that only the kernel counts (`page_faults`) cost an `fcntl(2)` and a `read(2)` at entry
-/// and at exit, whatever their number.
+/// Events are `time`, and perf's names with underscores for hyphens: `cache_misses`, `task_clock`, raw events as
+/// `r01c2`. In quotes they have perf's complete grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`,
+/// `"cycles:k"`): see [`perfmark_rdpmc::Event`]. The compiler checks the grammar; the report says which events the
+/// machine has. A call of a mark costs some 90 instructions with `time` alone, 140 with two events that hardware
+/// counts, and some 35 more for each further event. Events that only the kernel counts (`page_faults`) cost an
+/// `fcntl(2)` and a `read(2)` at entry and at exit, whatever their number.
 ///
 /// # Options
 ///
-/// | option | what it does | what it costs |
-/// |---|---|---|
-/// | `name = "…"` | the report shows this name | nothing |
-/// | `kernel` | counts the kernel's part of each event, too, where the machine allows it | nothing |
-/// | `generic` | each of a generic function's types has a row of its own, and so has each implementor of a trait's default method | a look-up at each call, of some 20 instructions however many types there are |
-/// | `crate = path` | where this crate is, if it is renamed or exported again by another | nothing |
-/// | `every = N` | measures one call in `N`, drawn at random; counts all | a call that is not measured some 40 instructions instead of 140 (of two events), and the marks of that thread some 20 more each |
-/// | `fence` | lets the processor finish what stands before each reading (`lfence`, `isb`), so that no work of the neighbours is in a call's figures, and none of its own is missing | three times what the processor needs for that: a `time` mark costs 3.0 pairs of tick reads instead of 1.5 |
+/// - `name = "…"`: the report shows this name. It costs nothing.
+/// - `kernel`: also counts the kernel's part of each event, where the machine allows it. It costs nothing.
+/// - `generic`: each set of a generic function's types has its own row, and so has each implementor of a trait's
+///   default method. It costs a look-up at each call, of some 20 instructions however many types there are.
+/// - `crate = path`: the path of this crate, if it is renamed or re-exported by another. It costs nothing.
+/// - `every = N`: measures one call in `N`, drawn at random, and counts all calls. A call that is not measured costs
+///   some 40 instructions instead of 140 (with two events), and the other marks of that thread some 20 more each.
+/// - `fence`: lets the processor finish the instructions before each reading (`lfence`, `isb`). A call's values then
+///   include no work of its neighbours and all of its own. It costs three times what the processor needs for that: a
+///   `time` mark costs 3.0 pairs of tick reads instead of 1.5.
 ///
-/// `every` is for functions so short and so often called that even a mark's cost is too much. Of each `N` calls in a
-/// row on a thread, one is measured, drawn at random, and counts as `N`. Totals, and self of the calls around it, are
-/// then unbiased estimates, and flagged. Do not use it on recursive functions: a skipped call is not seen around the
-/// calls inside it, so totals count these again.
+/// `every` is for functions that are so short, and called so often, that even the probe overhead is too much. Of each
+/// `N` calls in a row on a thread, one is drawn at random and measured, and counts as `N`. Totals, and self of the
+/// calls around it, are then unbiased estimates, and flagged. Do not use it on recursive functions: a skipped call is
+/// not visible to the calls inside it, so totals count these again.
 ///
-/// `fence` is for regions of some hundred cycles, of which a processor that works out of order does parts before or after the readings. It makes
-/// the marked function slower by what it could have done at the same time as its neighbours: that is not taken off, as it is not the probe's.
+/// `fence` is for regions of some hundred cycles. A processor that executes out of order does parts of such a region
+/// before or after the readings. The fence also keeps the marked function from overlapping with its neighbours, which
+/// makes it slower. That cost is not probe overhead, and perfmark does not subtract it.
 ///
 /// ```
 /// use perfmark::perfmark;
@@ -197,8 +221,8 @@ pub use perfmark_macros::defaults;
 ///
 /// # All functions in an `impl`, a `trait` or a `mod`
 ///
-/// Each gets the attribute, as do the `impl`s and modules in a module; but for what cannot be marked. A function's own attribute goes before, and
-/// `#[perfmark(skip)]` leaves one out.
+/// Each function gets the attribute, and so do the `impl`s and modules inside a module, except functions that cannot be
+/// marked. A function's own attribute takes precedence, and `#[perfmark(skip)]` leaves a function out.
 ///
 /// ```
 /// use perfmark::perfmark;
@@ -228,10 +252,12 @@ pub use perfmark_macros::defaults;
 ///
 /// # Async functions
 ///
-/// A call of an `async fn`, and of a function whose last expression is an async block or `Box::pin(async …)`, is the sum of its polls, on whichever
-/// threads they run. Between polls nothing is counted; [polls](snapshot::Mark::polls) are. A future that is dropped before it is ready is a
-/// [cancelled](snapshot::Mark::cancelled) call, in no distribution; one that was never polled is none. A call of one poll costs some 200 instructions (with
-/// two events), and a marked future has up to 64 bytes more than an unmarked one, whatever runs it.
+/// A call of an `async fn`, or of a function whose last expression is an async block or `Box::pin(async …)`, is the sum
+/// of its polls, on whichever threads they run. Nothing is counted between polls. The report shows the number of
+/// [polls](snapshot::Mark::polls). A future that is dropped before it is ready is a
+/// [cancelled](snapshot::Mark::cancelled) call, in no distribution. A future that was never polled is not a call. A
+/// call of one poll costs some 200 instructions with two events. A marked future has up to 64 bytes more than an
+/// unmarked one, on every executor.
 ///
 /// ```
 /// use perfmark::perfmark;
@@ -247,24 +273,29 @@ pub use perfmark_macros::defaults;
 /// assert_eq!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(3));
 /// ```
 ///
-/// The arguments are dropped in the last poll, and so are in the call. What a function does before it makes its future, in a body that ends in an async
-/// block, is not. `.boxed()`, `.boxed_local()`, `.instrument(…)` and `.in_current_span()` may follow that; a function that makes its future in another
-/// way is measured as what it is: one that returns at once. A closure that an async function returns as `impl Fn…` needs the types of its arguments,
-/// with `#[must_use]` the future must be used, and what it gives may be dropped; and a future type of your own as a result draws
-/// `clippy::async_yields_async`.
+/// The arguments are dropped in the last poll, so the call includes that. In a function that ends in an async block,
+/// the code before the block is not part of the call. `.boxed()`, `.boxed_local()`, `.instrument(…)` and
+/// `.in_current_span()` may follow the block. A function that creates its future in another way is measured as an
+/// ordinary function that returns at once.
 ///
-/// Where another macro's attribute follows (`#[perfmark] #[tokio::main]`) the function stays as it is, around an async block with its body: its
-/// arguments are dropped in the order in which the body mentions them, and are in the future twice if they live across an `.await`. Where such an
-/// attribute comes first, the mark sees what it made of the function: still a future under `#[async_trait]` or `#[tracing::instrument]`, but a function
-/// that blocks under `#[tokio::main]` and `#[tokio::test]`, whose call is all that it waits for. So put `#[perfmark]` above these two.
+/// A closure that an async function returns as `impl Fn…` needs the types of its arguments. `#[must_use]` on an async
+/// function applies to the future, and its result may be dropped. If the result is a future type of your own, Clippy
+/// reports `clippy::async_yields_async`.
 ///
-/// The body becomes a block of the same function: no closure, so `return`, `?` and labels mean what they did. Its value
-/// is stored in a variable until the call has ended. A large one that the body puts together in a variable of its own is
-/// copied for that.
+/// If another macro's attribute follows (`#[perfmark] #[tokio::main]`), the function keeps its signature, and its body
+/// moves into an async block. Its arguments are then dropped in the order in which the body mentions them, and are in
+/// the future twice if they live across an `.await`. If another attribute comes first, the mark sees the function that
+/// this attribute creates. Under `#[async_trait]` or `#[tracing::instrument]` that is still a future. Under
+/// `#[tokio::main]` and `#[tokio::test]` it is a function that blocks, whose call includes all its waiting. So put
+/// `#[perfmark]` above these two.
+///
+/// The body becomes a block of the same function and not a closure, so `return`, `?` and labels keep their meaning. Its
+/// value is stored in a variable until the call has ended. A large value that the body builds in a variable of its own
+/// is copied for that.
 ///
 /// # Refused
 ///
-/// A `const fn`, which may run in the compiler:
+/// A `const fn`, because it may run in the compiler:
 ///
 /// ```compile_fail
 /// #[perfmark::perfmark]
@@ -273,7 +304,7 @@ pub use perfmark_macros::defaults;
 /// }
 /// ```
 ///
-/// A method without a body, anything that is no function, and options that there are not:
+/// A method without a body, an item that is not a function, and unknown options:
 ///
 /// ```compile_fail
 /// trait Shape {
@@ -292,7 +323,7 @@ pub use perfmark_macros::defaults;
 /// fn f() {}
 /// ```
 pub use perfmark_macros::perfmark;
-/// Measures a block, as a mark of its own, and gives its value.
+/// Measures a block as a mark of its own, and returns the block's value.
 ///
 /// ```
 /// use perfmark::region;
@@ -311,9 +342,11 @@ pub use perfmark_macros::perfmark;
 /// assert_ne!(digest(&[b"some", b"bytes"]), 0);
 /// ```
 ///
-/// What follows the name is what [`perfmark`](macro@perfmark) takes. `return`, `?` and `break` leave the region as they leave the block.
+/// The name is followed by the events and options that [`perfmark`](macro@perfmark) takes. `return`, `?` and `break`
+/// leave the region as they leave the block.
 ///
-/// Without a block it gives a guard, and the region lasts until that is dropped, at the end of its scope at the latest:
+/// Without a block it returns a guard. The region lasts until the guard is dropped, at the end of its scope at the
+/// latest:
 ///
 /// ```
 /// # #[cfg(feature = "record")]
@@ -325,7 +358,7 @@ pub use perfmark_macros::perfmark;
 /// # }
 /// ```
 ///
-/// An async block gives a future, whose polls are measured, as those of an async function:
+/// An async block becomes a future whose polls are measured like those of an async function:
 ///
 /// ```
 /// # use std::pin::pin;
@@ -334,15 +367,16 @@ pub use perfmark_macros::perfmark;
 /// # assert!(pin!(reply).poll(&mut Context::from_waker(Waker::noop())).is_ready());
 /// ```
 ///
-/// and a closure is measured by a region in it:
+/// To measure a closure, put a region inside it:
 ///
 /// ```
 /// let twice = |n: u64| perfmark::region!("twice", time, { 2 * n });
 /// assert_eq!(twice(21), 42);
 /// ```
 ///
-/// Any other region lies on one thread: the guard is not `Send`, and an `.await` in the block is refused, as far as it is seen: one that a macro in the
-/// block makes is not, and what runs meanwhile on the thread is then in the region.
+/// Any other region stays on one thread: the guard is not `Send`, and an `.await` in the block is refused. The macro
+/// does not see an `.await` that another macro in the block expands to; whatever runs on the thread meanwhile is then
+/// measured as part of the region.
 ///
 /// ```compile_fail
 /// async fn later() {
@@ -429,11 +463,11 @@ pub mod private;
 #[cfg(all(feature = "record", any(doc, doctest)))]
 pub mod guide;
 
-/// Everything recorded until now, of all threads: those that ended and those that run.
+/// Everything recorded until now, on all threads, including those that ended.
 ///
-/// Merges every thread's cells, which go on being written meanwhile: figures of a running thread may be a call apart from one another.
-/// Costs microseconds for each mark and thread that called it, and takes a lock that only threads on their first call of a mark, or at
-/// their end, wait for.
+/// It merges every thread's cells while threads keep writing them, so values of a running thread may be a call apart
+/// from one another. It costs microseconds for each mark and thread that called it. It takes a lock that other threads
+/// wait for only at their first call of a mark, or at their end.
 ///
 /// Without the feature `record` nothing is recorded, and the snapshot has no marks.
 ///
@@ -460,9 +494,9 @@ pub fn snapshot() -> Snapshot {
     Snapshot::default()
 }
 
-/// What each thread recorded until now: those that run, and together those that ended.
+/// What each thread recorded until now: each running thread by itself, and all threads that ended together.
 ///
-/// Calls that were counted in signal handlers and at a thread's end only are in no thread's figures.
+/// Calls that were only counted, in signal handlers and at a thread's end, are not part of any thread's values.
 ///
 /// ```
 /// # #[perfmark::perfmark(time)]
@@ -481,10 +515,11 @@ pub fn threads() -> Vec<Thread> {
     Vec::new()
 }
 
-/// Begins anew: snapshots, threads' figures and the report at exit are of what is recorded from now on.
+/// Starts again from zero: later snapshots, threads' values and the report at exit contain only what is recorded from
+/// now on.
 ///
-/// It does not disturb recording: what was recorded until now is kept, and subtracted as [`Snapshot::since`] does it. A
-/// call in flight is counted when it ends.
+/// It does not disturb recording: what was recorded until now is kept, and subtracted as by [`Snapshot::since`]. A call
+/// in flight is counted when it ends.
 ///
 /// ```standalone_crate
 /// # #[perfmark::perfmark(time)]
@@ -500,16 +535,16 @@ pub fn reset() {
 
 /// Writes the report now and ends recording for good, for programs that then enter a sandbox.
 ///
-/// It writes the report that would be written at exit, and there is no other. Afterwards a call of a mark costs a load
-/// and a branch, as with `PERFMARK=off`, and perfmark makes no system call: not at a mark, at the end of a thread, or
-/// at exit. [`snapshot()`] still returns what was recorded. The `permissions` chapter of the guide lists all system
-/// calls that perfmark makes.
+/// It writes the report that would be written at exit; no other report follows. Afterwards a call of a mark costs a
+/// load and a branch, as with `PERFMARK=off`. perfmark makes no more system calls, whether at a mark, at the end of a
+/// thread, or at exit. [`snapshot()`] still returns what was recorded. The `permissions` chapter of the guide lists all
+/// system calls that perfmark makes.
 ///
 /// It closes the counters of the calling thread. Other threads keep their counters and up to 0.8 MiB of memory until
 /// the process ends. Calls in flight end unmeasured, and the report shows them as in flight. A call that another thread
 /// begins or ends at this moment may still make a system call: before a sandbox that kills, let the other threads make
-/// no marked calls. [`Dumps`], `Exporter` and [`Session`] values of the program work on until they are dropped. Forked
-/// children of a program that has finished record nothing.
+/// no marked calls. [`Dumps`], `Exporter` and [`Session`] values of the program keep working until they are dropped.
+/// Forked children of a program that has finished record nothing.
 ///
 /// It takes as long as writing the report. Before that it waits, for one second at most, until other threads' first
 /// calls of a mark have set up what they need. A second call does nothing; nor does any with `PERFMARK=off`, without
@@ -566,16 +601,16 @@ pub fn open_no_counters() -> bool {
 /// Sets which marks record from now on, which events, and one call in how many. The [`Filter`] replaces the one before,
 /// which at first is that of `PERFMARK_FILTER`.
 ///
-/// Calls in flight finish under their old settings. Calls of a mark that is off are not counted, and cost what they do
-/// with `PERFMARK=off`. A thread's first call of a mark that has new settings costs some microseconds. What was
-/// recorded before stays. Filters are kept, so that setting one again takes no memory.
+/// Calls in flight finish under their old settings; none are lost. Calls of a mark that is off are not counted, and
+/// cost as much as with `PERFMARK=off`. A thread's first call of a mark that has new settings costs some microseconds.
+/// What was recorded before is kept. Filters are kept in memory, so setting the same one again takes no more memory.
 ///
 /// # Errors
 ///
 /// Some marks keep their old settings, because there is no slot for the new ones; all others follow the filter. A mark
-/// with other events or another `every` takes one slot for each kind of settings, of 8,192 that all marks share. Or
-/// nothing was set: in a signal handler that interrupted perfmark's own work, or if the kernel gives no memory that a
-/// fork wipes.
+/// with other events or another `every` takes one slot for each combination of settings, of 8,192 that all marks share.
+/// Nothing was set at all if a signal handler that interrupted perfmark's own work called this function, or if the
+/// kernel cannot provide memory that a fork wipes.
 ///
 /// ```standalone_crate
 /// use perfmark::{Filter, perfmark, set_filter, snapshot};

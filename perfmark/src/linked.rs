@@ -1,7 +1,8 @@
-//! The marks known before `main`: those that are linked into the program, or the library, that perfmark is a part of.
+//! The marks known before `main`: those that are linked into the program or the library that contains perfmark.
 //!
-//! Where object files have sections that the linker tells the ends of, marks lie in one of their own, and inventory lists it as a whole. Elsewhere it
-//! lists each mark. For that a mark needs two more statics and a constructor, which the compiler takes longer for than for all else that a mark is.
+//! If the linker defines symbols for the start and the end of a section, marks are in a section of their own, and
+//! inventory lists the complete section. Otherwise it lists each mark. That requires two more statics and a constructor
+//! for each mark, which take the compiler longer than everything else in a mark.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -9,41 +10,41 @@ use std::{iter, ptr};
 
 use crate::mark::{self, Head, Mark};
 
-/// Marks that lie in memory one behind another, perhaps with gaps, and with those of another version of perfmark between them.
+/// Marks in a row in memory, perhaps with gaps, and with marks of another version of perfmark between them.
 #[derive(Debug)]
 pub struct Batch {
     first: *const Head,
     end: *const Head,
-    /// What makes sure that there is one.
+    /// Keeps the section from being empty.
     _gap: Option<&'static AtomicU64>,
 }
 
 inventory::collect!(Batch);
 
 #[allow(unsafe_code, reason = "pointers to statics that may be shared")]
-// SAFETY: they are pointers to marks, which are `Sync`.
+// SAFETY: the pointers refer to marks, which are `Sync`.
 unsafe impl Sync for Batch {}
 
 impl Batch {
-    /// A mark by itself. Called by the attribute's expansion alone.
+    /// A batch of one mark. Called only by the attribute's expansion.
     #[must_use]
     pub const fn of(mark: &'static Mark) -> Self {
         let first = ptr::from_ref(mark);
         Self { first: first.cast(), end: first.wrapping_add(1).cast(), _gap: None }
     }
 
-    #[allow(unsafe_code, reason = "of what lies in the section only the beginning is known")]
+    #[allow(unsafe_code, reason = "only the heads of the section's content are known")]
     fn marks(&self) -> impl Iterator<Item = &'static Mark> {
         let (mut next, end) = (self.first, self.end);
         let all = iter::from_fn(move || {
             let here = next;
-            // SAFETY: up to the end there is one behind the other, of whatever versions, and zeroes between them.
-            let make = (here < end).then(|| unsafe { (*here).make })?;
-            next = here.wrapping_byte_add(make.map_or(size_of::<Head>(), |make| make.size));
-            Some((here, make))
+            // SAFETY: up to the end there are marks of any version in a row, with zeroes between them.
+            let copy = (here < end).then(|| unsafe { (*here).copy })?;
+            next = here.wrapping_byte_add(copy.map_or(size_of::<Head>(), |copy| copy.size));
+            Some((here, copy))
         });
-        let ours = all.filter(|&(_, make)| make.is_some_and(|make| ptr::eq(make, &raw const mark::MAKE)));
-        // SAFETY: `Mark::new` of this copy of perfmark made it, and it is the static that the attribute has made of it.
+        let ours = all.filter(|&(_, copy)| copy.is_some_and(|copy| ptr::eq(copy, &raw const mark::THIS_COPY)));
+        // SAFETY: `Mark::new` of this copy of perfmark created it, in a static that the attribute defines.
         ours.map(|(here, _)| unsafe { &*here.cast::<Mark>() })
     }
 }
@@ -62,30 +63,30 @@ mod section {
         static END: [u8; 0];
     }
 
-    /// Without anything in it there would be no section, and its ends not be defined. It is writable, as marks are.
-    #[allow(unsafe_code, reason = "it is put where marks are")]
+    /// Without any content there would be no section, and its symbols would be undefined. It is writable, like marks.
+    #[allow(unsafe_code, reason = "it is in the section of marks")]
     #[unsafe(link_section = "perfmark_marks")]
     static GAP: AtomicU64 = AtomicU64::new(0);
 
     inventory::submit! { Batch { first: (&raw const FIRST).cast(), end: (&raw const END).cast(), _gap: Some(&GAP) } }
 }
 
-/// Those that inventory collected, also those whose types have marks of their own.
+/// The marks that inventory collected, including generic functions with a mark for each set of types.
 pub(crate) fn collected() -> impl Iterator<Item = &'static Mark> {
     inventory::iter::<Batch>.into_iter().flat_map(Batch::marks)
 }
 
-/// Every mark known: those that inventory collected, and those that were called without being collected.
+/// Every known mark: those that inventory collected, and those that were called without being collected.
 pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = collected().collect();
     let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
-    // Those of a generic function stand for it.
+    // The marks of a generic function's types replace its own.
     all.retain(|mark| !mark.by_types().iter().any(|(_, mark)| mark.index() != 0));
     all.extend(mark::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
 }
 
-/// Every mark known, with its path, in the order of a snapshot.
+/// Every known mark with its path, in the order of a snapshot.
 pub(crate) fn in_order() -> Vec<(&'static Mark, String)> {
     let mut marks: Vec<_> = all().into_iter().map(|mark| (mark, mark.full_path())).collect();
     marks.sort_by(|(one, path), (other, others_path)| {
@@ -99,23 +100,23 @@ mod tests {
     use std::ptr;
 
     use super::Batch;
-    use crate::mark::{Head, Make, Mark};
+    use crate::mark::{CopyInfo, Head, Mark};
 
-    /// As another version of perfmark might have it.
+    /// A mark as another version of perfmark might define it.
     #[repr(C)]
-    struct AnothersMark {
+    struct OtherMark {
         head: Head,
         more: [u64; 5],
     }
 
-    static ANOTHERS: Make = Make { size: size_of::<AnothersMark>() };
+    static OTHER_COPY: CopyInfo = CopyInfo { size: size_of::<OtherMark>() };
 
     #[repr(C)]
     struct Section {
         gap: u64,
         one: Mark,
-        gap_before_anothers: [u64; 3],
-        anothers: [AnothersMark; 2],
+        gap_before_others: [u64; 3],
+        others: [OtherMark; 2],
         two: Mark,
         three: Mark,
         last_gap: [u64; 2],
@@ -125,15 +126,15 @@ mod tests {
         Mark::new::<()>(name, ("", "", 0), "", 0, false)
     }
 
-    const fn anothers() -> AnothersMark {
-        AnothersMark { head: Head { make: Some(&ANOTHERS) }, more: [u64::MAX; 5] }
+    const fn others() -> OtherMark {
+        OtherMark { head: Head { copy: Some(&OTHER_COPY) }, more: [u64::MAX; 5] }
     }
 
     static SECTION: Section = Section {
         gap: 0,
         one: mark("one"),
-        gap_before_anothers: [0; 3],
-        anothers: [anothers(), anothers()],
+        gap_before_others: [0; 3],
+        others: [others(), others()],
         two: mark("two"),
         three: mark("three"),
         last_gap: [0; 2],

@@ -1,4 +1,4 @@
-//! A marked function: one static, known before `main`, or since its first call.
+//! Marks: one static for each marked function, known before `main` or from its first call on.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -7,113 +7,116 @@ use std::{iter, ptr};
 use crate::by_address::ByAddress;
 use crate::path;
 
-/// One marked function. The attribute makes a static of it.
+/// One marked function. The attribute creates a static of this type.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mark {
     head: Head,
     pub(crate) name: &'static str,
     path: Path,
-    /// The module that it is in.
+    /// The module that contains it.
     pub(crate) module: &'static str,
     pub(crate) file: &'static str,
-    /// The events that it asks for, a line each; none means the default set.
+    /// Its events, one per line; empty for the default set.
     pub(crate) events: &'static str,
     pub(crate) line: u32,
-    /// One call in so many is measured; 0 where it does not say.
+    /// One call in so many is measured; 0 if the mark does not specify it.
     pub(crate) every: u32,
     pub(crate) manner: Manner,
-    /// From 1 on, given at the first call; 0 until then.
+    /// A number from 1 on, assigned at the first call; 0 until then.
     index: AtomicU32,
-    /// Where every thread's table has it: the index, or 0 where that is unknown or beyond the table, or [`OFF`].
+    /// Its slot in every thread's table: the index, or 0 if that is unknown or beyond the table, or [`OFF`].
     slot: AtomicU64,
-    /// The mark called before this one, in the list of those called.
+    /// The next mark in the list of called marks: the one called before this one.
     next: AtomicPtr<Self>,
-    /// The marks of a generic function by its types, if it has them.
+    /// The marks of a generic function by its types, if they have separate marks.
     by_types: ByAddress<Self>,
-    /// Calls met while perfmark was at work on their thread: counted only.
+    /// The number of calls while perfmark was at work on their thread: counted only.
     pub(crate) interrupted: AtomicU64,
-    /// Calls on threads that have no recorder, or none any more: counted only.
+    /// The number of calls on threads without a recorder: counted only.
     pub(crate) unrecorded: AtomicU64,
-    /// Calls that are made of polls, and were dropped in their middle.
+    /// The number of async calls that were dropped before they were ready.
     pub(crate) cancelled: AtomicU64,
-    /// Of these and of the unrecorded ones, those that a thread had counted as begun.
+    /// Of these and of the unrecorded ones, the number that a thread had counted as begun.
     pub(crate) gone: AtomicU64,
 }
 
-/// What a mark begins with.
+/// The beginning of a mark.
 ///
-/// Marks of several versions of perfmark lie side by side in one section. So this, that it is aligned to 8 bytes, that a word of zeroes is none but fills a
-/// gap, and the section's name, are the same in every version.
+/// Marks of several versions of perfmark are in the same section. So every version keeps this struct, its alignment of
+/// 8 bytes, and the section's name. In every version, a zero word fills a gap and is not a mark.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head {
-    pub(crate) make: Option<&'static Make>,
+    pub(crate) copy: Option<&'static CopyInfo>,
 }
 
-/// Which of a program's copies of perfmark has made a mark: each has its own, known by its address.
+/// Identifies the copy of perfmark that created a mark, by the address of this value.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Make {
-    /// Of its marks, in bytes.
+pub(crate) struct CopyInfo {
+    /// The size of its marks in bytes.
     pub(crate) size: usize,
 }
 
-/// Of the marks that the attribute makes.
-pub(crate) static MAKE: Make = Make { size: size_of::<Mark>() };
+/// The identity of this copy's marks.
+pub(crate) static THIS_COPY: CopyInfo = CopyInfo { size: size_of::<Mark>() };
 
 const _: () = assert!(size_of::<Head>() == 8 && align_of::<Mark>() == align_of::<Head>());
 
-/// What tells the function's path, which only `type_name` knows.
+/// The source of the function's path, which only `type_name` knows.
 #[derive(Clone, Copy, Debug)]
 enum Path {
     /// The name of a type in the function.
     Within(fn() -> &'static str),
-    /// The function's own, with its types.
-    Whole(&'static str),
+    /// The path itself, with the function's types.
+    Complete(&'static str),
 }
 
-/// How calls of a mark are made.
+/// The mode of a mark's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manner {
-    /// Whether the processor finishes what stands before each reading.
+    /// Whether the processor finishes the instructions before each reading.
     pub(crate) is_fenced: bool,
-    /// Whether a call is made of polls.
+    /// Whether a call consists of polls.
     pub(crate) is_polled: bool,
 }
 
-/// Places in a thread's table of marks. Calls of marks beyond it are recorded like others, at the cost of some thousand instructions each.
+/// The slots in a thread's table of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
+/// instructions each.
 pub(crate) const SLOTS: usize = 1 << 14;
 
-/// In the place's place, or together with it: calls of the mark do nothing. The highest bit, which is quick to test.
+/// In `slot`, alone or together with a slot: calls of the mark do nothing. It is the highest bit, which is quick to
+/// test.
 const OFF: u64 = 1 << 63;
 
-/// The place that a mark has, or had before it was switched off; 0 for none.
+/// The slot that a mark has, or had before it was switched off; 0 for none.
 #[expect(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
 pub(crate) fn last_slot(slot: u64) -> u32 {
     (slot & !OFF) as u32
 }
 
-/// Whether the place means that calls do nothing.
+/// Whether the slot means that calls do nothing.
 #[inline]
 pub(crate) fn is_off(slot: u64) -> bool {
     slot.cast_signed() < 0
 }
 
-/// Indices and places up to it are of marks that are in no list.
+/// Indices and slots up to this one are for marks that are in no list.
 pub(crate) const HIDDEN: u32 = 8;
 
-/// The marks called so far, last first.
+/// The marks called so far, the last one first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
 static INDICES: AtomicU32 = AtomicU32::new(HIDDEN);
 
 impl Mark {
-    /// One of perfmark's own. Others take from it what is the same in all before their first call: the compiler would evaluate it anew for each.
+    /// A mark of perfmark itself. Other marks copy the fields from it that are the same in all before their first call:
+    /// otherwise the compiler would evaluate them for each mark.
     #[allow(clippy::declare_interior_mutable_const, reason = "it is copied only")]
     const OWN_MARK: Self = Self {
-        head: Head { make: None },
+        head: Head { copy: None },
         name: "",
-        path: Path::Whole(""),
+        path: Path::Complete(""),
         module: "",
         file: "",
         line: 0,
@@ -130,9 +133,10 @@ impl Mark {
         gone: AtomicU64::new(0),
     };
 
-    /// Called by the attribute's expansion alone, with a type that stands in the function.
+    /// Called only by the attribute's expansion, with a type that is defined inside the function.
     ///
-    /// Few references, one call and a type instead of a function or closure: each of them is evaluated by the compiler anew for each mark.
+    /// It takes few references, and a type instead of a function or closure, because the compiler evaluates each of
+    /// them for each mark.
     #[must_use]
     pub const fn new<Here>(
         name: &'static str,
@@ -142,7 +146,7 @@ impl Mark {
         is_fenced: bool,
     ) -> Self {
         Self {
-            head: Head { make: Some(&MAKE) },
+            head: Head { copy: Some(&THIS_COPY) },
             name,
             path: Path::Within(std::any::type_name::<Here>),
             module,
@@ -155,20 +159,20 @@ impl Mark {
         }
     }
 
-    /// The same, with calls that are made of polls.
+    /// The same mark with calls that consist of polls.
     #[must_use]
     pub const fn polled(self) -> Self {
         Self { manner: Manner { is_polled: true, ..self.manner }, ..self }
     }
 
-    /// Forgets what was counted beside threads' cells.
+    /// Forgets the calls that are counted here and not in threads' cells.
     pub(crate) fn forget(&self) {
         for count in [&self.interrupted, &self.unrecorded, &self.cancelled, &self.gone] {
             count.store(0, Relaxed);
         }
     }
 
-    /// A mark of perfmark's own, in no list, with that index and place.
+    /// A mark of perfmark itself, in no list, with that index and slot.
     pub(crate) const fn hidden(index: u32) -> Self {
         Self { index: AtomicU32::new(index), slot: AtomicU64::new(index as u64), ..Self::OWN_MARK }
     }
@@ -178,31 +182,32 @@ impl Mark {
         self.index.load(Relaxed)
     }
 
-    /// The mark's place in every thread's table, below [`SLOTS`]; 0 where it has none; or [`OFF`].
+    /// The mark's slot in every thread's table, below [`SLOTS`]; 0 if it has none; or [`OFF`].
     #[inline]
     pub(crate) fn slot(&self) -> u64 {
         self.slot.load(Relaxed)
     }
 
-    /// The place that it has where it records what it says itself; 0 where that is none.
+    /// The slot for the mark's own settings; 0 if there is none.
     pub(crate) fn own_slot(&self) -> u32 {
         let index = self.index();
         if (index as usize) < SLOTS { index } else { 0 }
     }
 
-    /// Where its calls find their plans from now on. With none they do nothing.
+    /// Sets the slot in which calls find their plans from now on. With `None` they do nothing.
     pub(crate) fn set_slot(&self, slot: Option<u32>) {
         self.slot.store(slot.map_or(OFF, u64::from), SeqCst);
     }
 
-    /// From now on its calls do nothing. What it recorded last is still known by its place.
+    /// From now on its calls do nothing. The slot still identifies the settings of what it recorded last.
     pub(crate) fn switch_off(&self) {
         self.slot.fetch_or(OFF, SeqCst);
     }
 
     /// Gives the mark its index and lists it as called, once.
     ///
-    /// The list is threaded through the marks themselves, without a lock, so that a fork in the middle leaves it whole.
+    /// The list is threaded through the marks themselves, without a lock, so that a fork at any moment leaves it
+    /// consistent.
     pub(crate) fn register(&'static self) {
         if self.index() != 0 {
             return;
@@ -215,7 +220,8 @@ impl Mark {
         let mut head = CALLED.load(Relaxed);
         loop {
             self.next.store(head, Relaxed);
-            // In one order with the filters that are set: whoever sets one meets the mark here, or the mark's first call meets the filter.
+            // Sequentially consistent with setting a filter: either the filter is applied to the listed mark, or the
+            // mark's first call finds the filter.
             match CALLED.compare_exchange_weak(head, this, SeqCst, Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -227,11 +233,11 @@ impl Mark {
     pub(crate) fn full_path(&self) -> String {
         path::readable(match self.path {
             Path::Within(item) => item().rsplit_once("::").map_or("", |(function, _)| function),
-            Path::Whole(path) => path,
+            Path::Complete(path) => path,
         })
     }
 
-    /// What filters are compared with: the path, and the name where that is another one.
+    /// The text that filters are compared with: the path, with the name appended if it differs.
     pub(crate) fn target(&self) -> String {
         path::target(self.full_path(), self.name)
     }
@@ -242,7 +248,7 @@ impl Mark {
         &self.by_types
     }
 
-    /// The mark for these types: a new one, if there is none. It allocates.
+    /// The mark for these types, created if there is none. It allocates.
     pub(crate) fn add_types(&'static self, types: &'static str) -> &'static Self {
         self.by_types.find_or_add(types, || Box::leak(Box::new(self.for_types(types))))
     }
@@ -254,11 +260,11 @@ impl Mark {
         let name = format!("{}{arguments}", self.name).leak();
         let location = (self.module, self.file, self.line);
         let fresh = Self::new::<()>(name, location, self.events, self.every, self.manner.is_fenced);
-        Self { path: Path::Whole(types), manner: self.manner, ..fresh }
+        Self { path: Path::Complete(types), manner: self.manner, ..fresh }
     }
 }
 
-/// A place that is nobody's yet.
+/// Takes a free slot; `None` if there is none.
 pub(crate) fn new_slot() -> Option<u32> {
     let last = u32::try_from(SLOTS).ok()?;
     INDICES

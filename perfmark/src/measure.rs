@@ -1,4 +1,4 @@
-//! One piece of work, measured by itself.
+//! Measuring one piece of work by itself.
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
@@ -12,30 +12,32 @@ use crate::opening;
 use crate::snapshot::Unit;
 use crate::start;
 
-/// What a piece of work gave, and what it cost.
+/// The result of a piece of work, and what it cost.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Measured<R> {
     /// What the work returned.
     pub value: R,
-    /// What was counted, in the order in which the events were asked for.
+    /// The counts, in the order in which the events were given.
     pub counts: Vec<Count>,
 }
 
-/// What was counted of an event.
+/// The count of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Count {
     /// The event's name, as perf writes it, or `time`.
     pub event: String,
-    /// What it is counted in.
+    /// The unit of the count.
     pub unit: Unit,
-    /// How many, without what measuring costs; none where other events held the counters all the while, or the work
+    /// The count, without the cost of measuring. `None` if other events used the counters all the time, or if the work
     /// closed the counter's descriptor.
     pub count: Option<u64>,
-    /// Whether other events held the counter for a part of the time: then the count is an estimate.
+    /// Whether other events used the counter for part of the time: the count is then an estimate.
     pub is_scaled: bool,
 }
 
-/// Why nothing was measured: an event that there is not, or that cannot be counted here.
+/// Why nothing was measured: an unknown event, or one that cannot be counted here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasureError(String);
 
@@ -48,13 +50,13 @@ impl Display for MeasureError {
 impl std::error::Error for MeasureError {}
 
 impl<R> Measured<R> {
-    /// How many of that event were counted.
+    /// The count of that event.
     pub fn count(&self, event: &str) -> Option<u64> {
         self.counts.iter().find(|count| count.event == event)?.count
     }
 }
 
-/// As `1234 instructions, 567 ns`; with `about` before an estimate.
+/// Writes `1234 instructions, 567 ns`; estimates have `about` before them.
 impl<R> Display for Measured<R> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (n, count) in self.counts.iter().enumerate() {
@@ -71,7 +73,7 @@ impl<R> Display for Measured<R> {
     }
 }
 
-/// Runs some work once, on this thread, and counts these events meanwhile: perf's names, or `time`.
+/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`.
 ///
 /// ```
 /// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {
@@ -83,17 +85,19 @@ impl<R> Display for Measured<R> {
 /// # assert_eq!((measured.value, measured.counts.len()), (42, 1));
 /// ```
 ///
-/// Counts are of user mode (`instructions:k` is the kernel's part). What measuring itself costs is found out just before, on nothing, and taken off: what is
-/// left of it is some ten instructions. Counters are opened and closed by each call, which takes some ten microseconds that are in no figure. Marks that the
-/// work calls are in it with their own cost; and one run is one run: what caches and predictors do not know yet is in it, too. For functions that are called
-/// often there is the [attribute](macro@crate::perfmark), for statistics a harness.
+/// Counts are of user mode; `instructions:k` is the kernel's part. The cost of measuring is determined just before, on
+/// an empty closure, and subtracted; some ten instructions of it remain. Each call opens and closes the counters, which
+/// takes some ten microseconds that are in no count. If the work calls marks, the counts include the probe overhead of
+/// these marks. One run is a single sample: it includes cold caches and predictors. For functions that are called often
+/// use the [attribute](macro@crate::perfmark); for statistics use a benchmark harness.
 ///
 /// # Errors
 ///
-/// An event that there is not, or that cannot be counted here, or whose counter a loop of known length shows to lie. Then the work is not done.
+/// An event is unknown, cannot be counted here, or its counter fails a check against a loop of known length. The work
+/// is then not run.
 pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<R>, MeasureError> {
     let meters: Vec<Meter> = events.iter().map(|name| Meter::open(name)).collect::<Result<_, _>>()?;
-    let own = own_cost(&meters);
+    let own = overhead(&meters);
     let mut spans = vec![Span::default(); meters.len()];
     let (mut work, mut value) = (Some(work), None);
     run(&meters, &mut spans, &mut || value = work.take().map(|work| work()));
@@ -103,16 +107,16 @@ pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<
     value.map(|value| Measured { value, counts }).ok_or_else(|| MeasureError("the work was not done".into()))
 }
 
-/// Something that can be read at the beginning and the end of some work.
+/// An event that can be read at the beginning and the end of some work.
 #[derive(Debug)]
 pub(crate) struct Meter {
     event: String,
     unit: Unit,
-    /// None for ticks.
+    /// `None` for ticks.
     counter: Option<Counter>,
 }
 
-/// From the beginning to the end of some work.
+/// The readings at the beginning and the end of some work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Span {
     region: Region,
@@ -122,7 +126,7 @@ pub(crate) struct Span {
 
 #[cfg(feature = "criterion")]
 impl Span {
-    /// What was counted; nothing before its end.
+    /// The count; `Unmeasured` before the end.
     pub(crate) fn delta(&self) -> Delta {
         self.delta.unwrap_or(Delta::Unmeasured)
     }
@@ -138,7 +142,7 @@ impl Meter {
         opening::ask().map_err(|why| MeasureError(format!("{event}: {why}")))?;
         let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
         if is_known_of_a_loop(counter.event()) {
-            // Once: a counter that lies goes on to.
+            // Checked once: an unreliable counter stays unreliable.
             static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();
             let truth = *TRUTH.get_or_init(|| LoopCheck::of(&counter).ok());
             if let Some(why) = truth.and_then(|truth| unreliable(name, truth)) {
@@ -172,7 +176,7 @@ impl Meter {
         Count { event: self.event.clone(), unit: self.unit, count, is_scaled }
     }
 
-    /// From what is counted to the event's unit, where that is another.
+    /// The factor from the raw count to the event's unit; `None` if they are the same.
     pub(crate) fn scale(&self) -> Option<f64> {
         self.counter.is_none().then(start::nanoseconds_per_tick)
     }
@@ -188,7 +192,7 @@ impl Meter {
     }
 }
 
-/// Does the work between the readings: the same instructions whatever it is.
+/// Does the work between the readings, with the same instructions around any work.
 #[inline(never)]
 fn run(meters: &[Meter], spans: &mut [Span], work: &mut dyn FnMut()) {
     for (meter, span) in meters.iter().zip(&mut *spans) {
@@ -200,8 +204,8 @@ fn run(meters: &[Meter], spans: &mut [Span], work: &mut dyn FnMut()) {
     }
 }
 
-/// What doing nothing counts in each: the middle of a few times.
-fn own_cost(meters: &[Meter]) -> Vec<u64> {
+/// What measuring an empty closure counts in each event: the median of a few runs.
+fn overhead(meters: &[Meter]) -> Vec<u64> {
     const TIMES: usize = 31;
     let mut spans = vec![Span::default(); meters.len()];
     let mut seen = vec![Vec::with_capacity(TIMES); meters.len()];
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_told_in_a_line() {
+    fn counts_are_written_in_one_line() {
         let counts = vec![
             count("instructions", Unit::Count, Some(1_234), false),
             count("cycles", Unit::Count, Some(567), true),
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_once_and_its_value_given() {
+    fn the_work_runs_once_and_its_value_is_returned() {
         let mut times = 0;
         let measured = measure(&["time"], || {
             times += 1;
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_told_and_no_work_done() {
+    fn an_unknown_event_is_reported_and_the_work_does_not_run() {
         let why = measure(&["time", "instuctions"], || unreachable!("it is not done")).expect_err("no event");
         assert!(why.to_string().contains("instuctions"), "{why}");
     }

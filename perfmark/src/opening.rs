@@ -1,34 +1,34 @@
-//! Whether counters may be opened: not where the environment or the program forbids it, as in a sandbox that kills.
+//! Whether counters may be opened. The environment or the program can forbid it, for sandboxes that kill a program.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::config::config;
 
-/// Set by the program, for good.
+/// Set by the program; never reset.
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 /// Whether a counter was opened, or is being opened.
 static HAS_OPENED: AtomicBool = AtomicBool::new(false);
 
-/// Forbids it from now on. Whether no counter was opened before, and none is being opened.
+/// Forbids it from now on. Returns whether no counter was opened before and none is being opened.
 pub(crate) fn forbid() -> bool {
     IS_FORBIDDEN.store(true, SeqCst);
     !HAS_OPENED.load(SeqCst)
 }
 
-/// To be asked before a counter is opened.
+/// Every place that opens a counter asks this first.
 ///
 /// # Errors
 ///
-/// Why none may be opened.
+/// The reason, if none may be opened.
 pub(crate) fn ask() -> Result<(), &'static str> {
     why_not().map_or(Ok(()), Err)?;
-    // In one order with `forbid`: either that sees the counter, or this sees that it is forbidden.
+    // Sequentially consistent with `forbid`: either `forbid` sees the counter, or this sees that it is forbidden.
     HAS_OPENED.store(true, SeqCst);
     why_not().map_or(Ok(()), Err)
 }
 
-/// Why no counter may be opened.
+/// The reason why no counter may be opened, if there is one.
 pub(crate) fn why_not() -> Option<&'static str> {
     if config().is_time_only() {
         Some("PERFMARK_EVENTS=time: no counter is opened")

@@ -1,4 +1,4 @@
-//! Files that reports go to: replaced as a whole, and no other's.
+//! Files that reports are written to: they are replaced atomically, and no other user's file is touched.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::terminal;
 use crate::token::{number, number_or_unknown, token};
 
-/// Replaces a file as a whole, so that nobody ever reads half a report. What cannot be replaced (a device, a pipe) is written to.
+/// Replaces a file atomically, so that nobody ever reads half a report. What cannot be replaced, such as a device or a
+/// pipe, is written to.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let path = match target(std::path::absolute(path)?)? {
         Target::Replaced(path) => path,
         Target::Written { path, is_link } => return terminal::write_in_place(&path, is_link, text),
     };
     let (mut file, draft) = draft(&path)?;
-    let _quiet = terminal::Quiet::new();
+    let _signals = terminal::SuppressedSignals::new();
     let mut write = || -> io::Result<()> {
         #[cfg(unix)]
         if let Some(permissions) = permissions_before(&path) {
@@ -28,7 +29,8 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     write().inspect_err(|_| _ = fs::remove_file(&draft))
 }
 
-/// Who might read and write a file of this process's user, which goes on so. What a stranger put there says nothing.
+/// The read and write permissions of an existing file of this process's user, which stay. Another user's file has no
+/// influence.
 #[cfg(unix)]
 fn permissions_before(path: &Path) -> Option<fs::Permissions> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -37,7 +39,8 @@ fn permissions_before(path: &Path) -> Option<fs::Permissions> {
     Some(fs::Permissions::from_mode(before.mode() & READ_AND_WRITE))
 }
 
-/// A new file beside that one, never an existing one or one that a link names. Others may read it if the umask allows.
+/// Creates a file beside that one, never opening an existing file or following a link. Others may read it if the umask
+/// allows.
 ///
 /// The process holds a lock on it (`flock(2)`) as long as it lives. So [`remove_left_drafts`] knows which drafts were
 /// left, whatever the number and the namespace of their process.
@@ -51,7 +54,7 @@ fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
         let mut draft = path.to_owned().into_os_string();
         draft.push(format!(".perfmark-{}-{}.draft", number().unwrap_or(0), DRAFTS.fetch_add(1, Relaxed)));
         match options.open(&draft) {
-            // Left by a process of the same number, which was killed.
+            // Left by a killed process of the same number.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
             opened => {
                 let file = opened?;
@@ -63,7 +66,7 @@ fn draft(path: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// Whether another process removed this draft before it was locked. Without locks nobody removes any.
+/// Whether another process removed this draft before it was locked. Without locks, drafts are never removed.
 #[cfg(unix)]
 fn is_taken(file: &File) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -79,7 +82,7 @@ fn is_taken(_: &File) -> bool {
     false
 }
 
-/// Whether the file's lock is ours now: until it is closed, here and in children that were forked meanwhile.
+/// Locks the file until it is closed, here and in children that were forked meanwhile. Returns whether it succeeded.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "flock(2), which std has as of Rust 1.89")]
 fn lock(file: &File) -> io::Result<bool> {
@@ -92,8 +95,7 @@ fn lock(file: &File) -> io::Result<bool> {
     if why.kind() == ErrorKind::WouldBlock { Ok(false) } else { Err(why) }
 }
 
-/// Removes the drafts beside that file of processes that were killed while they wrote: those of this process's user
-/// that nobody has locked.
+/// Removes the drafts beside that file that killed processes left: those of this process's user that nobody has locked.
 #[cfg(unix)]
 pub(crate) fn remove_left_drafts(path: &Path) {
     let Ok(Target::Replaced(path)) = std::path::absolute(path).and_then(target) else { return };
@@ -123,18 +125,18 @@ fn remove_left(path: &Path) -> io::Result<()> {
     if !opened.is_file() || opened.uid() != user() || !lock(&file)? {
         return Ok(());
     }
-    // With its lock, nobody else removes it; but it may have been removed before, and its name be another file's.
+    // With the lock, nobody else removes it. But it may have been removed before, and another file may have its name.
     let there = fs::symlink_metadata(path)?;
     if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Why there can be no file of that name: its directory is none, or cannot be looked at.
+/// Checks that the file's directory exists and is accessible.
 pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
     let folder = file.parent().unwrap_or(file);
     match fs::metadata(folder) {
         Ok(there) if there.is_dir() => Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", folder.display())),
-        _ => Err(format!("there is no directory {}", folder.display())),
+        _ => Err(format!("no directory {}", folder.display())),
     }
 }
 
@@ -156,7 +158,7 @@ pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
     name.into()
 }
 
-/// The file of one of several copies of perfmark in a process: the first has the name itself.
+/// The file of one of several copies of perfmark in a process. The first has the plain name.
 pub(crate) fn of_copy(path: PathBuf, before: usize) -> PathBuf {
     if before == 0 {
         return path;
@@ -168,9 +170,9 @@ pub(crate) fn of_copy(path: PathBuf, before: usize) -> PathBuf {
 
 /// Where a path leads to.
 enum Target {
-    /// A regular file, or none yet.
+    /// A regular file, or one that does not exist yet.
     Replaced(PathBuf),
-    /// Something else; or a link that stands for a descriptor.
+    /// Something else, or a link that represents a descriptor.
     Written { path: PathBuf, is_link: bool },
 }
 
@@ -197,8 +199,8 @@ fn target(mut path: PathBuf) -> io::Result<Target> {
     Ok(Target::Written { path, is_link: false })
 }
 
-/// A link in a directory where everybody may put one, as in /tmp, is followed only if this process's user or the directory's owner put it there: as
-/// `fs.protected_symlinks` has it (`proc_sys_fs(5)`), which may be off.
+/// Follows a link in a directory where everybody may create one, such as /tmp, only if this process's user or the
+/// directory's owner created it. This is the rule of `fs.protected_symlinks` (`proc_sys_fs(5)`), which may be off.
 #[cfg(unix)]
 fn refuse_strangers_link(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -212,11 +214,12 @@ fn refuse_strangers_link(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     let (path, user) = (path.display(), link.uid());
-    let why = format!("{path} is a link of user {user} in a directory that all may write to, and is not followed");
+    let why =
+        format!("{path} is a symbolic link of user {user} in a world-writable directory; perfmark does not follow it");
     Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
-/// The user with whose rights the process runs.
+/// The process's effective user.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "asks libc")]
 fn user() -> u32 {

@@ -1,8 +1,8 @@
-//! Memory that a fork wipes, and process-wide state that starts anew in a forked child.
+//! Memory that a fork wipes, and process-wide state that a forked child creates again.
 //!
-//! A child made by fork, or by a bare clone that runs no handlers, must not go on with its parent's recorders: their
-//! counters' pages are not mapped there, and their locks may be held by threads that do not exist there.
-//! `MADV_WIPEONFORK` (madvise(2), linux 4.14) gives the child zeroes instead.
+//! A child of fork(2), or of a clone(2) that runs no handlers, must not use its parent's recorders. The counters' pages
+//! are not mapped there, and threads that do not exist in the child may hold locks. With `MADV_WIPEONFORK` (madvise(2),
+//! Linux 4.14) the child reads zeroes instead.
 #![allow(unsafe_code, reason = "mmap, and a pointer that is published once")]
 
 use std::io;
@@ -31,25 +31,25 @@ pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
     Ok(memory)
 }
 
-/// Gives back what [`map`] gave.
+/// Unmaps memory of [`map`].
 ///
 /// # Safety
 ///
-/// Nobody uses the memory any more.
+/// `memory` is a mapping of [`map`] of this length, or whole pages of one. Nobody uses it any more.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
-    // SAFETY: the caller's word.
+    // SAFETY: this function's contract.
     unsafe { libc::munmap(memory.as_ptr().cast(), length) };
 }
 
 /// Maps the same at a multiple of `alignment`, which is of whole pages.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn map_aligned(length: usize, alignment: usize) -> io::Result<NonNull<u8>> {
-    // However large pages are.
+    // A multiple of every page size.
     let length = length.next_multiple_of(1 << 16);
     let memory = map(length + alignment)?;
     let before = memory.align_offset(alignment);
-    // SAFETY: within the mapping; what is given back is nobody's.
+    // SAFETY: within the mapping; nobody uses the parts that are unmapped.
     unsafe {
         let start = memory.add(before);
         if before > 0 {
@@ -60,7 +60,7 @@ pub(crate) fn map_aligned(length: usize, alignment: usize) -> io::Result<NonNull
     }
 }
 
-/// Elsewhere.
+/// On other systems.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn map_aligned(length: usize, alignment: usize) -> io::Result<NonNull<u8>> {
     let layout = layout(length)?.align_to(alignment).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -68,38 +68,38 @@ pub(crate) fn map_aligned(length: usize, alignment: usize) -> io::Result<NonNull
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Lets what [`map`] or [`map_aligned`] gave read as zeroes again, as far as it can without memory.
+/// Makes memory of [`map`] or [`map_aligned`] read as zeroes again, and returns its pages to the kernel if possible.
 ///
 /// # Safety
 ///
-/// It is the whole mapping, and nobody else uses it.
+/// It is the complete mapping, and nobody else uses it.
 pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: this function's contract: a private anonymous mapping reads as zeroes then (madvise(2)).
     if unsafe { libc::madvise(memory.as_ptr().cast(), length, libc::MADV_DONTNEED) } == 0 {
         return;
     }
-    // Locked memory (mlock(2)) stays.
+    // madvise fails for locked memory (mlock(2)).
     // SAFETY: this function's contract.
     unsafe { memory.write_bytes(0, length) };
 }
 
-/// Elsewhere, and in Miri, which has no forks: memory that a child inherits as it is.
+/// On other systems, and in Miri, which has no forks: memory that a child inherits unchanged.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
     // SAFETY: callers ask for more than nothing.
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(length)?) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Gives back what [`map`] gave.
+/// Unmaps memory of [`map`].
 ///
 /// # Safety
 ///
-/// Nobody uses the memory any more.
+/// `memory` is a mapping of [`map`] of this length, or whole pages of one. Nobody uses it any more.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) unsafe fn unmap(memory: NonNull<u8>, length: usize) {
     if let Ok(layout) = layout(length) {
-        // SAFETY: the caller's word, and the layout that it was made with.
+        // SAFETY: this function's contract, and the layout of the allocation.
         unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
     }
 }
@@ -109,12 +109,12 @@ fn layout(length: usize) -> io::Result<std::alloc::Layout> {
     std::alloc::Layout::from_size_align(length.max(1), 4096).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 
-/// A value made at its first use in each process: a forked child makes its own.
+/// A value that each process creates at its first use, including a forked child.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T: 'static> {
     /// A pointer to `T`, in memory that a fork wipes.
     root: OnceCell<Root>,
-    /// The same pointer where a leak checker sees it, which does not look into mapped memory.
+    /// The same pointer, for leak checkers, which do not read mapped memory.
     seen: AtomicPtr<T>,
 }
 
@@ -135,7 +135,7 @@ impl<T: Default + Send + Sync> PerProcess<T> {
     ///
     /// # Errors
     ///
-    /// Where the kernel gives no memory that a fork wipes.
+    /// The kernel has no memory that a fork wipes.
     pub(crate) fn get(&'static self) -> io::Result<&'static T> {
         let root = self.root.get_or_try_init(|| map(size_of::<AtomicPtr<T>>()).map(Root))?;
         // SAFETY: mapped for ever, aligned, and zeroes are a null pointer.

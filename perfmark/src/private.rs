@@ -1,4 +1,4 @@
-//! What the attribute's expansion names. Not for anyone else, and no part of the versioned interface.
+//! Items for the attribute's expansion and the command line. They are not part of the versioned interface.
 
 #[cfg(all(feature = "record", not(perfmark_off)))]
 pub use crate::__perfmark_static as static_mark;
@@ -7,25 +7,26 @@ pub use crate::{
     __perfmark_polled as polled,
 };
 
-/// A value of the type that is wanted, in a branch that never runs.
+/// A value of any type, in a branch that never runs.
 #[doc(hidden)]
 #[must_use]
 pub fn never<T>() -> T {
     unreachable!("not called")
 }
 
-/// The type itself. Lints of the types of variables do not look into it.
+/// The type itself. Lints on the types of variables do not see through it.
 #[doc(hidden)]
 pub type Same<T> = T;
 
-/// For the command line: this process leaves no report of its own where `PERFMARK_OUTPUT` says.
+/// For the command line: this process writes no report of its own.
 #[cfg(feature = "record")]
 #[doc(hidden)]
 pub fn leave_no_report() {
     crate::exit::leave_none();
 }
 
-/// For the command line: replaces a file as a whole, as reports do; `%p` in its name is the process's number, `%u` its token.
+/// For the command line: replaces a file atomically, as reports do. In its name, `%p` is the process number and `%u`
+/// its token.
 ///
 /// # Errors
 ///
@@ -52,11 +53,11 @@ pub fn has_color(fd: i32) -> bool {
     crate::config::config().may_color && crate::terminal::is_terminal(fd)
 }
 
-/// For the command line: what is wrong with a value for `PERFMARK_EVENTS`.
+/// For the command line: checks a value for `PERFMARK_EVENTS`.
 ///
 /// # Errors
 ///
-/// A sentence.
+/// An error message.
 #[cfg(feature = "record")]
 #[doc(hidden)]
 pub fn check_events(list: &str) -> Result<(), String> {
@@ -74,7 +75,8 @@ pub(crate) mod recording {
     pub use crate::mark::Mark;
     pub use crate::recorder::{Begun, Guard, begin, ended, enter};
 
-    /// The name of the value's type. `type_name_of_val` in the user's crate would be newer than the Rust it may ask for, which lints tell.
+    /// The name of the value's type. `type_name_of_val` in the user's crate may be newer than its minimum Rust version,
+    /// which lints report.
     #[inline]
     #[must_use]
     pub fn name_of<T>(_: &T) -> &'static str {
@@ -86,13 +88,13 @@ pub use recording::ended;
 #[cfg(feature = "record")]
 pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types};
 
-/// The statement at the head of a region, and of a function whose result no variable can have (`impl Trait`), or that
-/// never returns.
+/// The statement at the beginning of a region, of a function whose result cannot be stored in a variable (`impl
+/// Trait`), and of a function that never returns.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_mark {
-    // Most marks are of this form. Without `guard!` in between they are compiled a little faster.
+    // Most marks have this form. Without the indirection of `guard!` they compile slightly faster.
     ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {
         let _perfmark = {
             $crate::private::static_mark! { $name [$events] $every $is_fenced }
@@ -104,7 +106,7 @@ macro_rules! __perfmark_mark {
     };
 }
 
-/// A mark, and a call of it that begins, for `ended`.
+/// A mark, and the beginning of a call of it, for `ended`.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
@@ -119,7 +121,7 @@ macro_rules! __perfmark_begun {
     }};
 }
 
-/// A mark, and a guard for a call of it that begins.
+/// A mark, and a guard for a call of it.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
@@ -134,7 +136,7 @@ macro_rules! __perfmark_guard {
     }};
 }
 
-/// A future whose polls are a call of a mark. It does not see the items that make one.
+/// A future whose polls are a call of a mark. The future's expression does not see the items that define the mark.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
@@ -158,7 +160,8 @@ macro_rules! __perfmark_polled {
     };
 }
 
-/// The static that is a mark, where it is found before `main`: see `linked`. The user's crate is compiled for the same target as perfmark.
+/// The static of a mark, placed where it is found before `main`: see `linked`. The user's crate is compiled for the
+/// same target as perfmark.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
@@ -178,7 +181,7 @@ macro_rules! __perfmark_static {
     };
 }
 
-/// What a crate's marks record where they do not say.
+/// The settings of a crate's marks that do not specify their own.
 #[cfg(all(feature = "record", not(perfmark_off)))]
 #[doc(hidden)]
 #[macro_export]
@@ -213,7 +216,7 @@ macro_rules! __perfmark_mark {
     };
 }
 
-/// What stands for a call in a build that does not record.
+/// The replacement for a call in a build that does not record.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[doc(hidden)]
 #[macro_export]
@@ -229,7 +232,7 @@ macro_rules! __perfmark_begun {
 #[allow(clippy::inline_always, reason = "so that it is gone in every build")]
 pub fn ended((): ()) {}
 
-/// What stands for a guard in a build that does not record.
+/// The replacement for a guard in a build that does not record.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[doc(hidden)]
 #[macro_export]
@@ -245,15 +248,15 @@ macro_rules! __perfmark_guard {
 #[macro_export]
 macro_rules! __perfmark_polled {
     ({ $($mark:tt)* } $future:expr) => {
-        // Not a body that is a block and nothing else, of which lints think that it were better an async function's.
+        // `match` instead of a plain block, for which lints would suggest an async function.
         match () {
             () => $future,
         }
     };
 }
 
-/// What stands for a guard where nothing is recorded. It is made and dropped as a guard is, and stays on its thread, so that what compiles here
-/// compiles where something is recorded.
+/// The replacement for a guard in a build that does not record. Like a guard, it is created and dropped, and stays on
+/// its thread. So code that compiles without recording also compiles with it.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[derive(Debug)]
 pub struct Nothing(std::marker::PhantomData<*mut ()>);
@@ -264,7 +267,7 @@ impl Drop for Nothing {
     fn drop(&mut self) {}
 }
 
-/// No constant.
+/// Deliberately not a constant function.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "so that it is gone in every build")]

@@ -14,20 +14,23 @@ use crate::filter::Filter;
 use crate::per_process::PerProcess;
 use crate::report::{Families, MOST_LABELS};
 
-/// Gives what marks recorded to a service's own `prometheus_client::registry::Registry`, at each scrape.
+/// A collector that exports the marks' values through a service's `prometheus_client::registry::Registry` at each
+/// scrape.
 ///
 /// | metric | type | |
 /// |---|---|---|
-/// | `perfmark_calls_total` | counter | calls that ended, in every way |
+/// | `perfmark_calls_total` | counter | calls that ended, in any way |
 /// | `perfmark_calls_unwound_total`, `_cancelled_total`, `_skipped_total` | counters | of these, in no histogram |
-/// | `perfmark_calls_in_flight` | gauge | calls that go on |
-/// | `perfmark_call_time_seconds` | histogram | of measured calls |
-/// | `perfmark_call_instructions`, and so each event | histogram | the same, in occurrences |
-/// | `perfmark_self_time_seconds_total`, `perfmark_self_instructions_total`, … | counters | without the marked calls inside |
+/// | `perfmark_calls_in_flight` | gauge | calls in flight |
+/// | `perfmark_call_time_seconds` | histogram | inclusive time of measured calls |
+/// | `perfmark_call_instructions`, and so each event | histogram | inclusive count of measured calls |
+/// | `perfmark_self_time_seconds_total`, `perfmark_self_instructions_total`, … | counters | self cost |
 ///
-/// The label `mark` is the function's path, as [`Filter`] has it. Of more than 1,000 marks ([`limit`](Self::limit)) the least called are one, `other`. Marks that were never
-/// called are left out. Buckets double, from 32 ns to 34 s and from 1 to 2^36, so that quantiles over several processes are within a factor of 2 at worst; a call is in the bucket that all
-/// of its own bucket here lies in, which is 1/32 wide.
+/// The label `mark` is the function's path, as in a [`Filter`]. If there are more than 1,000 marks
+/// ([`limit`](Self::limit)), the least called ones are merged under the label `other`. Marks that were never called are
+/// left out. Bucket bounds double, from 32 ns to 34 s for times and from 1 to 2^36 for counts, so quantiles over
+/// several processes are within a factor of 2 at worst. perfmark's own buckets are 1/32 wide; a call is in the first
+/// exported bucket that contains its complete own bucket.
 ///
 /// ```
 /// use perfmark::Metrics;
@@ -49,16 +52,16 @@ use crate::report::{Families, MOST_LABELS};
 pub struct Metrics {
     filter: Filter,
     limit: usize,
-    /// Its own among all that there are.
+    /// A unique number among all collectors.
     number: usize,
 }
 
-/// What each was told, by its number. A forked child begins anew, whoever held the lock.
-static TOLD: PerProcess<Mutex<BTreeMap<usize, Told>>> = PerProcess::new();
+/// The state of each collector, by its number. A forked child starts with an empty one, even if the lock was held.
+static EXPORTED: PerProcess<Mutex<BTreeMap<usize, Exported>>> = PerProcess::new();
 
-/// What earlier scrapes were told: counters never fall, and a mark keeps its label.
+/// The values of earlier scrapes: counters never fall, and a mark keeps its label.
 #[derive(Debug, Default)]
-struct Told {
+struct Exported {
     labels: BTreeSet<String>,
     /// The largest values so far, by label, event and kind. A Prometheus counter never falls, while the sum of very
     /// short calls, or an estimate, can fall within its error.
@@ -76,42 +79,42 @@ impl Default for Metrics {
 
 impl Drop for Metrics {
     fn drop(&mut self) {
-        if let Ok(told) = TOLD.get() {
-            told.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        if let Ok(exported) = EXPORTED.get() {
+            exported.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
         }
     }
 }
 
 impl Metrics {
-    /// The same of those marks only that the filter has on.
+    /// Exports only the marks that the filter turns on.
     #[must_use]
     pub fn marks(mut self, filter: &Filter) -> Self {
         self.filter = filter.clone();
         self
     }
 
-    /// The same of so many marks, all others being one.
+    /// Exports at most `limit` marks separately, and all others merged.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// What was recorded until now, and is no less than it was.
+    /// The values until now, none less than before.
     fn called(&self) -> Families {
         // Without memory that a fork wipes nothing is recorded.
-        let Ok(told) = TOLD.get() else { return Families::default() };
-        // Snapshots come in their order.
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = told.entry(self.number).or_default();
+        let Ok(exported) = EXPORTED.get() else { return Families::default() };
+        // The lock keeps snapshots in order.
+        let mut exported = exported.lock().unwrap_or_else(PoisonError::into_inner);
+        let exported = exported.entry(self.number).or_default();
         let mut snapshot = collect::snapshot();
-        if told.resets != snapshot.resets {
-            *told = Told { resets: snapshot.resets, ..Told::default() };
+        if exported.resets != snapshot.resets {
+            *exported = Exported { resets: snapshot.resets, ..Exported::default() };
         }
         snapshot.marks.retain(|mark| self.filter.has(&mark.target()));
-        let mut families = Families::new(snapshot, &mut told.labels, self.limit);
+        let mut families = Families::new(snapshot, &mut exported.labels, self.limit);
         families.each_sum(|label, event, which, sum| {
-            let before = told.sums.entry((label.to_owned(), event.to_owned(), which)).or_default();
+            let before = exported.sums.entry((label.to_owned(), event.to_owned(), which)).or_default();
             *before = (*before).max(*sum);
             *sum = *before;
         });

@@ -1,4 +1,4 @@
-//! Every thread's cells: those of threads that run, and one merged set of those that ended.
+//! Every thread's cells: those of running threads, and one merged set for threads that ended.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -20,7 +20,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 /// The totals of all marks, by the mark's index, and the number of threads that they come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
-    /// Not by the standard library's own hasher, which asks the kernel for random numbers.
+    /// Not with the standard library's default hasher, which requests random numbers from the kernel.
     pub(crate) marks: HashMap<u32, Totals, BuildHasherDefault<DefaultHasher>>,
     pub(crate) threads: u64,
 }
@@ -33,7 +33,7 @@ impl Merged {
         }
     }
 
-    /// Adds what calls cost so far that go on.
+    /// Adds the cost of calls in flight so far.
     pub(crate) fn add_in_flight(&mut self, open: &[OpenCall]) {
         for call in open {
             self.marks.entry(call.mark).or_default().event(call.event).in_flight.add(call.sums, 1);
@@ -55,14 +55,14 @@ fn add_graph(graph: &mut graph::Merged, cells: &ThreadCells) {
 #[derive(Debug)]
 pub(crate) struct Registry {
     threads: Mutex<Threads>,
-    /// Threads that are being set up or taken down.
+    /// The number of threads that are being set up or taken down.
     setups: AtomicUsize,
-    /// Told apart from those of the processes that this one was forked from.
+    /// A number that differs from those of the processes that this one was forked from.
     pub(crate) generation: u8,
 }
 
-/// Clones share what they can. So a snapshot merges a clone while threads begin and end: it has each thread once, among
-/// those alive or among those retired.
+/// Clones share their content. So a snapshot can merge a clone while threads begin and end: it has each thread once,
+/// among those alive or among those retired.
 #[derive(Clone, Debug, Default)]
 struct Threads {
     alive: Vec<Arc<ThreadCells>>,
@@ -72,9 +72,10 @@ struct Threads {
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
 
-/// In a forked child the marks still hold calls of the parent's, and are to forget them before its own: at the first asking.
+/// In a forked child, the marks still hold calls of the parent. The first call of this function in a child removes
+/// them, before any calls of its own.
 pub(crate) fn forget_parents_calls() {
-    /// The forked child that asked last.
+    /// The forked child that called this last.
     static CHILD: AtomicU32 = AtomicU32::new(0);
     if start::is_forked_child() && CHILD.swap(process::id(), Relaxed) != process::id() {
         for mark in mark::called() {
@@ -89,7 +90,7 @@ pub(crate) fn registry() -> io::Result<&'static Registry> {
 }
 
 impl Default for Registry {
-    /// Made at the process's first call.
+    /// Created at the process's first call of a mark.
     fn default() -> Self {
         static GENERATIONS: AtomicU8 = AtomicU8::new(0);
         forget_parents_calls();
@@ -98,11 +99,11 @@ impl Default for Registry {
     }
 }
 
-/// As long as it lives a thread is being set up or taken down, by system calls that whoever ends recording waits for.
+/// Exists while a thread is being set up or taken down with system calls, for which the end of recording waits.
 pub(crate) struct Setup(Option<&'static Registry>);
 
 impl Setup {
-    /// None where nothing is recorded, or nothing any more.
+    /// `None` if recording is off or has ended.
     pub(crate) fn begin() -> Option<Self> {
         if start::is_off() {
             return None;
@@ -140,12 +141,12 @@ impl Registry {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a thread that begins to record.
+    /// Adds a thread that begins to record.
     pub(crate) fn add(&self, cells: Arc<ThreadCells>) {
         self.lock().alive.push(cells);
     }
 
-    /// Folds the cells of a thread that ends into the retired set. A call that it leaves open ends with it.
+    /// Merges the cells of a thread that ends into the retired set. Its open calls end with it.
     pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
         let mut threads = self.lock();
         for mark in cells.iter() {
@@ -161,11 +162,11 @@ impl Registry {
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
     }
 
-    /// A call of the mark ends on another thread than it began on: it counts as unmeasured, unless it was counted
+    /// Ends a call of the mark on another thread than it began on. It counts as unmeasured, unless it was counted
     /// there. A poll that does not end its call does not count; one that does is counted nowhere else.
     pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64, counts: bool) {
         let threads = self.lock();
-        // Where its thread ended, the call ended with it.
+        // If its thread has ended, the call ended with it.
         let was_open = threads.alive.iter().find(|cells| cells.switched.is_its(number)).is_some_and(|cells| {
             let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
             let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
@@ -176,7 +177,7 @@ impl Registry {
         }
     }
 
-    /// Everything until now, and who was called under whom.
+    /// Everything until now, with the call graph.
     pub(crate) fn merged(&self) -> (Merged, graph::Merged) {
         let threads = self.lock().clone();
         let (mut merged, mut graph) =
@@ -188,7 +189,7 @@ impl Registry {
         (merged, graph)
     }
 
-    /// Everything until now: of those that ended together, first, and of each that runs, with its number.
+    /// Everything until now: first of all ended threads together, then of each running thread, with its number.
     pub(crate) fn by_thread(&self) -> Vec<(Option<Owner>, Merged)> {
         let threads = self.lock().clone();
         let alive = threads.alive.iter().map(|cells| {

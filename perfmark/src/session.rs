@@ -1,4 +1,4 @@
-//! What a scope recorded.
+//! Sessions: what was recorded during a scope.
 
 use std::path::PathBuf;
 
@@ -10,20 +10,20 @@ use crate::snapshot::Snapshot;
 use crate::terminal::{STDERR, print_report, say};
 use crate::{recorder, settings, start};
 
-/// Puts a filter in force, unless a signal handler asks for it that interrupted perfmark's own work.
+/// Puts a filter in force, unless a signal handler that interrupted perfmark's own work calls this.
 pub(crate) fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
     let set = || {
         start::start();
         settings::set(filter)
     };
-    let in_handler =
-        || Err(SetFilterError::of_all("a signal handler asked for it that interrupted perfmark's own work"));
+    let in_handler = || Err(SetFilterError::of_all("set by a signal handler that interrupted perfmark's own work"));
     recorder::own_work(set).unwrap_or_else(in_handler)
 }
 
-/// What is recorded from here to the end of a scope, told there: on stderr, or in a [file](Self::output).
+/// Writes a report at the end of a scope of what was recorded since its beginning, on stderr or in a
+/// [file](Self::output).
 ///
-/// It is of the whole process, all threads included, and takes nothing from other sessions or the report at exit.
+/// The report covers the whole process with all threads. It does not affect other sessions or the report at exit.
 ///
 /// ```standalone_crate
 /// use perfmark::{Session, perfmark};
@@ -46,16 +46,16 @@ pub(crate) fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
 pub struct Session {
     before: Snapshot,
     process: start::Process,
-    /// In force before it.
+    /// The filter in force before it.
     filter: Option<Filter>,
     output: Option<PathBuf>,
     format: Format,
-    is_told: bool,
+    writes_report: bool,
 }
 
 impl Session {
-    /// Begins one.
-    #[allow(clippy::new_without_default, reason = "it begins something")]
+    /// Begins a session.
+    #[allow(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Self {
         Self {
             before: collect::snapshot(),
@@ -63,25 +63,25 @@ impl Session {
             filter: None,
             output: None,
             format: Format::default(),
-            is_told: true,
+            writes_report: true,
         }
     }
 
-    /// The same, with that filter in force until its end, and then the one before again.
+    /// Puts the filter in force until the session ends, and then the previous one again.
     pub fn filter(mut self, filter: &Filter) -> Self {
         self.filter.get_or_insert_with(|| settings::filter().cloned().unwrap_or_default());
-        // A note of the report tells of marks that could not be given its settings.
+        // If marks could not be given its settings, a note of the report says so.
         _ = set_filter(filter);
         self
     }
 
-    /// The same, told in a file, which is [replaced as a whole](Report::write_to).
+    /// Writes the report to a file, which is [replaced atomically](Report::write_to).
     pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
         self.output = Some(file.into());
         self
     }
 
-    /// The same, told in another form.
+    /// Writes the report in another format.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
@@ -93,19 +93,19 @@ impl Session {
         collect::snapshot().since(&self.before)
     }
 
-    /// Ends it without telling, and gives what was recorded.
+    /// Ends the session without a report, and returns what was recorded.
     #[must_use]
     pub fn finish(mut self) -> Snapshot {
-        self.is_told = false;
+        self.writes_report = false;
         self.snapshot()
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A forked child has its parent's, and does not tell it.
-        let is_told = self.is_told && config().on && self.process.is_this();
-        let snapshot = is_told.then(|| self.snapshot());
+        // A forked child has a copy of its parent's session, and writes no report for it.
+        let writes_report = self.writes_report && config().on && self.process.is_this();
+        let snapshot = writes_report.then(|| self.snapshot());
         if let Some(filter) = &self.filter {
             // Settings that marks had before take no slot.
             _ = set_filter(filter);

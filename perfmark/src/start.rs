@@ -1,4 +1,4 @@
-//! The process's start: its clock, and its settings.
+//! The process's start: its clock and its settings.
 
 use std::process;
 use std::sync::atomic::AtomicU64;
@@ -13,21 +13,22 @@ use crate::settings;
 use crate::terminal::say;
 use crate::token;
 
-/// In which process the program started: what [`this_process`] gave.
+/// The process in which the program started.
 static STARTED: OnceLock<Process> = OnceLock::new();
 
-/// A process, as it knows itself.
+/// A process's identity, as it knows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
-    /// Of something that a forked child has elsewhere, as its number may be its parent's in another namespace (`pid_namespaces(7)`); none where the kernel
-    /// gave no memory that a fork wipes, and where nothing is recorded from the start on.
+    /// An address that differs in a forked child. Its number may be the same as its parent's in another namespace
+    /// (`pid_namespaces(7)`). `None` if the kernel has no memory that a fork wipes, and if nothing is recorded from the
+    /// start on.
     address: Option<usize>,
-    /// 0 where it is not known.
+    /// 0 if it is unknown.
     number: u32,
 }
 
 impl Process {
-    /// Whether it is the one that asks, and none that was forked from it.
+    /// Whether it is the calling process, and not one that it was forked from.
     pub(crate) fn is_this(self) -> bool {
         let this = this_process();
         self.number == this.number && self.address.zip(this.address).is_none_or(|(one, other)| one == other)
@@ -38,9 +39,9 @@ fn started() -> &'static Process {
     STARTED.get_or_init(this_process)
 }
 
-/// This one.
+/// The calling process.
 pub(crate) fn this_process() -> Process {
-    // Nothing is mapped where nothing is recorded: a library would leave it behind when it is closed.
+    // If nothing is recorded, nothing is mapped: a library would leave it behind when it is closed.
     let has_address = STARTED.get().map_or_else(|| !is_off(), |started| started.address.is_some());
     if !has_address {
         return Process { address: None, number: process::id() };
@@ -48,15 +49,15 @@ pub(crate) fn this_process() -> Process {
     Process { address: token::address(), number: token::number().unwrap_or(0) }
 }
 
-/// The clock that runs since the program's start.
+/// The clock, started with the program.
 pub(crate) fn clock() -> &'static Clock {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     CLOCK.get_or_init(Clock::start)
 }
 
-/// Nanoseconds a tick: as the first who asks finds it, so that what was told in one snapshot is told alike in the next.
+/// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
 pub(crate) fn nanoseconds_per_tick() -> f64 {
-    /// The value's bits; 0 is none.
+    /// The value's bits; 0 before the first use.
     static FOUND: AtomicU64 = AtomicU64::new(0);
     let found = f64::from_bits(FOUND.load(Relaxed));
     if found > 0.0 {
@@ -69,13 +70,13 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     }
 }
 
-/// In the event's unit; `scale` turns ticks into nanoseconds.
+/// Converts a value to the event's unit; `scale` turns ticks into nanoseconds.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
 pub(crate) fn in_units(value: u64, scale: Option<f64>) -> u64 {
     scale.map_or(value, |scale| (value as f64 * scale).round() as u64)
 }
 
-/// The same of a sum, which stays at the range's end where it is beyond.
+/// Converts a sum to the event's unit. It saturates.
 #[expect(clippy::cast_possible_truncation, reason = "saturates")]
 pub(crate) fn sum_in_units(sum: i128, scale: Option<f64>) -> i64 {
     let clamped = sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -87,8 +88,8 @@ pub(crate) fn is_forked_child() -> bool {
     !started().is_this()
 }
 
-/// Starts the clock, reads the settings, and tells what is wrong with them: once, before `main`, or at the first call of a mark where
-/// another static initialiser makes it before ours runs.
+/// Starts the clock, reads the settings and reports their errors. It runs once, before `main`, or at the first call of
+/// a mark if another static initialiser makes it before ours runs.
 pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,16 +1,16 @@
-//! Calls that end on another thread than they began on: a program that switches stacks (coroutines) moved them.
+//! Calls that end on another thread than they began on, in programs that switch stacks (coroutines).
 //!
 //! The thread that ends such a call must not touch the frames of the thread that began it, whose memory may be gone.
-//! Both use this part of the first thread's cells, which the registry keeps as long as that thread lives:
+//! Both threads use this part of the first thread's cells, which the registry keeps as long as that thread lives:
 //!
-//! - A call ends on another thread: its number is noted here. If its own thread gave the call up before, or has ended,
-//!   the call was counted there.
-//! - A thread gives calls up, because a call below them ended: it counts those that are not noted, and stores here which
-//!   ones are still on its stack.
+//! - When a call ends on another thread, its number is recorded here. If its own thread has abandoned the call before,
+//!   or has ended, the call was counted there.
+//! - When a thread abandons calls, because a call below them ended, it counts those that are not recorded here. It then
+//!   stores which ones are still on its stack.
 //!
-//! Both hold one lock, so that each call is counted once. The owner takes the lock while its recorder is taken, and
-//! others during perfmark's own work. So a signal handler never waits for what it interrupted.
-#![allow(unsafe_code, reason = "refers to numbers that live as long as the thread's cells")]
+//! Both hold the same lock, so that each call is counted once. The owner takes the lock while its recorder is in use,
+//! and other threads during perfmark's own work. So a signal handler never waits for the code that it interrupted.
+#![allow(unsafe_code, reason = "pointers to numbers that live as long as the thread's cells")]
 
 use std::ptr::NonNull;
 use std::slice;
@@ -20,10 +20,10 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::arena::Arena;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
 
-/// Calls of one thread have numbers between a multiple of this and the next one, which are another thread's.
+/// The range of numbers for the calls of one thread; it begins at a multiple of this.
 pub(crate) const CALLS: u64 = 1 << 40;
 
-/// Calls that a thread's stack has room for, at most.
+/// The most calls that a thread's stack has room for.
 pub(crate) const ROOM: usize = 2_048;
 
 /// The calls of one thread that ended on others.
@@ -50,17 +50,17 @@ pub(crate) struct State {
 #[derive(Debug)]
 struct Ended {
     number: u64,
-    /// How many of its mark's calls are here.
+    /// The number of its mark's calls that are recorded here.
     of_mark: NonNull<AtomicU64>,
 }
 
 impl Switched {
-    /// Of a thread whose calls have the numbers behind `first`.
+    /// For a thread whose calls have the numbers after `first`.
     pub(crate) fn new(first: u64) -> Self {
         Self { first, has_ended: AtomicBool::new(false), state: Mutex::default() }
     }
 
-    /// Whether the thread has calls of such numbers.
+    /// Whether the number is in the thread's range.
     pub(crate) fn is_its(&self, number: u64) -> bool {
         number.wrapping_sub(self.first) < CALLS
     }
@@ -70,7 +70,7 @@ impl Switched {
         self.has_ended.load(Relaxed)
     }
 
-    /// Whether no call ended elsewhere so far, so that nothing in the thread's arena is used for such calls.
+    /// Whether no call ended elsewhere so far: nothing in the thread's arena is then used for such calls.
     pub(crate) fn is_unused(&self) -> bool {
         let state = self.lock();
         state.open.is_none() && state.ended.is_empty()
@@ -80,9 +80,10 @@ impl Switched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call ends on another thread. False if its own one gave it up before, and so counted it.
+    /// Records that a call ends on another thread. `false` if its own thread has abandoned it before, and so has
+    /// counted it.
     ///
-    /// `of_mark` lives as long as `self`, and counts such calls of its mark.
+    /// `of_mark` lives as long as `self`, and counts these calls of its mark.
     pub(crate) fn end(&self, number: u64, of_mark: &AtomicU64) -> bool {
         let mut state = self.lock();
         let is_open = number > state.looked_at || state.open().iter().any(|open| open.load(Relaxed) == number);
@@ -94,7 +95,7 @@ impl Switched {
         is_open
     }
 
-    /// The thread has looked at all of its frames.
+    /// Forgets all calls, after the thread has checked all of its frames.
     pub(crate) fn forget(&self, state: &mut State) {
         while let Some(ended) = state.ended.pop() {
             ended.forget();
@@ -104,19 +105,20 @@ impl Switched {
 }
 
 impl State {
-    /// Whether the call of that number, whose frame its thread removes, ended on another thread and was counted there.
+    /// Whether the call with that number, whose frame its thread removes, ended on another thread and was counted
+    /// there.
     pub(crate) fn take(&mut self, number: u64) -> bool {
         let at = self.ended.iter().position(|ended| ended.number == number);
         at.map(|at| self.ended.swap_remove(at).forget()).is_some()
     }
 
-    /// Of calls up to that number, these are on the thread's stack, and no others.
+    /// Stores which calls up to that number are on the thread's stack.
     pub(crate) fn keep(&mut self, looked_at: u64, on_stack: impl Iterator<Item = u64>, arena: &Arena) {
         (self.looked_at, self.count) = (looked_at, 0);
-        // Without memory they are taken for given up: they stay in flight.
+        // Without memory they are treated as abandoned: they stay in flight.
         self.open = self.open.or_else(|| arena.take::<ROOM>());
         let Some(open) = self.open else { return };
-        // SAFETY: so many numbers, which live as long as the thread's arena.
+        // SAFETY: `ROOM` numbers, which live as long as the thread's arena.
         let open = unsafe { slice::from_raw_parts(open.as_ptr(), ROOM) };
         for (open, number) in open.iter().zip(on_stack) {
             open.store(number, Relaxed);
@@ -125,7 +127,7 @@ impl State {
     }
 
     fn open(&self) -> &[AtomicU64] {
-        // SAFETY: so many were written, in the thread's arena, which lives as long as `self`.
+        // SAFETY: `count` numbers were written, in the thread's arena, which lives as long as `self`.
         self.open.map_or(&[], |open| unsafe { slice::from_raw_parts(open.as_ptr(), self.count) })
     }
 }

@@ -1,4 +1,5 @@
-//! What threads share their figures by: the standard library's, or loom's, which tries the orders in which threads may run (`recorder/model`).
+//! The synchronization primitives: the standard library's, or loom's, which tries all orders in which threads may run
+//! (`recorder/model`).
 
 #[cfg(not(all(test, perfmark_loom)))]
 pub(crate) use std::sync::{
@@ -12,7 +13,7 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64},
 };
 
-/// A number as the only thread that writes it reads it: together with others, where the processor can.
+/// Reads a number that only the calling thread writes. The compiler may combine this with other reads.
 ///
 /// # Safety
 ///
@@ -20,7 +21,7 @@ pub(crate) use loom::sync::{
 #[inline]
 #[allow(unsafe_code, reason = "reads past the atomic")]
 pub(crate) unsafe fn own(number: &AtomicU64) -> u64 {
-    // SAFETY: the caller's word.
+    // SAFETY: this function's contract.
     unsafe {
         #[cfg(not(all(test, perfmark_loom)))]
         return *number.as_ptr();

@@ -22,12 +22,12 @@ use std::time::Instant;
 pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
 
-/// One line on stderr.
-pub(crate) fn say(what: &str) {
-    write_all(STDERR, &format!("perfmark: {what}\n"));
+/// Writes one line on stderr.
+pub(crate) fn say(message: &str) {
+    write_all(STDERR, &format!("perfmark: {message}\n"));
 }
 
-/// Columns of a report that goes to no terminal.
+/// Columns of a report that does not go to a terminal.
 pub(crate) const DEFAULT_WIDTH: usize = 100;
 
 /// How long a process waits for the readers of its stdout and stderr, in all until something was written completely;
@@ -39,37 +39,38 @@ const PATIENCE_MS: u32 = 5_000;
 #[cfg(unix)]
 static WAITED_MS: AtomicU32 = AtomicU32::new(0);
 
-/// Writes to a descriptor. A closed or broken one is nothing that the program should hear of.
+/// Writes to a descriptor. The program need not know about a closed or broken one.
 pub(crate) fn write_all(fd: i32, text: &str) {
     _ = write_own(fd, text);
 }
 
-/// The same for a report, of which it says how much was not written because nobody read it.
+/// Writes a report to a descriptor, and reports how much was not written because nobody read it.
 pub(crate) fn print_report(fd: i32, text: &str) {
-    let Err(stopped) = write_own(fd, text) else { return };
-    if stopped.why.kind() == io::ErrorKind::WouldBlock {
+    let Err(unwritten) = write_own(fd, text) else { return };
+    if unwritten.why.kind() == io::ErrorKind::WouldBlock {
         // Its last line may be cut.
-        let start = if fd == STDERR && stopped.left < text.len() { "\n" } else { "" };
-        let (left, all) = (stopped.left, text.len());
-        let why = "whoever reads it did not take more in time; set PERFMARK_OUTPUT to a file";
+        let start = if fd == STDERR && unwritten.left < text.len() { "\n" } else { "" };
+        let (left, all) = (unwritten.left, text.len());
+        let why = "the reader did not read them in time; set PERFMARK_OUTPUT to a file";
         write_all(STDERR, &format!("{start}perfmark: {left} of {all} bytes of the report were not written: {why}\n"));
     }
 }
 
 /// What was not written, and why.
-struct Stopped {
+struct Unwritten {
     left: usize,
     why: io::Error,
 }
 
-/// Writes to what is there: a device, a pipe, a link to a descriptor. A pipe that nobody reads is refused, not waited for.
+/// Writes to an existing device, pipe or link to a descriptor. A pipe without a reader is an error; it does not wait
+/// for one.
 #[cfg(unix)]
 pub(crate) fn write_in_place(path: &Path, is_link: bool, text: &str) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let follow = if is_link { 0 } else { libc::O_NOFOLLOW };
     let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | follow).open(path)?;
     let fd = file.as_raw_fd();
-    write(fd, Way::to(fd, None), text.as_bytes(), &AtomicU32::new(0)).map_err(|stopped| stopped.why)
+    write(fd, Sink::to(fd, None), text.as_bytes(), &AtomicU32::new(0)).map_err(|unwritten| unwritten.why)
 }
 
 #[cfg(not(unix))]
@@ -78,30 +79,30 @@ pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()>
 }
 
 #[cfg(unix)]
-fn write_own(fd: i32, text: &str) -> Result<(), Stopped> {
-    write(fd, Way::to(fd, reopened(fd)), text.as_bytes(), &WAITED_MS)
+fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
+    write(fd, Sink::to(fd, reopened(fd)), text.as_bytes(), &WAITED_MS)
 }
 
 #[cfg(not(unix))]
-fn write_own(fd: i32, text: &str) -> Result<(), Stopped> {
+fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
     let text = text.as_bytes();
     let written = if fd == STDOUT { io::stdout().write_all(text) } else { io::stderr().write_all(text) };
-    written.map_err(|why| Stopped { left: text.len(), why })
+    written.map_err(|why| Unwritten { left: text.len(), why })
 }
 
-/// How to write to a descriptor so that it does not wait.
+/// How to write to a descriptor without blocking.
 #[cfg(unix)]
-enum Way {
-    /// A file, of which writing takes no reader.
+enum Sink {
+    /// A file, which needs no reader.
     File,
     Socket,
     /// A pipe or a terminal, and a descriptor of it that does not block, if there is one.
     Pipe(Option<File>),
 }
 
-/// A pipe or a terminal, opened again: a descriptor that perfmark may make non-blocking, as others use the one that the
-/// process was given. `None` if it cannot be opened; a pipe may then still block if somebody else fills it at the same
-/// time.
+/// Opens a pipe or a terminal again: perfmark may make this descriptor non-blocking, while others share the one that
+/// the process was given. `None` if it cannot be opened; a pipe may then still block if another process fills it at the
+/// same time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn reopened(fd: i32) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -132,7 +133,7 @@ fn stat(fd: i32) -> Option<libc::stat> {
 }
 
 #[cfg(unix)]
-impl Way {
+impl Sink {
     fn to(fd: i32, reopened: Option<File>) -> Self {
         match stat(fd).map(|stat| stat.st_mode & libc::S_IFMT) {
             Some(libc::S_IFSOCK) => Self::Socket,
@@ -142,7 +143,7 @@ impl Way {
         }
     }
 
-    /// Writes what can be written now, a byte at least; else it is `WouldBlock`.
+    /// Writes what can be written now, at least one byte; otherwise returns `WouldBlock`.
     fn write(&self, fd: i32, bytes: &[u8]) -> io::Result<usize> {
         /// What a pipe takes at once after poll(2) has said that it is writable (`pipe(7)`): more may block.
         const AT_ONCE: usize = 4096;
@@ -161,7 +162,7 @@ impl Way {
     }
 }
 
-/// Whether poll(2) says within so many milliseconds that writing would not wait, be it that it would fail.
+/// Whether poll(2) reports within that many milliseconds that a write would not block, even if it would fail.
 #[cfg(unix)]
 fn is_writable(fd: i32, milliseconds: u32) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
@@ -170,45 +171,45 @@ fn is_writable(fd: i32, milliseconds: u32) -> bool {
 }
 
 #[cfg(unix)]
-fn write(fd: i32, mut way: Way, mut bytes: &[u8], waited_ms: &AtomicU32) -> Result<(), Stopped> {
-    let _quiet = Quiet::new();
+fn write(fd: i32, mut sink: Sink, mut bytes: &[u8], waited_ms: &AtomicU32) -> Result<(), Unwritten> {
+    let _signals = SuppressedSignals::new();
     while !bytes.is_empty() {
-        let written = match way.write(fd, bytes) {
+        let written = match sink.write(fd, bytes) {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             written => written,
         };
         match written {
             Ok(written) => bytes = &bytes[written..],
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-            Err(why) if why.kind() != io::ErrorKind::WouldBlock => match way {
-                Way::Pipe(Some(_)) => way = Way::Pipe(None),
-                _ => return Err(Stopped { left: bytes.len(), why }),
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => match sink {
+                Sink::Pipe(Some(_)) => sink = Sink::Pipe(None),
+                _ => return Err(Unwritten { left: bytes.len(), why }),
             },
             Err(why) => {
                 let patience = PATIENCE_MS.saturating_sub(waited_ms.load(Relaxed));
                 if patience == 0 {
-                    return Err(Stopped { left: bytes.len(), why });
+                    return Err(Unwritten { left: bytes.len(), why });
                 }
                 let start = Instant::now();
                 is_writable(fd, patience);
-                // Something each time, so that what is writable and takes nothing ends as well.
+                // At least 1 ms each time, so that a descriptor that is writable but accepts nothing ends as well.
                 let waited = u32::try_from(start.elapsed().as_millis()).unwrap_or(PATIENCE_MS);
                 waited_ms.fetch_add(waited.clamp(1, PATIENCE_MS), Relaxed);
             }
         }
     }
-    // Whoever reads goes on.
+    // The reader is alive again.
     waited_ms.store(0, Relaxed);
     Ok(())
 }
 
-/// Holds back on this thread what writing may raise, and takes off what it raised: a report without a reader, or one that is larger than files may be
-/// (`setrlimit(2)`), is no reason to die.
-pub(crate) struct Quiet {
-    /// The thread's mask before.
+/// Blocks the signals that writing may raise on this thread, and removes those that it raised. A report without a
+/// reader, or one that exceeds the limit on file sizes (`setrlimit(2)`), must not end the program.
+pub(crate) struct SuppressedSignals {
+    /// The thread's previous mask.
     #[cfg(unix)]
     before: Option<libc::sigset_t>,
-    /// Waiting already, and so not ours to take.
+    /// Signals that were pending before, and must stay so.
     #[cfg(unix)]
     pending: [bool; RAISED.len()],
 }
@@ -217,14 +218,14 @@ pub(crate) struct Quiet {
 const RAISED: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 #[cfg(not(unix))]
-impl Quiet {
+impl SuppressedSignals {
     pub(crate) fn new() -> Self {
         Self {}
     }
 }
 
 #[cfg(unix)]
-impl Quiet {
+impl SuppressedSignals {
     pub(crate) fn new() -> Self {
         let pending = Self::pending();
         // SAFETY: live sets.
@@ -259,13 +260,13 @@ impl Quiet {
 }
 
 #[cfg(unix)]
-impl Drop for Quiet {
+impl Drop for SuppressedSignals {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         for ((signal, now), before) in RAISED.into_iter().zip(Self::pending()).zip(self.pending) {
             if now && !before {
                 let mut taken = 0;
-                // SAFETY: live memory. Waiting for a signal that is pending takes it off without a wait.
+                // SAFETY: live memory. Waiting for a pending signal removes it without blocking.
                 unsafe { libc::sigwait(&Self::set(&[signal]), &raw mut taken) };
             }
         }
@@ -274,15 +275,15 @@ impl Drop for Quiet {
     }
 }
 
-/// The columns of the terminal, as far as a table can use them.
+/// The columns of the terminal, within the range that a table supports.
 pub(crate) fn width_of(fd: i32) -> usize {
     terminal_columns(fd).map_or(DEFAULT_WIDTH, |columns| columns.clamp(80, 200))
 }
 
-/// Whether it is a terminal that takes colours, as far as the system can tell.
+/// Whether it is a terminal.
 #[cfg(unix)]
 pub(crate) fn is_terminal(fd: i32) -> bool {
-    // SAFETY: a closed descriptor is none.
+    // SAFETY: it touches no memory; a closed descriptor is not a terminal.
     unsafe { libc::isatty(fd) == 1 }
 }
 

@@ -11,34 +11,35 @@ use std::{process, ptr};
 
 use crate::per_process::PerProcess;
 
-/// What a process knows of itself. A forked child has another one.
+/// A process's identity. A forked child has another one.
 #[derive(Debug, Default)]
 struct Identity {
-    /// Its number, as far as it could be asked so far; else 0.
+    /// Its number; 0 until the kernel has reported one.
     number: AtomicU32,
-    asked: OnceLock<Asked>,
+    origin: OnceLock<Origin>,
 }
 
-/// When the token was first asked for, in nanoseconds since 1970, and the number of the process's namespace.
+/// When the token was first requested, in nanoseconds since 1970, and the number of the process's namespace.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Origin {
     nanoseconds: u128,
     namespace: u64,
 }
 
 static IDENTITY: PerProcess<Identity> = PerProcess::new();
 
-/// The address of something that a forked child has elsewhere; none where the kernel gave no memory that a fork wipes.
+/// An address that differs in a forked child. `None` if the kernel has no memory that a fork wipes.
 pub(crate) fn address() -> Option<usize> {
     IDENTITY.get().ok().map(|identity| ptr::from_ref(identity).addr())
 }
 
-/// The number of a process or thread, of which 0 and below say that the kernel did not tell it.
+/// The number of a process or thread; `None` if it is 0 or negative, which means that the kernel did not report it.
 pub(crate) fn known(number: u32) -> Option<u32> {
     (number > 0 && number <= i32::MAX.cast_unsigned()).then_some(number)
 }
 
-/// The process's number; where it may not be asked, as in a sandbox, the one that it had before, if there was one.
+/// The process's number. Where getpid(2) is forbidden, as in a sandbox, the number that it had before, if there was
+/// one.
 pub(crate) fn number() -> Option<u32> {
     let number = known(process::id());
     let Ok(identity) = IDENTITY.get() else { return number };
@@ -57,19 +58,19 @@ pub(crate) fn number_or_unknown() -> String {
 /// The token, of lowercase hexadecimal digits and `-`. It is the same each time in a process, and another one in a
 /// forked child and after exec.
 ///
-/// Two processes have the same token only if they have the same number in the same namespace and asked for it in the
+/// Two processes have the same token only if they have the same number in the same namespace and requested it in the
 /// same nanosecond. It never fails: if the namespace cannot be read, as without /proc, that part is 0.
 pub(crate) fn token() -> String {
-    // Where there is no memory that a fork wipes, a child differs from its parent by its number.
-    static INHERITED: OnceLock<Asked> = OnceLock::new();
-    let asked = IDENTITY.get().map_or(&INHERITED, |identity| &identity.asked);
-    let Asked { nanoseconds, namespace } = asked.get_or_init(Asked::now);
+    // Without memory that a fork wipes, a child differs from its parent by its number.
+    static INHERITED: OnceLock<Origin> = OnceLock::new();
+    let origin = IDENTITY.get().map_or(&INHERITED, |identity| &identity.origin);
+    let Origin { nanoseconds, namespace } = origin.get_or_init(Origin::now);
     format!("{nanoseconds:x}-{namespace:x}-{:x}", number().unwrap_or(0))
 }
 
-impl Asked {
+impl Origin {
     fn now() -> Self {
-        // A browser has no such clock, and no files.
+        // A browser has neither this clock nor files.
         let has_clock = !cfg!(all(target_family = "wasm", target_os = "unknown"));
         let since = has_clock.then(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         Self { nanoseconds: since.unwrap_or_default().as_nanos(), namespace: namespace() }

@@ -1,8 +1,8 @@
-//! A tree whose nodes are found by the one above and a key.
+//! A tree whose nodes are found by their parent and a key.
 
 use std::collections::BTreeMap;
 
-/// Nodes in the order in which they came: each behind the one above it.
+/// Nodes in the order of insertion: each after its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<K, V> {
     nodes: Vec<Node<K, V>>,
@@ -23,16 +23,16 @@ impl<K, V> Default for Tree<K, V> {
 }
 
 impl<K: Copy + Ord, V: Default> Tree<K, V> {
-    /// The node with that key under that one, which is made where there is none; and its place.
+    /// The node with that key under that parent, created if necessary, with its index.
     pub(crate) fn at(&mut self, above: Option<usize>, key: K) -> (usize, &mut V) {
-        let place = *self.known.entry((above, key)).or_insert_with(|| {
+        let index = *self.known.entry((above, key)).or_insert_with(|| {
             self.nodes.push(Node { above, key, value: V::default() });
             self.nodes.len() - 1
         });
-        (place, &mut self.nodes[place].value)
+        (index, &mut self.nodes[index].value)
     }
 
-    /// The place of the node with that key under that one.
+    /// The index of the node with that key under that parent.
     #[cfg(feature = "record")]
     pub(crate) fn find(&self, above: Option<usize>, key: K) -> Option<usize> {
         self.known.get(&(above, key)).copied()

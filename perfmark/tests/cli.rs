@@ -182,37 +182,34 @@ fn report(instructions: &[(&str, u64)]) -> Snapshot {
 }
 
 fn snapshot(marks: Vec<Mark>) -> Snapshot {
-    let event = |name: &str, unit, read| Event { name: name.into(), unit, read, reason: None };
-    Snapshot {
-        schema: Snapshot::SCHEMA,
-        program: "app".into(),
-        pid: 7,
-        threads: 1,
-        wall_ns: 1_000_000,
-        events: vec![event("instructions", Unit::Count, Read::User), event("time", Unit::Ns, Read::Ticks)],
-        marks,
-        ..Snapshot::default()
-    }
+    let event = |name: &str, unit, read| {
+        let mut event = Event::default();
+        (event.name, event.unit, event.read) = (name.into(), unit, read);
+        event
+    };
+    let mut snapshot = Snapshot::default();
+    snapshot.schema = Snapshot::SCHEMA;
+    snapshot.program = "app".into();
+    snapshot.pid = 7;
+    snapshot.threads = 1;
+    snapshot.wall_ns = 1_000_000;
+    snapshot.events = vec![event("instructions", Unit::Count, Read::User), event("time", Unit::Ns, Read::Ticks)];
+    snapshot.marks = marks;
+    snapshot
 }
 
 fn mark(name: &str, values: Vec<Values>) -> Mark {
     let calls = values.first().map_or(0, |values| values.measured);
-    Mark {
-        name: name.into(),
-        path: format!("app::{name}"),
-        file: "src/main.rs".into(),
-        line: 3,
-        on: true,
-        calls,
-        in_flight: 0,
-        unwound: 0,
-        cancelled: 0,
-        polls: 0,
-        interrupted: 0,
-        every: 1,
-        skipped: 0,
-        values,
-    }
+    let mut mark = Mark::default();
+    mark.name = name.into();
+    mark.path = format!("app::{name}");
+    mark.file = "src/main.rs".into();
+    mark.line = 3;
+    mark.on = true;
+    mark.calls = calls;
+    mark.every = 1;
+    mark.values = values;
+    mark
 }
 
 fn values(event: &str, calls: &[u64]) -> Values {
@@ -228,23 +225,22 @@ fn values(event: &str, calls: &[u64]) -> Values {
     let (measured, sum) = (calls.len() as u64, calls.iter().sum::<u64>().cast_signed());
     let at =
         |per_mille: usize| sorted.get((sorted.len() * per_mille / 1000).min(sorted.len().saturating_sub(1))).copied();
-    Values {
-        event: event.into(),
-        measured,
-        weight: measured,
-        sum,
-        total: sum,
-        self_sum: Some(sum),
-        min: sorted.first().copied(),
-        max: sorted.last().copied(),
-        mean: (measured > 0).then(|| sum as f64 / measured as f64),
-        p50: at(500),
-        p90: at(900),
-        p99: at(990),
-        p999: at(999),
-        buckets,
-        ..Values::default()
-    }
+    let mut values = Values::default();
+    values.event = event.into();
+    values.measured = measured;
+    values.weight = measured;
+    values.sum = sum;
+    values.total = sum;
+    values.self_sum = Some(sum);
+    values.min = sorted.first().copied();
+    values.max = sorted.last().copied();
+    values.mean = (measured > 0).then(|| sum as f64 / measured as f64);
+    values.p50 = at(500);
+    values.p90 = at(900);
+    values.p99 = at(990);
+    values.p999 = at(999);
+    values.buckets = buckets;
+    values
 }
 
 /// A directory for one test, removed when it ends.
@@ -359,7 +355,7 @@ fn several_reports_are_merged_exactly() {
     assert_eq!(text(&output.stdout), table(&merged));
     assert_contains(
         text(&output.stderr),
-        &["3 reports together: name and number are the first one's", "--each shows each"],
+        &["merged 3 reports; program and process number are those of the first", "--each shows each"],
     );
     assert_eq!(stdout(&["report", "--merge", "--format", "json", one, two, three], 0), json(&merged));
     let each = stdout(&["report", "--each", one, two], 0);
@@ -379,7 +375,7 @@ fn each_is_accepted_only_with_some_formats() {
     let heads = [1, 2].map(|number| format!("==> {both} · {number} of 2 <==\n"));
     assert_eq!(each, format!("{}{}\n{}{}", heads[0], table(&one), heads[1], table(&two)));
     for name in Format::names().filter(|name| !["table", "markdown", "json"].contains(name)) {
-        let why = ["--each takes the forms table, markdown and json"];
+        let why = ["--each supports the formats table, markdown and json"];
         assert_contains(&stderr(&["report", "--each", "--format", name, &first, &second], 2), &why);
         let never_made = folder.0.join("made");
         let made = never_made.to_str().expect("UTF-8");
@@ -456,7 +452,7 @@ fn marks_are_selected_by_a_filter() {
     let shown = stdout(&["report", &file, "--marks", "app::parse"], 0);
     assert!(shown.contains("parse") && !shown.contains("print"), "{shown}");
     assert_contains(&stderr(&["report", &file, "--marks", "app::prase"], 2), &["--marks app::prase", "app::parse"]);
-    assert_contains(&stderr(&["report", &file, "--marks", "x=every:0"], 2), &["one call in how many"]);
+    assert_contains(&stderr(&["report", &file, "--marks", "x=every:0"], 2), &["one call in N is measured"]);
 }
 
 fn a_file_that_is_not_a_report_is_reported() {
@@ -464,32 +460,32 @@ fn a_file_that_is_not_a_report_is_reported() {
     let good = json(&report(&[("parse", 1000)]));
     for (name, content, why) in [
         ("empty", String::new(), "is empty"),
-        ("cut", good[..good.len() / 2].into(), "ends in the middle"),
-        ("table", table(&report(&[("parse", 1000)])), "is a report as a table, for people"),
-        ("text", "hello\n".into(), "is no JSON report"),
-        ("other", "{\"a\": 1}".into(), "is JSON, and no perfmark report"),
-        ("list", "[1, 2]".into(), "is JSON, and no perfmark report"),
+        ("cut", good[..good.len() / 2].into(), "is truncated"),
+        ("table", table(&report(&[("parse", 1000)])), "is a report in the format `table`, not JSON"),
+        ("text", "hello\n".into(), "is not a JSON report"),
+        ("other", "{\"a\": 1}".into(), "is JSON, but not a perfmark report"),
+        ("list", "[1, 2]".into(), "is JSON, but not a perfmark report"),
         (
             "newer",
             good.replace("\"schema\": 2", "\"schema\": 3"),
-            concat!("has schema 3, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2: install the version"),
+            concat!("has schema 3, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2; install the version"),
         ),
         (
             // Schema 1 had no weights and no rows for unwound calls.
             "older",
             good.replace("\"schema\": 2", "\"schema\": 1").replace("\"weight\":100,", ""),
-            concat!("has schema 1, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2: an older version"),
+            concat!("has schema 1, but perfmark ", env!("CARGO_PKG_VERSION"), " reads schema 2; an older version"),
         ),
         (
             "no field",
             good.replace("\"every\":1,", ""),
-            "was damaged, or is no report of schema 2 (missing field `every`",
+            "is damaged, or is not a report of schema 2 (missing field `every`",
         ),
-        ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "was damaged"),
-        ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "was damaged"),
-        ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "ends in the middle"),
-        ("deep list", "[".repeat(1_000_000), "is JSON, and no perfmark report"),
-        ("two and a half", format!("{good}{good}{}", &good[..99]), "ends in the middle"),
+        ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "is damaged"),
+        ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "is damaged"),
+        ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "is truncated"),
+        ("deep list", "[".repeat(1_000_000), "is JSON, but not a perfmark report"),
+        ("two and a half", format!("{good}{good}{}", &good[..99]), "is truncated"),
     ] {
         let file = folder.file(name, content);
         let printed = stderr(&["report", &file], 2);
@@ -497,12 +493,15 @@ fn a_file_that_is_not_a_report_is_reported() {
         assert_contains(&stderr(&["diff", &file, &file], 2), &[why]);
     }
     for bytes in [&b"\xff\xfe\0\0"[..], b"\0", b"\x1f\x8b\x08\x00"] {
-        assert_contains(&stderr(&["report", &folder.file("bytes", bytes)], 2), &["is no JSON report"]);
+        assert_contains(&stderr(&["report", &folder.file("bytes", bytes)], 2), &["is not a JSON report"]);
     }
     let large = folder.file("large", "");
     File::options().write(true).open(&large).expect("there").set_len((1 << 30) + 1).expect("sparse");
-    assert_contains(&stderr(&["report", &large], 2), &["more than 1024 MiB, which no report has"]);
-    assert_contains(&stderr(&["report", folder.0.to_str().expect("UTF-8")], 2), &["it is a directory"]);
+    assert_contains(&stderr(&["report", &large], 2), &["larger than 1024 MiB, the limit for reports"]);
+    assert_contains(
+        &stderr(&["report", folder.0.to_str().expect("UTF-8")], 2),
+        &["is a directory; name the reports in it"],
+    );
     assert_contains(&stderr(&["report", "/nowhere"], 2), &["/nowhere: No such file or directory"]);
 }
 
@@ -512,7 +511,7 @@ fn a_truncated_report_is_never_accepted() {
     let whole = good.trim_end().len();
     for length in (0..whole).step_by(37).chain([whole - 1]) {
         let file = folder.file("cut", &good[..length]);
-        assert_contains(&stderr(&["report", &file], 2), &[if length == 0 { "is empty" } else { "ends in the middle" }]);
+        assert_contains(&stderr(&["report", &file], 2), &[if length == 0 { "is empty" } else { "is truncated" }]);
     }
 }
 
@@ -558,7 +557,7 @@ fn one_percent_more_fails_the_gate() {
         &printed,
         &[
             "1 of 3 marks changed; 1 of 1 gate failed",
-            "✗ parse: instructions a call rose by 1.0 % (gate instructions:0.5%): 100,000 → 101,000 (src/main.rs:3)",
+            "✗ parse: instructions per call rose by 1.0 % (gate instructions:0.5%): 100,000 → 101,000 (src/main.rs:3)",
             "parse instructions (mean) 100,000 101,000 +1.0 % +1,000",
             "print instructions (mean) 50,000 50,000 =",
             "gate instructions:0.5%: 3 marks judged",
@@ -572,10 +571,10 @@ fn one_percent_more_fails_the_gate() {
     let by_underscore = stderr(&["diff", &base, &head, "--fail-on", "branch_misses:1"], 2);
     assert_contains(
         &by_underscore,
-        &["--fail-on branch-misses:1%: no report has the event; they have instructions, time"],
+        &["--fail-on branch-misses:1%: no report has the event; the reports have instructions, time"],
     );
     for wrong in ["instructions", "instructions:", ":1%", "instructions:-1%", "instructions:x%", "instructions:NaN"] {
-        assert_contains(&stderr(&["diff", &base, &head, "--fail-on", wrong], 2), &["a gate is EVENT:PERCENT%"]);
+        assert_contains(&stderr(&["diff", &base, &head, "--fail-on", wrong], 2), &["expected EVENT:PERCENT%"]);
     }
 }
 
@@ -593,24 +592,25 @@ fn comparing_equal_runs_passes_20_times_of_20() {
         let base = folder.report("base.json", &run(seed));
         let head = folder.report("head.json", &run(seed + 100));
         let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%", "--fail-on", "time:5%"], 0);
-        assert_contains(&printed, &["0 of 1 mark changed; 2 gates hold"]);
+        assert_contains(&printed, &["0 of 1 mark changed; 2 gates passed"]);
     }
 }
 
 fn a_caller_is_not_blamed_for_its_callees() {
     let folder = Folder::new("cli-caller");
     let with = |inner: u64| {
-        let outer = Values { self_sum: Some(100 * 1000), ..values("instructions", &[1000 + inner; 100]) };
+        let mut outer = values("instructions", &[1000 + inner; 100]);
+        outer.self_sum = Some(100 * 1000);
         snapshot(vec![mark("outer", vec![outer]), mark("inner", vec![values("instructions", &[inner; 100])])])
     };
     let (base, head) = (folder.report("base", &with(10_000)), folder.report("head", &with(11_000)));
     let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 1);
     assert_contains(
         &printed,
-        &["✗ outer: instructions a call rose by 9.1 %", "not of itself, but of marked calls inside it"],
+        &["✗ outer: instructions per call rose by 9.1 %", "the change is in marked calls inside it"],
     );
     let inner = printed.lines().find(|line| line.starts_with("✗ inner")).expect("printed");
-    assert!(!inner.contains("not of itself"), "{inner}");
+    assert!(!inner.contains("marked calls inside"), "{inner}");
 }
 
 fn the_self_mean_covers_the_same_calls_as_the_self_sum() {
@@ -656,7 +656,7 @@ fn times_are_compared_by_their_distributions() {
     let base = folder.report("base", &with(10_000, 14_000));
     for (head, status, expected) in [
         (with(10_500, 14_500), 0, "0 of 1 mark changed"),
-        (with(14_000, 18_000), 1, "parse: time a call rose by 33"),
+        (with(14_000, 18_000), 1, "parse: time per call rose by 33"),
         (with(5_000, 9_000), 0, "1 of 1 mark changed"),
     ] {
         let head = folder.report("head", &head);
@@ -668,7 +668,7 @@ fn times_are_compared_by_their_distributions() {
         &printed,
         &[
             "too few calls",
-            "nothing to judge: parse: too few calls (3); give three runs a side",
+            "nothing to judge: parse: too few calls (3); compare three runs per side",
             "100 calls in base, 3 in head",
         ],
     );
@@ -690,7 +690,10 @@ fn what_cannot_be_compared_is_reported() {
         for mark in &mut head.marks {
             match &*mark.name {
                 "covered" => (mark.values[0].unmeasured, mark.values[0].scaled) = (25, 10),
-                "unmeasured" => mark.values[0] = Values { unmeasured: 100, ..values("instructions", &[]) },
+                "unmeasured" => {
+                    mark.values[0] = values("instructions", &[]);
+                    mark.values[0].unmeasured = 100;
+                }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
                 _ => {}
             }
@@ -712,7 +715,7 @@ fn what_cannot_be_compared_is_reported() {
             "sampled: 100 calls in base, 6,400 in head",
             "head: 100 of 6400 calls were measured (every)",
             "read by user in base, by syscall in head",
-            "base is of app, head of another",
+            "base is of program app, head of another",
             "base: the counter \u{fffd}[31mlies",
         ],
     );
@@ -750,7 +753,7 @@ fn a_slow_run_in_the_head_does_not_excuse_a_rise() {
     let base = [1000; 3];
     // How slow the slowest run of the head is does not matter, nor how fast the fastest run of the base is.
     for head in [[1500, 1500, 1500], [1500, 1500, 2600], [1500, 9000, 2600]] {
-        assert_contains(&times_of_runs(&folder, &base, &head, 1), &["parse: time a call rose by"]);
+        assert_contains(&times_of_runs(&folder, &base, &head, 1), &["parse: time per call rose by"]);
     }
     times_of_runs(&folder, &[100, 1000, 1000], &[1500; 3], 1);
     times_of_runs(&folder, &[1000; 5], &[1500, 1500, 1500, 9000, 1000], 1);
@@ -767,10 +770,12 @@ fn a_side_with_too_few_measured_calls_fails_the_gate() {
     let folder = Folder::new("cli-little");
     let full = folder.report("full", &report(&[("parse", 1000)]));
     let with = |measured: usize, unmeasured: u64, skipped: u64| {
-        let parse_values = Values { unmeasured, ..values("instructions", &vec![1000; measured]) };
+        let mut values = values("instructions", &vec![1000; measured]);
+        values.unmeasured = unmeasured;
         let calls = measured as u64 + unmeasured + skipped;
         let file = folder.0.join(format!("{measured}-{unmeasured}-{skipped}"));
-        let parse = Mark { calls, skipped, ..mark("parse", vec![parse_values]) };
+        let mut parse = mark("parse", vec![values]);
+        (parse.calls, parse.skipped) = (calls, skipped);
         folder.report(file.file_name().expect("named").to_str().expect("UTF-8"), &snapshot(vec![parse]))
     };
     for (few, expected) in [
@@ -797,19 +802,23 @@ fn a_side_with_too_few_measured_calls_fails_the_gate() {
 
 fn a_coverage_gate_names_each_mark_below_it() {
     let folder = Folder::new("cli-coverage");
-    let with = |name: &str, unmeasured: u64| mark(name, vec![Values { unmeasured, ..values("time", &[1000; 100]) }]);
+    let with = |name: &str, unmeasured: u64| {
+        let mut values = values("time", &[1000; 100]);
+        values.unmeasured = unmeasured;
+        mark(name, vec![values])
+    };
     let base = folder.report("base", &snapshot(vec![with("parse", 900), with("print", 900)]));
     let new = with("new", 300);
-    let sampled = Mark { calls: 6400, skipped: 6300, ..with("sampled", 0) };
+    let mut sampled = with("sampled", 0);
+    (sampled.calls, sampled.skipped) = (6400, 6300);
     let head = snapshot(vec![with("parse", 11), with("print", 12), new, sampled, mark("silent", Vec::new())]);
     let head = folder.report("head", &head);
     let printed = stdout(&["diff", &base, &head, "--fail-on", "coverage:90%"], 1);
     assert_contains(
         &printed,
         &[
-            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): \
-             time of 100 of 112 (src/main.rs:3)",
-            "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time of 100 of 400 (src/main.rs:3)",
+            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time in 100 of 112 calls",
+            "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time in 100 of 400 calls",
             "gate coverage:90%: 4 marks judged",
         ],
     );
@@ -832,7 +841,7 @@ fn a_coverage_gate_names_each_mark_below_it() {
     assert_contains(
         &printed,
         &[
-            "✗ parse: 0.0 % of its calls were measured in head (gate coverage:1%): instructions of 0 of 100",
+            "✗ parse: 0.0 % of its calls were measured in head (gate coverage:1%): instructions in 0 of 100 calls",
             "no PMU here",
         ],
     );
@@ -859,7 +868,7 @@ fn a_comparison_is_available_as_markdown_and_json() {
             "| a\\|b&lt;c&gt; |",
         ],
     );
-    assert_contains(text(&output.stderr), &["perfmark: parse: instructions a call rose by 10.0 %"]);
+    assert_contains(text(&output.stderr), &["perfmark: parse: instructions per call rose by 10.0 %"]);
     let document: serde_json::Value =
         serde_json::from_str(&stdout(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "json"], 1))
             .expect("JSON");
@@ -897,7 +906,7 @@ fn the_reports_of_all_processes_are_merged() {
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "what the program says\n");
     let all = text(&output.stderr);
-    assert_contains(all, &["4 reports together", "--each shows each"]);
+    assert_contains(all, &["merged 4 reports", "--each shows each"]);
     let merged: Snapshot = serde_json::from_str(&all[all.find('{').expect("JSON")..]).expect("a report");
     let calls = |name: &str| merged.marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
     assert_eq!((calls("work"), calls("bare")), (Some(4), Some(3)));
@@ -917,7 +926,7 @@ fn merged_calls(folder: &Folder, scenario: &str) -> (u64, usize) {
     assert_eq!(output.status.code(), Some(0), "{printed}");
     let (head, report) = printed.split_at(printed.find('{').expect("JSON"));
     let merged: Snapshot = serde_json::from_str(report).expect("a report");
-    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: ")?.split_once(" reports together"));
+    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: merged ")?.split_once(" reports;"));
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
     (work.calls, reports.map_or(1, |(count, _)| count.parse().expect("a number")))
 }
@@ -953,7 +962,7 @@ fn run_exits_as_the_program_does() {
     let folder = Folder::new("cli-ends");
     let killed = running(&folder, &[], "killed").output().expect("started");
     assert_eq!(killed.status.code(), Some(128 + libc::SIGKILL));
-    assert_contains(text(&killed.stderr), &["left no report: signal 9 ended it; with PERFMARK_DUMP_INTERVAL=1"]);
+    assert_contains(text(&killed.stderr), &["left no report: signal 9 ended it; set PERFMARK_DUMP_INTERVAL=1"]);
     let printed = stderr(&["run", "--", "true"], 0);
     assert_contains(&printed, &["true left no report: no marked function is linked into it"]);
     assert_contains(&stderr(&["run", "--", "/nowhere/program"], 127), &["/nowhere/program: No such file or directory"]);
@@ -974,8 +983,8 @@ fn run_exits_as_the_program_does() {
 
 fn reports_that_cannot_be_printed_are_kept() {
     for (options, scenario, status, why) in [
-        (&["--marks", "nosuch"][..], "calls", 125, "there is no such mark"),
-        (&["--marks", "nosuch"], "children", 7, "there is no such mark"),
+        (&["--marks", "nosuch"][..], "calls", 125, "no mark matches"),
+        (&["--marks", "nosuch"], "children", 7, "no mark matches"),
         (&["-o", "/dev/full"], "calls", 125, "writing /dev/full"),
         (&["--format", "json"], "calls", 125, ""),
         (&[], "writes half a report", 125, "1 report could not be read"),
@@ -992,7 +1001,7 @@ fn reports_that_cannot_be_printed_are_kept() {
         let kept = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
         assert!(!is_empty(&kept));
         if !why.is_empty() {
-            assert_contains(printed, &[why, &format!("the reports as JSON are kept in {}", kept.display())]);
+            assert_contains(printed, &[why, &format!("the reports are kept as JSON in {}", kept.display())]);
         }
         assert!(!printed.contains("left no report"), "{printed}");
         assert_eq!(
@@ -1024,7 +1033,7 @@ fn a_process_that_still_runs_is_reported() {
     let pid = text(&output.stdout).trim();
     let directory = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
     let expected = format!(
-        "1 process is still running, and not in this report; what perfmark leaves at the end will be in {}: {pid} (",
+        "1 process is still running and not in this report; reports at exit will be in {}: {pid} (",
         directory.display()
     );
     assert_contains(text(&output.stderr), &[&expected, "work"]);
@@ -1112,5 +1121,5 @@ fn completions_and_manual_name_every_command() {
         assert!(manual.contains(&format!("perfmark\\-{command}")), "{command}");
         assert!(stdout(&["man", command], 0).contains(".SH SYNOPSIS"), "{command}");
     }
-    assert_contains(&stderr(&["man", "nosuch"], 2), &["there is no command nosuch: report, diff"]);
+    assert_contains(&stderr(&["man", "nosuch"], 2), &["unknown command `nosuch`; expected one of report, diff"]);
 }

@@ -132,7 +132,7 @@ fn an_invalid_filter() {
         let output = scenario("calls", &[("PERFMARK_FILTER", filter)]);
         let (first, table) = text(&output.stderr).split_once('\n').expect("lines");
         assert!(first.starts_with(&format!("perfmark: PERFMARK_FILTER={filter}: ")), "{first}");
-        assert!(first.contains(why) && first.ends_with("; all marks are on"), "{first}");
+        assert!(first.contains(why) && first.ends_with("; recording all marks"), "{first}");
         assert!(table.contains("one") && table.contains("two") && !table.contains("off:"), "{table}");
     }
     let unmatched = scenario("calls", &[("PERFMARK_FILTER", "on,oen=off")]);
@@ -165,11 +165,11 @@ fn the_last_dump_is_left() {
     }
     let printed = scenario("calls", &[("PERFMARK_DUMP_INTERVAL", "60")]);
     assert!(
-        text(&printed.stderr).contains("PERFMARK_OUTPUT names none; nothing is dumped"),
+        text(&printed.stderr).contains("PERFMARK_OUTPUT names no file; writing no dumps"),
         "{}",
         text(&printed.stderr)
     );
-    // A unique name stays the same within one process.
+    // A unique name stays the same for one process.
     let unique = [("PERFMARK_OUTPUT", format!("{}-%p-%u", path.display()))];
     let unique = [(unique[0].0, &*unique[0].1), output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")];
     for count in 1..=3 {
@@ -323,7 +323,7 @@ fn another_users_link_is_not_followed() {
         let done = scenario("calls", &variables);
         assert_eq!(fs::read_to_string(&target).expect("there"), "before");
         let stderr = text(&done.stderr);
-        assert!(stderr.contains("is a link of user 65534 in a directory that all may write to"), "{stderr}");
+        assert!(stderr.contains("is a symbolic link of user 65534 in a world-writable directory"), "{stderr}");
         assert!(stderr.contains("one"), "the report follows: {stderr}");
         // Nor is a link followed on the way to the file.
         let (way, elsewhere) = (folder.join("way"), file("elsewhere"));

@@ -103,11 +103,12 @@ fn a_later_snapshot_or_one_of_another_process_is_not_subtracted() {
     let difference = before.since(&after);
     assert_eq!(difference.marks, before.marks);
     assert!(
-        difference.notes.last().is_some_and(|note| note.contains("is no earlier one of this process")),
+        difference.notes.last().is_some_and(|note| note.contains("is not an earlier one of this process")),
         "{:?}",
         difference.notes
     );
-    let other = Snapshot { pid: before.pid + 1, ..before };
+    let mut other = before;
+    other.pid += 1;
     assert_eq!(after.since(&other).marks, after.marks);
 }
 
@@ -116,12 +117,14 @@ fn snapshots_of_several_processes_are_merged() {
     let _alone = alone();
     some_work(5);
     let one = snapshot();
-    let mut other = Snapshot { pid: one.pid + 1, threads: 3, ..one.clone() };
-    // A machine whose ticks are a little longer, and a mark that the first process does not have.
+    let mut other = one.clone();
+    (other.pid, other.threads) = (one.pid + 1, 3);
+    // A machine whose ticks are a little longer; a mark that the first does not know.
     for values in other.marks.iter_mut().flat_map(|mark| &mut mark.values).filter(|values| values.event == "time") {
         values.buckets.iter_mut().for_each(|bucket| (bucket.0, bucket.1) = (bucket.0 + 1, bucket.1 + 1));
     }
-    let unknown = Mark { name: "unknown".into(), ..mark(&one, "work").clone() };
+    let mut unknown = mark(&one, "work").clone();
+    unknown.name = "unknown".into();
     other.marks.push(unknown.clone());
     let mut both = Snapshot::default();
     both.merge(&one);
@@ -156,7 +159,8 @@ fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
     let _alone = alone();
     some_work(5);
     let one = snapshot();
-    let mut other = Snapshot { pid: one.pid + 1, ..one.clone() };
+    let mut other = one.clone();
+    other.pid += 1;
     let names = other.events.iter_mut().map(|event| &mut event.name);
     names
         .chain(other.marks.iter_mut().flat_map(|mark| &mut mark.values).map(|values| &mut values.event))
@@ -177,7 +181,9 @@ fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
         assert_eq!((after.sum, after.total), (before.sum, before.total));
     }
     let mut graph = one.clone();
-    graph.call_graph = vec![perfmark::Node { parent: None, mark: 0, calls: 1, values: Vec::new() }];
+    let mut node = perfmark::Node::default();
+    node.calls = 1;
+    graph.call_graph = vec![node];
     graph.merge(&other);
     assert_eq!(
         graph.call_graph_lacks,

@@ -1,4 +1,4 @@
-//! Which marks record, what, and one call in how many: the language of `PERFMARK_FILTER`.
+//! Filters: which marks record, which events, and one call in how many. The language of `PERFMARK_FILTER`.
 
 mod pattern;
 
@@ -13,22 +13,24 @@ use crate::path::outside_brackets;
 ///
 /// Directives are separated by commas:
 ///
-/// | directive | does |
+/// | directive | effect |
 /// |---|---|
-/// | `app::parser` | these marks record, and all others do not, but for those that another directive names |
+/// | `app::parser` | these marks record, and no others, except those that another directive names |
 /// | `app::parser=off` | these do not |
 /// | `app::parser=on` | the same as without `=on` |
-/// | `off`, `on` | all marks but those that other directives name |
+/// | `off`, `on` | all marks except those that other directives name |
 /// | `app::hot=every:64` | one call in 64 is measured, as with the mark's own `every = 64` |
 /// | `app::io=time+page-faults` | these events, instead of the mark's own |
-/// | `app::hot=on+every:64+cycles` | all of it |
+/// | `app::hot=on+every:64+cycles` | several settings |
 ///
-/// A pattern is compared with the function's path, `app::parser::Tree<u8>::insert`, to which the name is added where it is another one, as a region's:
-/// `app::parser::parse::sort`. It matches a path, and all below it: `app::parser` is the module with what is in it, and `app::Tree` the type with all
-/// parameters. `*` stands for any text, `?` for any
-/// one character. What would be a sign of the language, as a comma in a region's name, is written by its number: `\u{2c}`; but `*` and `?` always stand for others. A filter has 64 KiB at most.
+/// A pattern is compared with the function's path, such as `app::parser::Tree<u8>::insert`. If the mark has another
+/// name, as a region does, the name is appended: `app::parser::parse::sort`. A pattern matches a path and everything
+/// below it: `app::parser` is the module with its contents, and `app::Tree` the type with all parameters. `*` matches
+/// any text, `?` any one character. Characters that have a meaning in the language, such as a comma in a region's name,
+/// are written by number: `\u{2c}`. `*` and `?` cannot be escaped. A filter has 64 KiB at most.
 ///
-/// Where several match, the longest one says what is recorded (of those that are as long, the last): `app=every:64,app::hot=every:1024,app::hot::cold=off`.
+/// If several patterns match, the longest one applies, and of equally long ones the last:
+/// `app=every:64,app::hot=every:1024,app::hot::cold=off`.
 ///
 /// ```standalone_crate
 /// use perfmark::Filter;
@@ -40,7 +42,7 @@ use crate::path::outside_brackets;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The default one leaves all marks as they are written.
+/// The default filter leaves all marks as they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
     directives: Vec<Directive>,
@@ -53,17 +55,17 @@ struct Directive {
     settings: Settings,
 }
 
-/// What a directive says, or several of them.
+/// The settings of one directive, or of several combined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Settings {
     pub(crate) is_on: Option<bool>,
-    /// One call in so many is measured.
+    /// `N` of `every:N`: one call in `N` is measured.
     pub(crate) every: Option<u32>,
-    /// Names of events, as they were given.
+    /// Names of events, as the user wrote them.
     pub(crate) events: Option<Vec<String>>,
 }
 
-/// A directive that cannot be understood.
+/// An invalid directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError(String);
 
@@ -75,10 +77,10 @@ impl Display for FilterError {
 
 impl std::error::Error for FilterError {}
 
-/// Why [`set_filter`](crate::set_filter) left marks as they were: how many, and what to do.
+/// Why [`set_filter`](crate::set_filter) left some marks as they were: their number, and what to do.
 ///
-/// All marks together have 8,192 slots for settings of events and `every`. Turning marks on and off takes none, and
-/// neither do settings that a mark had before.
+/// All marks share 8,192 slots for settings of events and `every`. Turning marks on and off takes no slot, and neither
+/// do settings that a mark had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFilterError {
     marks: usize,
@@ -91,7 +93,7 @@ impl SetFilterError {
         Self { marks, why }
     }
 
-    /// How many of the marks that were called so far record as before. All others follow the filter.
+    /// The number of marks called so far that keep their former settings. All others follow the filter.
     #[must_use]
     pub fn marks(&self) -> usize {
         self.marks
@@ -112,11 +114,11 @@ impl FromStr for Filter {
 
     /// # Errors
     ///
-    /// A directive that cannot be understood, with the reason; events that nothing on this machine has are among them.
+    /// An invalid directive, with the reason. Events that are unknown on this machine are invalid.
     fn from_str(text: &str) -> Result<Self, FilterError> {
         const LONGEST: usize = 64 << 10;
         if text.len() > LONGEST {
-            return Err(FilterError(format!("a filter of {} bytes; it has {LONGEST} at most", text.len())));
+            return Err(FilterError(format!("the filter has {} bytes; the limit is {LONGEST}", text.len())));
         }
         let directives = split(text).into_iter().map(str::trim).filter(|directive| !directive.is_empty());
         Ok(Self { directives: directives.map(Directive::parse).collect::<Result<_, _>>()? })
@@ -132,7 +134,7 @@ impl Directive {
             Some((pattern, settings)) => (pattern.trim(), Settings::parse(text, settings)?),
         };
         if pattern.is_empty() && text.contains('=') {
-            return Err(FilterError(format!("`{text}` has no pattern before `=`: `*` is for all marks")));
+            return Err(FilterError(format!("`{text}` has no pattern before `=`; use `*` for all marks")));
         }
         let pattern = pattern::read(pattern).map_err(|why| FilterError(format!("`{pattern}`: {why}")))?;
         Ok(Self { pattern, settings })
@@ -145,18 +147,22 @@ impl Settings {
         for setting in text.split('+').map(str::trim) {
             let is_new = match setting.split_once(':') {
                 _ if setting.is_empty() => {
-                    let why = "says nothing: there are on, off, every:N, and events, joined by `+`";
+                    let why = "has an empty setting; expected `on`, `off`, `every:N` or events, joined by `+`";
                     return Err(FilterError(format!("`{directive}` {why}")));
                 }
                 None if setting == "on" || setting == "off" => settings.is_on.replace(setting == "on").is_none(),
                 Some(("every", number)) => {
                     let every = number.parse().ok().filter(|&every| every > 0);
-                    let why =
-                        || format!("`{directive}`: one call in how many is measured: every:N, from 1 to {}", u32::MAX);
+                    let why = || {
+                        format!(
+                            "`{directive}`: expected every:N with N from 1 to {}; one call in N is measured",
+                            u32::MAX
+                        )
+                    };
                     settings.every.replace(every.ok_or_else(|| FilterError(why()))?).is_none()
                 }
                 _ => {
-                    let others = "beside events there are on, off and every:N";
+                    let others = "expected an event, `on`, `off` or `every:N`";
                     check(setting).map_err(|why| FilterError(format!("`{directive}`: {why}; {others}")))?;
                     let events = settings.events.get_or_insert_default();
                     let is_new = events.iter().all(|event| event != setting);
@@ -165,7 +171,9 @@ impl Settings {
                 }
             };
             if !is_new {
-                return Err(FilterError(format!("`{directive}` says `{setting}` again, or the contrary")));
+                return Err(FilterError(format!(
+                    "`{directive}`: `{setting}` repeats or contradicts an earlier setting"
+                )));
             }
         }
         Ok(settings)
@@ -181,30 +189,30 @@ impl Settings {
     }
 }
 
-/// Events are known where some can be recorded.
+/// Checks an event's name. A build without recording knows no events and accepts all.
 #[cfg_attr(
     not(feature = "record"),
     allow(clippy::unnecessary_wraps, reason = "nothing is wrong where nothing is recorded")
 )]
 fn check(event: &str) -> Result<(), String> {
     #[cfg(feature = "record")]
-    crate::events::What::known(event).map_err(|why| why.to_string())?;
+    crate::events::EventSpec::known(event).map_err(|why| why.to_string())?;
     #[cfg(not(feature = "record"))]
     let _ = event;
     Ok(())
 }
 
-/// Splits a directive at its `=`, which is none of a type's parameters.
+/// Splits a directive at its first `=` outside of `<…>`.
 fn split_at_equals(text: &str) -> Option<(&str, &str)> {
-    let (at, _) = outside_brackets(text).find(|&(_, sign)| sign == '=')?;
+    let (at, _) = outside_brackets(text).find(|&(_, c)| c == '=')?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// Splits a list at its commas, but for those between the slashes of `pmu/term,term/` and in `<…>`.
+/// Splits a list at its commas, except those between the slashes of `pmu/term,term/` and in `<…>`.
 fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut start, mut in_pmu) = (Vec::new(), 0, false);
-    for (at, sign) in outside_brackets(list) {
-        match sign {
+    for (at, c) in outside_brackets(list) {
+        match c {
             '/' => in_pmu = !in_pmu,
             ',' if !in_pmu => {
                 parts.push(&list[start..at]);
@@ -238,40 +246,40 @@ impl Display for Filter {
 }
 
 impl Filter {
-    /// The same, and marks that match record.
+    /// Adds a directive: matching marks record.
     #[must_use]
     pub fn on(self, pattern: &str) -> Self {
         self.and(pattern, Settings { is_on: Some(true), ..Settings::default() })
     }
 
-    /// The same, and marks that match do not record.
+    /// Adds a directive: matching marks do not record.
     #[must_use]
     pub fn off(self, pattern: &str) -> Self {
         self.and(pattern, Settings { is_on: Some(false), ..Settings::default() })
     }
 
-    /// The same, and of marks that match one call in so many is measured; 0 is taken for 1.
+    /// Adds a directive: of matching marks, one call in `every` is measured. 0 is treated as 1.
     #[must_use]
     pub fn every(self, pattern: &str, every: u32) -> Self {
         self.and(pattern, Settings { every: Some(every.max(1)), ..Settings::default() })
     }
 
-    /// The same, and marks that match record these events.
+    /// Adds a directive: matching marks record these events.
     ///
     /// # Errors
     ///
-    /// No name, one that is no event's, or one that is written with a sign of this language.
+    /// The list is empty or has duplicates, an event is unknown, or a name has characters that a filter cannot express.
     pub fn events(self, pattern: &str, events: &[&str]) -> Result<Self, FilterError> {
         for (n, event) in events.iter().enumerate() {
             check(event).map_err(FilterError)?;
             if events[..n].contains(event) {
-                return Err(FilterError(format!("the event `{event}` is named twice")));
+                return Err(FilterError(format!("the event `{event}` is given twice")));
             }
         }
         let joined = events.join("+");
         let events = Some(events.iter().map(|&event| event.to_owned()).collect());
         let settings = Settings { events, ..Settings::default() };
-        // Else it would not be shown as what it is.
+        // Otherwise `Display` would write a different filter.
         match Filter::from_str(&format!("*={joined}"))?.directives.as_slice() {
             [Directive { settings: read, .. }] if *read == settings => Ok(self.and(pattern, settings)),
             _ => Err(FilterError(format!("`{joined}` cannot be written in a filter"))),
@@ -289,14 +297,14 @@ impl Filter {
         self.directives.is_empty()
     }
 
-    /// What it says of the mark with that path, its name added where that is another one.
+    /// The settings for the mark with that path, to which another name is appended.
     #[cfg(feature = "record")]
     pub(crate) fn settings(&self, path: &str) -> Settings {
         let is_general = |directive: &&Directive| directive.pattern.is_empty() || directive.pattern == "*";
         let turns = |directive: &&Directive, is_on: bool| directive.settings.is_on == Some(is_on);
         let says_of_all =
             self.directives.iter().any(|directive| is_general(&directive) && directive.settings.is_on.is_some());
-        // Whoever names what is to be recorded wants nothing else.
+        // A filter that names what to record turns everything else off.
         let is_selection = !says_of_all && self.directives.iter().any(|directive| turns(&directive, true));
         let mut settings = Settings { is_on: Some(!is_selection), ..Settings::default() };
         let mut matching: Vec<&Directive> =
@@ -308,13 +316,13 @@ impl Filter {
         settings
     }
 
-    /// Whether it has the mark with that path on.
+    /// Whether it turns the mark with that path on.
     #[cfg(feature = "record")]
     pub(crate) fn has(&self, path: &str) -> bool {
         self.settings(path).is_on != Some(false)
     }
 
-    /// Whether it has that mark on.
+    /// Whether the filter turns that mark on.
     #[cfg(feature = "record")]
     #[must_use]
     pub fn has_mark(&self, mark: &crate::snapshot::Mark) -> bool {
@@ -351,7 +359,7 @@ mod tests {
 
     #[cfg(feature = "record")]
     #[test]
-    fn who_names_what_is_to_be_recorded_wants_nothing_else() {
+    fn a_filter_that_names_what_to_record_turns_everything_else_off() {
         let is_on =
             |filter: &str, path: &str| filter.parse::<Filter>().expect("valid").settings(path).is_on == Some(true);
         for (filter, path, expected) in [
@@ -394,21 +402,21 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_told() {
+    fn invalid_filters_are_refused_with_the_reason() {
         for (text, part) in [
-            ("=on", "`*` is for all marks"),
-            ("a=", "says nothing"),
-            ("a=on+", "says nothing"),
+            ("=on", "use `*` for all marks"),
+            ("a=", "has an empty setting"),
+            ("a=on+", "has an empty setting"),
             ("a=every:0", "from 1 to"),
             ("a=every:x", "from 1 to"),
-            ("a=on+off", "again"),
-            ("a=time+time", "again"),
+            ("a=on+off", "repeats or contradicts"),
+            ("a=time+time", "repeats or contradicts"),
             ("a b", "separated by commas"),
         ] {
             let why = text.parse::<Filter>().expect_err(text).to_string();
             assert!(why.contains(part), "{text}: {why}");
         }
-        // Without recording, nothing knows the events, and no environment's text is read.
+        // A build without recording knows no events, and reads no environment.
         #[cfg(feature = "record")]
         {
             assert!(

@@ -2,75 +2,75 @@
 
 use crate::path::outside_brackets;
 
-/// What a pattern is, as it is written in a filter, where signs of the language stand as `\u{2c}`.
+/// Parses a pattern as written in a filter, where characters of the language are escaped as `\u{2c}`.
 pub(super) fn read(written: &str) -> Result<String, String> {
-    let is_odd = |sign: char| sign.is_whitespace() && !written.contains('<') || sign.is_control();
-    if let Some(sign) = written.chars().find(|&sign| is_odd(sign)) {
-        return Err(format!("a path has no {sign:?}; directives are separated by commas"));
+    let is_odd = |c: char| c.is_whitespace() && !written.contains('<') || c.is_control();
+    if let Some(c) = written.chars().find(|&c| is_odd(c)) {
+        return Err(format!("a path cannot contain {c:?}; directives are separated by commas"));
     }
     if !is_balanced(written) {
-        return Err("a `<` without its `>`".into());
+        return Err("`<` has no matching `>`".into());
     }
     let mut parts = written.split('\\');
     let mut pattern = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let sign = part
+        let c = part
             .strip_prefix("u{")
             .and_then(|part| part.split_once('}'))
             .and_then(|(number, rest)| Some((char::from_u32(u32::from_str_radix(number, 16).ok()?)?, rest)));
-        let (sign, rest) = sign.ok_or("behind a `\\` stands a sign's number, as `u{2c}` for a comma")?;
-        pattern.push(sign);
+        let (c, rest) = c.ok_or("expected a character's number after `\\`, such as `\\u{2c}` for a comma")?;
+        pattern.push(c);
         pattern.push_str(rest);
     }
     Ok(pattern)
 }
 
-/// As [`read`] reads it.
+/// Writes a pattern so that [`read`] can parse it.
 pub(super) fn written(pattern: &str) -> String {
     let is_balanced = is_balanced(pattern);
     let mut outside = outside_brackets(pattern).map(|(at, _)| at).peekable();
     let mut written = String::new();
-    for (at, sign) in pattern.char_indices() {
+    for (at, c) in pattern.char_indices() {
         let is_outside = outside.next_if_eq(&at).is_some() || !is_balanced;
-        let is_of_the_language = matches!(sign, ',' | '=' | '/') || sign.is_whitespace();
-        if is_of_the_language && is_outside || sign == '<' && !is_balanced || sign == '\\' || sign.is_control() {
-            written.extend(sign.escape_unicode());
+        let is_of_the_language = matches!(c, ',' | '=' | '/') || c.is_whitespace();
+        if is_of_the_language && is_outside || c == '<' && !is_balanced || c == '\\' || c.is_control() {
+            written.extend(c.escape_unicode());
         } else {
-            written.push(sign);
+            written.push(c);
         }
     }
     written
 }
 
-/// Whether what stands behind it is outside of its `<…>`.
+/// Whether each `<` has its `>`: text after it would be outside of all `<…>`.
 fn is_balanced(text: &str) -> bool {
     let end = format!("{text} ");
     outside_brackets(&end).any(|(at, _)| at == text.len())
 }
 
-/// Whether the pattern is that of the path, or of one that it is below. All are below the empty one.
+/// Whether the pattern matches the path or one of its parents. The empty pattern matches all paths.
 #[cfg(feature = "record")]
 pub(super) fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
     let is_whole = |at: usize| at == path.len() || path[at..].starts_with(&[':', ':']) || path[at] == '<';
-    // Where to go on when what comes behind the last `*` does not match: there, with one character more taken by it.
-    let (mut at, mut sign, mut last_star) = (0, 0, None);
+    // Where to continue when the text after the last `*` does not match: `*` then takes one character more.
+    let (mut at, mut next, mut last_star) = (0, 0, None);
     loop {
-        if sign == pattern.len() && (is_whole(at) || pattern.is_empty()) {
+        if next == pattern.len() && (is_whole(at) || pattern.is_empty()) {
             return true;
         }
-        match pattern.get(sign) {
+        match pattern.get(next) {
             Some('*') => {
-                last_star = Some((sign, at));
-                sign += 1;
+                last_star = Some((next, at));
+                next += 1;
             }
-            Some(&wanted) if at < path.len() && (wanted == '?' || wanted == path[at]) => {
-                (at, sign) = (at + 1, sign + 1);
+            Some(&c) if at < path.len() && (c == '?' || c == path[at]) => {
+                (at, next) = (at + 1, next + 1);
             }
             _ => match &mut last_star {
                 Some((star, from)) if *from < path.len() => {
                     *from += 1;
-                    (at, sign) = (*from, *star + 1);
+                    (at, next) = (*from, *star + 1);
                 }
                 _ => return false,
             },
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_written_so_that_it_is_read() {
+    fn a_written_pattern_is_read_back() {
         for (pattern, as_written) in [
             ("app::S<u8, i8>::f", "app::S<u8, i8>::f"),
             ("app::f::a, b", r"app::f::a\u{2c}\u{20}b"),

@@ -1,69 +1,69 @@
-//! Which bucket a value falls in, and where its count is.
+//! The bucket of a value, and the address of its count.
 //!
-//! A bucket is named by row and place. The row is the number of the value's leading zeroes, and the place is its six
-//! highest bits: so the rows before the last one have places 32 to 63. The last row holds the values below 64, and each
-//! is its own place. Values are below 2^63, so that no value is in row 0.
+//! A bucket is identified by row and column. The row is the number of the value's leading zeroes, and the column is its
+//! six highest bits. So the rows before the last one have columns 32 to 63. The last row has the values below 64; each
+//! is its own column. Values are below 2^63, so no value is in row 0.
 //!
-//! Entry and exit find a count without asking for the row. They look a cost up by its [line](line), which is the number
-//! of its leading zeroes: a line's begin and the cost's six highest bits give the address. Costs below nothing, which
-//! count as 0, are on line 0. On arm64 each length of the values in the last row is a line.
+//! Entry and exit find a count without computing the row. They look up a cost by its [line](line), which is the number
+//! of its leading zeroes: the line's start and the cost's six highest bits give the address. Negative costs, which
+//! count as 0, are on line 0. On arm64, the last row has a line for each length of values.
 
 use std::ops::RangeInclusive;
 
-/// Behind the rows; the larger a row, the smaller its values. The first row is 1.
+/// The end of the rows, of which the first is 1. The larger a row, the smaller its values.
 pub(super) const ROWS: usize = LAST + 1;
 /// The row of all values below [`SMALL`].
-pub(super) const LAST: usize = (u64::BITS - PLACE_BITS) as usize;
-/// Places of the last row.
-pub(super) const SMALL: usize = 1 << PLACE_BITS;
-/// Places of every other row, which are those from here on.
-pub(super) const PLACES: usize = SMALL / 2;
+pub(super) const LAST: usize = (u64::BITS - COLUMN_BITS) as usize;
+/// Columns of the last row.
+pub(super) const SMALL: usize = 1 << COLUMN_BITS;
+/// Columns of every other row; they begin with this number.
+pub(super) const COLUMNS: usize = SMALL / 2;
 
-const PLACE_BITS: u32 = 6;
+const COLUMN_BITS: u32 = 6;
 
 /// The row of `value`.
 pub(super) fn row(value: u64) -> usize {
     (value | (SMALL as u64 - 1)).leading_zeros() as usize
 }
 
-/// The place of `value` in its row.
+/// The column of `value` in its row.
 #[allow(clippy::cast_possible_truncation, reason = "six bits are left")]
-pub(super) fn place(value: u64, row: usize) -> usize {
+pub(super) fn column(value: u64, row: usize) -> usize {
     (value << row >> LAST) as usize
 }
 
-/// The places of a row.
-pub(super) fn places(row: usize) -> RangeInclusive<usize> {
-    let first = if row == LAST { 0 } else { PLACES };
+/// The columns of a row.
+pub(super) fn columns(row: usize) -> RangeInclusive<usize> {
+    let first = if row == LAST { 0 } else { COLUMNS };
     first..=SMALL - 1
 }
 
-/// Whether values of the last row are on one line for each length.
+/// Whether the last row has a line for each length of values.
 const IS_SPLIT: bool = cfg!(target_arch = "aarch64");
-/// Lines on which a cost may be.
+/// The number of lines.
 pub(super) const LINES: usize = if IS_SPLIT { u64::BITS as usize + 1 } else { ROWS };
 
-/// The line of a cost. It wraps: half of them are less than nothing.
+/// The line of a cost. Costs wrap: half of them are negative.
 #[inline]
 pub(super) fn line(cost: u64) -> usize {
     (if IS_SPLIT { cost } else { cost | (SMALL as u64 - 1) }).leading_zeros() as usize
 }
 
-/// How far a cost's count is behind where its line begins: a line begins [`before`](begins_before) its first count.
+/// The distance of a cost's count from the start of its line. A line starts [before](begins_before) its first count.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "six bits are left")]
 pub(super) fn along(cost: u64, line: usize) -> usize {
     (cost.wrapping_shl(line as u32) >> LAST) as usize
 }
 
-/// The lines of a row's values, and of costs that count as values of that row.
+/// The lines of a row's values, and of costs that count as values of the row.
 pub(super) fn lines(row: usize) -> impl Iterator<Item = usize> {
-    let below_nothing = (row == LAST).then_some(0);
+    let negative = (row == LAST).then_some(0);
     let end = if row == LAST { LINES } else { row + 1 };
-    below_nothing.into_iter().chain(row..end)
+    negative.into_iter().chain(row..end)
 }
 
-/// How far a line begins before its row's counts. Where the last row has several lines, its 64 counts are:
+/// The distance from a line's start to its row's first count. If the last row has several lines, its 64 counts are:
 ///
 /// | line | values | counts |
 /// |---|---|---|
@@ -73,26 +73,26 @@ pub(super) fn lines(row: usize) -> impl Iterator<Item = usize> {
 /// | 61 | 4 to 7 | 3, 11, 19, 27 |
 /// | 62 | 2 and 3 | 7, 23 |
 /// | 63 | 1 | 15 |
-/// | 64, 0 | 0, and what is below | 31 |
+/// | 64, 0 | 0, and negative costs | 31 |
 pub(super) fn begins_before(line: usize) -> isize {
-    let place_of = |cost: u64, line| along(cost, line).cast_signed();
+    let column_of = |cost: u64, line| along(cost, line).cast_signed();
     match line {
-        0 => place_of(u64::MAX, 0) - slot_of_0(),
-        1..LAST => PLACES.cast_signed(),
+        0 => column_of(u64::MAX, 0) - slot_of_0(),
+        1..LAST => COLUMNS.cast_signed(),
         LAST => 0,
         64 => -slot_of_0(),
-        _ => PLACES.cast_signed() + 1 - (1 << (line - LAST - 1)),
+        _ => COLUMNS.cast_signed() + 1 - (1 << (line - LAST - 1)),
     }
 }
 
 const fn slot_of_0() -> isize {
-    if IS_SPLIT { PLACES.cast_signed() - 1 } else { 0 }
+    if IS_SPLIT { COLUMNS.cast_signed() - 1 } else { 0 }
 }
 
-/// Where in its row's counts that of a bucket is.
+/// The index of a bucket's count among those of its row.
 #[inline]
-pub(super) fn slot(row: usize, place: usize) -> usize {
-    if row < LAST { place - PLACES } else { slot_of_small(place as u64) }
+pub(super) fn slot(row: usize, column: usize) -> usize {
+    if row < LAST { column - COLUMNS } else { slot_of_small(column as u64) }
 }
 
 fn slot_of_small(value: u64) -> usize {
@@ -101,48 +101,48 @@ fn slot_of_small(value: u64) -> usize {
 }
 
 /// A bucket's number, in the order of values.
-pub(super) fn number(row: usize, place: usize) -> usize {
-    (LAST - row) * PLACES + place
+pub(super) fn number(row: usize, column: usize) -> usize {
+    (LAST - row) * COLUMNS + column
 }
 
-/// The rows from the largest value's to the smallest value's, each with its places between these values.
+/// The rows from the largest value's to the smallest value's, each with its columns between these values.
 pub(super) fn rows(min: u64, max: u64) -> impl Iterator<Item = (usize, RangeInclusive<usize>)> {
     (row(max)..=row(min)).map(move |at| {
-        let (first, last) = places(at).into_inner();
-        let first = if at == row(min) { place(min, at) } else { first };
-        let last = if at == row(max) { place(max, at) } else { last };
+        let (first, last) = columns(at).into_inner();
+        let first = if at == row(min) { column(min, at) } else { first };
+        let last = if at == row(max) { column(max, at) } else { last };
         (at, first..=last)
     })
 }
 
-/// Row and place of the bucket with that number.
+/// Row and column of the bucket with that number.
 pub(super) fn numbered(number: usize) -> (usize, usize) {
-    let above = (number / PLACES).saturating_sub(1);
-    (LAST - above, number - above * PLACES)
+    let above = (number / COLUMNS).saturating_sub(1);
+    (LAST - above, number - above * COLUMNS)
 }
 
-/// Buckets in all.
-pub(super) const COUNT: usize = (LAST + 1) * PLACES;
+/// The number of buckets.
+pub(super) const COUNT: usize = (LAST + 1) * COLUMNS;
 
-/// The first value of the bucket with that number; behind the last, 2^63.
+/// The first value of the bucket with that number; 2^63 after the last.
 pub(super) fn first(number: usize) -> f64 {
     if number >= COUNT {
         return 2_f64.powi(63);
     }
-    let (row, place) = numbered(number);
-    *values(row, place).start() as f64
+    let (row, column) = numbered(number);
+    *values(row, column).start() as f64
 }
 
 /// The values in a bucket.
-pub(super) fn values(row: usize, place: usize) -> RangeInclusive<u64> {
+pub(super) fn values(row: usize, column: usize) -> RangeInclusive<u64> {
     let shift = LAST - row;
-    let low = (place as u64) << shift;
+    let low = (column as u64) << shift;
     low..=low + ((1 << shift) - 1)
 }
 
-/// The sum of the first values of a row's buckets, if `places` is the sum of their places.
-pub(super) fn sum_of_starts(row: usize, places: u64) -> i128 {
-    i128::from(places) << (LAST - row)
+/// The sum of the first values of a row's buckets, if `columns` is the sum of their columns.
+pub(super) fn sum_of_starts(row: usize, columns: u64) -> i128 {
+    i128::from(columns) << (LAST - row)
 }
 
 #[cfg(test)]
@@ -150,13 +150,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buckets_follow_one_another_over_the_whole_range() {
+    fn the_buckets_cover_the_complete_range_without_gaps() {
         let (mut next, mut number_of_next) = (Some(0), 0);
         for at in (1..ROWS).rev() {
-            for at_place in places(at) {
-                let values = values(at, at_place);
+            for at_column in columns(at) {
+                let values = values(at, at_column);
                 assert_eq!(next, Some(*values.start()));
-                assert_eq!((number(at, at_place), numbered(number_of_next)), (number_of_next, (at, at_place)));
+                assert_eq!((number(at, at_column), numbered(number_of_next)), (number_of_next, (at, at_column)));
                 number_of_next += 1;
                 next = Some(values.end() + 1);
                 for value in [*values.start(), *values.end()] {
@@ -168,24 +168,24 @@ mod tests {
     }
 
     #[test]
-    fn each_bucket_has_a_count_of_its_own_which_all_its_values_find_by_their_lines() {
+    fn each_bucket_has_a_separate_count_that_all_its_values_find_by_their_lines() {
         for row in 1..ROWS {
-            let mut slots: Vec<_> = places(row).map(|place| slot(row, place)).collect();
-            for place in places(row) {
-                for value in [*values(row, place).start(), *values(row, place).end()] {
+            let mut slots: Vec<_> = columns(row).map(|column| slot(row, column)).collect();
+            for column in columns(row) {
+                for value in [*values(row, column).start(), *values(row, column).end()] {
                     let line = line(value);
                     assert!(lines(row).any(|of_row| of_row == line), "{value}");
                     let found = along(value, line).cast_signed() - begins_before(line);
-                    assert_eq!(found, slot(row, place).cast_signed(), "{value}");
+                    assert_eq!(found, slot(row, column).cast_signed(), "{value}");
                 }
             }
             slots.sort_unstable();
-            assert!(slots.iter().copied().eq(0..places(row).count()), "{row}: {slots:?}");
+            assert!(slots.iter().copied().eq(0..columns(row).count()), "{row}: {slots:?}");
         }
     }
 
     #[test]
-    fn costs_below_nothing_are_counted_as_0() {
+    fn negative_costs_are_counted_as_0() {
         for cost in [u64::MAX, u64::MAX - 1_000_000, 0_u64.wrapping_sub(1 << 31)] {
             assert_eq!(along(cost, line(cost)).cast_signed() - begins_before(line(cost)), slot(LAST, 0).cast_signed());
         }
@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn promise_7_the_middle_of_a_bucket_is_within_a_64th_of_its_values() {
         for row in 1..ROWS {
-            for place in places(row) {
-                let (low, high) = values(row, place).into_inner();
+            for column in columns(row) {
+                let (low, high) = values(row, column).into_inner();
                 let middle = low + (high - low) / 2;
                 assert!(u128::from(high - middle) * 64 <= u128::from(high));
                 assert!(u128::from(middle - low) * 64 <= u128::from(low));

@@ -1,4 +1,4 @@
-//! A histogram at rest: merged from many threads' cells, and asked for its quantiles.
+//! A histogram that no longer changes: merged from many threads' cells, with quantiles.
 
 use std::iter;
 
@@ -8,11 +8,11 @@ use crate::snapshot::quantile::{Bucket, quantile};
 /// Counts by bucket, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frozen {
-    /// By the buckets' numbers, from `first` on, which is the smallest value's, to the largest value's.
+    /// By the buckets' numbers, from `first`, the smallest value's, to the largest value's.
     buckets: Vec<u64>,
     first: usize,
     pub(crate) count: u64,
-    /// Signed, as it is without what probes cost: of functions that do next to nothing it can be less than nothing.
+    /// Signed: after the probe overhead was subtracted, it can be negative for functions that do almost nothing.
     pub(crate) sum: i128,
     range: Option<(u64, u64)>,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Frozen {
 impl Frozen {
     /// Makes room for values in that range.
     pub(super) fn make_room(&mut self, min: u64, max: u64) {
-        let number = |value| bucket::number(bucket::row(value), bucket::place(value, bucket::row(value)));
+        let number = |value| bucket::number(bucket::row(value), bucket::column(value, bucket::row(value)));
         let (first, end) = (number(min), number(max) + 1);
         if self.buckets.is_empty() {
             self.first = first;
@@ -34,13 +34,13 @@ impl Frozen {
         }
     }
 
-    /// The counts of these places of a row, from the first one on. There is room for them.
+    /// The counts of a row's columns, from the first one on. There must be room for them.
     pub(super) fn counts(&mut self, row: usize, first: usize) -> &mut [u64] {
         let first = bucket::number(row, first) - self.first;
         &mut self.buckets[first..]
     }
 
-    /// Values that were counted in buckets. `range` is of the smallest and the largest one.
+    /// Adds the totals of values that were counted in buckets; `range` is the smallest and the largest one.
     pub(super) fn add_totals(&mut self, count: u64, sum: i128, range: (u64, u64)) {
         self.count = self.count.saturating_add(count);
         self.sum = self.sum.saturating_add(sum);
@@ -56,7 +56,7 @@ impl Frozen {
         self.range.map(|(_, max)| max)
     }
 
-    /// The buckets that are not empty. Most are, so several are looked at at once.
+    /// The buckets that are not empty. Most are empty, so several are tested at once.
     pub(crate) fn filled(&self) -> Filled {
         const AT_ONCE: usize = 8;
         /// Few histograms have more.
@@ -80,8 +80,8 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// The values that such parts of all values are at or below: each the middle of its bucket, and so within 1/64 of
-    /// it. None if there is no value.
+    /// The values that these parts of all values are at or below: each is the middle of its bucket, and so within 1/64.
+    /// `None` if there is no value.
     pub(crate) fn quantiles<const N: usize>(&self, of: [(u64, u64); N]) -> Option<[u64; N]> {
         let range = self.range?;
         Some(of.map(|of| quantile(self.buckets(), self.count, range, of)))
@@ -90,14 +90,14 @@ impl Filled {
     /// Lowest value, highest value and count of each bucket.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.buckets.iter().map(|&(number, count)| {
-            let (row, place) = bucket::numbered(number);
-            let (low, high) = bucket::values(row, place).into_inner();
+            let (row, column) = bucket::numbered(number);
+            let (low, high) = bucket::values(row, column).into_inner();
             (low, high, count)
         })
     }
 
-    /// The same with values in another unit, as whole numbers of it. A bucket's range is the same whatever else was
-    /// recorded; those that begin with one number are one.
+    /// The buckets with values in another unit, as integers. A bucket's range does not depend on the other values;
+    /// buckets that begin with the same number are merged.
     pub(crate) fn scaled_buckets(&self, scaled: &ScaledEdges) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::with_capacity(self.buckets.len());
         for &(number, count) in &self.buckets {
@@ -113,14 +113,14 @@ impl Filled {
     }
 }
 
-/// The first value of each bucket in another unit, and behind them that of none.
+/// The first value of each bucket in another unit, and the end of the last one.
 #[derive(Debug)]
 pub(crate) struct ScaledEdges {
     first: Vec<u64>,
 }
 
 impl ScaledEdges {
-    /// With so many of the unit for each of what was recorded.
+    /// `scale` is the number of units per recorded unit.
     pub(crate) fn new(scale: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
         let scaled = |value: f64| (value * scale).round() as u64;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::arena::Arena;
 
-    /// The largest value there is.
+    /// The largest possible value.
     const MOST: u64 = i64::MAX.cast_unsigned();
 
     fn frozen(values: &[u64]) -> Frozen {
@@ -169,14 +169,14 @@ mod tests {
             for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
                 let truth = values[usize::try_from(rank).expect("small") - 1];
-                let [told] = frozen.filled().quantiles([(numerator, denominator)]).expect("not empty");
-                assert!(u128::from(told.abs_diff(truth)) * 64 <= u128::from(truth), "{told} for {truth}");
+                let [quantile] = frozen.filled().quantiles([(numerator, denominator)]).expect("not empty");
+                assert!(u128::from(quantile.abs_diff(truth)) * 64 <= u128::from(truth), "{quantile} for {truth}");
             }
         }
     }
 
     #[test]
-    fn scaled_buckets_are_the_same_whatever_else_was_recorded_and_lose_no_call() {
+    fn scaled_buckets_do_not_depend_on_other_values_and_lose_no_call() {
         for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
             let all: Vec<u64> = (0..70_000).chain([u64::MAX / 4, MOST]).collect();
             let scaled = frozen(&all).filled().scaled_buckets(&ScaledEdges::new(scale));

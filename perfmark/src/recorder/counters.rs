@@ -6,7 +6,7 @@ use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead};
 
 use crate::config::{ReadMode, config};
-use crate::events::{EventId, Events, What, is_known_of_a_loop};
+use crate::events::{EventId, EventSpec, Events, is_known_of_a_loop};
 use crate::opening;
 
 /// One event of a thread, and its counter.
@@ -97,14 +97,14 @@ impl EventSlots {
     ///
     /// `time` comes first, then the counters in the order in which they were opened. So the same events in another
     /// order give the same set.
-    pub(super) fn slot_indices_for(&mut self, wanted: &[What], events: &Events) -> Vec<usize> {
-        let is_time = |spec: &&What| **spec == What::Time;
+    pub(super) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
+        let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
         let mut set: Vec<usize> =
             time.into_iter().chain(counters).filter_map(|spec| self.slot_index_for(spec, events)).collect();
         if set.is_empty() {
-            set.extend(self.slot_index_for(&What::Time, events));
-            events.with(events.id(&What::Time), |time| time.stands_in = true);
+            set.extend(self.slot_index_for(&EventSpec::Time, events));
+            events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
         }
         set.sort_by_key(|&index| (self[index].counter().is_some(), index));
         // Two names can mean the same event.
@@ -126,14 +126,14 @@ impl EventSlots {
     }
 
     /// Those of the `wanted` events that are not available on this thread.
-    pub(super) fn refused_among(&self, wanted: &[What], events: &Events) -> Box<[EventId]> {
+    pub(super) fn refused_among(&self, wanted: &[EventSpec], events: &Events) -> Box<[EventId]> {
         let mut refused: Vec<EventId> = wanted.iter().map(|spec| events.id(spec)).collect();
         refused.retain(|event| self.refused.contains(event));
         refused.dedup();
         refused.into()
     }
 
-    fn slot_index_for(&mut self, spec: &What, events: &Events) -> Option<usize> {
+    fn slot_index_for(&mut self, spec: &EventSpec, events: &Events) -> Option<usize> {
         let event = events.id(spec);
         if let Some(known) = self.iter().position(|slot| slot.event == event) {
             return Some(known);
@@ -142,7 +142,7 @@ impl EventSlots {
             return None;
         }
         let has_room =
-            *spec == What::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < MAX_COUNTERS;
+            *spec == EventSpec::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < MAX_COUNTERS;
         let source = if has_room {
             self.open(spec, event, events)
         } else {
@@ -161,11 +161,11 @@ impl EventSlots {
     }
 
     /// Opens the event, and notes the result for the report.
-    fn open(&self, spec: &What, id: EventId, events: &Events) -> Option<Source> {
+    fn open(&self, spec: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
         let opened = match spec {
-            What::Time => return Some(Source::Ticks),
-            What::Unknown(name) => name.parse::<Event>().map(Attr::new),
-            What::Counter(event) => Ok(Attr::new(event.clone())),
+            EventSpec::Time => return Some(Source::Ticks),
+            EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
+            EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
         if let Err(why) = opening::ask() {
             return refuse(id, events, || why.to_owned());

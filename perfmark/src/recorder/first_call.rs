@@ -29,8 +29,8 @@ use crate::events::events;
 use crate::graph::Graph;
 use crate::mark::{Mark, is_off};
 use crate::registry::{Setup, forget_parents_calls, registry};
-use crate::settings::{self, Variant, every, wanted};
-use crate::signals::HeldBack;
+use crate::settings::{self, Variant, events_of, every};
+use crate::signals::BlockedSignals;
 use crate::start;
 use crate::switched::{CALLS, Switched};
 use crate::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn first_call<'a>(
     let _errno = KeepErrno::new();
     let plan = {
         // Signals are blocked because a mark in a handler would be taken for one in an allocator.
-        let _signals = HeldBack::new();
+        let _signals = BlockedSignals::new();
         let _restore = ActivityGuard::set(thread, Activity::OwnWork);
         // After recording has ended, no system call is allowed.
         if start::is_off() {
@@ -113,7 +113,7 @@ fn prepare_plan(
     if let Some(plan) = existing {
         return Ok(plan);
     }
-    let wanted = wanted(mark, variant);
+    let wanted = events_of(mark, variant);
     let slots = resources.slots.slot_indices_for(&wanted, events);
     let manner = manner(mark);
     let existing = resources.sets.iter().position(|set| set.matches(&slots, manner));
@@ -356,7 +356,7 @@ pub(crate) fn close_thread() {
         if thread.recorder_ptr().is_none() || thread.activity.get() != Activity::Program {
             return;
         }
-        let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
+        let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
         // If this runs in a signal handler that interrupted entry or exit code, that code still uses the recorder.
         // Nobody acquires the recorder after it.
         if let Some(recorder) = HeldRecorder::acquire()
@@ -375,7 +375,7 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let Some(recorder_ptr) = NonNull::new(recorder.cast::<Recorder>()) else { return };
     // After recording has ended, no system call is allowed. The process's end releases what the thread holds.
     let Some(_setup) = Setup::begin() else { return };
-    let (_errno, _signals) = (KeepErrno::new(), HeldBack::new());
+    let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
     with_thread(|thread| {
         thread.activity.set(Activity::OwnWork);
         // There are none in a forked child.

@@ -11,7 +11,7 @@ use loom::thread;
 
 use super::event_cost::EventCost;
 use crate::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
-use crate::events::{Events, What};
+use crate::events::{EventSpec, Events};
 use crate::mark::{HIDDEN, Mark};
 use crate::registry::Registry;
 use crate::switched::Switched;
@@ -40,7 +40,7 @@ impl Recorded {
         let thread = Arc::new(ThreadCells::new(Owner::new(), None, Switched::new(0)));
         registry.add(Arc::clone(&thread));
         let known = Events::default();
-        let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&What::parse(name))));
+        let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&EventSpec::parse(name))));
         let cells = thread.add(Held(MarkCells::new(&MARK, events.collect(), 1)));
         Self { thread, cells }
     }
@@ -62,7 +62,7 @@ impl Recorded {
     }
 }
 
-/// What a snapshot sees of the mark.
+/// EventSpec a snapshot sees of the mark.
 fn seen(registry: &Registry) -> Totals {
     registry.merged().0.totals(&MARK).cloned().unwrap_or_default()
 }

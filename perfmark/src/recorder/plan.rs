@@ -97,7 +97,7 @@ impl Plan {
         let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), Cell::new(&raw const set.base_hooks));
         let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        Self { base_hooks, hooks, set, event_cells, spans, cells, last_nodes, variant, draws }
+        Self { hooks, set, event_cells, spans, cells, base_hooks, last_nodes, variant, draws }
     }
 
     /// The plan of an open call.

@@ -265,7 +265,7 @@ fn add_poll<const COUNT: usize>(
                 if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
                     cost.add_call(cells, info.is_nested(), arena);
                 } else {
-                    cells.stand_in(info.is_nested());
+                    cells.impute(info.is_nested());
                     cells.add_unmeasured(1, info.is_nested());
                 }
             }

@@ -263,7 +263,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
             Some(cost) => cost.add_unwound(events, is_nested),
             None if is_unwound => {}
             None => {
-                below.add_inner_cost(event.slot_index, weight.wrapping_mul(events.stand_in(is_nested)));
+                below.add_inner_cost(event.slot_index, weight.wrapping_mul(events.impute(is_nested)));
                 events.add_unmeasured(1, is_nested);
             }
         }

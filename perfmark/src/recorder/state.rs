@@ -24,7 +24,7 @@ use super::tls::TlsPointer;
 use crate::arena::Arena;
 use crate::cells::ThreadCells;
 use crate::graph::Graph;
-use crate::signals::HeldBack;
+use crate::signals::BlockedSignals;
 
 /// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
 #[repr(C)]
@@ -233,7 +233,7 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
         if matches!(thread.activity.get(), Activity::OwnWork | Activity::Calibration) {
             return None;
         }
-        let _signals = HeldBack::new();
+        let _signals = BlockedSignals::new();
         let _restore = ActivityGuard::set(thread, Activity::OwnWork);
         Some(work())
     })

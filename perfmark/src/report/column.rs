@@ -1,4 +1,4 @@
-//! The table's columns: what each shows of a mark's event, and from which width of the report on.
+//! The table's columns: what each shows of a mark's event, and the report width from which it is shown.
 
 use super::histogram::spread;
 use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, sum, whole};
@@ -6,16 +6,16 @@ use super::share::Shares;
 use crate::snapshot::{Mark, Unit, Values};
 
 /// What a row shows: one event of one mark.
-pub(super) struct Figures<'a> {
+pub(super) struct RowValues<'a> {
     calls: u64,
-    /// `None` where nothing was measured.
+    /// `None` if nothing was measured.
     pub(super) values: Option<&'a Values>,
     unit: Unit,
-    /// What a share is a share of.
+    /// What a share is relative to.
     whole: u128,
 }
 
-impl<'a> Figures<'a> {
+impl<'a> RowValues<'a> {
     pub(super) fn new(mark: &Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
         Self {
             calls: mark.calls,
@@ -25,7 +25,7 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// The same of so many calls.
+    /// Sets the number of calls.
     pub(super) fn with_calls(self, calls: u64) -> Self {
         Self { calls, ..self }
     }
@@ -34,7 +34,7 @@ impl<'a> Figures<'a> {
         self.values.and_then(field).map_or_else(missing, |value| whole(value, self.unit))
     }
 
-    /// As [`of`](Self::of), of one call: marked where it is no larger than the measuring's noise.
+    /// As [`of`](Self::of), for the cost of one call: flagged if it is no larger than the probe's noise.
     fn call(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
         let value = self.values.and_then(field);
         self.of(field).flagged(NEAR, value.is_some_and(|value| self.is_noise(value as f64)))
@@ -44,7 +44,7 @@ impl<'a> Figures<'a> {
         self.values.is_some_and(|values| values.probe.noise > 0 && value.abs() <= values.probe.noise as f64)
     }
 
-    /// A sum over calls: flagged where it is an estimate, or no larger than the noise of so many calls.
+    /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
     fn flagged_sum(&self, value: i64, shown: Quantity, is_estimate: bool) -> Quantity {
         let is_noise = self.values.is_some_and(|values| {
             let noise = u128::from(values.probe.noise) * u128::from(values.weight);
@@ -73,7 +73,7 @@ impl<'a> Figures<'a> {
         percent(value, self.whole)
     }
 
-    /// What a call costs itself, of those that the sum is of.
+    /// The self cost per call, over the calls that the sum covers.
     fn own_mean(&self) -> Quantity {
         let Some(mean) = self.values.and_then(Values::self_mean) else { return missing() };
         self.own(|row, _| real(mean, row.unit))
@@ -92,11 +92,11 @@ impl<'a> Figures<'a> {
 
 pub(super) struct Column {
     pub(super) head: &'static str,
-    /// The narrowest report that has it.
+    /// The width of the narrowest report that has it.
     from: usize,
-    /// Whether it goes where it would leave marks' names too little room.
+    /// Whether it is dropped if it leaves marks' names too little room.
     gives_way: bool,
-    pub(super) cell: fn(&Figures<'_>) -> Quantity,
+    pub(super) cell: fn(&RowValues<'_>) -> Quantity,
 }
 
 impl Column {
@@ -112,13 +112,13 @@ impl Column {
 pub(super) const CALLS: Column =
     Column { head: "calls", from: 0, gives_way: false, cell: |row| whole(row.calls, Unit::Count) };
 pub(super) const SELF: Column =
-    Column { head: "self", from: 100, gives_way: false, cell: |row| row.own(Figures::part) };
+    Column { head: "self", from: 100, gives_way: false, cell: |row| row.own(RowValues::part) };
 /// The histogram's.
 pub(super) const SPREAD: &str = "min to max";
 pub(super) const COLUMNS: [Column; 13] = [
-    Column { head: "total", from: 0, gives_way: false, cell: |row| row.total(Figures::sum) },
-    Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own(Figures::sum) },
-    Column { head: "share", from: 0, gives_way: false, cell: |row| row.total(Figures::part) },
+    Column { head: "total", from: 0, gives_way: false, cell: |row| row.total(RowValues::sum) },
+    Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own(RowValues::sum) },
+    Column { head: "share", from: 0, gives_way: false, cell: |row| row.total(RowValues::part) },
     SELF,
     Column { head: "mean", from: 0, gives_way: false, cell: |row| row.mean() },
     Column { head: "self mean", from: 180, gives_way: true, cell: |row| row.own_mean() },

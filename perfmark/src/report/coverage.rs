@@ -1,56 +1,55 @@
-//! Which of a mark's calls its figures leave out, in a sentence.
+//! The sentence about a mark's calls that its values leave out.
 
+use super::count::{counted, exact, plural};
 use super::kinds::kinds;
-use super::quantity::{exact, plural};
 use crate::snapshot::{Mark, Values};
 
-/// The sentence, or nothing where every call is in every figure.
+/// The sentence; `None` if every value includes every call.
 pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     let mut parts = by_event(mark, shown);
     if shown.is_empty() && mark.calls > 0 {
         parts.push("nothing measured: none of its events is available".to_owned());
     }
     if let Some(lacks) = shown.iter().map(|values| values.missing_outermost).max().filter(|&calls| calls > 0) {
-        parts.push(format!("totals lack {} that had the others of this recursive function inside", calls(lacks)));
+        parts.push(format!(
+            "totals leave out {} outermost {} of this recursive function, and the calls inside",
+            exact(lacks),
+            plural(lacks, "call")
+        ));
     }
     if mark.skipped > 0 && mark.every == 1 {
-        parts.push(format!("{} not measured, as the filter had it", calls(mark.skipped)));
+        parts.push(format!("{} not measured (filter)", counted(mark.skipped, "call")));
     } else if mark.skipped > 0 {
-        parts.push(format!("{} not measured, as every = {} has it", calls(mark.skipped), exact(mark.every.into())));
+        parts.push(format!("{} not measured (every = {})", counted(mark.skipped, "call"), exact(mark.every.into())));
     }
     if mark.polls > 0 {
-        parts.push(format!("{} {}", exact(mark.polls), plural(mark.polls, "poll")));
+        parts.push(counted(mark.polls, "poll"));
     }
     for (number, what) in [
         (mark.unwound, "ended by a panic, in no distribution"),
-        (mark.cancelled, "dropped before the end, in no distribution"),
-        (mark.interrupted, "met while perfmark was at work, counted only"),
+        (mark.cancelled, "cancelled, in no distribution"),
+        (mark.interrupted, "made while perfmark was at work, counted but not measured"),
         (mark.in_flight, "still running"),
     ] {
         if number > 0 {
-            parts.push(format!("{} {what}", calls(number)));
+            parts.push(format!("{} {what}", counted(number, "call")));
         }
     }
     if parts.is_empty() { None } else { Some(parts.join("; ")) }
 }
 
-/// Whether some calls are in no figure that were to be in one.
+/// Whether calls are missing that should have been measured.
 pub(super) fn is_lacking(mark: &Mark, shown: &[&Values]) -> bool {
     shown.is_empty() || shown.iter().any(|values| values.unmeasured > mark.interrupted)
 }
 
-/// To the last digit, so that the numbers add up.
-fn calls(number: u64) -> String {
-    format!("{} {}", exact(number), plural(number, "call"))
-}
-
-/// Events that lack the same calls are named together, and not at all if they are all that the mark shows.
+/// Events that lack the same calls are named together, and not named if they are all events that the mark shows.
 fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
-    // Interrupted calls are told on their own.
+    // Interrupted calls have their own part.
     let lacks = |values: &Values| (values.unmeasured.saturating_sub(mark.interrupted), values.scaled);
     let lacking = shown.iter().map(|values| (lacks(values), &*values.event)).filter(|(lacks, _)| *lacks != (0, 0));
     let part = |((unmeasured, scaled), events): ((u64, u64), Vec<&str>)| {
-        let of = format!("of {}", calls(mark.calls));
+        let of = format!("of {}", counted(mark.calls, "call"));
         let text = match (unmeasured, scaled) {
             (_, 0) => format!("{} {of} unmeasured", exact(unmeasured)),
             (0, _) => format!("{} {of} scaled", exact(scaled)),
@@ -70,55 +69,56 @@ mod tests {
         Values { scaled, unmeasured, ..values(event, 1, 1) }
     }
 
-    fn told(mark: &Mark) -> Option<String> {
+    fn text(mark: &Mark) -> Option<String> {
         sentence(mark, &mark.values.iter().collect::<Vec<_>>())
     }
 
     #[test]
-    fn nothing_is_said_when_every_call_is_in_every_figure() {
-        assert_eq!(told(&Mark { values: vec![values("cycles", 9, 9)], ..mark("m", 9) }), None);
+    fn there_is_no_sentence_if_every_value_includes_every_call() {
+        assert_eq!(text(&Mark { values: vec![values("cycles", 9, 9)], ..mark("m", 9) }), None);
     }
 
     #[test]
-    fn events_that_lack_the_same_calls_are_told_together() {
+    fn events_that_lack_the_same_calls_are_named_together() {
         let mut mark = mark("m", 1204);
         mark.values = vec![lacking("cycles", 12, 30), lacking("instructions", 12, 30)];
-        assert_eq!(told(&mark).as_deref(), Some("12 of 1,204 calls unmeasured, 30 scaled"));
+        assert_eq!(text(&mark).as_deref(), Some("12 of 1,204 calls unmeasured, 30 scaled"));
         mark.values.push(lacking("time", 0, 0));
-        assert_eq!(told(&mark).as_deref(), Some("cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled"));
+        assert_eq!(text(&mark).as_deref(), Some("cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled"));
         mark.values.push(lacking("page-faults", 0, 1));
         let both =
             "cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; page-faults: 1 of 1,204 calls scaled";
-        assert_eq!(told(&mark).as_deref(), Some(both));
+        assert_eq!(text(&mark).as_deref(), Some(both));
     }
 
     #[test]
     fn a_recursive_mark_whose_outermost_calls_are_unmeasured_says_so() {
         let mut mark = mark("m", 9);
         mark.values.push(Values { missing_outermost: 2, ..lacking("cycles", 3, 0) });
-        let both = "3 of 9 calls unmeasured; totals lack 2 calls that had the others of this recursive function inside";
-        assert_eq!(told(&mark).as_deref(), Some(both));
+        let both = "3 of 9 calls unmeasured; totals leave out 2 outermost calls of this recursive function, \
+                    and the calls inside";
+        assert_eq!(text(&mark).as_deref(), Some(both));
     }
 
     #[test]
     fn a_mark_that_skips_calls_says_so() {
         let mut mark = Mark { every: 64, skipped: 63, ..mark("m", 64) };
         mark.values.push(values("cycles", 1, 5));
-        assert_eq!(told(&mark).as_deref(), Some("63 calls not measured, as every = 64 has it"));
+        assert_eq!(text(&mark).as_deref(), Some("63 calls not measured (every = 64)"));
     }
 
     #[test]
-    fn a_mark_without_any_figure_says_so() {
-        assert_eq!(told(&mark("m", 9)).as_deref(), Some("nothing measured: none of its events is available"));
-        assert_eq!(told(&mark("m", 0)), None);
+    fn a_mark_without_any_value_says_so() {
+        assert_eq!(text(&mark("m", 9)).as_deref(), Some("nothing measured: none of its events is available"));
+        assert_eq!(text(&mark("m", 0)), None);
     }
 
     #[test]
-    fn calls_that_ended_otherwise_or_not_yet_are_told() {
+    fn calls_that_ended_differently_or_not_yet_are_counted() {
         let mut mark = Mark { unwound: 3, cancelled: 1, polls: 20, interrupted: 1, in_flight: 2, ..mark("m", 10) };
         mark.values.push(values("cycles", 5, 5));
-        let all = "20 polls; 3 calls ended by a panic, in no distribution; 1 call dropped before the end, in no distribution; \
-                   1 call met while perfmark was at work, counted only; 2 calls still running";
-        assert_eq!(told(&mark).as_deref(), Some(all));
+        let all = "20 polls; 3 calls ended by a panic, in no distribution; 1 call cancelled, in no distribution; \
+                   1 call made while perfmark was at work, counted but not measured; 2 calls still running";
+        assert_eq!(text(&mark).as_deref(), Some(all));
     }
 }

@@ -1,6 +1,7 @@
-//! The report for spreadsheets and data frames: a row for each mark and event, as RFC 4180 has it.
+//! The report for spreadsheets and data frames: one row per mark and event, in the format of RFC 4180.
 //!
-//! Columns have the names of the JSON report. A mark without figures, such as one never called, has a row that names no event.
+//! Columns have the names of the JSON report. A mark without values, such as one never called, has a row without an
+//! event.
 
 use csv::{Terminator, WriterBuilder};
 
@@ -15,7 +16,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn figure<T: ToString>(&self, of: impl Fn(&Values) -> T) -> String {
+    fn value<T: ToString>(&self, of: impl Fn(&Values) -> T) -> String {
         self.values.map(|values| of(values).to_string()).unwrap_or_default()
     }
 
@@ -24,8 +25,9 @@ impl Row<'_> {
     }
 }
 
-/// A cell of text that no spreadsheet takes for a formula: one that begins as a formula has an apostrophe before it, and so has one that begins
-/// with an apostrophe (OWASP, "CSV Injection"; tabs and line ends are replaced). Numbers have none, be they negative.
+/// A cell of text that no spreadsheet treats as a formula (OWASP, "CSV Injection"). An apostrophe is put before a text
+/// that begins like a formula or with an apostrophe; tabs and line ends are replaced. Numbers, including negative ones,
+/// have no apostrophe.
 fn text(text: &str) -> String {
     let mut cell = clean(text);
     if cell.starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\'']) {
@@ -50,23 +52,23 @@ const COLUMNS: [Column; 40] = [
     ("interrupted", |row| row.mark.interrupted.to_string()),
     ("every", |row| row.mark.every.to_string()),
     ("skipped", |row| row.mark.skipped.to_string()),
-    ("event", |row| row.figure(|values| text(&values.event))),
-    ("unit", |row| row.figure(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
-    ("measured", |row| row.figure(|values| values.measured)),
-    ("weight", |row| row.figure(|values| values.weight)),
-    ("scaled", |row| row.figure(|values| values.scaled)),
-    ("unmeasured", |row| row.figure(|values| values.unmeasured)),
-    ("imputed", |row| row.figure(|values| values.imputed)),
-    ("sum", |row| row.figure(|values| values.sum)),
-    ("total", |row| row.figure(|values| values.total)),
-    ("missing_outermost", |row| row.figure(|values| values.missing_outermost)),
-    ("extrapolated", |row| row.figure(|values| values.extrapolated)),
-    ("estimated", |row| row.figure(|values| values.estimated)),
+    ("event", |row| row.value(|values| text(&values.event))),
+    ("unit", |row| row.value(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
+    ("measured", |row| row.value(|values| values.measured)),
+    ("weight", |row| row.value(|values| values.weight)),
+    ("scaled", |row| row.value(|values| values.scaled)),
+    ("unmeasured", |row| row.value(|values| values.unmeasured)),
+    ("imputed", |row| row.value(|values| values.imputed)),
+    ("sum", |row| row.value(|values| values.sum)),
+    ("total", |row| row.value(|values| values.total)),
+    ("missing_outermost", |row| row.value(|values| values.missing_outermost)),
+    ("extrapolated", |row| row.value(|values| values.extrapolated)),
+    ("estimated", |row| row.value(|values| values.estimated)),
     ("self", |row| row.known(|values| values.self_sum)),
-    ("unwound_total", |row| row.figure(|values| values.unwound_total)),
-    ("unwound_self", |row| row.figure(|values| values.unwound_self)),
-    ("in_flight_total", |row| row.figure(|values| values.in_flight_total)),
-    ("in_flight_self", |row| row.figure(|values| values.in_flight_self)),
+    ("unwound_total", |row| row.value(|values| values.unwound_total)),
+    ("unwound_self", |row| row.value(|values| values.unwound_self)),
+    ("in_flight_total", |row| row.value(|values| values.in_flight_total)),
+    ("in_flight_self", |row| row.value(|values| values.in_flight_self)),
     ("min", |row| row.known(|values| values.min)),
     ("max", |row| row.known(|values| values.max)),
     ("mean", |row| row.known(|values| values.mean.filter(|mean| mean.is_finite()))),
@@ -74,20 +76,20 @@ const COLUMNS: [Column; 40] = [
     ("p90", |row| row.known(|values| values.p90)),
     ("p99", |row| row.known(|values| values.p99)),
     ("p999", |row| row.known(|values| values.p999)),
-    ("probe_own", |row| row.figure(|values| values.probe.own)),
-    ("probe_whole", |row| row.figure(|values| values.probe.whole)),
-    ("probe_noise", |row| row.figure(|values| values.probe.noise)),
+    ("probe_own", |row| row.value(|values| values.probe.own)),
+    ("probe_whole", |row| row.value(|values| values.probe.whole)),
+    ("probe_noise", |row| row.value(|values| values.probe.noise)),
 ];
 
 /// The rows, below the columns' names.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let shares = Shares::new(snapshot);
     let mut out = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
-    // Into memory, and as many cells in each row: nothing fails.
+    // Writing to memory, with the same number of cells in each row, does not fail.
     _ = out.write_record(COLUMNS.map(|(name, _)| name));
     for mark in &snapshot.marks {
-        let figures = mark.values.iter().map(Some);
-        for values in figures.chain(mark.values.is_empty().then_some(None)) {
+        let rows = mark.values.iter().map(Some);
+        for values in rows.chain(mark.values.is_empty().then_some(None)) {
             let unit = values.map_or(Unit::Count, |values| shares.unit(&values.event));
             _ = out.write_record(COLUMNS.map(|(_, cell)| cell(&Row { mark, values, unit })));
         }
@@ -102,7 +104,7 @@ mod tests {
     use crate::snapshot::{Probe, Read};
 
     #[test]
-    fn a_mark_and_event_is_a_row_of_plain_numbers() {
+    fn each_mark_and_event_is_a_row_of_plain_numbers() {
         let mut one = mark("say \"a, b\"", 12_345);
         one.values = vec![Values {
             scaled: 1,
@@ -118,9 +120,11 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,scaled,unmeasured,imputed,sum,total,\
-missing_outermost,extrapolated,estimated,self,unwound_total,unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
-\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6\r
+name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,\
+scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,unwound_self,\
+in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,\
+1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6\r
 never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,\r
 ";
         assert_eq!(render(&snapshot(&events, &[one, never])), expected);
@@ -152,13 +156,13 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,
         }
     }
 
-    /// As the guide has it: the text of a cell.
+    /// Reads a cell as the guide describes.
     fn read_back(cell: &str) -> &str {
         cell.strip_prefix('\'').unwrap_or(cell)
     }
 
     #[test]
-    fn every_row_is_read_back_as_it_was_whatever_the_snapshot_holds() {
+    fn every_row_of_any_snapshot_is_read_back_unchanged() {
         for snapshot in sample::nasty() {
             let text = render(&snapshot);
             assert!(!text.replace("\r\n", "").contains(char::is_control), "{text:?}");

@@ -1,60 +1,60 @@
-//! What stands beside a mark's name: its calls, and what two of its events say together.
+//! The text beside a mark's name: its calls, and ratios of its events.
 //!
-//! A ratio stands only where both events were counted over the same calls.
+//! A ratio is shown only if both events were counted over the same calls.
 
-use super::quantity::{counted, percent};
+use super::quantity::{percent, rounded_count};
 use super::text::{push_right, width};
 use crate::snapshot::{Mark, Values};
 
-/// What a ratio is of, and how it is told.
+/// A ratio of two events, and its text.
 struct Ratio {
     of: &'static str,
     to: &'static str,
-    tell: fn(i64, i64) -> String,
+    text: fn(i64, i64) -> String,
 }
 
-/// The last ones give way first.
+/// Without room, the last ones are dropped first.
 const RATIOS: [Ratio; 4] = [
-    Ratio { of: "instructions", to: "cycles", tell: |of, to| format!("{} insn/cycle", hundredths(of, to)) },
+    Ratio { of: "instructions", to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) },
     Ratio {
         of: "branch-misses",
         to: "branches",
-        tell: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())),
+        text: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())),
     },
     Ratio {
         of: "cache-misses",
         to: "cache-references",
-        tell: |of, to| format!("{} cache misses", percent(of, to.unsigned_abs().into())),
+        text: |of, to| format!("{} cache misses", percent(of, to.unsigned_abs().into())),
     },
-    // Cycles in a nanosecond.
-    Ratio { of: "cycles", to: "time", tell: |of, to| format!("{} GHz", hundredths(of, to)) },
+    // Cycles per nanosecond.
+    Ratio { of: "cycles", to: "time", text: |of, to| format!("{} GHz", hundredths(of, to)) },
 ];
 
 /// Between facts.
 const SPACE: &str = "   ";
 const GAP: usize = SPACE.len();
-/// Of a long name so much is not to give way to ratios.
+/// Columns of a long name that ratios must leave.
 const NAME: usize = 24;
 
-/// The facts of all marks, each kind below its like.
+/// The facts of all marks, aligned by kind.
 pub(super) struct Facts {
     marks: Vec<[Option<String>; RATIOS.len()]>,
     calls: Vec<String>,
-    /// Of each ratio that is shown; none of those that are not, or that no mark has.
+    /// The width of each ratio; `None` if it is not shown, or if no mark has it.
     widths: [Option<usize>; RATIOS.len()],
     calls_width: usize,
 }
 
 impl Facts {
-    /// Of these marks with their names, beside which there is so much room in all.
+    /// For these marks with their names, in a total width of `room`.
     pub(super) fn new<'a>(marks: impl Iterator<Item = (&'a Mark, &'a str)> + Clone, room: usize) -> Self {
-        let calls: Vec<String> = marks.clone().map(|(mark, _)| counted(mark.calls, "call")).collect();
+        let calls: Vec<String> = marks.clone().map(|(mark, _)| rounded_count(mark.calls, "call")).collect();
         let ratios: Vec<_> =
             marks.clone().map(|(mark, _)| RATIOS.each_ref().map(|ratio| ratio.of_mark(mark))).collect();
         let mut widths = [None; RATIOS.len()];
         for ratios in &ratios {
-            for (known, told) in widths.iter_mut().zip(ratios) {
-                *known = (*known).max(told.as_deref().map(width));
+            for (known, text) in widths.iter_mut().zip(ratios) {
+                *known = (*known).max(text.as_deref().map(width));
             }
         }
         let mut facts = Self {
@@ -76,19 +76,19 @@ impl Facts {
         self.widths.iter().flatten().map(|width| width + GAP).sum::<usize>() + self.calls_width
     }
 
-    /// Whether some mark's cycles by time are shown.
+    /// Whether a clock rate is shown.
     pub(super) fn has_clock(&self) -> bool {
         self.widths[RATIOS.len() - 1].is_some()
     }
 
-    /// The facts of the mark at this place, with their own width only.
-    pub(super) fn of(&self, place: usize) -> String {
+    /// The facts of the mark with this index, without padding on the left.
+    pub(super) fn of(&self, index: usize) -> String {
         let ratios =
-            self.marks[place].iter().zip(self.widths).filter_map(|(told, width)| Some((told.as_deref(), width?)));
+            self.marks[index].iter().zip(self.widths).filter_map(|(text, width)| Some((text.as_deref(), width?)));
         let mut out = String::new();
-        for (told, width) in ratios.chain([(Some(&*self.calls[place]), self.calls_width)]) {
+        for (text, width) in ratios.chain([(Some(&*self.calls[index]), self.calls_width)]) {
             out.push_str(SPACE);
-            push_right(&mut out, told.unwrap_or(""), width);
+            push_right(&mut out, text.unwrap_or(""), width);
         }
         out.trim_start_matches(' ').to_owned()
     }
@@ -99,9 +99,9 @@ impl Ratio {
         let find =
             |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
         let (of, to) = (find(self.of)?, find(self.to)?);
-        // As many, and all but a few of those that there are: else they may be others.
+        // The same number, and almost all calls: otherwise they may be different calls.
         let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
-        (are_same && of.sum >= 0 && to.sum > 0).then(|| (self.tell)(of.sum, to.sum))
+        (are_same && of.sum >= 0 && to.sum > 0).then(|| (self.text)(of.sum, to.sum))
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::report::sample::{self, mark, values};
 
-    fn told(mark: &Mark, room: usize) -> String {
+    fn text(mark: &Mark, room: usize) -> String {
         Facts::new([(mark, "a mark")].into_iter(), room).of(0)
     }
 
@@ -137,33 +137,33 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_stands_only_where_both_events_were_counted_over_the_same_calls() {
+    fn a_ratio_is_shown_only_if_both_events_were_counted_over_the_same_calls() {
         let mut some = all();
         assert_eq!(
-            told(&some, 200),
+            text(&some, 200),
             "2.49 insn/cycle   0.8 % branch misses   10.0 % cache misses   2.50 GHz   2 calls"
         );
         some.values[0].unmeasured = 2;
         some.values[1].unmeasured = 2;
-        assert_eq!(told(&some, 200), "0.8 % branch misses   10.0 % cache misses   2 calls", "two of four calls each");
+        assert_eq!(text(&some, 200), "0.8 % branch misses   10.0 % cache misses   2 calls", "two of four calls each");
         some.values[0].measured = 1;
-        assert_eq!(told(&some, 200), "0.8 % branch misses   10.0 % cache misses   2 calls");
+        assert_eq!(text(&some, 200), "0.8 % branch misses   10.0 % cache misses   2 calls");
         some.values[3].sum = 0;
         some.values.retain(|values| values.event != "cache-references");
-        assert_eq!(told(&some, 200), "2 calls");
+        assert_eq!(text(&some, 200), "2 calls");
         some.values[0].measured = 0;
         some.values[1].measured = 0;
-        assert_eq!(told(&some, 200), "2 calls");
+        assert_eq!(text(&some, 200), "2 calls");
     }
 
     #[test]
-    fn the_last_ratios_give_way_where_there_is_no_room() {
-        let full = told(&all(), 200);
+    fn the_last_ratios_are_dropped_without_room() {
+        let full = text(&all(), 200);
         let needed = "a mark".len() + GAP + full.len();
-        assert_eq!(told(&all(), needed), full);
-        assert_eq!(told(&all(), needed - 1), "2.49 insn/cycle   0.8 % branch misses   10.0 % cache misses   2 calls");
-        assert_eq!(told(&all(), 60), "2.49 insn/cycle   0.8 % branch misses   2 calls");
-        assert_eq!(told(&all(), 20), "2 calls");
+        assert_eq!(text(&all(), needed), full);
+        assert_eq!(text(&all(), needed - 1), "2.49 insn/cycle   0.8 % branch misses   10.0 % cache misses   2 calls");
+        assert_eq!(text(&all(), 60), "2.49 insn/cycle   0.8 % branch misses   2 calls");
+        assert_eq!(text(&all(), 20), "2 calls");
     }
 
     #[test]
@@ -172,9 +172,9 @@ mod tests {
         other.values = vec![values("cycles", 9, 1), values("instructions", 9, 12), values("branch-misses", 9, 9)];
         let marks = [all(), other];
         let facts = Facts::new(marks.iter().map(|mark| (mark, "")), 60);
-        let told = [facts.of(0), facts.of(1)];
+        let text = [facts.of(0), facts.of(1)];
         assert_eq!(
-            told,
+            text,
             [
                 "2.49 insn/cycle   0.8 % branch misses       2 calls",
                 "12.00 insn/cycle                         1,200 calls"
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_never_a_false_zero_and_whatever_is_told_fits() {
+    fn a_ratio_is_never_a_false_zero_and_all_text_fits() {
         assert_eq!(hundredths(0, 9), "0.00");
         assert_eq!(hundredths(1, 900), "<0.01");
         for snapshot in sample::nasty() {
             for mark in &snapshot.marks {
-                assert!(width(&told(mark, 50)) <= 50);
+                assert!(width(&text(mark, 50)) <= 50);
             }
         }
     }

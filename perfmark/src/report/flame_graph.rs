@@ -1,4 +1,4 @@
-//! The report as a flame graph, an SVG image that a browser searches and zooms.
+//! The report as a flame graph: an SVG image that can be searched and zoomed in a browser.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::signs::clean;
 use super::stacks::{folded, has_callers};
 use crate::snapshot::{Snapshot, Unit};
 
-/// The image. Whatever the snapshot holds, it is one: where there is nothing to draw, it says so.
+/// The image. It is valid for any snapshot; if there is nothing to draw, it says so.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let (shares, stacks) = (Shares::new(snapshot), folded(snapshot));
     let (Some(event), false) = (shares.leading(), stacks.is_empty()) else {
@@ -20,14 +20,14 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut options = Options::default();
     options.title = legible(&format!("{} · {event} by mark", snapshot.program));
     options.subtitle = Some(if has_callers(snapshot) {
-        "what calls of each mark cost themselves, by who called them".into()
+        "self cost of each mark's calls, by caller".into()
     } else {
-        "what calls of each mark cost themselves; who called whom was not recorded".into()
+        "self cost of each mark's calls; the call graph was not recorded".into()
     });
     options.count_name = if is_time { "ns".into() } else { legible(event) };
     options.name_type = "Mark:".into();
     options.factor = scale;
-    // Colours by name: the same snapshot gives the same image.
+    // Colours depend on the name, so the same snapshot gives the same image.
     options.hash = true;
     let mut image = Vec::new();
     match from_lines(&mut options, lines.iter().map(String::as_str), &mut image) {
@@ -36,7 +36,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     }
 }
 
-/// Folded stacks whose sum is a `u64`, and what one of their numbers stands for.
+/// Folded stacks whose sum fits into a `u64`, and the factor of their numbers.
 fn scaled(stacks: &[(String, u64)]) -> (f64, Vec<String>) {
     let sum: u128 = stacks.iter().map(|(_, own)| u128::from(*own)).sum();
     let shift = (128 - sum.leading_zeros()).saturating_sub(63);
@@ -44,12 +44,12 @@ fn scaled(stacks: &[(String, u64)]) -> (f64, Vec<String>) {
     (2_f64.powi(shift.try_into().unwrap_or(0)), lines)
 }
 
-/// Without the signs that XML has not.
+/// Replaces the characters that are invalid in XML.
 fn legible(text: &str) -> String {
     clean(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// An image of a sentence.
+/// An image with a sentence.
 fn message(text: &str) -> String {
     let mut image = String::from("<?xml version=\"1.0\" standalone=\"no\"?>\n");
     let size = "xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" height=\"60\"";
@@ -70,19 +70,19 @@ mod tests {
     fn the_image_has_the_events_unit_and_every_mark_that_cost_anything() {
         let image = render(&sample::typical());
         assert!(image.contains("wordcount · time by mark"), "{image}");
-        assert!(image.contains("who called whom was not recorded"), "{image}");
-        for told in [
+        assert!(image.contains("the call graph was not recorded"), "{image}");
+        for title in [
             "<title>parse_line (3,104,000,000 ns, 68.52%)</title>",
             "<title>run (1,304,000,000 ns, 28.79%)</title>",
             "<title>lexer::next (122,000,000 ns, 2.69%)</title>",
         ] {
-            assert!(image.contains(told), "{told} in {image}");
+            assert!(image.contains(title), "{title} in {image}");
         }
         assert!(!image.contains("usage"), "{image}");
     }
 
     #[test]
-    fn a_count_is_no_time() {
+    fn a_count_has_the_events_name_as_unit() {
         let mut counts = sample::typical();
         counts.marks.iter_mut().for_each(|mark| mark.values.retain(|values| values.event == "cycles"));
         let image = render(&counts);
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn callers_are_below_what_they_called() {
         let image = render(&sample::with_graph());
-        assert!(image.contains("by who called them"), "{image}");
+        assert!(image.contains("by caller"), "{image}");
         assert!(image.contains("<title>run (4,530,000,000 ns, 100.00%)</title>"), "{image}");
         assert!(image.contains("<title>parse_line (3,226,000,000 ns, 71.21%)</title>"), "{image}");
     }
@@ -108,12 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_snapshot_holds_there_is_an_image() {
-        let is_of_xml = |sign: char| !sign.is_control() || matches!(sign, '\n' | '\t' | '\r');
+    fn there_is_an_image_for_any_snapshot() {
+        let is_valid = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
         for snapshot in sample::nasty() {
             let image = render(&snapshot);
             assert!(image.starts_with("<?xml") && image.ends_with("</svg>\n"), "{image}");
-            assert!(image.chars().all(|sign| is_of_xml(sign) && !matches!(sign, '\u{fffe}' | '\u{ffff}')), "{image}");
+            assert!(image.chars().all(|c| is_valid(c) && !matches!(c, '\u{fffe}' | '\u{ffff}')), "{image}");
             assert!(!image.contains("no flame graph"), "{image}");
         }
         assert!(render(&Snapshot::default()).contains("nothing was measured"));

@@ -1,14 +1,14 @@
-//! How a mark's calls are spread from the smallest to the largest, in a few columns.
+//! A bar chart of a mark's calls from the smallest to the largest, in a few columns.
 
 use crate::snapshot::Values;
 
-/// Columns of it.
+/// Columns of the chart.
 pub(super) const COLUMNS: usize = 10;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Bars over the logarithm of the cost, as high as the calls there are many; where there is no call, there is no bar. Calls of one and the same cost are
-/// one bar.
+/// Bars over the logarithm of the cost; their height is the number of calls. Where there is no call, there is no bar.
+/// If all calls have the same cost, there is one bar.
 pub(super) fn spread(values: &Values) -> Option<String> {
     let (min, max) = (values.min?, values.max?);
     if min >= max {
@@ -16,10 +16,10 @@ pub(super) fn spread(values: &Values) -> Option<String> {
     }
     let mut parts = [0.0_f64; COLUMNS];
     let (first, last) = (scale(min), scale(max));
-    // In columns from the left edge; a bucket may reach beyond the calls that are in it.
-    let place = |value: f64| ((value - first) / (last - first) * COLUMNS as f64).clamp(0.0, COLUMNS as f64);
+    // In columns from the left edge. A bucket may extend beyond the calls in it.
+    let position = |value: f64| ((value - first) / (last - first) * COLUMNS as f64).clamp(0.0, COLUMNS as f64);
     for &(low, high, calls) in &values.buckets {
-        let (from, to) = (place(scale(low)), place(scale(high)));
+        let (from, to) = (position(scale(low)), position(scale(high)));
         let width = to - from;
         for (column, part) in parts.iter_mut().enumerate() {
             let left = column as f64;
@@ -31,20 +31,20 @@ pub(super) fn spread(values: &Values) -> Option<String> {
     (most > 0.0).then(|| parts.iter().map(|part| bar(part / most)).collect())
 }
 
-/// What lies at the right edge is in the last column.
+/// A position at the right edge is in the last column.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the columns")]
-fn column_of(place: f64) -> usize {
-    (place as usize).min(COLUMNS - 1)
+fn column_of(position: f64) -> usize {
+    (position as usize).min(COLUMNS - 1)
 }
 
-/// In octaves; nothing is one below 1.
+/// In octaves; 0 is one octave below 1.
 fn scale(value: u64) -> f64 {
     if value == 0 { -1.0 } else { (value as f64).log2() }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 8")]
 fn bar(part: f64) -> char {
-    // Of a part of a call, which is of a bucket's edge, there is none.
+    // No bar for a fraction of a call, which comes from a bucket's edge.
     if part <= 0.0 { ' ' } else { BARS[((part * BARS.len() as f64).ceil() as usize).clamp(1, BARS.len()) - 1] }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_high_as_calls_are_many_over_the_logarithm_of_their_cost() {
+    fn the_height_of_bars_is_the_number_of_calls_over_the_logarithm_of_their_cost() {
         let powers: Vec<_> = (0..10).map(|power| (1_u64 << (2 * power), 1_u64 << (2 * power), power + 1)).collect();
         assert_eq!(of(1, 1 << 18, &powers).as_deref(), Some("▁▂▃▄▄▅▆▇██"));
         assert_eq!(of(0, 1, &[(0, 0, 8), (1, 1, 1)]).as_deref(), Some("█        ▁"));
@@ -80,11 +80,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_snapshot_holds_it_is_so_wide() {
+    fn the_width_is_fixed_for_any_snapshot() {
         for snapshot in sample::nasty() {
             for spread in snapshot.marks.iter().flat_map(|mark| &mark.values).filter_map(spread) {
-                let signs = spread.chars().count();
-                assert!(signs == 1 || signs == COLUMNS, "{spread:?}");
+                let width = spread.chars().count();
+                assert!(width == 1 || width == COLUMNS, "{spread:?}");
             }
         }
     }

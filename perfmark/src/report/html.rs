@@ -1,9 +1,10 @@
-//! The report for a browser: one page, which needs nothing else.
+//! The report for a browser: one self-contained page.
 //!
-//! It holds the JSON report as it is, which can be taken out of it and read back, and beside it the words that the table has too, so that both say the
-//! same. Its script shows them: nothing from a snapshot is ever part of the page's markup. Its policy lets it load nothing, and run no other script.
+//! It contains the JSON report unchanged, which can be extracted and read back, and the text of the table's legend, so
+//! that both agree. A script displays them: nothing from a snapshot is ever part of the page's markup. The page's
+//! security policy does not let it load anything or run another script.
 
-use super::column::{COLUMNS, Figures, SPREAD};
+use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Shares, is_called};
@@ -34,48 +35,49 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     let words = in_script(&json::document(&Words::new(snapshot, has_large(&data))));
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + words.len());
     let mut rest = PAGE;
-    for (place, text) in
+    for (placeholder, text) in
         [("{{style}}", STYLE), ("{{snapshot}}", data.as_str()), ("{{words}}", &words), ("{{script}}", SCRIPT)]
     {
-        let (before, after) = rest.split_once(place).unwrap_or((rest, ""));
+        let (before, after) = rest.split_once(placeholder).unwrap_or((rest, ""));
         page.extend([before, text]);
         rest = after;
     }
     page + rest
 }
 
-/// JSON for a `<script>`, which no text in it can end, nor begin a comment there. Such signs are within strings only.
+/// Escapes JSON for a `<script>`, so that no text in it can end the script or begin a comment. The escaped characters
+/// occur in strings only.
 fn in_script(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + json.len() / 64);
-    for sign in json.chars() {
-        match sign {
+    for c in json.chars() {
+        match c {
             '<' => text.push_str("\\u003c"),
             '\u{2028}' => text.push_str("\\u2028"),
             '\u{2029}' => text.push_str("\\u2029"),
-            _ => text.push(sign),
+            _ => text.push(c),
         }
     }
     text
 }
 
-/// Whether there may be a number beyond 2^53, which JavaScript would round: it has 16 digits at least.
+/// Whether there may be a number beyond 2^53, which JavaScript would round: one with at least 16 digits.
 fn has_large(json: &str) -> bool {
     json.as_bytes()
         .chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit())
         .any(|run| run.len() >= 16 && run[0].is_ascii_digit())
 }
 
-/// What the page has from here, beside the figures.
+/// The page's data besides the snapshot.
 struct Words<'a> {
-    /// What the marks are called, in their order.
+    /// The marks' labels, in their order.
     labels: Vec<String>,
-    /// What their figures leave out.
+    /// The sentences about calls that the marks' values leave out.
     coverage: Vec<Option<String>>,
-    /// What shares are of, by event: more than 64 bits may hold.
+    /// What shares are relative to, by event; it may exceed 64 bits.
     wholes: Vec<(&'a str, u128)>,
     /// The event that orders the marks at first.
     leading: Option<String>,
-    /// How to read the figures, and what is not in them.
+    /// How to read the values, and what they leave out.
     legend: Vec<String>,
     has_large: bool,
 }
@@ -129,7 +131,7 @@ impl Json for Wholes<'_> {
 fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
     let mut text = String::new();
     if labels.is_empty() {
-        text.push_str("nothing is marked\n");
+        text.push_str("the program has no marks\n");
     } else if !snapshot.marks.iter().any(is_called) {
         text.push_str("no mark was called\n");
     } else {
@@ -146,30 +148,30 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     text.lines().map(str::to_owned).collect()
 }
 
-/// Whether some value has that sign before it.
-fn has(snapshot: &Snapshot, shares: &Shares<'_>, sign: char) -> bool {
+/// Whether some value has this flag.
+fn has(snapshot: &Snapshot, shares: &Shares<'_>, flag: char) -> bool {
     let values = snapshot.marks.iter().flat_map(|mark| mark.values.iter().map(move |values| (mark, values)));
-    let mut rows = values.map(|(mark, values)| Figures::new(mark, Some(values), shares));
+    let mut rows = values.map(|(mark, values)| RowValues::new(mark, Some(values), shares));
     let columns = || COLUMNS.iter().filter(|column| column.head != SPREAD);
-    rows.any(|row| columns().any(|column| (column.cell)(&row).number.starts_with(sign)))
+    rows.any(|row| columns().any(|column| (column.cell)(&row).number.starts_with(flag)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{quantity, sample};
+    use crate::report::{count, quantity, sample};
     use crate::snapshot::Unit;
     use serde_json::Value;
     use std::fmt::Write as _;
 
-    /// What stands in the page's script of that name.
+    /// The content of the page's script with that id.
     fn script<'a>(page: &'a str, id: &str) -> &'a str {
         let begin = format!("<script type=\"application/json\" id=\"{id}\">");
         let (_, rest) = page.split_once(&begin).expect("the script");
         rest.split_once("</script>").expect("its end").0
     }
 
-    /// The page without what came from the snapshot.
+    /// The page without the data of the snapshot.
     fn frame(page: &str) -> String {
         page.replacen(script(page, "snapshot"), "", 1).replacen(script(page, "words"), "", 1)
     }
@@ -209,20 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_says_what_the_tables_says() {
+    fn the_legend_agrees_with_the_tables() {
         let words = Words::new(&sample::time_only(), false).legend;
         assert_eq!(
             words[0],
-            "share: of all that was measured in marks, a mark's marked callees included; self: without them."
+            "share: percentage of everything measured in marks, marked callees included; self: without marked callees."
         );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
-        assert_eq!(words[3], "note: nothing asked for can be counted here, so `time` was recorded");
-        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["nothing is marked"]);
+        assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
+        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
     }
 
     #[test]
-    fn the_page_names_no_other_place_and_makes_no_markup_of_text() {
-        // That the digest is this script's, `ci/check-html` shows: browsers run no other.
+    fn the_page_names_no_address_and_makes_no_markup_of_text() {
+        // `ci/check-html` shows that the digest is this script's: browsers run no other.
         assert!(PAGE.contains("default-src 'none'; script-src 'sha256-"));
         for text in [PAGE, STYLE, &SCRIPT.replace("http://www.w3.org/2000/svg", "")] {
             assert!(!text.contains("http:") && !text.contains("https:") && !text.contains("//www"), "an address");
@@ -233,7 +235,7 @@ mod tests {
         assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
     }
 
-    /// For `ci/check-html`, which looks at the pages in a browser.
+    /// For `ci/check-html`, which opens the pages in a browser.
     #[test]
     #[ignore = "writes pages into the directory PERFMARK_PAGES, for ci/check-html"]
     fn writes_pages() {
@@ -251,7 +253,7 @@ mod tests {
             for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
                 let (whole, real) = (quantity::whole(value, unit), quantity::real(value as f64 / 977.0, unit));
                 let share = quantity::percent((value >> 1).cast_signed(), u128::from(u64::MAX) / 3);
-                let exact = quantity::exact(value);
+                let exact = count::exact(value);
                 _ = writeln!(cases, "{value}\t{name}\t{whole}\t{real}\t{share}\t{exact}");
             }
         }

@@ -1,10 +1,11 @@
 //! The report for programs: one JSON document.
 //!
-//! Its outer two levels are laid out, one event or mark a line, so that `grep`, `diff` and people can work with it; what
-//! is within a line is compact, histograms above all.
+//! Its outer two levels have one event or mark per line, so that `grep`, `diff` and people can work with it. A line
+//! itself is compact, because histograms are large.
 //!
-//! Written here, and not by `serde_json`: that gives every number type one more `PartialEq`, in whatever program it is part of, and so takes the
-//! type from comparisons such as `n == limit.into()` in the user's code, which then no longer compiles.
+//! perfmark does not use `serde_json` for writing. That crate gives every number type one more `PartialEq` in every
+//! program that depends on it. Rust then can no longer infer the type in comparisons such as `n == limit.into()` in the
+//! user's code, which stops compiling.
 
 use crate::snapshot::{Event, Mark, Node, NodeValues, OfEvent, Probe, Read, Snapshot, Unit, Values};
 use std::fmt::Write as _;
@@ -14,7 +15,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     document(snapshot)
 }
 
-/// Anything that has a form in JSON, as a document.
+/// Writes a value as a JSON document.
 pub(super) fn document(value: &impl Json) -> String {
     let mut out = Writer::default();
     value.write(&mut out);
@@ -25,7 +26,7 @@ pub(super) fn document(value: &impl Json) -> String {
 /// Levels whose elements get a line each.
 const LAID_OUT: usize = 2;
 
-/// Lays out the outer levels, and is compact within.
+/// Writes the outer levels on lines, and the inner ones compactly.
 #[derive(Default)]
 pub(super) struct Writer {
     text: String,
@@ -35,7 +36,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// What stands between two brackets.
+    /// Writes the elements between two brackets.
     pub(super) fn level(&mut self, [open, close]: [char; 2], elements: impl FnOnce(&mut Self)) {
         self.text.push(open);
         self.depth += 1;
@@ -79,14 +80,14 @@ impl Writer {
 
     fn string(&mut self, text: &str) {
         self.text.push('"');
-        for sign in text.chars() {
-            match sign {
-                '"' | '\\' => self.text.extend(['\\', sign]),
+        for c in text.chars() {
+            match c {
+                '"' | '\\' => self.text.extend(['\\', c]),
                 '\n' => self.text.push_str("\\n"),
                 '\t' => self.text.push_str("\\t"),
-                // More than JSON asks for: it may be looked at in a terminal.
-                _ if sign.is_control() => _ = write!(self.text, "\\u{:04x}", u32::from(sign)),
-                _ => self.text.push(sign),
+                // JSON does not require this, but people may view the report in a terminal.
+                _ if c.is_control() => _ = write!(self.text, "\\u{:04x}", u32::from(c)),
+                _ => self.text.push(c),
             }
         }
         self.text.push('"');
@@ -98,12 +99,12 @@ impl Writer {
     }
 }
 
-/// What has a form in JSON.
+/// A value that can be written as JSON.
 pub(super) trait Json {
     fn write(&self, out: &mut Writer);
 }
 
-/// What Rust writes as JSON has it.
+/// Types whose `Display` is valid JSON.
 macro_rules! as_displayed {
     ($($type:ty)*) => {
         $(impl Json for $type {
@@ -174,7 +175,8 @@ objects! {
     Snapshot { schema, program, pid, threads, wall_ns, resets, events, marks, call_graph, call_graph_lacks, notes }
     Event { name, unit, read, reason }
     Mark {
-        name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped, values by ByEvent
+        name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, skipped,
+        values by ByEvent
     }
     Values {
         measured, weight, scaled, unmeasured, imputed, sum, total, missing_outermost, extrapolated, estimated,
@@ -256,7 +258,7 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
-    fn the_document_says_what_serde_says_of_the_snapshot() {
+    fn the_document_equals_what_serde_writes() {
         for snapshot in sample::nasty() {
             let document: Value = serde_json::from_str(&render(&snapshot)).unwrap();
             let compact: Value = serde_json::from_str(&serde_json::to_string(&snapshot).unwrap()).unwrap();
@@ -275,9 +277,9 @@ mod tests {
         for snapshot in &nasty {
             match read(snapshot) {
                 Ok(read) => assert_eq!(read, *snapshot),
-                // Made for tables.
+                // These snapshots are made for tables, and are not valid reports.
                 Err(why) => assert!(
-                    ["bucket", "twice", "call graph"].iter().any(|what| why.to_string().contains(what)),
+                    ["bucket", "twice", "call graph"].iter().any(|part| why.to_string().contains(part)),
                     "{why}"
                 ),
             }
@@ -286,7 +288,7 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
-    fn what_is_no_report_of_this_version_is_refused() {
+    fn a_report_of_another_version_is_refused() {
         let document = render(&sample::typical());
         let refused = |from: &str, to: &str| {
             assert!(document.contains(from), "{from}");
@@ -295,16 +297,16 @@ mod tests {
         for (from, to, why) in [
             ("\"schema\": 2", "\"schema\": 1", "this report has schema 1, but this version of perfmark reads schema 2"),
             ("\"schema\": 2", "\"schema\": 3", "this report has schema 3, but this version of perfmark reads schema 2"),
-            ("\"schema\": 2", "\"schema\": 0", "schema 0, as of a build that records nothing"),
+            ("\"schema\": 2", "\"schema\": 0", "schema 0: a build without recording wrote it"),
             ("\"program\"", "\"programme\"", "missing field `program`"),
-            ("[7000,7039,5]", "[7040,7039,5]", "(7040, 7039, 5) is no bucket"),
-            ("[7000,7039,5]", "[7000,7039,0]", "(7000, 7039, 0) is no bucket"),
+            ("[7000,7039,5]", "[7040,7039,5]", "(7040, 7039, 5) is not a bucket"),
+            ("[7000,7039,5]", "[7000,7039,0]", "(7000, 7039, 0) is not a bucket"),
             ("[7000,7039,5]", "[7000,7039,5],[7000,7039,5]", "not in the order of their values"),
             ("[7000,7039,5]", "[7000,-1,5]", "invalid value: integer `-1`"),
-            ("\"instructions\":{", "\"cycles\":{", "the event cycles is there twice"),
+            ("\"instructions\":{", "\"cycles\":{", "the event cycles occurs twice"),
         ] {
-            let told = refused(from, to);
-            assert!(told.contains(why), "{told}");
+            let error = refused(from, to);
+            assert!(error.contains(why), "{error}");
         }
     }
 
@@ -312,13 +314,13 @@ mod tests {
     #[test]
     fn a_call_graph_is_as_deep_as_calls_are_recorded_and_no_deeper() {
         let chain = |calls: usize| {
-            let caller = |place: usize| place.checked_sub(1);
-            let call_graph = (0..calls).map(|place| sample::node(caller(place), 0, 1, Some(1))).collect();
+            let caller = |index: usize| index.checked_sub(1);
+            let call_graph = (0..calls).map(|index| sample::node(caller(index), 0, 1, Some(1))).collect();
             serde_json::from_str::<Snapshot>(&render(&Snapshot { call_graph, ..sample::time_only() }))
         };
         assert_eq!(chain(2_048).unwrap().call_graph.len(), 2_048);
-        let told = chain(2_049).unwrap_err().to_string();
-        assert!(told.contains("call graph: node 2048 has 2048 callers"), "{told}");
+        let error = chain(2_049).unwrap_err().to_string();
+        assert!(error.contains("call graph: node 2048 has 2048 nested callers"), "{error}");
     }
 
     #[test]
@@ -353,6 +355,6 @@ mod tests {
         let marks = document.lines().filter(|line| line.starts_with(r#"    {"name":"#) && line.contains(r#""file":"#));
         assert_eq!(marks.count(), snapshot.marks.len());
         assert!(document.ends_with("\n}\n"));
-        assert!(document.contains("  \"notes\": []\n"), "an empty list takes no line more");
+        assert!(document.contains("  \"notes\": []\n"), "an empty list takes no extra line");
     }
 }

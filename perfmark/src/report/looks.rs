@@ -1,4 +1,4 @@
-//! The table as it looks at several widths, with names of any length and script, and figures that are flagged or lacking.
+//! The table at several widths, with names of any length and script, and values that are flagged or missing.
 
 use super::sample::{self, flagged, mark, snapshot, values};
 use super::style::tests::bare;
@@ -7,7 +7,7 @@ use super::text::width;
 use crate::snapshot::{Read, Snapshot, Unit};
 
 #[test]
-fn the_narrowest_report_shortens_long_names_and_has_what_matters_most() {
+fn the_narrowest_report_shortens_long_names_and_keeps_the_most_important_columns() {
     let expected = "\
 perfmark · wörterbuch · pid 4242 · ran 2.31 s · 4 threads
 
@@ -18,7 +18,7 @@ mark                       total     share      mean      p50      p99       max
   branches              ≈1.45 G   ≈100.0 %   27.9 k   25.1 k   55.8 k    1.12 M
   branch-misses         ≈21.3 M   ≈100.0 %    409      368      818      16.4 k
   time                  ≈3.31 s   ≈100.0 %   63.5 µs  57.2 µs   127 µs   2.54 ms
-    51,286 calls not measured, as every = 64 has it
+    51,286 calls not measured (every = 64)
 次の要素                                                             1,204 calls
   cycles                 66.0 k     <0.1 %   55.4       49      110     2,200
   time                  ~24.1 µs   ~<0.1 %  ~20.0 ns   ~18 ns   ~40 ns     91 ns
@@ -28,12 +28,12 @@ mark                       total     share      mean      p50      p99       max
 e\u{301}tat                                                                     7 calls
     nothing measured: none of its events is available
 
-share: of all that was measured in marks, a mark's marked callees included.
+share: percentage of everything measured in marks, marked callees included.
   Sorted by share of time. Counts are of user mode only.
-GHz: cycles of user mode in a nanosecond of time.
-≈: estimated from the calls that were measured.
-taken off each call, as the mark's own: time 51 ns (from around 222 ns). ~: no
-  more than that varies by.
+GHz: user-mode cycles per nanosecond.
+≈: estimated from the measured calls.
+probe overhead subtracted per call (from its caller): time 51 ns (222 ns). ~: no
+  larger than the noise of the probe.
 read in user space: cycles, branches, branch-misses
 read from the tick counter: time
 not available: page-faults — perf_event_open said EACCES:
@@ -44,67 +44,13 @@ not available: page-faults — perf_event_open said EACCES:
 
 #[test]
 fn a_report_of_120_columns_has_self_and_p90() {
-    let expected = "\
-perfmark · wörterbuch · pid 4242 · ran 2.31 s · 4 threads
-
-mark                                             total     share     self      mean      p50      p90      p99       max
-────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-<alloc::collections::btr…g::String, store::Größe> as store::Lookup>::find  1.5 % branch misses   2.93 GHz   52.1 k calls
-  cycles                                      ≈9.70 G   ≈100.0 %  ≈42.3 %    186 k    168 k    223 k    372 k    7.45 M
-  branches                                    ≈1.45 G   ≈100.0 %  ≈42.1 %   27.9 k   25.1 k   33.5 k   55.8 k    1.12 M
-  branch-misses                               ≈21.3 M   ≈100.0 %  ≈43.7 %    409      368      490      818      16.4 k
-  time                                        ≈3.31 s   ≈100.0 %  ≈42.9 %   63.5 µs  57.2 µs  76.2 µs   127 µs   2.54 ms
-    51,286 calls not measured, as every = 64 has it
-次の要素                                                                                                     1,204 calls
-  cycles                                       66.0 k     <0.1 %   <0.1 %   55.4       49       66      110     2,200
-  time                                        ~24.1 µs   ~<0.1 %  ~<0.1 %  ~20.0 ns   ~18 ns   ~24 ns   ~40 ns     91 ns
-  branches                                        –          –        –        –        –        –        –         –
-    cycles: 12 of 1,204 calls unmeasured; branches: 1,204 of 1,204 calls unmeasured
-e\u{301}tat                                                                                                             7 calls
-    nothing measured: none of its events is available
-
-share: of all that was measured in marks, a mark's marked callees included; self: without them. Sorted by share of time.
-  Counts are of user mode only.
-GHz: cycles of user mode in a nanosecond of time.
-≈: estimated from the calls that were measured.
-taken off each call, as the mark's own: time 51 ns (from around 222 ns). ~: no more than that varies by.
-read in user space: cycles, branches, branch-misses
-read from the tick counter: time
-not available: page-faults — perf_event_open said EACCES: kernel.perf_event_paranoid is 4
-";
+    let expected = include_str!("looks/120_columns.txt");
     assert_eq!(render(&flagged(), 120, false), expected);
 }
 
 #[test]
-fn a_report_of_200_columns_has_every_column_and_where_marks_stand() {
-    let expected = "\
-perfmark · wörterbuch · pid 4242 · ran 2.31 s · 4 threads
-
-mark                    total  self total     share     self      mean  self mean      min      p50      p90      p99     p99.9       max  min to max
-─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-<alloc::collections::btree::map::BTreeMap<alloc::string::String, store::Größe> as store::Lookup>::find  1.5 % branch misses   2.93 GHz   52.1 k calls
-  cycles             ≈9.70 G     ≈4.10 G   ≈100.0 %  ≈42.3 %    186 k    ≈78.7 k   93.1 k    168 k    223 k    372 k    1.68 M    7.45 M   ▂▆ ▁▁ ▂▆ █
-  branches           ≈1.45 G      ≈610 M   ≈100.0 %  ≈42.1 %   27.9 k    ≈11.7 k   13.9 k   25.1 k   33.5 k   55.8 k     251 k    1.12 M   ▂▆ ▁▁ ▂▆ █
-  branch-misses      ≈21.3 M     ≈9.30 M   ≈100.0 %  ≈43.7 %    409       ≈179      204      368      490      818     3,681      16.4 k   ▂▆ ▁▁ ▂▆ █
-  time               ≈3.31 s     ≈1.42 s   ≈100.0 %  ≈42.9 %   63.5 µs   ≈27.3 µs  31.8 µs  57.2 µs  76.2 µs   127 µs    572 µs   2.54 ms  ▂▆ ▁▁ ▂▆ █
-    51,286 calls not measured, as every = 64 has it
-次の要素  wörterbuch::解析器::次の要素 · src/解析器.rs:7                                                                                  1,204 calls
-  cycles              66.0 k      66.0 k     <0.1 %   <0.1 %   55.4       55.4       27       49       66      110       495     2,200     ▂▆ ▁ ▁▂ ▆█
-  time               ~24.1 µs    ~24.1 µs   ~<0.1 %  ~<0.1 %  ~20.0 ns   ~20.0 ns   ~10 ns   ~18 ns   ~24 ns   ~40 ns    180 ns     91 ns   ▁  ▄   ▁█
-  branches               –           –          –        –        –          –        –        –        –        –         –         –              –
-    cycles: 12 of 1,204 calls unmeasured; branches: 1,204 of 1,204 calls unmeasured
-e\u{301}tat  wordcount::e\u{301}tat · src/main.rs:7                                                                                                         7 calls
-    nothing measured: none of its events is available
-
-share: of all that was measured in marks, a mark's marked callees included; self: without them. Sorted by share of time. Counts are of user mode only.
-min to max: how many calls there were at each cost between the two, on a logarithmic scale.
-GHz: cycles of user mode in a nanosecond of time.
-≈: estimated from the calls that were measured.
-taken off each call, as the mark's own: time 51 ns (from around 222 ns). ~: no more than that varies by.
-read in user space: cycles, branches, branch-misses
-read from the tick counter: time
-not available: page-faults — perf_event_open said EACCES: kernel.perf_event_paranoid is 4
-";
+fn a_report_of_200_columns_has_every_column_and_the_locations_of_marks() {
+    let expected = include_str!("looks/200_columns.txt");
     assert_eq!(render(&flagged(), 200, false), expected);
 }
 
@@ -141,7 +87,7 @@ fn the_widest_reports_columns_leave_names_their_room() {
 }
 
 #[test]
-fn colours_change_no_sign_of_the_table() {
+fn colours_change_no_character_of_the_table() {
     for snapshot in sample::nasty().iter().chain([&flagged(), &sample::typical(), &sample::time_only()]) {
         for columns in [80, 140, 200] {
             let (plain, coloured) = (render(snapshot, columns, false), render(snapshot, columns, true));
@@ -156,19 +102,19 @@ fn colours_change_no_sign_of_the_table() {
 }
 
 #[test]
-fn colours_tell_headings_units_flags_and_what_is_lacking() {
+fn headings_units_flags_and_missing_values_have_colours() {
     let report = render(&flagged(), 80, true);
-    for told in [
+    for styled in [
         "\u{1b}[1mmark                       total     share ",
         "\u{1b}[1m次の要素\u{1b}[0m  ",
         "\u{1b}[33m≈9.70\u{1b}[0m \u{1b}[2mG",
         "\u{1b}[33m~20.0\u{1b}[0m \u{1b}[2mns\u{1b}[0m",
         " \u{1b}[31m–\u{1b}[0m ",
         "    \u{1b}[31mnothing measured: none of its events is available\u{1b}[0m\n",
-        "    \u{1b}[2m51,286 calls not measured, as every = 64 has it\u{1b}[0m\n",
+        "    \u{1b}[2m51,286 calls not measured (every = 64)\u{1b}[0m\n",
         "\u{1b}[2mread from the tick counter: time\u{1b}[0m\n",
     ] {
-        assert!(report.contains(told), "{told:?} in {report:?}");
+        assert!(report.contains(styled), "{styled:?} in {report:?}");
     }
     assert!(report.lines().all(|line| width(&bare(line)) <= 80));
 }

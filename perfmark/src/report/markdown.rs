@@ -1,8 +1,9 @@
-//! The report for a pull request or an issue: a table as GitHub has it, and the same sentences below it as on a terminal.
+//! The report for a pull request or an issue: a table in GitHub's Markdown, with the legend of the terminal's table
+//! below it.
 
 use std::fmt::Write as _;
 
-use super::column::{CALLS, COLUMNS, Column, Figures};
+use super::column::{CALLS, COLUMNS, Column, RowValues};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::Shares;
 use super::signs::{clean, markdown};
@@ -10,7 +11,7 @@ use super::text::UNBROKEN;
 use super::{coverage, legend, names, unfinished};
 use crate::snapshot::{Snapshot, Values};
 
-/// Columns of a terminal whose table has these.
+/// It has the columns of a table of this width.
 const LIKE: usize = 120;
 
 pub(super) fn render(snapshot: &Snapshot) -> String {
@@ -20,7 +21,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut out = lines("", |out| legend::head(out, snapshot, UNBROKEN));
     out.push('\n');
     if order.is_empty() {
-        out.push_str(if labels.is_empty() { "nothing is marked\n\n" } else { "no mark was called\n\n" });
+        out.push_str(if labels.is_empty() { "the program has no marks\n\n" } else { "no mark was called\n\n" });
         out.push_str(&below(snapshot, &labels, ""));
         return out;
     }
@@ -34,12 +35,12 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
         let shown = shares.shown(mark);
         let events = shown.iter().copied().map(Some).chain(shown.is_empty().then_some(None));
         for values in events {
-            let cells = cells(&columns, &Figures::new(mark, values, &shares), &mut has);
+            let cells = cells(&columns, &RowValues::new(mark, values, &shares), &mut has);
             let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&clean(&values.event)));
             row(&mut out, [name.clone(), event.clone()].into_iter().chain(cells));
             for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values)) {
-                let figures = Figures::new(mark, Some(&values), &shares).with_calls(calls);
-                let cells = self::cells(&columns, &figures, &mut has);
+                let of_row = RowValues::new(mark, Some(&values), &shares).with_calls(calls);
+                let cells = self::cells(&columns, &of_row, &mut has);
                 row(&mut out, [name.clone(), format!("{event}{what}")].into_iter().chain(cells));
             }
         }
@@ -49,16 +50,16 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     }
     out.push('\n');
     let [has_estimates, has_noise] = has;
-    let figures = lines("- ", |out| {
-        legend::figures(out, snapshot, &shares, true, UNBROKEN);
+    let legend = lines("- ", |out| {
+        legend::values(out, snapshot, &shares, true, UNBROKEN);
         legend::estimates(out, has_estimates, UNBROKEN);
         legend::probes(out, snapshot, has_noise, UNBROKEN);
     });
-    out + &sentences + &below(snapshot, &labels, &figures)
+    out + &sentences + &below(snapshot, &labels, &legend)
 }
 
-/// What stands below every report.
-fn below(snapshot: &Snapshot, labels: &[String], figures: &str) -> String {
+/// The part below every report.
+fn below(snapshot: &Snapshot, labels: &[String], legend: &str) -> String {
     let rest = lines("- ", |out| {
         legend::events(out, snapshot, UNBROKEN);
         legend::never_called(out, snapshot, labels, UNBROKEN);
@@ -66,14 +67,14 @@ fn below(snapshot: &Snapshot, labels: &[String], figures: &str) -> String {
         legend::not_in_graph(out, snapshot, UNBROKEN);
         legend::notes(out, snapshot, UNBROKEN);
     });
-    format!("{figures}{rest}")
+    format!("{legend}{rest}")
 }
 
-fn cells(columns: &[Column], figures: &Figures<'_>, has: &mut [bool; 2]) -> Vec<String> {
+fn cells(columns: &[Column], row: &RowValues<'_>, has: &mut [bool; 2]) -> Vec<String> {
     let cell = |column: &Column| {
-        let cell: Quantity = (column.cell)(figures);
-        for (has, sign) in has.iter_mut().zip([ESTIMATE, NEAR]) {
-            *has |= cell.number.starts_with(sign);
+        let cell: Quantity = (column.cell)(row);
+        for (has, flag) in has.iter_mut().zip([ESTIMATE, NEAR]) {
+            *has |= cell.number.starts_with(flag);
         }
         markdown(&cell.to_string())
     };
@@ -89,27 +90,28 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     out.push_str("|\n");
 }
 
-/// Lines of a legend, as text behind that sign.
-fn lines(sign: &str, write: impl FnOnce(&mut String)) -> String {
+/// Lines of a legend, each with a prefix.
+fn lines(prefix: &str, write: impl FnOnce(&mut String)) -> String {
     let mut plain = String::new();
     write(&mut plain);
     let mut out = String::new();
     for line in plain.lines() {
-        _ = writeln!(out, "{sign}{}", markdown(line));
+        _ = writeln!(out, "{prefix}{}", markdown(line));
     }
     out
 }
 
-/// As code, also in a cell: a `|` is escaped there before code is looked for, and backticks are held by longer ones.
+/// A code span, also in a table cell. A `|` is escaped there before code spans are parsed, and backticks need a longer
+/// fence.
 fn code(name: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
-    for sign in name.chars() {
-        run = if sign == '`' { run + 1 } else { 0 };
+    for c in name.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
         longest = longest.max(run);
     }
     let fence = "`".repeat(longest + 1);
-    // Of code that begins and ends with a space, one of each is taken off, unless there is nothing else.
+    // Markdown removes one space at each end of a code span, unless there is nothing else.
     let is_bare = !name.starts_with([' ', '`']) && !name.ends_with([' ', '`']) && !name.is_empty();
     let gap = if is_bare { "" } else { " " };
     format!("{fence}{gap}{}{gap}{fence}", name.replace('|', "\\|"))
@@ -132,10 +134,12 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
 | `flush` | `time` | 3 | – | – | – | – | – | – | – | – |
 
 - `flush`: 3 of 3 calls unmeasured; 1 call still running
-- share: of all that was measured in marks, a mark's marked callees included; self: without them. Sorted by share of time.
+- share: percentage of everything measured in marks, marked callees included; self: without marked callees. \
+  Sorted by share of time.
 - read from the tick counter: time
-- not available: cycles, instructions — perf\\_event\\_open said ENOENT: no PMU on this machine, as is usual in a virtual one
-- note: nothing asked for can be counted here, so \\`time\\` was recorded
+- not available: cycles, instructions — perf\\_event\\_open said ENOENT: no PMU on this machine, \
+  as is usual in a virtual one
+- note: no requested event can be counted here, so \\`time\\` was recorded
 ";
         assert_eq!(render(&sample::time_only()), expected);
     }
@@ -157,7 +161,7 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
     }
 
     #[test]
-    fn names_are_code_whatever_signs_are_in_them() {
+    fn names_with_any_characters_are_code_spans() {
         assert_eq!(code("<A as B>::f"), "`<A as B>::f`");
         assert_eq!(code("|a|b"), "`\\|a\\|b`");
         assert_eq!(code("a``b`c"), "```a``b`c```");
@@ -166,7 +170,7 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
     }
 
     #[test]
-    fn every_row_has_as_many_cells_whatever_the_snapshot_holds() {
+    fn every_row_of_any_snapshot_has_the_same_number_of_cells() {
         for snapshot in sample::nasty() {
             for line in render(&snapshot).lines().filter(|line| line.starts_with('|')) {
                 let bars = line.replace("\\|", "").matches('|').count();
@@ -177,7 +181,7 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
     }
 
     #[test]
-    fn a_program_that_called_no_mark_is_told_without_a_table() {
+    fn a_program_that_called_no_mark_has_a_report_without_a_table() {
         let head = "perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads\n\n";
         let never = snapshot(&[], &[mark("parse", 0)]);
         assert_eq!(render(&never), format!("{head}no mark was called\n\n- never called: parse\n"));

@@ -1,7 +1,8 @@
 //! A snapshot as text: for people, or for programs.
 //!
-//! Sees [`Snapshot`] and nothing deeper; whatever a snapshot holds, rendering it neither fails nor panics.
+//! It uses [`Snapshot`] and nothing below it. Rendering neither fails nor panics, whatever the snapshot contains.
 
+mod count;
 mod quantity;
 mod signs;
 mod style;
@@ -59,35 +60,36 @@ use crate::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// For people.
+    /// For people: the table.
     #[default]
     Table,
     /// For programs: the complete snapshot. `schema/report-2.json` of this crate is its JSON Schema.
     #[cfg(feature = "json")]
     Json,
-    /// For spreadsheets and data frames: a row for each mark and event, with plain numbers, under the names that they
-    /// have in JSON (RFC 4180). Control characters in names are replaced. A name that begins with `=`, `+`, `-` or `@`,
-    /// which spreadsheets take for a formula, or with an apostrophe, has an apostrophe before it.
+    /// For spreadsheets and data frames: one row per mark and event, with plain numbers, under the names that they have
+    /// in JSON (RFC 4180). Control characters in names are replaced. An apostrophe is put before a name that begins
+    /// with an apostrophe, or with `=`, `+`, `-` or `@`, which spreadsheets treat as a formula.
     #[cfg(feature = "csv")]
     Csv,
-    /// For a pull request: a table as GitHub has it.
+    /// For a pull request: a table in GitHub's Markdown.
     Markdown,
-    /// For people with a browser: one page that needs nothing else, with each mark's distributions and the [call graph](Snapshot::call_graph).
+    /// For a browser: one self-contained page with each mark's distributions and the [call
+    /// graph](Snapshot::call_graph).
     #[cfg(feature = "html")]
     Html,
-    /// For flame graphs: `caller;callee N`, N being what the callee's calls cost themselves in the event that orders the table. Where it was not recorded who
-    /// called whom, each mark by itself.
+    /// For flame graphs: lines `caller;callee N`, where N is the self cost of the callee's calls in the event that
+    /// orders the table. Without a call graph, each mark is a line by itself.
     Folded,
     /// A flame graph of the same, as an SVG image.
     #[cfg(feature = "flamegraph")]
     FlameGraph,
-    /// For Prometheus and its like: the text that [`Metrics`](crate::Metrics) gives.
+    /// For Prometheus and compatible systems: the text that [`Metrics`](crate::Metrics) returns.
     #[cfg(feature = "prometheus")]
     OpenMetrics,
 }
 
 impl Format {
-    /// The names of the formats that this build has: what `PERFMARK_FORMAT` and `parse` take.
+    /// The names of the formats that this build supports, which `PERFMARK_FORMAT` and `parse` accept.
     ///
     /// ```
     /// for name in perfmark::Format::names() {
@@ -98,14 +100,14 @@ impl Format {
         Self::NAMES.into_iter().filter(|name| Self::from_name(name).is_ok())
     }
 
-    /// Every format's name, those that this build lacks included.
+    /// The names of all formats, including those that this build does not support.
     pub(crate) const NAMES: [&str; 8] = ["table", "json", "csv", "markdown", "html", "folded", "svg", "openmetrics"];
 
-    /// Formats that not every build has, and the feature that adds them.
+    /// Optional formats, and the features that enable them.
     const FEATURES: [(&str, &str); 5] =
         [("json", "json"), ("csv", "csv"), ("html", "html"), ("svg", "flamegraph"), ("openmetrics", "prometheus")];
 
-    /// The format of this name, or a sentence for the user.
+    /// The format with this name, or an error message.
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
         match name {
             "table" => Ok(Self::Table),
@@ -121,14 +123,16 @@ impl Format {
             "svg" => Ok(Self::FlameGraph),
             #[cfg(feature = "prometheus")]
             "openmetrics" => Ok(Self::OpenMetrics),
-            _ => Err(Self::lacking(name)),
+            _ => Err(Self::unsupported(name)),
         }
     }
 
-    fn lacking(name: &str) -> String {
+    fn unsupported(name: &str) -> String {
         match Self::FEATURES.iter().find(|(known, _)| *known == name) {
-            Some((_, feature)) => format!("this build of perfmark has no {name}: enable its feature `{feature}`"),
-            None => format!("`{name}` is no format: there are {}", Self::NAMES.join(", ")),
+            Some((_, feature)) => {
+                format!("this build of perfmark does not support {name}: enable its feature `{feature}`")
+            }
+            None => format!("unknown format `{name}`; expected one of {}", Self::NAMES.join(", ")),
         }
     }
 }
@@ -141,7 +145,7 @@ impl FromStr for Format {
     }
 }
 
-/// A name that is no format's, or one's that this build lacks.
+/// An unknown format, or one that this build does not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError(String);
 
@@ -153,7 +157,7 @@ impl Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
-/// A snapshot as text, which its `Display` writes.
+/// A snapshot as text, which `Display` writes.
 ///
 /// ```standalone_crate
 /// use perfmark::{Filter, Report, perfmark, snapshot};
@@ -181,26 +185,26 @@ impl<'a> Report<'a> {
         Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH, has_color: false }
     }
 
-    /// The same in another form.
+    /// Sets the format.
     #[must_use]
     pub fn format(self, format: Format) -> Self {
         Self { format, ..self }
     }
 
-    /// The same in so many columns, of which a table takes 80 at least.
+    /// Sets the width in columns; a table has at least 80.
     #[must_use]
     pub fn width(self, width: usize) -> Self {
         Self { width, ..self }
     }
 
-    /// The same with a terminal's colours or without. Only a table has any; the report at exit has them where it goes to a terminal, unless `NO_COLOR` is set, or
-    /// `TERM` is `dumb` or not set.
+    /// Turns terminal colours on or off. Only a table has colours. The report at exit has them if it goes to a
+    /// terminal, unless `NO_COLOR` is set, or `TERM` is `dumb` or not set.
     #[must_use]
     pub fn color(self, has_color: bool) -> Self {
         Self { has_color, ..self }
     }
 
-    /// The same of those marks only that the filter has on. Shares are of these.
+    /// Keeps only the marks that the filter turns on. Shares are relative to these.
     #[must_use]
     pub fn marks(mut self, filter: &Filter) -> Self {
         self.snapshot.to_mut().retain(|mark| filter.has_mark(mark));
@@ -208,23 +212,24 @@ impl<'a> Report<'a> {
     }
 
     /// Writes it to a file, which is replaced atomically: a reader sees the old report or the new one. In the file's
-    /// name, `%p` is the process number. The kernel reuses numbers, and containers have the same ones. `%u` is a token
-    /// that no other process has, and that stays the same as long as the process runs.
+    /// name, `%p` is the process number and `%u` is a token. The kernel reuses process numbers, and processes in
+    /// different containers can have the same one. No other process has the same token, and it stays the same as long
+    /// as the process runs.
     ///
     /// # Errors
     ///
-    /// An error of the operating system, or that the file is a link that another user put into a directory where all
-    /// may write, such as `/tmp`.
+    /// An error of the operating system, or the file is a link that another user created in a directory where all may
+    /// write, such as `/tmp`.
     pub fn write_to(&self, file: impl AsRef<Path>) -> io::Result<()> {
         self.write_in(file.as_ref(), false)
     }
 
-    /// The same for a descriptor: as wide as the terminal there, and in colours, where the user may want them.
+    /// Adapts it to a descriptor: the terminal's width, and colours if the user may want them.
     pub(crate) fn on(self, fd: i32, may_color: bool) -> Self {
         self.width(width_of(fd)).color(may_color && is_terminal(fd))
     }
 
-    /// The same in a process that may be a forked child.
+    /// As [`write_to`](Self::write_to), in a process that may be a forked child.
     pub(crate) fn write_in(&self, file: &Path, is_child: bool) -> io::Result<()> {
         write_file(&in_this_process(file, is_child), &self.to_string())
     }
@@ -236,7 +241,7 @@ impl Display for Report<'_> {
     }
 }
 
-/// The report, whose every line ends with a newline. A table takes at most `width` columns, and never less than 80.
+/// The report; every line ends with a newline. A table has at most `width` columns, but at least 80.
 fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) -> String {
     match format {
         Format::Table => table::render(snapshot, width.max(table::NARROWEST), has_color),
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_or_terminals_are_shown_has_no_sign_that_is_not_seen() {
+    fn formats_for_people_and_terminals_have_no_invisible_character() {
         let shown = ["table", "csv", "markdown", "folded", "svg", "openmetrics"];
         for format in shown.into_iter().filter_map(|name| Format::from_name(name).ok()) {
             for snapshot in sample::nasty() {
@@ -292,9 +297,9 @@ mod tests {
         }
     }
 
-    /// An event at a time that was looked for among all, this would take minutes.
+    /// If each event were searched for among all, this would take minutes.
     #[test]
-    fn a_mark_of_very_many_events_is_told_at_once() {
+    fn a_mark_of_very_many_events_is_rendered_quickly() {
         let mut one = sample::mark("one", 1);
         let mut events = Vec::new();
         for number in 0..20_000 {
@@ -312,10 +317,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_format_is_told_with_the_ones_there_are() {
+    fn an_unknown_format_is_reported_with_the_known_ones() {
         assert_eq!(
             Format::from_name("xml").unwrap_err(),
-            "`xml` is no format: there are table, json, csv, markdown, html, folded, svg, openmetrics"
+            "unknown format `xml`; expected one of table, json, csv, markdown, html, folded, svg, openmetrics"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What a mark is called in a report: its name, and as much more as tells it from others of that name.
+//! The labels of marks in a report: the name, and as much of the path as distinguishes it from others with that name.
 
 use super::signs::clean;
 use crate::path;
@@ -13,16 +13,16 @@ pub(super) fn labels(marks: &[Mark]) -> Vec<String> {
         namesakes.entry(&mark.name).or_default().push(index);
     }
     for same in namesakes.into_values().filter(|same| same.len() > 1) {
-        let told = tell_apart(same.iter().map(|&index| &marks[index]).collect());
-        for (index, label) in same.into_iter().zip(told) {
+        let distinct = distinguish(same.iter().map(|&index| &marks[index]).collect());
+        for (index, label) in same.into_iter().zip(distinct) {
             labels[index] = label;
         }
     }
     labels.iter().map(|label| clean(label)).collect()
 }
 
-/// The shortest end of their paths that differs; where even the whole paths are the same, the place in the source.
-fn tell_apart(marks: Vec<&Mark>) -> Vec<String> {
+/// The shortest ends of their paths that differ. If even the complete paths are the same, the source locations.
+fn distinguish(marks: Vec<&Mark>) -> Vec<String> {
     let mut labels = Vec::new();
     for segments in [2, 3, 4, usize::MAX] {
         labels = marks.iter().map(|mark| with_path(mark, segments)).collect();
@@ -34,11 +34,11 @@ fn tell_apart(marks: Vec<&Mark>) -> Vec<String> {
     for label in &labels {
         *times.entry(label).or_default() += 1;
     }
-    let place = |(label, mark): (&String, &Mark)| match times[label.as_str()] {
+    let located = |(label, mark): (&String, &Mark)| match times[label.as_str()] {
         1 => label.clone(),
         _ => format!("{label} ({}:{})", mark.file, mark.line),
     };
-    labels.iter().zip(marks).map(place).collect()
+    labels.iter().zip(marks).map(located).collect()
 }
 
 fn with_path(mark: &Mark, segments: usize) -> String {
@@ -53,15 +53,15 @@ mod tests {
 
     fn labels_of(marks: &[(&str, &str)]) -> Vec<String> {
         let mut line = 0;
-        let place = |&(name, path): &(&str, &str)| {
+        let located = |&(name, path): &(&str, &str)| {
             line += 1;
             Mark { path: path.to_owned(), file: "a.rs".to_owned(), line, ..mark(name, 1) }
         };
-        labels(&marks.iter().map(place).collect::<Vec<_>>())
+        labels(&marks.iter().map(located).collect::<Vec<_>>())
     }
 
     #[test]
-    fn a_name_alone_suffices_where_it_is_the_only_one() {
+    fn a_unique_name_is_shown_alone() {
         assert_eq!(labels_of(&[("next", "wire::Parser::next"), ("push", "wire::push")]), ["next", "push"]);
     }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_one_path_show_their_place() {
+    fn marks_of_one_path_show_their_location() {
         assert_eq!(
             labels_of(&[("f", "w::f"), ("f", "w::f"), ("f", "w::g::f")]),
             ["w::f (a.rs:1)", "w::f (a.rs:2)", "w::g::f"]

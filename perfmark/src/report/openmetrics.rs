@@ -1,4 +1,4 @@
-//! The report for Prometheus: what marks recorded as families of metrics, in the text form of `OpenMetrics`.
+//! The report for Prometheus: families of metrics, in the text format of `OpenMetrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,30 +14,30 @@ use super::share::is_called;
 use super::signs::clean;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 
-/// Of more marks, those least called are one, unless it is asked for others.
+/// The default limit of labels; beyond it, the least called marks are merged.
 pub(crate) const MOST_LABELS: usize = 1_000;
 
-/// The text, which ends as that form wants it.
+/// The text, with the end marker that the format requires.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families::new(snapshot.clone(), &mut BTreeSet::new(), MOST_LABELS)));
     let mut text = String::new();
-    // Into memory: nothing fails.
+    // Writing to memory does not fail.
     _ = encode(&mut text, &registry);
     text
 }
 
-/// What a scrape is told.
+/// The content of a scrape.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    /// Those that were called, by label.
+    /// The marks that were called, by label.
     marks: BTreeMap<String, Mark>,
     /// The events that are times.
     times: BTreeSet<String>,
 }
 
 impl Families {
-    /// Marks that have a label keep it; of the others, those called most get theirs until there are `limit`.
+    /// Marks that have a label keep it. Of the others, the most called get labels until there are `limit`.
     pub(crate) fn new(snapshot: Snapshot, labels: &mut BTreeSet<String>, limit: usize) -> Self {
         let Snapshot { events, marks: mut called, .. } = snapshot;
         let times = events.into_iter().filter(|event| event.unit == Unit::Ns).map(|event| event.name).collect();
@@ -56,7 +56,7 @@ impl Families {
         Self { marks, times }
     }
 
-    /// Shows every sum that a counter tells, under its label, event and which it is.
+    /// Passes every sum that a counter exports to `show`, with its label, event and kind.
     pub(crate) fn each_sum(&mut self, mut show: impl FnMut(&str, &str, &'static str, &mut i64)) {
         for (label, mark) in &mut self.marks {
             for values in &mut mark.values {
@@ -69,10 +69,10 @@ impl Families {
     /// All of them.
     pub(crate) fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters: [(&str, &str, Count); 4] = [
-            ("perfmark_calls", "Calls of marks that ended, in every way", |mark| mark.calls),
+            ("perfmark_calls", "Calls that ended, in any way", |mark| mark.calls),
             ("perfmark_calls_unwound", "Of these, calls that a panic ended", |mark| mark.unwound),
             ("perfmark_calls_cancelled", "Of these, calls whose future was dropped", |mark| mark.cancelled),
-            ("perfmark_calls_skipped", "Of these, calls that were not to be measured", |mark| mark.skipped),
+            ("perfmark_calls_skipped", "Of these, calls that every skipped", |mark| mark.skipped),
         ];
         for (name, help, count) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -80,7 +80,7 @@ impl Families {
                 family.encode_family(&[("mark", label.as_str())])?.encode_counter(&count(mark), NO_EXEMPLAR)?;
             }
         }
-        let help = "Calls of marks that go on";
+        let help = "Calls in flight";
         let mut family = encoder.encode_descriptor("perfmark_calls_in_flight", help, None, MetricType::Gauge)?;
         for (label, mark) in &self.marks {
             let value = i64::try_from(mark.in_flight).unwrap_or(i64::MAX);
@@ -104,7 +104,7 @@ type Count = fn(&Mark) -> u64;
 
 const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, f64>> = None;
 
-/// An event as metrics have it.
+/// An event, with its name in metrics.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     name: String,
@@ -113,11 +113,11 @@ struct Event {
 
 impl Event {
     fn new(name: &str, is_time: bool) -> Self {
-        let sign = |sign: char| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '_' };
-        Self { name: name.chars().map(sign).collect(), is_time }
+        let character = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        Self { name: name.chars().map(character).collect(), is_time }
     }
 
-    /// The unit, and how many of the figures' own are one of it.
+    /// The metric's unit, and the divisor for values.
     fn unit(&self) -> (Option<MetricUnit>, f64) {
         if self.is_time { (Some(MetricUnit::Seconds), 1e9) } else { (None, 1.0) }
     }
@@ -125,7 +125,7 @@ impl Event {
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>, values: &[(&str, &Values)]) -> fmt::Result {
         let (unit, one) = self.unit();
         let (name, event) = (format!("perfmark_call_{}", self.name), self.name.replace('_', " "));
-        let help = format!("What measured calls cost in {event}, with the calls inside them");
+        let help = format!("Inclusive cost of measured calls in {event}");
         let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), MetricType::Histogram)?;
         for (label, values) in values {
             let labels = [("mark", *label)];
@@ -133,7 +133,7 @@ impl Event {
             let buckets = self.buckets(values);
             metric.encode_histogram::<NoLabelSet>(values.sum.max(0) as f64 / one, values.weight, &buckets, None)?;
         }
-        let (name, help) = (format!("perfmark_self_{}", self.name), format!("What calls cost in {event} themselves"));
+        let (name, help) = (format!("perfmark_self_{}", self.name), format!("Self cost of calls in {event}"));
         let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), MetricType::Counter)?;
         for (label, values) in values {
             let own = values.self_sum.unwrap_or(0).max(0) as f64 / one;
@@ -160,7 +160,7 @@ impl Event {
     }
 }
 
-/// Each event's figures, by mark; of the events, those that are `times`.
+/// Each event's values by mark; `times` are the events that are times.
 fn by_event<'a>(
     marks: &'a BTreeMap<String, Mark>,
     times: &BTreeSet<String>,
@@ -170,7 +170,7 @@ fn by_event<'a>(
         for values in &mark.values {
             let event = Event::new(&values.event, times.contains(&values.event));
             let known = events.entry(event).or_default();
-            // Two events whose names differ in signs only: the first one is told.
+            // If two events' names differ only in punctuation, the first one is exported.
             if known.last().is_none_or(|(last, _)| last != label) {
                 known.push((label, values));
             }
@@ -185,7 +185,7 @@ mod tests {
     use crate::report::sample::{self, mark, snapshot, values};
 
     #[test]
-    fn a_snapshot_is_told_as_a_scrape_is() {
+    fn a_snapshot_is_written_as_a_scrape() {
         let text = render(&sample::typical());
         for line in [
             "# TYPE perfmark_calls counter",
@@ -197,13 +197,13 @@ mod tests {
             "perfmark_call_cycles_bucket{le=\"16384.0\",mark=\"wordcount::run\"} 6",
             "perfmark_self_page_faults_total{mark=\"wordcount::run\"} 3204.0",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+            assert!(text.lines().any(|written| written == line), "{line} in {text}");
         }
         assert!(text.ends_with("# EOF\n") && !text.contains("usage"), "{text}");
     }
 
     #[test]
-    fn no_series_is_told_twice_and_no_line_is_broken_whatever_the_snapshot_holds() {
+    fn any_snapshot_has_each_series_once_and_no_broken_line() {
         for snapshot in sample::nasty() {
             let text = render(&snapshot);
             let series: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_marks_those_least_called_are_one() {
+    fn the_least_called_of_very_many_marks_are_merged() {
         let marks: Vec<Mark> = (1..=3)
             .map(|calls| Mark { values: vec![values("time", 1, 1)], ..mark(&format!("m{calls}"), calls) })
             .collect();

@@ -1,10 +1,12 @@
 //! Numbers for people: three significant digits and a unit.
 //!
-//! A value climbs a ladder of units until what it would show, rounded, is below the step's end. Rounding comes first:
+//! A value is shown in the first unit in which it is, rounded, below the unit's limit. Rounding comes first:
 //! 999,499 ns are 999 µs, 999,500 ns are 1.00 ms and never 1000 µs.
 
-use crate::snapshot::Unit;
 use std::fmt;
+
+use super::count::{exact, plural};
+use crate::snapshot::Unit;
 
 /// A number's digits and its unit, apart so that a column can align both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,18 +22,18 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// What stands before a number that is no larger than the measuring's noise.
+/// Flags a number that is no larger than the probe's noise.
 pub(super) const NEAR: char = '~';
-/// What stands before a sum in which calls are that were not measured.
+/// Flags a sum that includes estimates for calls that were not measured.
 pub(super) const ESTIMATE: char = '≈';
 
 impl Quantity {
-    /// Whether it stands for nothing measured.
+    /// Whether nothing was measured.
     pub(super) fn is_missing(&self) -> bool {
         *self == missing()
     }
 
-    /// Whether it has one of these signs.
+    /// Whether it has one of these flags.
     pub(super) fn is_flagged(&self) -> bool {
         self.number.starts_with([NEAR, ESTIMATE])
     }
@@ -41,16 +43,16 @@ impl Quantity {
         self.flagged('-', is_so)
     }
 
-    /// With that sign before it, if `is_so`.
-    pub(super) fn flagged(mut self, sign: char, is_so: bool) -> Self {
+    /// With that character before it, if `is_so`.
+    pub(super) fn flagged(mut self, flag: char, is_so: bool) -> Self {
         if is_so {
-            self.number.insert(0, sign);
+            self.number.insert(0, flag);
         }
         self
     }
 }
 
-/// What stands where nothing was measured.
+/// The cell of a value that was not measured.
 pub(super) fn missing() -> Quantity {
     Quantity { number: "–".to_owned(), unit: "" }
 }
@@ -60,12 +62,12 @@ pub(super) fn whole(value: u64, unit: Unit) -> Quantity {
     climb(u128::from(value) * MICRO, unit)
 }
 
-/// The same of a sum, which can be less than nothing.
+/// A sum of occurrences or nanoseconds, which can be negative.
 pub(super) fn sum(value: i64, unit: Unit) -> Quantity {
     whole(value.unsigned_abs(), unit).negated(value < 0)
 }
 
-/// A mean or a ratio; missing when it is no number.
+/// A mean or a ratio; missing if it is not a number.
 pub(super) fn real(value: f64, unit: Unit) -> Quantity {
     if value.is_nan() {
         return missing();
@@ -81,7 +83,7 @@ pub(super) fn real(value: f64, unit: Unit) -> Quantity {
     climb(micro.min(u128::from(u64::MAX) * MICRO), unit)
 }
 
-/// `part` of `all` in percent, to one decimal; missing when `all` is nothing.
+/// `part` of `all` in percent, to one decimal; missing if `all` is 0.
 pub(super) fn percent(part: i64, all: u128) -> Quantity {
     let size = u128::from(part.unsigned_abs());
     let Some(tenths) = rounded(size * 1000, all) else { return missing() };
@@ -89,27 +91,9 @@ pub(super) fn percent(part: i64, all: u128) -> Quantity {
     Quantity { number, unit: "%" }.negated(part < 0 && tenths > 0)
 }
 
-/// Every digit, in groups of three: `18,446,744`.
-pub(super) fn exact(value: u64) -> String {
-    let digits = value.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// `1 call`, `4.21 M calls`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
+/// A rounded count with its noun: `1 call`, `4.21 M calls`.
+pub(super) fn rounded_count(count: u64, noun: &str) -> String {
     format!("{} {}", whole(count, Unit::Count), plural(count, noun))
-}
-
-/// The noun for so many.
-pub(super) fn plural(count: u64, noun: &str) -> String {
-    format!("{noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Values are handled in millionths, so that means keep their decimals.
@@ -324,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_told_to_a_tenth_and_is_never_a_false_zero() {
+    fn a_share_has_one_decimal_and_is_never_a_false_zero() {
         for (part, all, text) in [
             (0, 10, "0.0 %"),
             (1, 1_000_000, "<0.1 %"),
@@ -341,10 +325,10 @@ mod tests {
     }
 
     #[test]
-    fn exact_numbers_are_grouped_by_three() {
-        assert_eq!(exact(0), "0");
-        assert_eq!(exact(1_204), "1,204");
-        assert_eq!(exact(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!([0, 1, 12_000].map(|calls| counted(calls, "call")).join(", "), "0 calls, 1 call, 12.0 k calls");
+    fn rounded_counts_have_a_noun() {
+        assert_eq!(
+            [0, 1, 12_000].map(|calls| rounded_count(calls, "call")).join(", "),
+            "0 calls, 1 call, 12.0 k calls"
+        );
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn mark(name: &str, calls: u64) -> Mark {
     }
 }
 
-/// Calls of about the same cost, no call of which had a marked one inside.
+/// Calls of about the same cost, without marked calls inside.
 pub(super) fn values(event: &str, measured: u64, sum: u64) -> Values {
     let mean = sum / measured.max(1);
     let percent = |percent: u64| match measured {
@@ -74,7 +74,7 @@ fn nested(values: Values, self_sum: i64) -> Values {
     Values { self_sum: Some(self_sum), ..values }
 }
 
-/// A program with three marks that were called, one inside the other, and two that were not.
+/// A program with three marks that were called, one inside another, and two that were not.
 pub(super) fn typical() -> Snapshot {
     let mut events = [
         event("cycles", Unit::Count, Read::User),
@@ -113,7 +113,7 @@ pub(super) fn typical() -> Snapshot {
     snapshot(&events, &[parse, run, next, other, mark("usage", 0)])
 }
 
-/// Names of every length and script, and figures that are flagged or lacking.
+/// Names of every length and script, and values that are flagged or missing.
 pub(super) fn flagged() -> Snapshot {
     let mut events = [
         event("cycles", Unit::Count, Read::User),
@@ -134,7 +134,7 @@ pub(super) fn flagged() -> Snapshot {
     find.line = 1_207;
     find.every = 64;
     find.skipped = 51_286;
-    // As if the calls that were skipped were like the others.
+    // As if skipped calls cost the same as the others.
     let estimated = |values: Values, total: i64, own: i64| Values {
         extrapolated: true,
         weight: 64 * values.measured,
@@ -157,10 +157,10 @@ pub(super) fn flagged() -> Snapshot {
     ];
     let mut empty = mark("e\u{301}tat", 7);
     empty.values = vec![values("page-faults", 0, 0)];
-    for (place, values) in
+    for (index, values) in
         find.values.iter_mut().chain(&mut next.values).enumerate().filter(|(_, values)| values.measured > 0)
     {
-        values.buckets = humps(values.min.unwrap_or(0) + place as u64);
+        values.buckets = humps(values.min.unwrap_or(0) + index as u64);
     }
     Snapshot { program: "wörterbuch".to_owned(), ..snapshot(&events, &[find, next, empty]) }
 }
@@ -171,7 +171,7 @@ pub(super) fn node(parent: Option<usize>, mark: usize, sum: i64, self_sum: Optio
     Node { parent, mark, calls: 1, values: vec![values] }
 }
 
-/// The same program, of which it is known that `run` called `parse_line`, and that `lexer::next`.
+/// The same program with a call graph: `run` calls `parse_line`, which calls `lexer::next`.
 pub(super) fn with_graph() -> Snapshot {
     let call_graph = vec![
         node(None, 1, 4_530_000_000, Some(1_304_000_000)),
@@ -198,12 +198,12 @@ pub(super) fn time_only() -> Snapshot {
     marks[2].values = vec![Values { unmeasured: 3, ..values("time", 0, 0) }];
     marks[2].in_flight = 1;
     Snapshot {
-        notes: vec!["nothing asked for can be counted here, so `time` was recorded".to_owned()],
+        notes: vec!["no requested event can be counted here, so `time` was recorded".to_owned()],
         ..snapshot(&events, &marks)
     }
 }
 
-/// Snapshots that no program should give, and that must be rendered all the same.
+/// Snapshots that no program should produce, and that must be rendered nevertheless.
 pub(super) fn nasty() -> Vec<Snapshot> {
     let names = [
         String::new(),
@@ -232,13 +232,13 @@ pub(super) fn nasty() -> Vec<Snapshot> {
             one.in_flight = scales[(index + 1) % scales.len()];
             let (event, scales) = if at == 2 { ("time", &scales[index..=index]) } else { (name.as_str(), &scales[..]) };
             for &scale in scales {
-                let figures = values(event, scale, u64::MAX - scale);
+                let typical = values(event, scale, u64::MAX - scale);
                 one.values.push(Values {
                     unmeasured: scale,
-                    self_sum: figures.self_sum.filter(|_| at != 1),
+                    self_sum: typical.self_sum.filter(|_| at != 1),
                     p50: Some(scale),
                     mean: Some(scale as f64 / 1e9),
-                    ..figures
+                    ..typical
                 });
             }
             marks.push(one);
@@ -255,7 +255,7 @@ pub(super) fn nasty() -> Vec<Snapshot> {
         });
     }
     all.extend(seeded());
-    // Callers that are none, marks that are none, a mark under itself, and 2,000 calls one in the other.
+    // Invalid callers, invalid marks, a mark under itself, and 2,000 nested calls.
     let mut tangled = time_only();
     tangled.call_graph =
         vec![node(Some(7), 0, 1, None), node(Some(1), 9, i64::MAX, None), node(Some(2), 0, 5, Some(i64::MIN))];
@@ -265,7 +265,7 @@ pub(super) fn nasty() -> Vec<Snapshot> {
     all
 }
 
-/// A few hundred snapshots of random figures of every magnitude.
+/// A few hundred snapshots of random values of every magnitude.
 fn seeded() -> impl Iterator<Item = Snapshot> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut any = move || {

@@ -1,25 +1,25 @@
-//! What a share is a share of, and the order that it gives.
+//! Shares of events, and the order of marks by them.
 //!
-//! All that was measured of an event inside marks is the sum of every mark's self, including that of unwound calls and
-//! of calls in flight. So nested marks count once. The cost of other threads' calls in flight, and of calls that were
-//! not counted, is not known, so a mark's total can be more than this sum. The larger of both is the whole: no share of
+//! Everything measured of an event inside marks is the sum of every mark's self, including that of unwound calls and of
+//! calls in flight. So nested marks count once. The cost of other threads' calls in flight, and of calls that were not
+//! counted, is unknown, so a mark's total can exceed this sum. A share is relative to the larger of both: no share of
 //! an exact total exceeds 100 %.
 
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 use std::collections::BTreeMap;
 
-/// An event's name in `Snapshot` and what its figures mean together.
+/// What the shares of an event are relative to.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    /// All that was measured of it.
+    /// Everything measured of it.
     pub(super) sum: u128,
-    /// Some mark does not know its self, so that `sum` adds up totals, and nested marks count more than once.
+    /// Whether the self of some mark is unknown. `sum` then adds up totals, and nested marks count more than once.
     pub(super) is_of_totals: bool,
-    /// Marks that measured it.
+    /// The number of marks that measured it.
     marks: usize,
 }
 
-/// The events, and their wholes.
+/// The events, and what their shares are relative to.
 pub(super) struct Shares<'a> {
     snapshot: &'a Snapshot,
     events: BTreeMap<&'a str, &'a Event>,
@@ -37,31 +37,31 @@ impl<'a> Shares<'a> {
         Self { snapshot, events, wholes }
     }
 
-    /// The event's whole, zero for one never measured.
+    /// What the event's shares are relative to; zero for an event that was never measured.
     pub(super) fn whole(&self, event: &str) -> Whole {
         self.wholes.get(event).copied().unwrap_or(Whole { sum: 0, is_of_totals: false, marks: 0 })
     }
 
-    /// What the event's figures are counted in.
+    /// The unit of the event's values.
     pub(super) fn unit(&self, event: &str) -> Unit {
         self.events.get(event).map_or(Unit::Count, |known| known.unit)
     }
 
-    /// The mark's values worth a row: an event that this machine does not have is told once, in the legend.
+    /// The mark's values that get a row. An event that is not available on this machine is listed once, in the legend.
     pub(super) fn shown(&self, mark: &'a Mark) -> Vec<&'a Values> {
         let is_lacking =
             |values: &Values| self.events.get(&*values.event).is_some_and(|event| event.read == Read::None);
         mark.values.iter().filter(|values| values.measured > 0 || !is_lacking(values)).collect()
     }
 
-    /// The event that orders the marks: the one that most of them measured, `time` before others.
+    /// The event that orders the marks: the one that most of them measured; among equals `time` first.
     pub(super) fn leading(&self) -> Option<&'a str> {
         let events = self.snapshot.events.iter().map(|event| event.name.as_str()).rev();
         let marks = |event: &&str| self.whole(event).marks;
         events.filter(|event| marks(event) > 0).max_by_key(|event| (marks(event), *event == "time"))
     }
 
-    /// Every mark with a call, by index: the largest share of the leading event first, marks without it last.
+    /// The indices of all marks with a call: the largest share of the leading event first, marks without it last.
     pub(super) fn order(&self) -> Vec<usize> {
         let leading = self.leading();
         let weight = |&index: &usize| {
@@ -82,12 +82,12 @@ pub(super) fn is_called(mark: &Mark) -> bool {
     mark.calls > 0 || mark.in_flight > 0
 }
 
-/// Whether anything is known of what its calls cost.
+/// Whether the cost of any of its calls is known.
 fn has_cost(values: &Values) -> bool {
     values.measured > 0 || unfinished(values) != (0, 0)
 }
 
-/// Total and self of calls that a panic ended, or that go on.
+/// Total and self of calls that a panic ended, or that are in flight.
 pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     let sum = |one: i64, other: i64| i128::from(one) + i128::from(other);
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
@@ -113,8 +113,8 @@ mod tests {
         vec![Values { total, self_sum, ..values("time", 1, 1) }]
     }
 
-    fn sum(figures: [(i64, Option<i64>); 2]) -> (u128, bool) {
-        let marks = figures.map(|(total, own)| Mark { values: with(total, own), ..mark("m", 1) });
+    fn sum(values: [(i64, Option<i64>); 2]) -> (u128, bool) {
+        let marks = values.map(|(total, own)| Mark { values: with(total, own), ..mark("m", 1) });
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
         let whole = Shares::new(&snapshot).whole("time");
         (whole.sum, whole.is_of_totals)

@@ -1,8 +1,7 @@
-//! Folded stacks, which flame graphs are made of: `caller;callee N`, with what the callee's calls cost themselves.
+//! Folded stacks, the input of flame graphs: `caller;callee N`, where N is the self cost of the callee's calls.
 //!
-//! Marks have the names of the table. Where the snapshot does not know who was called under whom, each mark is a stack
-//! by itself, with what its calls cost that a panic ended or that are in flight. Nodes of a call graph do not have
-//! that.
+//! Marks have the names of the table. Without a call graph, each mark is a stack by itself, which includes the cost of
+//! calls that a panic ended or that are in flight. The nodes of a call graph do not include that.
 
 use std::fmt::Write as _;
 
@@ -10,7 +9,8 @@ use super::names;
 use super::share::{Shares, unfinished};
 use crate::snapshot::{Mark, Node, Snapshot};
 
-/// The stacks in the order of their names, with what their calls cost themselves in the event that orders the table; none that cost nothing.
+/// The stacks in the order of their names, with their self cost in the event that orders the table. Stacks without cost
+/// are left out.
 pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let event = Shares::new(snapshot).leading();
     let names: Vec<String> = names::labels(&snapshot.marks).iter().map(|label| frame(label)).collect();
@@ -35,12 +35,12 @@ pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
     stacks
 }
 
-/// Whether it is known who was called under whom.
+/// Whether the snapshot has a call graph.
 pub(super) fn has_callers(snapshot: &Snapshot) -> bool {
     !snapshot.call_graph.is_empty()
 }
 
-/// A line for each.
+/// One line for each stack.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for (stack, own) in folded(snapshot) {
@@ -49,14 +49,14 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     out
 }
 
-/// From the outermost caller to the node. A mark that the snapshot lacks is told as one without a name is.
+/// The stack from the outermost caller to the node. A mark that the snapshot lacks is written like one without a name.
 fn stack(snapshot: &Snapshot, names: &[String], index: usize) -> Option<String> {
     let mut frames = Vec::new();
     let mut next = Some(index);
     while let Some(index) = next {
         let node = snapshot.call_graph.get(index)?;
         frames.push(names.get(node.mark).map_or(NAMELESS, String::as_str));
-        // Callers come first: whatever else a snapshot says has no end.
+        // Callers come first; a snapshot that violates this would loop.
         next = node.parent.filter(|&parent| parent < index);
     }
     frames.reverse();
@@ -65,13 +65,13 @@ fn stack(snapshot: &Snapshot, names: &[String], index: usize) -> Option<String> 
 
 const NAMELESS: &str = "?";
 
-/// A mark's name, without the signs that part frames, stacks and numbers, and those that XML has not.
+/// A mark's name, without the characters that separate frames, stacks and numbers, and those that are invalid in XML.
 fn frame(label: &str) -> String {
-    let harmless = |sign: char| match sign {
+    let harmless = |c: char| match c {
         ';' => ',',
         '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
-        sign if sign.is_whitespace() || sign.is_control() => '_',
-        sign => sign,
+        c if c.is_whitespace() || c.is_control() => '_',
+        c => c,
     };
     if label.is_empty() { NAMELESS.to_owned() } else { label.chars().map(harmless).collect() }
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_the_way_from_the_outermost_caller_with_its_own_cost() {
+    fn a_stack_is_the_path_from_the_outermost_caller_with_its_self_cost() {
         let mut snapshot = sample::typical();
         // parse_line, run and lexer::next.
         snapshot.call_graph =
@@ -115,7 +115,7 @@ mod tests {
         };
         (first.unwound_total, first.unwound_self) = (750, 700);
         (second.in_flight_total, second.in_flight_self) = (40, 50);
-        // Neither was a call of it measured, nor did it cost less than its callees.
+        // No call of it was measured, and calls in flight cost less than their callees.
         (third.self_sum, third.unwound_self, third.in_flight_self) = (Some(0), 30, -10);
         let shares = Shares::new(&snapshot);
         let sum = folded(&snapshot).into_iter().map(|(_, own)| u128::from(own)).sum::<u128>();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_parts_no_stack() {
+    fn a_name_separates_no_stack() {
         assert_eq!(frame("<[u8; 4] as A>::f"), "<[u8,_4]_as_A>::f");
         assert_eq!(frame("a\nb\u{a0}c\u{2028}\td\u{ffff}"), "a_b_c__d\u{fffd}");
         assert_eq!(frame(""), "?");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_ends() {
+    fn an_invalid_graph_does_not_loop() {
         let mut snapshot = sample::snapshot(&sample::time_only().events, &[mark("f", 1)]);
         snapshot.marks[0].values = vec![values("time", 1, 1)];
         snapshot.call_graph = vec![node(Some(0), 0, Some(1)), node(Some(9), 0, Some(2)), node(Some(1), 3, Some(3))];

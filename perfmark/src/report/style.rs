@@ -1,8 +1,9 @@
-//! Colours of a terminal, put into a text that is laid out.
+//! Terminal colours for a text that is already laid out.
 //!
-//! Text is written plain, and what is to stand out is remembered by its place. So no width, no line and no sign depends on colours.
+//! Text is written plain, and styled ranges are remembered by position. So no width, line or character depends on
+//! colours.
 
-/// How something stands out.
+/// A style of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Bold,
@@ -12,7 +13,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// As ECMA-48 has it (SGR).
+    /// The SGR sequence of ECMA-48.
     fn begin(self) -> &'static str {
         match self {
             Self::Bold => "\x1b[1m",
@@ -25,28 +26,28 @@ impl Style {
 
 const END: &str = "\x1b[0m";
 
-/// A text, and what stands out in it.
+/// A text with styled ranges.
 #[derive(Default)]
 pub(super) struct Page {
     text: String,
-    /// From where to where, in the text's order, apart from one another.
+    /// Start and end of each range, in the text's order; ranges do not overlap.
     spans: Vec<(usize, usize, Style)>,
 }
 
 impl Page {
-    /// The text, to write plain text behind it.
+    /// The text, to which plain text is appended.
     pub(super) fn plain(&mut self) -> &mut String {
         &mut self.text
     }
 
-    /// What is written here stands out.
+    /// Appends styled text.
     pub(super) fn styled(&mut self, style: Style, write: impl FnOnce(&mut String)) {
         let start = self.text.len();
         write(&mut self.text);
         self.spans.push((start, self.text.len(), style));
     }
 
-    /// Takes spaces off the end, and begins a new line.
+    /// Removes spaces at the end, and begins a new line.
     pub(super) fn end_line(&mut self) {
         let end = self.text.trim_end_matches(' ').len();
         self.text.truncate(end);
@@ -65,7 +66,7 @@ impl Page {
         let (mut out, mut done) = (String::with_capacity(2 * text.len()), 0);
         for (start, end, style) in spans {
             out.push_str(&text[done..start]);
-            // By lines, so that a line that is looked at by itself is whole.
+            // Each line is styled by itself, so that it is complete without the others.
             for line in text[start..end].split_inclusive('\n') {
                 let (line, newline) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
                 // Spaces have no colour.
@@ -111,7 +112,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn colours_begin_and_end_on_the_same_line_and_change_no_sign() {
+    fn colours_begin_and_end_on_the_same_line_and_change_no_character() {
         let coloured = page().finish(true);
         let expected = "\x1b[1mhead\x1b[0m\n12 \x1b[2mns\x1b[0m\n\x1b[31mone\x1b[0m\n  \x1b[31mtwo\x1b[0m\n";
         assert_eq!(coloured, expected);

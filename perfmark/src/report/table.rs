@@ -1,9 +1,10 @@
 //! The report for people.
 //!
-//! Where the marks have several events, a mark is a heading with a row for each; where all have one and the same, a
-//! mark is one row, with its calls in a column. Columns are as wide as their content; the first one gives way.
+//! If marks have several events, a mark is a heading with a row for each event. If all have the same single event, a
+//! mark is one row, with its calls in a column. Columns are as wide as their content; the first one is shortened if
+//! necessary.
 
-use super::column::{CALLS, COLUMNS, Column, Figures, SELF, SPREAD};
+use super::column::{CALLS, COLUMNS, Column, RowValues, SELF, SPREAD};
 use super::facts::Facts;
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::Shares;
@@ -15,8 +16,8 @@ use crate::snapshot::{Mark, Snapshot, Values};
 
 /// The least width of a report.
 pub(super) const NARROWEST: usize = 80;
-/// From here on a mark's name has its path and place beside it.
-const PLACES: usize = 140;
+/// From this width on, a mark's path and source location are shown beside its name.
+const LOCATIONS: usize = 140;
 
 /// The report in at most `columns`.
 pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> String {
@@ -26,7 +27,7 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> St
     let mut page = Page::default();
     legend::head(page.plain(), snapshot, columns);
     if order.is_empty() {
-        page.plain().push_str(if labels.is_empty() { "nothing is marked\n" } else { "no mark was called\n" });
+        page.plain().push_str(if labels.is_empty() { "the program has no marks\n" } else { "no mark was called\n" });
     } else {
         page.plain().push('\n');
         let marks = order.iter().map(|&index| (&snapshot.marks[index], labels[index].as_str()));
@@ -34,7 +35,7 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> St
         table.paint(&mut page);
         page.plain().push('\n');
         page.styled(Style::Dim, |out| {
-            legend::figures(out, snapshot, &shares, SELF.is_shown(columns), columns);
+            legend::values(out, snapshot, &shares, SELF.is_shown(columns), columns);
             legend::spread(out, table.shown.iter().any(|column| column.head == SPREAD), columns);
             legend::clock(out, table.has_clock, columns);
             legend::estimates(out, table.has(ESTIMATE), columns);
@@ -52,11 +53,11 @@ pub(super) fn render(snapshot: &Snapshot, columns: usize, has_color: bool) -> St
 }
 
 enum Line {
-    /// A mark, where it stands in the source, and at the right what holds for all its events.
-    Heading { label: String, places: [String; 2], facts: String },
-    /// An event, or a mark with its only event.
+    /// A mark, its source location, and at the right the facts about all its events.
+    Heading { label: String, locations: [String; 2], facts: String },
+    /// An event, or a mark with its single event.
     Row { label: String, cells: Vec<Quantity>, is_measured: bool },
-    /// A sentence about the mark above, and whether it is of figures that are lacking.
+    /// A sentence about the mark above, and whether it reports missing values.
     Note { text: String, is_lacking: bool },
 }
 
@@ -65,13 +66,13 @@ struct Table {
     shown: Vec<Column>,
     lines: Vec<Line>,
     columns: usize,
-    /// Whether some mark has a clock rate.
+    /// Whether a clock rate is shown for some mark.
     has_clock: bool,
 }
 
 /// Between columns.
 const GAP: usize = 2;
-/// Of a long name so much is to be seen before the widest reports' columns are.
+/// Columns of a long name that are shown before columns that only wide reports have.
 const NAME: usize = 40;
 
 impl Table {
@@ -83,27 +84,27 @@ impl Table {
         let facts = Facts::new(marks.iter().map(|(mark, label, _)| (*mark, *label)), columns);
         let has_clock = only.is_none() && facts.has_clock();
         let mut table = Self { head, shown: shown.collect(), lines: Vec::new(), columns, has_clock };
-        for (place, (mark, label, values)) in marks.iter().enumerate() {
-            let figures = |values: Option<&'a Values>| Figures::new(mark, values, shares);
+        for (index, (mark, label, values)) in marks.iter().enumerate() {
+            let row = |values: Option<&'a Values>| RowValues::new(mark, values, shares);
             let unfinished = |table: &mut Self, label: &str, values: &Values| {
                 for (what, calls, values) in unfinished::rows(mark, values) {
-                    table.row(format!("{label}{what}"), &Figures::new(mark, Some(&values), shares).with_calls(calls));
+                    table.row(format!("{label}{what}"), &RowValues::new(mark, Some(&values), shares).with_calls(calls));
                 }
             };
             if only.is_some() {
-                table.row((*label).to_owned(), &figures(values.first().copied()));
+                table.row((*label).to_owned(), &row(values.first().copied()));
                 for values in values {
                     unfinished(&mut table, label, values);
                 }
             } else {
                 table.lines.push(Line::Heading {
                     label: (*label).to_owned(),
-                    places: places(mark),
-                    facts: facts.of(place),
+                    locations: locations(mark),
+                    facts: facts.of(index),
                 });
                 for &values in values {
                     let label = format!("  {}", clean(&values.event));
-                    table.row(label.clone(), &figures(Some(values)));
+                    table.row(label.clone(), &row(Some(values)));
                     unfinished(&mut table, &label, values);
                 }
             }
@@ -114,12 +115,12 @@ impl Table {
         table
     }
 
-    fn row(&mut self, label: String, figures: &Figures<'_>) {
-        let cells = self.shown.iter().map(|column| (column.cell)(figures)).collect();
-        self.lines.push(Line::Row { label, cells, is_measured: figures.values.is_some() });
+    fn row(&mut self, label: String, row: &RowValues<'_>) {
+        let cells = self.shown.iter().map(|column| (column.cell)(row)).collect();
+        self.lines.push(Line::Row { label, cells, is_measured: row.values.is_some() });
     }
 
-    /// Takes off columns that leave names too little room, the last first.
+    /// Removes columns that leave names too little room, the last first.
     fn fit(&mut self) {
         for index in (0..self.shown.len()).rev() {
             let cells_width = cells_width(&self.layout());
@@ -137,9 +138,9 @@ impl Table {
         }
     }
 
-    /// Whether some value has that sign before it.
-    fn has(&self, sign: char) -> bool {
-        let is_flagged = |cell: &Quantity| cell.number.starts_with(sign);
+    /// Whether some value has this flag.
+    fn has(&self, flag: char) -> bool {
+        let is_flagged = |cell: &Quantity| cell.number.starts_with(flag);
         self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_flagged)))
     }
 
@@ -158,9 +159,9 @@ impl Table {
         page.end_line();
         for line in &self.lines {
             match line {
-                Line::Heading { label, places, facts } => {
+                Line::Heading { label, locations, facts } => {
                     let room = (label_width + cells_width).saturating_sub(GAP + width(facts));
-                    self.heading(page, label, places, room);
+                    self.heading(page, label, locations, room);
                     page.plain().push_str(facts);
                 }
                 Line::Row { label, cells, is_measured } => {
@@ -179,16 +180,16 @@ impl Table {
         }
     }
 
-    /// The mark's name, and as much of where it stands as there is room for.
-    fn heading(&self, page: &mut Page, label: &str, places: &[String; 2], room: usize) {
+    /// The mark's name, and as much of its location as fits.
+    fn heading(&self, page: &mut Page, label: &str, locations: &[String; 2], room: usize) {
         let label = shorten(label, room);
         page.styled(Style::Bold, |out| out.push_str(&label));
         let mut left = room - width(&label).min(room);
-        let place = places.iter().find(|place| self.columns >= PLACES && GAP + width(place) <= left);
-        if let Some(place) = place {
+        let fits = |location: &&String| self.columns >= LOCATIONS && GAP + width(location) <= left;
+        if let Some(location) = locations.iter().find(fits) {
             push_right(page.plain(), "", GAP);
-            page.styled(Style::Dim, |out| out.push_str(place));
-            left -= GAP + width(place);
+            page.styled(Style::Dim, |out| out.push_str(location));
+            left -= GAP + width(location);
         }
         push_right(page.plain(), "", left + GAP);
     }
@@ -212,7 +213,7 @@ impl Table {
         Width { unit, all: head.max(number + unit) }
     }
 
-    /// Columns that every label and heading would have room in, beside such cells.
+    /// The width in which every label and heading fits, beside cells of this width.
     fn needed(&self, cells_width: usize) -> usize {
         let needed = self.lines.iter().map(|line| match line {
             Line::Heading { label, facts, .. } => (width(label) + GAP + width(facts)).saturating_sub(cells_width),
@@ -223,7 +224,7 @@ impl Table {
     }
 }
 
-/// A column's width, and the part of it that units take, the space before them included.
+/// A column's width, and the part of it that units take, including the space before them.
 struct Width {
     unit: usize,
     all: usize,
@@ -248,13 +249,13 @@ fn cells_width(layout: &[Width]) -> usize {
     layout.iter().map(|width| GAP + width.all).sum()
 }
 
-/// Where the mark stands: its path and its file, or its file alone.
-fn places(mark: &Mark) -> [String; 2] {
+/// The mark's location: its path and its file, or its file alone.
+fn locations(mark: &Mark) -> [String; 2] {
     let file = clean(&format!("{}:{}", mark.file, mark.line));
     [format!("{} · {file}", clean(&mark.path)), file]
 }
 
-/// The one event that all the marks have, if no mark has more.
+/// The single event of all marks, if no mark has another one.
 fn only_event<'a: 'b, 'b>(mut marks: impl Iterator<Item = &'b [&'a Values]>) -> Option<&'a str> {
     let mut only: Option<&'a str> = None;
     let is_only = marks.all(|values| match *values {
@@ -272,7 +273,7 @@ mod tests {
     use crate::snapshot::{Probe, Read, Unit};
 
     #[test]
-    fn what_is_no_larger_than_the_noise_is_marked_and_the_probe_is_told() {
+    fn values_within_the_noise_are_flagged_and_the_probe_overhead_is_shown() {
         let mut small = mark("small", 10);
         small.values = vec![values("time", 10, 120)];
         small.values[0].probe = Probe { own: 12, whole: 40, noise: 15 };
@@ -280,8 +281,9 @@ mod tests {
         let shown = render(&snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &[small]), 80, false);
         let row = shown.lines().find(|line| line.starts_with("small")).expect("a row");
         assert!(row.contains(" ~12 ns ") && row.contains(" ~10 ns ") && row.ends_with(" 16 ns"), "{row}");
-        let told = "time 12 ns (from around 40 ns). ~: no\n  more than that varies by.\n";
-        assert!(shown.contains(told), "{shown}");
+        let overhead = "probe overhead subtracted per call (from its caller): time 12 ns (40 ns). ~: no\n  \
+                        larger than the noise of the probe.\n";
+        assert!(shown.contains(overhead), "{shown}");
     }
 
     #[test]
@@ -307,9 +309,9 @@ lexer::next                     1.00 insn/cycle               1,204 calls
     cycles, instructions: 12 of 1,204 calls unmeasured, 30 scaled; 2 calls ended
       by a panic, in no distribution
 
-share: of all that was measured in marks, a mark's marked callees included.
+share: percentage of everything measured in marks, marked callees included.
   Sorted by share of time. Counts are of user mode only.
-GHz: cycles of user mode in a nanosecond of time.
+GHz: user-mode cycles per nanosecond.
 read in user space: cycles, instructions
 read by read(2): page-faults — only the kernel counts it
 read from the tick counter: time
@@ -332,32 +334,25 @@ decode          72.8 k  2.12 s   40.7 %  40.7 %  29.1 µs  26.2 µs  58.2 µs  1
 flush              3       –        –       –       –        –        –        –
     3 of 3 calls unmeasured; 1 call still running
 
-share: of all that was measured in marks, a mark's marked callees included; self: without them.
-  Sorted by share of time.
+share: percentage of everything measured in marks, marked callees included; self: without marked
+  callees. Sorted by share of time.
 read from the tick counter: time
 not available: cycles, instructions — perf_event_open said ENOENT: no PMU on this machine, as is
   usual in a virtual one
-note: nothing asked for can be counted here, so `time` was recorded
+note: no requested event can be counted here, so `time` was recorded
 ";
         assert_eq!(render(&sample::time_only(), 100, false), expected);
     }
 
     #[test]
     fn a_wide_report_has_all_the_quantiles() {
-        let expected = "\
-time by mark     calls   total    share    self     mean      min      p50      p90      p99    p99.9      max  min to max
-──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-handle_request  18.2 k  5.21 s  100.0 %  59.3 %   286 µs   143 µs   258 µs   344 µs   573 µs  2.58 ms  11.5 ms  █
-decode          72.8 k  2.12 s   40.7 %  40.7 %  29.1 µs  14.6 µs  26.2 µs  34.9 µs  58.2 µs   262 µs  1.16 ms  █
-flush              3       –        –       –       –        –        –        –        –        –        –              –
-    3 of 3 calls unmeasured; 1 call still running
-";
+        let expected = include_str!("looks/140_columns.txt");
         let report = render(&sample::time_only(), 140, false);
         assert!(report.contains(expected), "{report}");
     }
 
     #[test]
-    fn what_was_not_measured_is_never_a_zero() {
+    fn an_unmeasured_value_is_never_a_zero() {
         let report = render(&sample::time_only(), 80, false);
         let flush = report.lines().find(|line| line.starts_with("flush")).unwrap();
         let cells: Vec<&str> = flush.split_whitespace().collect();
@@ -365,15 +360,15 @@ flush              3       –        –       –       –        –        
     }
 
     #[test]
-    fn a_program_that_called_no_mark_is_told_in_a_line_or_two() {
+    fn a_program_that_called_no_mark_has_a_report_of_two_lines() {
         let none = snapshot(&[], &[mark("parse", 0)]);
         let head = "perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads\n";
         assert_eq!(render(&none, 80, false), format!("{head}no mark was called\nnever called: parse\n"));
-        assert_eq!(render(&snapshot(&[], &[]), 80, false), format!("{head}nothing is marked\n"));
+        assert_eq!(render(&snapshot(&[], &[]), 80, false), format!("{head}the program has no marks\n"));
     }
 
     #[test]
-    fn long_names_give_way_so_that_every_column_stays() {
+    fn long_names_are_shortened_so_that_every_column_is_shown() {
         let mut long = mark(&"a_rather_long_name_".repeat(9), 1);
         long.values = vec![values("time", 1, 1)];
         let report = render(&snapshot(&[], &[long]), 80, false);

@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::signs::clean;
 
-/// Columns of what breaks no lines.
+/// The width of text whose lines are not broken.
 pub(super) const UNBROKEN: usize = usize::MAX;
 
 /// How many columns the text takes.
@@ -28,7 +28,7 @@ fn spaces(out: &mut String, columns: usize) {
     out.extend(std::iter::repeat_n(' ', columns));
 }
 
-/// The text in at most `room` columns: its middle gives way to `…`, and more of its end stays than of its beginning,
+/// The text in at most `room` columns: its middle is replaced by `…`. More of its end is kept than of its beginning,
 /// because paths differ there.
 pub(super) fn shorten(text: &str, room: usize) -> String {
     if width(text) <= room {
@@ -41,7 +41,7 @@ pub(super) fn shorten(text: &str, room: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Characters looked at per column: bounds the work on endless runs of combining ones.
+/// Characters read per column: bounds the work on endless runs of combining ones.
 const DENSEST: usize = 4;
 
 fn prefix(text: &str, room: usize) -> &str {
@@ -54,7 +54,7 @@ fn suffix(text: &str, room: usize) -> &str {
     starts.map(|start| &text[start..]).take_while(|tail| width(tail) <= room).last().unwrap_or("")
 }
 
-/// The columns that the word takes, if it has room: of a longer one no more than the room is looked at.
+/// The columns that the word takes, if it fits. Of a longer word, no more than the room is read.
 fn fitting(word: &str, room: usize) -> Option<usize> {
     let is_endless = word.chars().nth(DENSEST.saturating_mul(room)).is_some();
     (!is_endless).then(|| width(word)).filter(|&taken| taken <= room)
@@ -138,9 +138,9 @@ mod tests {
         assert_eq!(wrapped("two\nlines \u{1b}[31m", 80), "two lines \u{fffd}[31m\n");
     }
 
-    /// A word at a time, or a line at a time, that was looked at as a whole, this would take hours.
+    /// If each step read the complete word or line, this would take hours.
     #[test]
-    fn a_text_of_a_megabyte_is_wrapped_at_once() {
+    fn a_text_of_a_megabyte_is_wrapped_quickly() {
         let words = "word ".repeat(200_000);
         assert_eq!(wrapped(&words, UNBROKEN).trim_end(), words.trim_end());
         assert_eq!(wrapped(&words, 80).lines().count(), 1 + (200_000_usize - 16).div_ceil(15));

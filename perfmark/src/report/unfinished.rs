@@ -1,8 +1,8 @@
-//! Rows of their own for calls that a panic ended, and for calls that go on: their cost is in no distribution.
+//! Separate rows for calls that a panic ended, and for calls in flight: their cost is in no distribution.
 
 use crate::snapshot::{Mark, Values};
 
-/// What such a row is called behind its event or mark, how many calls it is of, and what they cost.
+/// The suffix of such a row's label, its number of calls, and their cost.
 pub(super) type Unfinished = (&'static str, u64, Values);
 
 /// The rows of a mark's event that have any cost.

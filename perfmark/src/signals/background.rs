@@ -1,12 +1,13 @@
-//! Threads of perfmark's own.
+//! perfmark's own threads.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-use super::held_back::HeldBack;
+use super::held_back::BlockedSignals;
 
-/// A thread on which none of the program's signals is handled: a program that waits for one on a thread of its own has it blocked in all that it knows.
+/// Starts a thread on which all signals are blocked. A program that waits for a signal on one thread blocks it on all
+/// threads that it knows, but it does not know this one.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    let _signals = HeldBack::new();
+    let _signals = BlockedSignals::new();
     Builder::new().name(name.into()).spawn(work)
 }

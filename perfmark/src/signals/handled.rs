@@ -1,8 +1,8 @@
-//! Signals that a program may have handled, by name and number.
+//! The names and numbers of signals that can be handled.
 
 use super::held_back::FAULTS;
 
-/// The number of the signal that has this name, or is this number: one of those that do not end the program by their usual meaning.
+/// The number of the signal with this name or number. Signals whose usual meaning is to end the program are refused.
 pub(crate) fn from_name(name: &str) -> Result<i32, String> {
     const ENDS: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP];
     let name = name.trim().to_ascii_uppercase();
@@ -10,14 +10,14 @@ pub(crate) fn from_name(name: &str) -> Result<i32, String> {
     let signals = 1..=64;
     let named = |&signal: &i32| signal_hook::low_level::signal_name(signal).is_some_and(is_so);
     let signal = name.parse().ok().filter(|signal| signals.contains(signal)).or_else(|| signals.clone().find(named));
-    let signal = signal.ok_or_else(|| format!("`{name}` is no signal; there are USR1, SIGUSR1, 10 …"))?;
+    let signal = signal.ok_or_else(|| format!("unknown signal `{name}`; expected for example USR1, SIGUSR1 or 10"))?;
     if ENDS.contains(&signal) {
-        return Err(format!("signal {signal} is to end the program; take USR1 or USR2"));
+        return Err(format!("signal {signal} ends the program; use USR1 or USR2"));
     }
     check(signal).map(|()| signal)
 }
 
-/// Not SIGKILL and SIGSTOP, nor those that faults raise, nor those that the C library keeps for itself.
+/// Refuses SIGKILL and SIGSTOP, signals that faults raise, and those that the C library reserves.
 pub(super) fn check(signal: i32) -> Result<(), String> {
     let is_one = (1..32).contains(&signal) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal);
     let others = [libc::SIGKILL, libc::SIGSTOP, libc::SIGABRT];
@@ -37,13 +37,13 @@ mod tests {
             assert_eq!(from_name(name), Ok(libc::SIGUSR1), "{name}");
         }
         for (name, why) in [
-            ("USR3", "is no signal"),
-            ("0", "is no signal"),
-            ("65", "is no signal"),
+            ("USR3", "unknown signal"),
+            ("0", "unknown signal"),
+            ("65", "unknown signal"),
             ("KILL", "handled"),
             ("BUS", "handled"),
             ("33", "handled"),
-            ("TERM", "is to end"),
+            ("TERM", "ends the program"),
         ] {
             assert!(from_name(name).unwrap_err().contains(why), "{name}");
         }

@@ -1,5 +1,5 @@
-//! A thread that hears of signals.
-#![allow(unsafe_code, reason = "what wakes a thread from a handler")]
+//! A thread that listens to signals.
+#![allow(unsafe_code, reason = "a handler wakes a thread")]
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -14,28 +14,28 @@ use signal_hook::low_level::{register, unregister};
 use super::background;
 use super::handled::check;
 
-/// Signals are heard of as long as it lives.
+/// Listens to signals as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Listener {
     registered: Vec<SigId>,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// Calls `heard` on a thread of its own whenever one of the signals came.
-    pub(crate) fn start(signals: &[i32], heard: impl Fn() + Send + 'static) -> io::Result<Self> {
-        let bell = Bell::new()?;
-        let mut listener = Self { registered: Vec::new(), bell: bell.clone(), thread: None };
+    /// Calls `received` on its own thread whenever one of the signals came.
+    pub(crate) fn start(signals: &[i32], received: impl Fn() + Send + 'static) -> io::Result<Self> {
+        let wakeup = Wakeup::new()?;
+        let mut listener = Self { registered: Vec::new(), wakeup: wakeup.clone(), thread: None };
         for &signal in signals {
             check(signal).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-            let bell = bell.clone();
-            // SAFETY: all that the handler does is to ring, which handlers may.
-            listener.registered.push(unsafe { register(signal, move || bell.ring()) }?);
+            let wakeup = wakeup.clone();
+            // SAFETY: the handler only posts to a semaphore, which is async-signal-safe.
+            listener.registered.push(unsafe { register(signal, move || wakeup.post()) }?);
         }
         let listen = move || {
-            while bell.wait() {
-                heard();
+            while wakeup.wait() {
+                received();
             }
         };
         listener.thread = Some(background::spawn("perfmark-signal", listen)?);
@@ -46,46 +46,47 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.registered.drain(..).for_each(|id| _ = unregister(id));
-        self.bell.is_over.store(true, Relaxed);
-        self.bell.ring();
+        self.wakeup.is_over.store(true, Relaxed);
+        self.wakeup.post();
         _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// A semaphore: what handlers may do to wake a thread (`signal-safety(7)`), and no file. In a forked child it wakes nobody.
-struct Bell {
+/// A semaphore. A handler may post to it to wake a thread (`signal-safety(7)`), and it needs no descriptor. In a forked
+/// child it wakes nobody.
+struct Wakeup {
     semaphore: UnsafeCell<libc::sem_t>,
     is_over: AtomicBool,
 }
 
-// SAFETY: semaphores are for threads.
-unsafe impl Send for Bell {}
+// SAFETY: semaphores may be shared between threads (`sem_overview(7)`).
+unsafe impl Send for Wakeup {}
 // SAFETY: the same.
-unsafe impl Sync for Bell {}
+unsafe impl Sync for Wakeup {}
 
-impl std::fmt::Debug for Bell {
+impl std::fmt::Debug for Wakeup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Bell")
+        f.write_str("Wakeup")
     }
 }
 
-impl Bell {
-    /// In its place for good, as a semaphore must be.
+impl Wakeup {
+    /// In an `Arc`, because a semaphore must not move.
     fn new() -> io::Result<Arc<Self>> {
-        // SAFETY: any memory, until it is made a semaphore.
+        // SAFETY: zeroes are a valid `sem_t` until `sem_init` initializes it.
         let memory = unsafe { std::mem::zeroed() };
-        let bell = Arc::new(Self { semaphore: UnsafeCell::new(memory), is_over: AtomicBool::new(false) });
+        let wakeup = Arc::new(Self { semaphore: UnsafeCell::new(memory), is_over: AtomicBool::new(false) });
         // SAFETY: live memory that nobody uses yet.
-        let result = unsafe { libc::sem_init(bell.semaphore.get(), 0, 0) };
-        if result == 0 { Ok(bell) } else { Err(io::Error::last_os_error()) }
+        let result = unsafe { libc::sem_init(wakeup.semaphore.get(), 0, 0) };
+        if result == 0 { Ok(wakeup) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn ring(&self) {
-        // SAFETY: a live semaphore. One that was rung two thousand million times is no more: the thread wakes all the same.
+    fn post(&self) {
+        // SAFETY: a live semaphore. It fails only after some two billion pending posts, and the thread wakes anyway.
         unsafe { libc::sem_post(self.semaphore.get()) };
     }
 
-    /// Until it was rung, once or often; whether it is to go on.
+    /// Waits until it was posted at least once. Returns whether the listener continues.
     fn wait(&self) -> bool {
         // SAFETY: a live semaphore.
         while unsafe { libc::sem_wait(self.semaphore.get()) } != 0 {
@@ -99,9 +100,9 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for Wakeup {
     fn drop(&mut self) {
-        // SAFETY: nobody has it any more.
+        // SAFETY: nobody uses it any more.
         unsafe { libc::sem_destroy(self.semaphore.get()) };
     }
 }

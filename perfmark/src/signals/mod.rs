@@ -1,4 +1,4 @@
-//! Signals: by name and number, held back, and heard of.
+//! Signals: names and numbers, blocking, and listening.
 
 mod held_back;
 pub(crate) mod background;
@@ -6,11 +6,11 @@ pub(crate) mod background;
 mod handled;
 #[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
 mod listener;
-/// Elsewhere, and without the feature, nobody hears of signals.
+/// On other systems, and without the feature, signals cannot be handled.
 #[cfg(not(all(feature = "signal", any(target_os = "linux", target_os = "android"))))]
 mod handled {
     pub(crate) fn from_name(_: &str) -> Result<i32, String> {
-        Err("this build of perfmark handles no signals: enable its feature `signal`, on linux".into())
+        Err("this build of perfmark does not handle signals: enable its feature `signal`, on Linux".into())
     }
 }
 #[cfg(all(feature = "signal", not(any(target_os = "linux", target_os = "android"))))]
@@ -20,12 +20,12 @@ mod listener {
 
     impl Listener {
         pub(crate) fn start(_: &[i32], _: impl Fn() + Send + 'static) -> std::io::Result<Self> {
-            Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "dumps at signals are for linux"))
+            Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "dumps at signals require Linux"))
         }
     }
 }
 
 pub(crate) use handled::from_name;
-pub(crate) use held_back::HeldBack;
+pub(crate) use held_back::BlockedSignals;
 #[cfg(feature = "signal")]
 pub(crate) use listener::Listener;

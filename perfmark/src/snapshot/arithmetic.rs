@@ -1,11 +1,11 @@
-//! What was recorded between two snapshots, and what several recorded together.
+//! The difference of two snapshots, and the sum of several.
 
 use std::collections::BTreeMap;
 
 use super::data::{Event, Mark, Probe, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
 
-/// How counts and sums of two snapshots make those of a third.
+/// How counts and sums of two snapshots are combined.
 #[derive(Clone, Copy)]
 pub(super) struct Combine {
     pub(super) counts: fn(u64, u64) -> u64,
@@ -15,7 +15,7 @@ pub(super) struct Combine {
 pub(super) const ADD: Combine = Combine { counts: u64::saturating_add, sums: i64::saturating_add };
 pub(super) const SUBTRACT: Combine = Combine { counts: u64::saturating_sub, sums: i64::saturating_sub };
 
-/// What tells marks apart: path, name, file and line; and, of those that a macro makes alike, which it is.
+/// The identity of a mark: path, name, file and line, and a number among marks that a macro creates with the same ones.
 type Key<'a> = (&'a str, &'a str, &'a str, u32, usize);
 
 fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item = (Key<'a>, &'a Mark)> {
@@ -28,10 +28,10 @@ fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item =
     })
 }
 
-/// Where each of `others` is in `marks`.
-fn places_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
-    let places: BTreeMap<_, usize> = by_key(marks).map(|(key, _)| key).zip(0..).collect();
-    by_key(others).map(|(key, _)| places.get(&key).copied()).collect()
+/// The index of each of `others` in `marks`.
+fn indices_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
+    let indices: BTreeMap<_, usize> = by_key(marks).map(|(key, _)| key).zip(0..).collect();
+    by_key(others).map(|(key, _)| indices.get(&key).copied()).collect()
 }
 
 impl Snapshot {
@@ -73,14 +73,14 @@ impl Snapshot {
             || !pairs.iter().all(is_later)
         {
             let why = format!(
-                "nothing was taken off: the other snapshot, of process {}, is no earlier one of this process {}",
+                "nothing was subtracted: the other snapshot, of process {}, is not an earlier one of this process, {}",
                 earlier.pid, self.pid
             );
             between.notes.push(why);
             return between;
         }
-        let places = places_in(&self.marks, &earlier.marks);
-        between.take_off_graph(&earlier.call_graph, &places);
+        let indices = indices_in(&self.marks, &earlier.marks);
+        between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
         between.wall_ns -= earlier.wall_ns;
         between.marks = pairs.into_iter().map(|(mark, before)| mark.since(before)).collect();
@@ -135,8 +135,8 @@ impl Snapshot {
             marks.entry(key).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
         }
         let mut merged: Vec<Mark> = marks.into_values().collect();
-        merged.sort_by(Mark::by_place);
-        let graphs = [&*self, other].map(|one| (one.call_graph.clone(), places_in(&merged, &one.marks)));
+        merged.sort_by(Mark::by_location);
+        let graphs = [&*self, other].map(|one| (one.call_graph.clone(), indices_in(&merged, &one.marks)));
         self.marks = merged;
         self.set_graph(&graphs);
         self.call_graph_lacks =
@@ -150,7 +150,7 @@ impl Snapshot {
 }
 
 impl Event {
-    /// Tells of the way that read it at all.
+    /// Keeps the way of reading of the one that was read.
     fn merge(&mut self, other: &Self) {
         if self.read == Read::None || (self.reason.is_none() && other.read != Read::None) {
             self.clone_from(other);
@@ -159,7 +159,7 @@ impl Event {
 }
 
 impl Mark {
-    /// Puts the counts that only grow together with another's.
+    /// Combines the counts that only grow with another mark's.
     fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
         for (count, other) in [
             (&mut self.calls, other.calls),
@@ -188,7 +188,7 @@ impl Mark {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
                 *values = values.since(before);
             }
-            // Where no thread had the event then, calls of that time are among the unmeasured.
+            // If no thread had the event then, calls of that time are among the unmeasured.
             let rest = countable.saturating_sub(values.measured);
             values.lack(values.unmeasured.min(rest), between.skipped);
         }
@@ -196,13 +196,13 @@ impl Mark {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        // Of an event that one of the two lacks, its calls are unmeasured.
+        // If one of the two lacks an event, its calls are unmeasured in that event.
         let (uncounted, uncounted_others) = (self.countable(), other.countable());
         let skipped = self.skipped.saturating_add(other.skipped);
         let mut is_merged = vec![false; self.values.len()];
         for (at, values) in other.values.iter().enumerate() {
             let is_it = |known: &Values| known.event == values.event;
-            // Mostly in the same order.
+            // They are usually in the same order.
             let is_there = self.values.get(at).is_some_and(is_it);
             if let Some(at) = if is_there { Some(at) } else { self.values.iter().position(is_it) } {
                 self.values[at].merge(values);
@@ -222,14 +222,14 @@ impl Mark {
         self.every = self.every.max(other.every);
     }
 
-    /// Calls that an event has in its figures, or lacks as unmeasured.
+    /// Calls that are measured or unmeasured in an event.
     fn countable(&self) -> u64 {
         [self.unwound, self.cancelled, self.skipped].into_iter().fold(self.calls, u64::saturating_sub)
     }
 }
 
 impl Values {
-    /// Puts the counts and sums that only grow together with another's.
+    /// Combines the counts and sums that only grow with another's.
     fn combine(&mut self, other: &Self, with: Combine) {
         for (count, other) in [
             (&mut self.measured, other.measured),
@@ -277,7 +277,7 @@ impl Values {
         between
     }
 
-    /// Has so many unmeasured calls from now on, of a mark with so many skipped ones.
+    /// Sets the number of unmeasured calls, for a mark with `skipped` skipped calls.
     fn lack(&mut self, unmeasured: u64, skipped: u64) {
         self.unmeasured = unmeasured;
         self.missing_outermost = self.missing_outermost.min(unmeasured);
@@ -304,15 +304,15 @@ impl Values {
         self.derive();
     }
 
-    /// What a call costs on average without the marked calls inside it: `self_sum / (weight + imputed)`. An estimate where
-    /// [`self_sum`](Self::self_sum) is one. `None` if there are no such calls, or their self is not known.
+    /// The mean cost of a call without the marked calls inside it: `self_sum / (weight + imputed)`. An estimate if
+    /// [`self_sum`](Self::self_sum) is one. `None` if there are no such calls, or their self is unknown.
     #[must_use]
     pub fn self_mean(&self) -> Option<f64> {
         let calls = u128::from(self.weight) + u128::from(self.imputed);
         (calls > 0).then_some(self.self_sum? as f64 / calls as f64)
     }
 
-    /// What follows from the rest.
+    /// Computes the fields that follow from the others.
     fn derive(&mut self) {
         let (calls, range) = (self.weight, self.min.zip(self.max));
         let quantile = |of| range.map(|range| quantile(self.buckets.iter().copied(), calls, range, of));

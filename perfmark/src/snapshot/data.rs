@@ -1,4 +1,4 @@
-//! What a snapshot holds.
+//! The data of a snapshot.
 
 #[cfg(feature = "serde")]
 use serde::de::Deserializer;
@@ -14,6 +14,7 @@ use super::of_event::OfEvent;
 /// Its JSON form is the one that `PERFMARK_FORMAT=json` writes, so that reports can be read back and merged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The version of this data's form: [`Snapshot::SCHEMA`].
     #[cfg_attr(feature = "serde", serde(deserialize_with = "schema"))]
@@ -26,22 +27,22 @@ pub struct Snapshot {
     pub threads: u64,
     /// Nanoseconds since the program started.
     pub wall_ns: u64,
-    /// How often [`reset`](crate::reset) was called before it.
+    /// The number of calls of [`reset`](crate::reset) before it.
     pub resets: u32,
-    /// Every event that a mark asked for, and how it was counted.
+    /// Every event that a mark requests, and how it was counted.
     pub events: Vec<Event>,
-    /// Every mark known to the program, the ones never called included, in the order of file and line.
+    /// Every mark of the program, including those never called, in the order of file and line.
     pub marks: Vec<Mark>,
     /// The call graph, callers first; empty without `PERFMARK_CALL_GRAPH=on`.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "call_graph"))]
     pub call_graph: Vec<Node>,
-    /// Measured calls that are in no node, because there was no room for one (a thread has 8,192 nodes, all together
-    /// have 16,384), or because they were deeper than the thread's stack of open calls. In a merged snapshot, also the
-    /// calls of snapshots without a call graph.
+    /// Measured calls that are in no node. Either there was no room for one (a thread has 8,192 nodes, all together
+    /// have 16,384), or the call was deeper than the thread's stack of open calls. In a merged snapshot, also the calls
+    /// of snapshots without a call graph.
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
-    /// What a reader of the values must know, each a sentence: refused settings, counters that some threads did not
-    /// have.
+    /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads
+    /// did not have.
     pub notes: Vec<String>,
 }
 
@@ -61,26 +62,28 @@ fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D
     form::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
 }
 
-/// What one thread recorded, or all that ended.
-#[derive(Clone, Debug, PartialEq)]
+/// What one thread recorded, or all threads that ended.
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Thread {
     /// The kernel's number of the thread (gettid(2)), on other systems a unique number. `None` for threads that ended,
-    /// and if it is not known.
+    /// and if it is unknown.
     pub id: Option<u32>,
-    /// The name that it has in the kernel, of 15 bytes at most.
+    /// Its name in the kernel, of 15 bytes at most.
     pub name: Option<String>,
     /// The marks that it called, in the order of file and line.
     pub marks: Vec<Mark>,
 }
 
-/// An event that was asked for, and how it was counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An event that marks request, and how it was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Event {
     /// The event's name, as perf writes it: `instructions`, `page-faults`, `time`.
     pub name: String,
-    /// What its figures are counted in.
+    /// The unit of its values.
     pub unit: Unit,
     /// How it was read.
     pub read: Read,
@@ -88,19 +91,22 @@ pub struct Event {
     pub reason: Option<String>,
 }
 
-/// What an event's figures are counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The unit of an event's values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
 pub enum Unit {
     /// Occurrences.
+    #[default]
     Count,
     /// Nanoseconds.
     Ns,
 }
 
 /// How an event was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
 pub enum Read {
     /// By the processor's instruction for it, in user space.
     User,
@@ -109,25 +115,26 @@ pub enum Read {
     /// From the processor's tick counter (`time`).
     Ticks,
     /// Not at all; [`Event::reason`] says why.
+    #[default]
     None,
 }
 
-/// One mark's figures.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(test, derive(Default))]
+/// The values of one mark.
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Mark {
     /// The function's name, or the one given with `name = "…"`.
     pub name: String,
     /// The function's full path.
     pub path: String,
-    /// The source file, as the compiler was given it.
+    /// The source file, as it was passed to the compiler.
     pub file: String,
     /// The line of the attribute.
     pub line: u32,
-    /// Whether calls are recorded now, as the [filter](crate::Filter) has it.
+    /// Whether the [filter](crate::Filter) in force turns the mark on.
     pub on: bool,
-    /// Calls that ended, in every way.
+    /// Calls that ended, in any way.
     pub calls: u64,
     /// Calls that had begun and not ended when the snapshot was taken.
     pub in_flight: u64,
@@ -135,29 +142,29 @@ pub struct Mark {
     pub unwound: u64,
     /// Of `calls` of an async function, those whose future was dropped in the middle: in no distribution.
     pub cancelled: u64,
-    /// How often calls of an async function were polled; 0 of others.
+    /// The number of polls of an async function's calls; 0 for other functions.
     pub polls: u64,
     /// Of `calls`, those in a signal handler that interrupted perfmark's entry or exit code on the thread. They are
     /// unmeasured.
     pub interrupted: u64,
-    /// One call in so many is measured, as the mark's `every` has it.
+    /// The mark's `every`: one call in so many is measured.
     pub every: u32,
     /// Of `calls`, those that `every` skipped: counted, and not measured.
     pub skipped: u64,
-    /// The figures of each event recorded, in the order in which the mark names them.
+    /// The values of each event recorded, in the order in which the mark names them.
     #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
     pub values: Vec<Values>,
 }
 
 impl Mark {
-    /// What filters are compared with.
+    /// The text that filters are compared with.
     #[cfg(feature = "record")]
     pub(crate) fn target(&self) -> String {
         crate::path::target(self.path.clone(), &self.name)
     }
 
-    /// In the order of a snapshot.
-    pub(crate) fn by_place(&self, other: &Self) -> std::cmp::Ordering {
+    /// The order of marks in a snapshot: by location.
+    pub(crate) fn by_location(&self, other: &Self) -> std::cmp::Ordering {
         (&self.file, self.line, &self.path).cmp(&(&other.file, other.line, &other.path))
     }
 }
@@ -168,10 +175,10 @@ impl Mark {
 ///
 /// Each call of the mark is in one of five counts:
 /// `measured + unmeasured + unwound + cancelled + skipped = calls`. The [mark](Mark) has all of them but the first two.
-/// The equation holds where no thread records meanwhile, and no filter changed the mark's events.
+/// The equation holds if no thread records meanwhile, and no filter changed the mark's events.
 ///
 /// The distribution, which is `min`, `max`, `mean`, the quantiles and `buckets`, is of the measured calls. Each counts
-/// as many calls as it stands for: one, or `N` of a mark with `every = N`. So the counts of all buckets add up to
+/// as many calls as it represents: one, or `N` of a mark with `every = N`. So the counts of all buckets add up to
 /// `weight`, not to `measured`, and `mean` is `sum / weight`. Without `every`, `weight` equals `measured`.
 ///
 /// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
@@ -181,21 +188,22 @@ impl Mark {
 /// two spans of time add up to those of both.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Values {
     /// The event's name; in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls that were measured, each counted once.
     pub measured: u64,
-    /// Calls that the measured ones stand for: the sum of the counts in `buckets`.
+    /// Calls that the measured ones represent: the sum of the counts in `buckets`.
     pub weight: u64,
     /// Of `measured`, the calls counted in part and scaled by enabled / running time.
     pub scaled: u64,
     /// Calls that were to be measured, and could not be: all that are in none of the other four counts. They are in no
     /// distribution.
     pub unmeasured: u64,
-    /// Calls that were not measured, and for which `total` and `self_sum` include an estimate: the mean of the calls that
-    /// the same thread measured before (mean imputation). Each counts with its weight, as the measured calls do.
+    /// Calls that were not measured, and for which `total` and `self_sum` include an estimate: the mean of the calls
+    /// that the same thread measured before (mean imputation). Each counts with its weight, as the measured calls do.
     pub imputed: u64,
     /// The sum over the calls in the distribution, each counted with its weight.
     pub sum: i64,
@@ -247,35 +255,38 @@ pub struct Values {
 /// A mark's calls under one caller.
 ///
 /// The same mark under another caller is another node: a path from a node to the one without a caller is a stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Node {
-    /// The caller's place in [`Snapshot::call_graph`], before this one; none if no measured call was around these. A call that `every` leaves out is nobody's
-    /// caller: what it calls is under its own.
+    /// The caller's index in [`Snapshot::call_graph`], which is lower than this node's; `None` if no measured call was
+    /// around these. A call that `every` skips is in no node: its callees are under its caller.
     pub parent: Option<usize>,
-    /// The mark's place in [`Snapshot::marks`].
+    /// The mark's index in [`Snapshot::marks`].
     pub mark: usize,
     /// Calls that ended.
     pub calls: u64,
-    /// The figures of each event recorded.
+    /// The values of each event recorded.
     #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
     pub values: Vec<NodeValues>,
 }
 
-/// One event's figures over a node's calls.
+/// One event's values over a node's calls.
 ///
 /// The sums of all nodes of a mark add up to the mark's, with these exceptions:
 /// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
-/// - Each poll of an async function is in them by itself, also of calls that were dropped or ended by a panic later.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// - Polls of an async function are counted separately, including those of calls that were dropped or ended by a panic
+///   later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct NodeValues {
     /// The event's name; in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls that were measured; of an async function, polls.
     pub measured: u64,
-    /// The sum over these, each counted as often as the calls it stands for.
+    /// The sum over these, each counted with its weight.
     pub sum: i64,
     /// The sum without what marked calls inside these calls cost.
     #[cfg_attr(feature = "serde", serde(rename = "self"))]
@@ -284,8 +295,8 @@ pub struct NodeValues {
 
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 macro_rules! of_event {
-    ($($figures:ty)*) => {
-        $(impl OfEvent for $figures {
+    ($($values:ty)*) => {
+        $(impl OfEvent for $values {
             fn event(&self) -> &str {
                 &self.event
             }
@@ -300,14 +311,16 @@ macro_rules! of_event {
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 of_event! { Values NodeValues }
 
-/// What a mark's own measuring costs in one event, measured in this process for each set of events.
+/// The probe overhead of a mark in one event, measured in this process for each set of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Probe {
-    /// What a call shows of it.
+    /// The part that a call's own value includes.
     pub own: u64,
-    /// What the marked calls around it show of it.
+    /// The part that the values of the marked calls around it include.
     pub whole: u64,
-    /// How far `own` varies: what is left of an empty call at most, in nine cases of ten. A value no larger says little.
+    /// The variation of `own`: in nine cases of ten, at most this much remains of an empty call. A value no larger than
+    /// this is not significant.
     pub noise: u64,
 }

@@ -1,40 +1,44 @@
-//! What `serde` cannot know of a snapshot's form: its version, values by their events' names, and what a histogram is.
+//! The parts of a snapshot's serialized form that `serde` cannot derive: the version, values keyed by event, and
+//! checks.
 
 use std::collections::BTreeSet;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Refuses versions other than `known`: their fields have other meanings. 0 is that of an empty snapshot, which a merge
-/// replaces.
+/// Refuses versions other than `known`, because their fields have other meanings. An empty snapshot, which a merge
+/// replaces, has version 0.
 pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D, known: u32) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
         schema if schema == known => Ok(schema),
-        0 => Err(D::Error::custom("schema 0, as of a build that records nothing")),
+        0 => Err(D::Error::custom("schema 0: a build without recording wrote it")),
         schema => Err(D::Error::custom(format_args!(
             "this report has schema {schema}, but this version of perfmark reads schema {known}"
         ))),
     }
 }
 
-/// Buckets in their order, none of them empty or upside down.
+/// Checks that buckets are in order, not empty, and have a range.
 pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u64, u64, u64)>, D::Error> {
     let buckets = Vec::<(u64, u64, u64)>::deserialize(deserializer)?;
     let is_bucket = |&(low, high, count): &(u64, u64, u64)| low <= high && count > 0;
     if let Some(wrong) = buckets.iter().find(|bucket| !is_bucket(bucket)) {
-        return Err(D::Error::custom(format_args!("{wrong:?} is no bucket: its lowest value, its highest, its calls")));
+        return Err(D::Error::custom(format_args!(
+            "{wrong:?} is not a bucket; expected its lowest value, its highest value and a number of calls"
+        )));
     }
     if !buckets.is_sorted_by(|one, next| (one.0, one.1) < (next.0, next.1)) {
-        return Err(D::Error::custom("buckets that are not in the order of their values"));
+        return Err(D::Error::custom("buckets are not in the order of their values"));
     }
     Ok(buckets)
 }
 
-/// Calls one in the other, as many as a thread's stack has frames for (`switched::ROOM`).
+/// The most nested calls: as many as a thread's stack has frames for (`switched::ROOM`).
 const DEEPEST: usize = 2_048;
 
-/// Each node behind its caller, none twice, and none deeper than calls are recorded: what is told of a node is as long as its stack.
+/// Checks that each node comes after its caller, that none occurs twice, and that none is deeper than calls are
+/// recorded. The last check bounds the size of reports: each node is written with its stack.
 ///
-/// `caller_and_mark` gives a node's caller and its mark.
+/// `caller_and_mark` returns a node's caller and its mark.
 pub(super) fn call_graph<'de, D: Deserializer<'de>, N: Deserialize<'de>>(
     deserializer: D,
     caller_and_mark: impl Fn(&N) -> (Option<usize>, usize),
@@ -42,19 +46,17 @@ pub(super) fn call_graph<'de, D: Deserializer<'de>, N: Deserialize<'de>>(
     let nodes = Vec::<N>::deserialize(deserializer)?;
     let mut known = BTreeSet::new();
     let mut depths: Vec<usize> = Vec::with_capacity(nodes.len());
-    for (place, (parent, mark)) in nodes.iter().map(caller_and_mark).enumerate() {
-        if parent.is_some_and(|parent| parent >= place) {
-            return Err(D::Error::custom(format_args!(
-                "call graph: the caller of node {place} does not stand before it"
-            )));
+    for (index, (parent, mark)) in nodes.iter().map(caller_and_mark).enumerate() {
+        if parent.is_some_and(|parent| parent >= index) {
+            return Err(D::Error::custom(format_args!("call graph: node {index} comes before its caller")));
         }
         if !known.insert((parent, mark)) {
-            return Err(D::Error::custom(format_args!("call graph: node {place} is there twice")));
+            return Err(D::Error::custom(format_args!("call graph: node {index} occurs twice")));
         }
         let depth = 1 + parent.map_or(0, |parent| depths[parent]);
         if depth > DEEPEST {
             return Err(D::Error::custom(format_args!(
-                "call graph: node {place} has {DEEPEST} callers, one in the other, and no call that is recorded has so many"
+                "call graph: node {index} has {DEEPEST} nested callers, more than any recorded call"
             )));
         }
         depths.push(depth);
@@ -62,7 +64,7 @@ pub(super) fn call_graph<'de, D: Deserializer<'de>, N: Deserialize<'de>>(
     Ok(nodes)
 }
 
-/// What is an event's, as a map whose keys are the events.
+/// Values of events, serialized as a map keyed by event.
 pub(super) mod by_event {
     use std::collections::HashSet;
     use std::fmt;
@@ -97,7 +99,7 @@ pub(super) mod by_event {
                 let mut known = HashSet::new();
                 while let Some((event, values)) = map.next_entry::<String, T>()? {
                     if !known.insert(event.clone()) {
-                        return Err(M::Error::custom(format_args!("the event {event} is there twice")));
+                        return Err(M::Error::custom(format_args!("the event {event} occurs twice")));
                     }
                     all.push(values.of(event));
                 }

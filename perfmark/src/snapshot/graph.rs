@@ -1,4 +1,4 @@
-//! Who was called under whom: nodes put together with another's, taken off, and left out.
+//! Call graphs: adding, subtracting and removing nodes.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::arithmetic::{ADD, Combine, SUBTRACT};
 use super::data::{Mark, Node, NodeValues, Snapshot};
 use crate::tree::{self, Tree};
 
-/// Calls, and the events' figures, by the mark's place.
+/// Calls and the events' values, by the mark's index.
 type Nodes = Tree<usize, (u64, Vec<NodeValues>)>;
 
-/// Puts a node's figures to those of the same mark under the same caller. Its place.
+/// Adds a node's values to those of the same mark under the same caller. Returns its index.
 fn add(nodes: &mut Nodes, parent: Option<usize>, mark: usize, node: &Node) -> usize {
-    let (place, (calls, values)) = nodes.at(parent, mark);
+    let (index, (calls, values)) = nodes.at(parent, mark);
     *calls = calls.saturating_add(node.calls);
     for other in &node.values {
         match values.iter_mut().find(|known| known.event == other.event) {
@@ -19,16 +19,16 @@ fn add(nodes: &mut Nodes, parent: Option<usize>, mark: usize, node: &Node) -> us
             None => values.push(other.clone()),
         }
     }
-    place
+    index
 }
 
-/// Adds a graph's nodes, with what `mark` gives for each one's mark. Those that have none are left out, and what they called is under who called
-/// them.
+/// Adds a graph's nodes under the marks that `mark` returns. Nodes without a mark are left out, and their callees move
+/// to their caller.
 fn add_all(nodes: &mut Nodes, graph: &[Node], mark: impl Fn(usize, &Node) -> Option<usize>) {
     let mut moved: Vec<Option<usize>> = Vec::new();
-    for (place, node) in graph.iter().enumerate() {
+    for (index, node) in graph.iter().enumerate() {
         let parent = node.parent.and_then(|parent| moved.get(parent).copied().flatten());
-        moved.push(mark(place, node).map_or(parent, |mark| Some(add(nodes, parent, mark, node))));
+        moved.push(mark(index, node).map_or(parent, |mark| Some(add(nodes, parent, mark, node))));
     }
 }
 
@@ -57,7 +57,8 @@ impl Node {
 }
 
 impl Snapshot {
-    /// Keeps those marks only. In the [call graph](Self::call_graph), what one of the others called is then under who called that.
+    /// Keeps only the marks for which `keep` returns `true`. In the [call graph](Self::call_graph), callees of the
+    /// other marks move to those marks' callers.
     ///
     /// ```
     /// let mut snapshot = perfmark::snapshot();
@@ -66,39 +67,40 @@ impl Snapshot {
     /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(&Mark) -> bool) {
         let mut next = 0..;
-        let places: Vec<Option<usize>> =
+        let indices: Vec<Option<usize>> =
             self.marks.iter().map(|mark| if keep(mark) { next.next() } else { None }).collect();
-        let mut kept = places.iter();
+        let mut kept = indices.iter();
         self.marks.retain(|_| kept.next().is_some_and(Option::is_some));
         let mut nodes = Nodes::default();
-        add_all(&mut nodes, &self.call_graph, |_, node| places.get(node.mark).copied().flatten());
+        add_all(&mut nodes, &self.call_graph, |_, node| indices.get(node.mark).copied().flatten());
         self.call_graph = plain(nodes);
     }
 
-    /// Puts several graphs together, of marks that have these places here.
+    /// Merges several graphs; for each, the indices that its marks have here.
     pub(super) fn set_graph(&mut self, graphs: &[(Vec<Node>, Vec<Option<usize>>)]) {
         let mut nodes = Nodes::default();
-        for (graph, places) in graphs {
-            add_all(&mut nodes, graph, |_, node| places.get(node.mark).copied().flatten());
+        for (graph, indices) in graphs {
+            add_all(&mut nodes, graph, |_, node| indices.get(node.mark).copied().flatten());
         }
         self.call_graph = plain(nodes);
     }
 
-    /// Takes an earlier snapshot's nodes off, whose marks have these places here.
-    pub(super) fn take_off_graph(&mut self, earlier: &[Node], places: &[Option<usize>]) {
-        let places_of_nodes = self.call_graph.iter().enumerate().map(|(place, node)| ((node.parent, node.mark), place));
-        let known: BTreeMap<_, usize> = places_of_nodes.collect();
+    /// Subtracts an earlier snapshot's nodes; `indices` are those that its marks have here.
+    pub(super) fn subtract_graph(&mut self, earlier: &[Node], indices: &[Option<usize>]) {
+        let indices_of_nodes =
+            self.call_graph.iter().enumerate().map(|(index, node)| ((node.parent, node.mark), index));
+        let known: BTreeMap<_, usize> = indices_of_nodes.collect();
         let mut moved: Vec<Option<usize>> = Vec::new();
         for node in earlier {
             let parent = node.parent.map(|parent| moved.get(parent).copied().flatten());
-            let mark = places.get(node.mark).copied().flatten();
-            // One whose caller is not here is not here either.
+            let mark = indices.get(node.mark).copied().flatten();
+            // A node whose caller is not here is not here either.
             let found = match (parent, mark) {
                 (None, Some(mark)) => known.get(&(None, mark)).copied(),
                 (Some(Some(parent)), Some(mark)) => known.get(&(Some(parent), mark)).copied(),
                 _ => None,
             };
-            if let Some(node_here) = found.and_then(|place| self.call_graph.get_mut(place)) {
+            if let Some(node_here) = found.and_then(|index| self.call_graph.get_mut(index)) {
                 node_here.since(node);
             }
             moved.push(found);
@@ -106,20 +108,20 @@ impl Snapshot {
         self.drop_idle_nodes();
     }
 
-    /// Leaves out nodes that have no calls, and that nobody calls from.
+    /// Removes nodes without calls that have no callees left.
     fn drop_idle_nodes(&mut self) {
         let mut is_kept: Vec<bool> = self
             .call_graph
             .iter()
             .map(|node| node.calls > 0 || node.values.iter().any(|values| values.measured > 0))
             .collect();
-        for (place, node) in self.call_graph.iter().enumerate().rev() {
-            if let Some(parent) = node.parent.filter(|&parent| is_kept[place] && parent < place) {
+        for (index, node) in self.call_graph.iter().enumerate().rev() {
+            if let Some(parent) = node.parent.filter(|&parent| is_kept[index] && parent < index) {
                 is_kept[parent] = true;
             }
         }
         let mut nodes = Nodes::default();
-        add_all(&mut nodes, &self.call_graph, |place, node| is_kept[place].then_some(node.mark));
+        add_all(&mut nodes, &self.call_graph, |index, node| is_kept[index].then_some(node.mark));
         self.call_graph = plain(nodes);
     }
 }
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mark_that_is_left_out_called_is_under_its_caller() {
+    fn callees_of_a_removed_mark_move_to_its_caller() {
         let mut without = snapshot();
         without.retain(|mark| mark.name != "b");
         assert_eq!(without.call_graph, [node(None, 0, 9, 2), node(Some(0), 1, 4, 4), node(None, 1, 1, 1)]);
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn graphs_are_merged_by_who_called_whom_and_taken_off_again() {
+    fn graphs_are_merged_by_caller_and_callee_and_subtracted_again() {
         let one = snapshot();
         let mut other = snapshot();
         other.marks.insert(0, mark("0"));

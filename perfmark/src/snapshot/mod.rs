@@ -1,4 +1,4 @@
-//! Everything merged, in units, as plain data.
+//! Snapshots: everything recorded, merged and converted to units, as plain data.
 
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 mod of_event;

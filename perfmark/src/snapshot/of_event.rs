@@ -1,6 +1,6 @@
-//! What the statistics of a mark and of a node have in common.
+//! The common interface of the values of a mark and of a node.
 
-/// Figures of one event, whose name is the key in forms that have keys.
+/// Values of one event, whose name is the key in formats that have keys.
 pub(crate) trait OfEvent {
     fn event(&self) -> &str;
     #[cfg(feature = "serde")]

@@ -5,8 +5,8 @@ use super::data::Values;
 /// Lowest value, highest value (inclusive) and number of calls of a bucket.
 pub(crate) type Bucket = (u64, u64, u64);
 
-/// The value that `numerator / denominator` of all values are at or below: the middle of its bucket. The buckets come in the order of their
-/// values, and hold so many values, which lie in that range.
+/// The value that `numerator / denominator` of all values are at or below: the middle of its bucket. The buckets are in
+/// the order of their values and contain `count` values from `min` to `max`.
 pub(crate) fn quantile(
     buckets: impl IntoIterator<Item = Bucket>,
     count: u64,
@@ -18,22 +18,22 @@ pub(crate) fn quantile(
     for (low, high, count) in buckets {
         seen += u128::from(count);
         if seen >= rank {
-            // Not `clamp`, which wants them in order.
+            // Not `clamp`, which panics if they are not in order.
             return (low + high.saturating_sub(low) / 2).min(max).max(min);
         }
     }
     max
 }
 
-/// Those that are told.
+/// The quantiles in reports.
 pub(crate) const P50: (u64, u64) = (1, 2);
 pub(crate) const P90: (u64, u64) = (9, 10);
 pub(crate) const P99: (u64, u64) = (99, 100);
 pub(crate) const P999: (u64, u64) = (999, 1000);
 
 impl Values {
-    /// The value that this part of the measured calls, from 0 to 1, is at or below: within 1/64 of the value, and between `min` and `max`. None where no
-    /// call was measured.
+    /// The value that this part of the measured calls, from 0 to 1, is at or below: within 1/64 of the value, and
+    /// between `min` and `max`. `None` if no call was measured.
     ///
     /// ```
     /// #[perfmark::perfmark(time)]
@@ -43,18 +43,14 @@ impl Values {
     /// for mark in perfmark::snapshot().marks {
     ///     for values in mark.values {
     ///         assert_eq!(values.quantile(0.5), values.p50);
-    ///         println!("{}: 95 of a hundred calls took no more than {:?}", mark.path, values.quantile(0.95));
+    ///         println!("{}: 95 % of the calls took no more than {:?}", mark.path, values.quantile(0.95));
     ///     }
     /// }
     /// ```
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
         const WHOLE: u32 = 1_000_000_000;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 0 to `WHOLE`, or 0 for what is no number"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to `WHOLE`, or 0 for NaN")]
         let numerator = (part.clamp(0.0, 1.0) * f64::from(WHOLE)).round() as u64;
         let count = self.buckets.iter().fold(0_u64, |all, &(.., calls)| all.saturating_add(calls));
         let range = (self.min.unwrap_or(0), self.max.unwrap_or(u64::MAX));

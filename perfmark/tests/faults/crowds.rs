@@ -70,8 +70,8 @@ pub(crate) fn at_once() {
     assert_eq!(snapshot.threads, threads);
     let mark = snapshot.marks.iter().find(|mark| mark.name == "crowded").expect("it was called");
     assert_eq!(mark.calls, ledger().ended(Function::crowded));
-    // A PMU that cannot hold the four events at once multiplexes them.
-    let take_turns = snapshot.notes.iter().any(|note| note.contains("as other events held the counters"));
+    // A PMU on which the four do not fit at once gives each its turn.
+    let take_turns = snapshot.notes.iter().any(|note| note.contains("because other events used the counters"));
     for event in snapshot.events.iter().filter(|event| event.name != "time") {
         let refused = note_of(&snapshot, &event.name, "not counted");
         let by_kernel = note_of(&snapshot, &event.name, "read by read(2)");

@@ -1,4 +1,4 @@
-//! `perfmark doctor`: what this machine can count, what is in the way, and what to do.
+//! `perfmark doctor`: what this machine can count, what prevents the rest, and what to do.
 
 use std::process::ExitCode;
 
@@ -6,11 +6,9 @@ use clap::Args;
 
 use crate::output;
 
-/// Tell what can be counted here, what forbids the rest, and how to allow it
+/// Show what can be counted on this machine, what prevents the rest, and how to allow it
 #[derive(Args, Debug)]
-#[command(
-    after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not, 2 if that could not be told."
-)]
+#[command(after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not, 2 if the check failed.")]
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_: &Arguments) -> Result<ExitCode, String> {

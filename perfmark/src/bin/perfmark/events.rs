@@ -1,4 +1,4 @@
-//! `perfmark events`: what can be written where an event is asked for, and what of it this machine counts.
+//! `perfmark events`: the syntax of events, and which of them this machine counts.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -8,37 +8,37 @@ use perfmark_rdpmc::{Attr, CacheEvent, Counter, Event, Hardware, ListedPmu, Mach
 
 use crate::output;
 
-/// List events, and whether each can be counted here, in user mode by this user
+/// List events, and show whether this user can count each of them here in user mode
 #[derive(Args, Debug)]
 #[command(after_long_help = "Exit status: 0, or 1 if no event matches.")]
 pub(crate) struct Arguments {
-    /// Those only whose name has this text in it, `*` standing for any; or a kind: hw, sw, cache, pmu, raw
+    /// List only events whose name contains this text, where `*` matches anything; or a kind: hw, sw, cache, pmu, raw
     pattern: Option<String>,
 }
 
-/// What is not listed by any machine, and can be written everywhere.
+/// Syntax that no machine lists and that can be used everywhere.
 const GRAMMAR: &[(&str, &str)] = &[
-    ("time", "nanoseconds, from the processor's tick counter; perfmark's own"),
-    ("r01c2", "the processor's event of that number, hexadecimal: on x86 unit mask and event select"),
+    ("time", "nanoseconds, from the processor's tick counter; defined by perfmark"),
+    ("r01c2", "the processor's event with that hexadecimal number: on x86, unit mask and event select"),
     ("PMU/event=0xc2,umask=1/", "an event of a PMU, by the fields of its format (below)"),
-    ("PMU/EVENT,ldlat=30/", "an event that the PMU lists, with other fields set"),
-    ("SYSTEM:NAME", "a tracepoint: those in /sys/kernel/tracing/events, which only root may read"),
+    ("PMU/EVENT,ldlat=30/", "an event that the PMU lists, with additional fields"),
+    ("SYSTEM:NAME", "a tracepoint of /sys/kernel/tracing/events, which only root may read"),
     ("mem:0x1000/8:w", "writes to 8 bytes at that address"),
     ("uprobe/path=/bin/true,offset=0x1130/", "executions of the instruction at that offset in the file"),
     ("kprobe/func=vfs_read/", "calls of that function of the kernel"),
-    ("EVENT:u, EVENT:k, EVENT:uk", "an event in user mode (without any), in the kernel, in both"),
+    ("EVENT:u, EVENT:k, EVENT:uk", "an event in user mode (the default), in the kernel, in both"),
 ];
 
-/// The list as it grows.
+/// The list while it is built.
 struct List<'a> {
     pattern: Option<&'a str>,
     text: String,
-    /// Why events cannot be counted; most have the same reason.
+    /// The reasons why events cannot be counted; most events have the same one.
     reasons: Vec<String>,
 }
 
 impl List<'_> {
-    /// A section of those lines that are asked for.
+    /// Adds a section with the lines that match.
     fn section(&mut self, title: &str, kinds: &[&str], lines: Vec<(String, String, Option<Event>)>) {
         let is_kind = self.pattern.is_none_or(|pattern| kinds.contains(&pattern));
         let lines = lines.into_iter().filter(|(name, ..)| is_kind || self.matches(name));
@@ -49,12 +49,12 @@ impl List<'_> {
         let widest = lines.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0).min(60);
         _ = writeln!(self.text, "{}{title}", if self.text.is_empty() { "" } else { "\n" });
         for (name, about, event) in lines {
-            let (sign, reason) = match event.map(|event| Counter::open(&Attr::new(event))) {
+            let (symbol, reason) = match event.map(|event| Counter::open(&Attr::new(event))) {
                 None => (' ', String::new()),
                 Some(Ok(_)) => ('✓', String::new()),
                 Some(Err(error)) => ('✗', format!("[{}] ", self.number(error.reason()))),
             };
-            let line = format!("  {sign} {name:widest$}  {reason}{about}");
+            let line = format!("  {symbol} {name:widest$}  {reason}{about}");
             self.text += line.trim_end();
             self.text += "\n";
         }
@@ -68,7 +68,7 @@ impl List<'_> {
         self.reasons.len()
     }
 
-    /// A text in it; `*` between texts stands for any.
+    /// Whether the name contains the pattern, where `*` matches anything.
     fn matches(&self, name: &str) -> bool {
         let Some(pattern) = self.pattern else { return true };
         let (name, pattern) = (name.to_lowercase(), pattern.to_lowercase().replace('_', "-"));
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let hardware = Hardware::ALL.iter().map(|&event| named(event.names(), event.into()));
     list.section("hardware events", &["hw", "hardware"], hardware.collect());
     let software = Software::ALL.iter().map(|&event| named(event.names(), event.into()));
-    list.section("software events, which the kernel counts", &["sw", "software"], software.collect());
+    list.section("software events, counted by the kernel", &["sw", "software"], software.collect());
     let cache = CacheEvent::all().map(|event| (event.to_string(), String::new(), Some(event.into())));
     list.section("cache events", &["cache", "hwcache"], cache.collect());
     let pmus = Machine::here().list_pmus().map_err(|error| error.to_string())?;
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         list.section(&title(pmu), &["pmu", &pmu.name], pmu_events(pmu));
     }
     let grammar = GRAMMAR.iter().map(|(form, about)| ((*form).to_owned(), (*about).to_owned(), None));
-    list.section("others, which no list has", &["raw"], grammar.collect());
+    list.section("other events, which are not listed", &["raw"], grammar.collect());
     for pmu in pmus.iter().filter(|pmu| !pmu.fields.is_empty()) {
         let fields = pmu.fields.iter().map(|field| (format!("{}/{}=", pmu.name, field.name), field.bits.clone(), None));
         list.section(&format!("fields of {}", pmu.name), &["raw", "pmu", &pmu.name], fields.collect());
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 fn title(pmu: &ListedPmu) -> String {
     let what = match (pmu.is_core, pmu.counts_whole_cpus) {
         (true, _) => ", of the cores",
-        (false, true) => ", which counts whole CPUs or sockets, and no thread",
+        (false, true) => ", which counts CPUs or sockets and not threads",
         (false, false) => "",
     };
     format!("PMU {}{what}", pmu.name)

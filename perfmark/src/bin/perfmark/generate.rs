@@ -1,4 +1,4 @@
-//! `perfmark completions`, `perfmark man`: for those who package the program, and for shells.
+//! `perfmark completions` and `perfmark man`: for shells, and for packages.
 
 use std::process::ExitCode;
 
@@ -21,18 +21,18 @@ pub(crate) struct Completions {
 /// perfmark man | man -l -
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// Of this command; else of the program
+    /// The command; without it, the page of the program
     command: Option<String>,
 }
 
-/// `program` is the whole command line.
+/// `program` is the complete command line.
 pub(crate) fn completions(arguments: &Completions, mut program: Command) -> Result<ExitCode, String> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "perfmark", &mut text);
     give(&text)
 }
 
-/// `program` is the whole command line.
+/// `program` is the complete command line.
 pub(crate) fn man(arguments: &Man, mut program: Command) -> Result<ExitCode, String> {
     program.build();
     let page = match &arguments.command {
@@ -40,7 +40,7 @@ pub(crate) fn man(arguments: &Man, mut program: Command) -> Result<ExitCode, Str
         Some(name) => {
             let names: Vec<_> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
             let found = program.find_subcommand(name).cloned();
-            found.ok_or_else(|| format!("there is no command {name}: {}", names.join(", ")))?
+            found.ok_or_else(|| format!("unknown command `{name}`; expected one of {}", names.join(", ")))?
         }
     };
     let mut text = Vec::new();

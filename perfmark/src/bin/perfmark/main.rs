@@ -1,6 +1,6 @@
-//! The command line: reports read back, compared, and gathered from programs; and what a machine can count.
+//! The command line: shows and compares reports, runs programs, and checks what a machine can count.
 //!
-//! Sees the library's public interface, as any program that uses it.
+//! It uses the library's public interface, like any program, and some hidden functions of `private`.
 
 #![deny(unsafe_code)]
 
@@ -17,12 +17,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// What went wrong before a command could give its answer: 2, as of a wrong argument.
+/// The exit status of an error before a command could give its answer; the same as for a wrong argument.
 const TROUBLE: u8 = 2;
 
 #[derive(Debug, Parser)]
 #[command(name = "perfmark", version, max_term_width = 100)]
-/// Reports of functions measured by #[perfmark]: shown, merged, compared; and what this machine can count.
+/// Shows, merges and compares reports of functions measured by #[perfmark], and lists what this machine can count.
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -40,7 +40,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // PERFMARK_OUTPUT may name the very file that is to be read.
+    // PERFMARK_OUTPUT may name the file that this command reads.
     perfmark::private::leave_no_report();
     let done = match CommandLine::parse().command {
         Command::Report(arguments) => report::run(&arguments),

@@ -1,33 +1,36 @@
-//! Where a command's answer goes.
+//! The destination of a command's output.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process;
 
-// As reports have it: the library has no public place for it.
+// Shared with reports; the library does not export them.
 #[path = "../../report/signs.rs"]
 mod signs;
+#[path = "../../report/count.rs"]
+mod count;
 
+pub(crate) use count::{counted, exact, grouped};
 pub(crate) use signs::{clean, markdown};
 
-/// One line on stderr. Nobody has to hear it.
-pub(crate) fn say(what: &str) {
-    _ = writeln!(io::stderr(), "perfmark: {what}");
+/// Writes one line on stderr; errors are ignored.
+pub(crate) fn say(message: &str) {
+    _ = writeln!(io::stderr(), "perfmark: {message}");
 }
 
-/// Where a report goes.
+/// The destination of a report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Destination<'a> {
     Stdout,
-    /// Apart from what a program wrote there.
+    /// Separated from the program's output by an empty line.
     Stderr,
-    /// Replaced as a whole.
+    /// A file, which is replaced atomically.
     File(&'a Path),
 }
 
 impl<'a> Destination<'a> {
-    /// That file, of which `-` is stdout; or else this.
+    /// That file, where `-` is stdout; without a file, `otherwise`.
     pub(crate) fn new(file: Option<&'a Path>, otherwise: Self) -> Self {
         match file {
             Some(file) if file == Path::new("-") => Self::Stdout,
@@ -50,12 +53,12 @@ impl<'a> Destination<'a> {
         match self {
             Self::Stdout => 1,
             Self::Stderr => 2,
-            // None that is open.
+            // Not an open descriptor.
             Self::File(_) => -1,
         }
     }
 
-    /// Whether a file can be made there, as far as that can be told without making it.
+    /// Checks that a file can be created there, as far as possible without creating it.
     pub(crate) fn check(self) -> Result<(), String> {
         let Self::File(file) = self else { return Ok(()) };
         can_be_made(file).map_err(|error| format!("writing {}: {error}", file.display()))
@@ -87,12 +90,12 @@ fn can_be_made(file: &Path) -> io::Result<()> {
     }
 }
 
-/// To stdout.
+/// Writes to stdout.
 pub(crate) fn print(text: &str) -> Result<(), String> {
     write("stdout", io::stdout().lock(), text)
 }
 
-/// A reader who has seen enough, as `head`, is no failure.
+/// A reader that ends early, such as `head`, is not an error.
 fn write(name: &str, mut to: impl Write, text: &str) -> Result<(), String> {
     match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("writing to {name}: {error}")),
@@ -100,12 +103,7 @@ fn write(name: &str, mut to: impl Write, text: &str) -> Result<(), String> {
     }
 }
 
-/// To that file, which is replaced as a whole, or else to stdout.
+/// Writes to that file, which is replaced atomically, or to stdout.
 pub(crate) fn give(text: &str, file: Option<&Path>) -> Result<(), String> {
     Destination::new(file, Destination::Stdout).give(text)
-}
-
-/// `1 mark`, `2 marks`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! `perfmark report`: reports that were written as JSON, shown again.
+//! `perfmark report`: shows reports that were written as JSON.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,59 +11,59 @@ use perfmark::{Filter, Format, Report, Snapshot};
 use crate::output::{self, Destination, counted};
 use crate::reports;
 
-/// Show JSON reports: several together, as of one program
+/// Show JSON reports; merge several into one
 ///
-/// Calls, sums and histograms of several are added, and quantiles taken anew, so that nothing is lost; their marks are the same where path, name,
-/// file and line are.
+/// Calls, sums and histograms of several reports are added, and quantiles are computed from the added histograms, so
+/// that nothing is lost. Marks are the same if path, name, file and line are the same.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Reports of `PERFMARK_FORMAT=json`; `-` is stdin
+    /// Reports written with `PERFMARK_FORMAT=json`; `-` is stdin
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     form: Form,
-    /// All together, as is done without it
+    /// Merge all reports; this is the default
     #[arg(long, conflicts_with = "each")]
     merge: bool,
 }
 
-/// How reports are shown, and where.
+/// The format and destination of reports.
 #[derive(Args, Debug)]
 pub(crate) struct Form {
-    /// Its form
+    /// Format of the report
     #[arg(
         long,
         default_value = "table",
         value_parser = PossibleValuesParser::new(Format::names()).try_map(|name| name.parse::<Format>())
     )]
     format: Format,
-    /// Those marks only, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
+    /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Filter>,
-    /// A table's columns, 80 at least; else the terminal's
+    /// Columns of a table, at least 80; by default those of the terminal
     #[arg(long, value_name = "N")]
     width: Option<usize>,
-    /// Each by itself, instead of all together: as table, markdown or json
+    /// Show each report by itself instead of merging them; for table, markdown and json
     #[arg(long)]
     each: bool,
-    /// To this file, which is replaced as a whole; `-` is stdout. `%p` in its name is perfmark's own process number, `%u` a token
-    /// that no other process has
+    /// Write to this file, which is replaced atomically; `-` is stdout. In its name, `%p` is the process number of
+    /// perfmark itself, `%u` a token that no other process has
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl Form {
-    /// What can be told before there are reports.
+    /// Checks what can be checked before there are reports.
     pub(crate) fn check(&self) -> Result<(), String> {
-        // Several of another form, one behind the other, are no file of that form; or, as stacks, cannot be told apart.
+        // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
         if self.each && !(self.is_for_people() || self.format == Format::Json) {
-            let why = "several reports in another, one behind the other, cannot be read";
-            return Err(format!("--each takes the forms table, markdown and json: {why}"));
+            let why = "several reports of another format in one file cannot be read";
+            return Err(format!("--each supports the formats table, markdown and json; {why}"));
         }
         Ok(())
     }
 
-    /// Where they go: to the file that was named, or else there.
+    /// The destination: the file that was given, or `otherwise`.
     pub(crate) fn destination<'a>(&'a self, otherwise: Destination<'a>) -> Destination<'a> {
         Destination::new(self.output.as_deref(), otherwise)
     }
@@ -82,7 +82,7 @@ impl Form {
     }
 }
 
-/// Reports to be shown in a form: merged into one, if not each is wanted.
+/// Reports to be shown: merged into one, unless each is shown by itself.
 pub(crate) struct Gathered<'a> {
     form: &'a Form,
     shown: Vec<(String, Snapshot)>,
@@ -102,13 +102,14 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Several that are shown by themselves have their names before them, where the form is for people.
+    /// Shows the reports. Several reports have their names before them, in formats for people.
     pub(crate) fn show(&self, to: Destination<'_>) -> Result<(), String> {
         check_marks(self.form.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
         if self.count > self.shown.len() {
             output::say(&format!(
-                "{} together: name and number are the first one's, the time is the longest; --each shows each",
-                counted(self.count, "report")
+                "merged {}; program and process number are those of the first, the time is the longest; \
+                 --each shows each",
+                counted(self.count as u64, "report")
             ));
         }
         let mut text = String::new();
@@ -123,7 +124,7 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Whether the filter has any of the marks on: that it leaves nothing is nobody's wish.
+/// Checks that the filter turns on at least one of the marks.
 pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
     filter: Option<&Filter>,
     snapshots: I,
@@ -133,7 +134,7 @@ pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
     let example = marks.peek().map(|mark| output::clean(&mark.path));
     match example {
         Some(path) if !marks.any(|mark| filter.has_mark(mark)) => {
-            Err(format!("--marks {filter}: there is no such mark; paths are as {path}"))
+            Err(format!("--marks {filter}: no mark matches; paths look like {path}"))
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Reports in files: read, or told why not.
+//! Reading reports from files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,10 +8,10 @@ use perfmark::Snapshot;
 use serde::Deserialize;
 use serde_json::error::Category;
 
-/// Bytes that a file of reports may have: ten thousand marks with three full histograms each take half of it.
+/// The size limit of a file of reports, in bytes. Ten thousand marks with three full histograms each take half of it.
 const LARGEST: u64 = 1 << 30;
 
-/// A file's report; `-` is stdin. Of several that stand one behind the other, all together.
+/// A file's report; `-` is stdin. Several reports in a row are merged.
 pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
     let mut all = Snapshot::default();
     for (_, one) in read_each(file)? {
@@ -20,7 +20,7 @@ pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
     Ok(all)
 }
 
-/// A file's reports, one at least, each with a name.
+/// A file's reports, at least one, each with a name.
 pub(crate) fn read_each(file: &Path) -> Result<Vec<(String, Snapshot)>, String> {
     let name = if is_stdin(file) { "stdin".into() } else { file.display().to_string() };
     let bytes = bytes(file).map_err(|why| format!("{name}: {why}"))?;
@@ -41,13 +41,13 @@ fn bytes(file: &Path) -> Result<Vec<u8>, String> {
     let opened = File::open(file).map_err(|error| error.to_string())?;
     let about = opened.metadata().map_err(|error| error.to_string())?;
     if about.is_dir() {
-        return Err("it is a directory; name the reports in it, as DIRECTORY/*".into());
+        return Err("is a directory; name the reports in it, for example as DIRECTORY/*".into());
     }
     limited(opened, about.len())
 }
 
 fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
-    let too_large = || format!("more than {} MiB, which no report has", LARGEST >> 20);
+    let too_large = || format!("larger than {} MiB, the limit for reports", LARGEST >> 20);
     if expected > LARGEST {
         return Err(too_large());
     }
@@ -60,27 +60,28 @@ fn parse(bytes: &[u8]) -> Result<Vec<Snapshot>, String> {
     let all = serde_json::Deserializer::from_slice(bytes).into_iter();
     let all: Vec<Snapshot> = all.collect::<Result<_, _>>().map_err(|error| explain(bytes, &error))?;
     if all.is_empty() {
-        return Err("is empty: its program may have ended without a report, or may still run".into());
+        return Err("is empty; its program may have ended without a report, or may still run".into());
     }
     Ok(all)
 }
 
-/// What may be wrong with it, and what to do.
+/// Explains an error, and what to do.
 fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
-    /// What every version has.
+    /// The part that all versions have.
     #[derive(Deserialize)]
     struct Header {
         schema: Option<u64>,
     }
     const KNOWN: u64 = Snapshot::SCHEMA as u64;
-    const NONE: &str = "a program writes one with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
+    const NONE: &str =
+        "a program writes a JSON report with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
     match error.classify() {
-        Category::Eof => format!("ends in the middle ({error}): it was cut off when it was written or copied"),
+        Category::Eof => format!("is truncated ({error}); it was cut off when it was written or copied"),
         Category::Io => error.to_string(),
         Category::Syntax => {
             let is_table = bytes.trim_ascii_start().starts_with("perfmark ·".as_bytes());
-            let what = if is_table { "is a report as a table, for people; as JSON" } else { "is no JSON report" };
-            format!("{what} ({error}): {NONE}")
+            let what = if is_table { "is a report in the format `table`, not JSON" } else { "is not a JSON report" };
+            format!("{what} ({error}); {NONE}")
         }
         Category::Data => {
             let header = serde_json::Deserializer::from_slice(bytes).into_iter::<Header>().next();
@@ -89,15 +90,15 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
                     let what_to_do = if schema > KNOWN {
                         "install the version that wrote it (cargo install perfmark --features cli)"
                     } else {
-                        "an older version wrote it; write it again, with this version of perfmark in the program"
+                        "an older version wrote it; write it again with this version of perfmark in the program"
                     };
                     let version = env!("CARGO_PKG_VERSION");
-                    format!("has schema {schema}, but perfmark {version} reads schema {KNOWN}: {what_to_do}")
+                    format!("has schema {schema}, but perfmark {version} reads schema {KNOWN}; {what_to_do}")
                 }
                 Some(Some(_)) => {
-                    format!("was damaged, or is no report of schema {KNOWN} ({error}): write it again")
+                    format!("is damaged, or is not a report of schema {KNOWN} ({error}); write it again")
                 }
-                _ => format!("is JSON, and no perfmark report ({error}): {NONE}"),
+                _ => format!("is JSON, but not a perfmark report ({error}); {NONE}"),
             }
         }
     }

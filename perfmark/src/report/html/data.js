@@ -1,16 +1,16 @@
-// The snapshot, as the JSON report has it, and the words that the table has too.
+// The snapshot from the JSON report, and text that the table has, too.
 
 const textOf = (id) => document.getElementById(id).textContent;
 const words = JSON.parse(textOf("words"));
 const [ESTIMATE, NEAR] = words.signs;
 
-/** A whole number beyond 2^53 would be rounded: such ones become strings first, and then BigInt. */
+/** JSON.parse would round integers beyond 2^53: they are quoted first, and then become BigInt. */
 const LARGE = /"(?:[^"\\]|\\.)*"|-?\d+[.eE][-+.eE\d]*|-?\d{16,}/g;
 const quoteLarge = (text) =>
   text.replace(LARGE, (token) =>
     /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token);
 
-/** What were strings where numbers stand only, as numbers. */
+/** Converts quoted integers to BigInt, in values that contain numbers only. */
 function numbers(of) {
   for (const [key, value] of Object.entries(of)) {
     if (typeof value === "string") of[key] = BigInt(value);
@@ -21,7 +21,7 @@ function numbers(of) {
 
 const read = (text) => (words.hasLarge ? JSON.parse(quoteLarge(text)) : JSON.parse(text));
 
-/** The histograms, which are most of a large report, stay text until they are looked at. No name can look like their key, as its quotes are escaped. */
+/** The histograms, most of a large report, stay text until they are needed. No name can look like their key, because quotes in names are escaped. */
 const histograms = [];
 const KEY = '"buckets":[';
 
@@ -64,8 +64,8 @@ const unitOf = (event) => events.get(event)?.unit ?? "count";
 const wholes = new Map(Object.entries(words.wholes).map(([event, sum]) => [event, BigInt(sum)]));
 const wholeOf = (event) => wholes.get(event) ?? 0n;
 
-/** A mark's or a node's figures of an event, if any call was measured. */
-function figures(of, event) {
+/** A mark's or a node's values of an event, if any call was measured. */
+function valuesOf(of, event) {
   const values = Object.hasOwn(of.values, event) ? of.values[event] : undefined;
   return values && values.measured > 0 ? values : undefined;
 }
@@ -88,7 +88,7 @@ const NOTHING = {
   min: null, p50: null, p90: null, p99: null, p999: null, max: null, mean: null,
 };
 
-/** The events of a mark worth a row: one that this machine does not have is told in the legend. */
+/** The events of a mark that get a row: one that is not available on this machine is listed in the legend. */
 const eventsOf = (mark) =>
   Object.keys(mark.values).filter((event) => mark.values[event].measured > 0 || events.get(event)?.read !== "none");
 
@@ -101,16 +101,16 @@ const marks = snapshot.marks.map((mark, index) => ({
   isCalled: mark.calls > 0 || mark.in_flight > 0,
 }));
 
-/** Events that can order the table: the ones that were measured, as the marks have them. */
-const isMeasured = (mark, event) => figures(mark, event) || unfinishedOf(mark, event).length > 0;
+/** Events that can order the table: those that were measured. */
+const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
 const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
 
-/** Instructions per cycle, where both were counted over the same calls. */
+/** Instructions per cycle, if both were counted over the same calls. */
 function ratio(mark) {
-  const [cycles, instructions] = [figures(mark, "cycles"), figures(mark, "instructions")];
+  const [cycles, instructions] = [valuesOf(mark, "cycles"), valuesOf(mark, "instructions")];
   if (!cycles || !instructions || cycles.measured !== instructions.measured || !(cycles.sum > 0)) return undefined;
-  // All but a few of those that there are: else they may be others.
+  // Almost all calls: otherwise they may be different calls.
   if ([cycles, instructions].some(({ measured, unmeasured }) => Number(unmeasured) * 64 > Number(measured))) return undefined;
   return Number(instructions.sum) / Number(cycles.sum);
 }
@@ -119,7 +119,7 @@ const flagged = (quantity, sign, isSo) => (isSo ? { ...quantity, number: sign + 
 const sizeOf = (value) => (value < 0 ? -value : value);
 const isNoise = (values, value) => value !== null && values.probe.noise > 0 && sizeOf(value) <= values.probe.noise;
 
-/** One call's cost, marked where it is no larger than the measuring's noise. */
+/** One call's cost, flagged if it is no larger than the probe's noise. */
 function ofCall(values, key, unit) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
@@ -127,7 +127,7 @@ function ofCall(values, key, unit) {
   return flagged(quantity, NEAR, isNoise(values, value));
 }
 
-/** Total or self, as `show` writes it, marked where it is an estimate, or no larger than the noise of so many calls. */
+/** Total or self, as `show` writes it, flagged if it is an estimate, or no larger than the noise of that many calls. */
 function ofSum(values, key, show) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
@@ -137,14 +137,14 @@ function ofSum(values, key, show) {
   return flagged(flagged(show(value), NEAR, isNear && !isEstimate), ESTIMATE, isEstimate);
 }
 
-/** The same with what calls cost that did not return, by which rows are ordered. */
+/** Total or self including calls that did not return, by which rows are ordered. */
 function withUnfinished(mark, event, key) {
-  const all = [figures(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
+  const all = [valuesOf(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
   const known = all.map((values) => values?.[key] ?? null).filter((value) => value !== null);
   return known.length ? known.reduce((sum, value) => sum + BigInt(value), 0n) : null;
 }
 
-/** An element: its attributes, and what it holds. Text is only ever text. */
+/** Creates an element with attributes and children. Text never becomes markup. */
 function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

@@ -1,15 +1,15 @@
-// One mark: how its calls are spread, every figure to its last digit, who called it and whom it called.
+// One mark: the distribution of its calls, every value with all digits, its callers and its callees.
 
 let openMark = null;
 
 const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", none: "not available" };
 
-/** A mean in groups of three digits, as far as a float has them. */
+/** A mean in groups of three digits, with the precision of a float. */
 const meanInFull = (value) => (Number.isSafeInteger(Math.round(value)) ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : shown(real(value, "count")));
 
-/** Rows of a name, a number for people and the number as it is. */
-function figureTable(caption, rows) {
-  const table = make("table", { class: "figures" }, make("caption", {}, caption));
+/** Rows of a name, a rounded number and the exact number. */
+function valueTable(caption, rows) {
+  const table = make("table", { class: "values" }, make("caption", {}, caption));
   const body = table.appendChild(make("tbody"));
   for (const [name, quantity, digits, why] of rows) {
     body.append(make("tr", { title: why }, make("th", { scope: "row" }, name), make("td", { class: "short" }, quantity), make("td", { class: "digits" }, digits)));
@@ -33,7 +33,7 @@ function eventSection(mark, event) {
   ]);
   if (!(values.measured > 0)) {
     section.append(make("p", { class: "quiet" }, "No call was measured."));
-    if (unfinished.length) section.append(make("div", { class: "tables" }, figureTable("All calls", unfinished)));
+    if (unfinished.length) section.append(make("div", { class: "tables" }, valueTable("All calls", unfinished)));
     return section;
   }
   if (bucketsOf(values).length) {
@@ -52,38 +52,38 @@ function eventSection(mark, event) {
     values[key] === null ? [] : [[name, shown(ofSum(values, key, quantity)), inFull(values[key], unit), why]];
   const ofWhole = (value) => percent(value, wholeOf(event));
   const share = (name, key) =>
-    values[key] === null ? [] : [[name, shown(ofSum(values, key, ofWhole)), "", "of all that was measured in marks"]];
+    values[key] === null ? [] : [[name, shown(ofSum(values, key, ofWhole)), "", "of everything measured in marks"]];
   const near = "within 1/64 of the value";
-  const IMPUTED = "calls that were not measured, for which total and self include the mean of calls before";
+  const IMPUTED = "calls that were not measured, for which total and self include the mean of earlier calls";
   section.append(make("div", { class: "tables" },
-    figureTable("A call", [
+    valueTable("A call", [
       ...one("min", "min"), ...one("p50", "p50", near), ...one("p90", "p90", near), ...one("p99", "p99", near), ...one("p99.9", "p999", near),
       ...one("max", "max"), ...one("mean", "mean", "the sum over the measured calls"),
     ]),
-    figureTable("All calls", [
-      ...sum("total", "total", "calls that had no other call of the mark around them: recursion counts once"),
+    valueTable("All calls", [
+      ...sum("total", "total", "calls that are not inside another call of the mark: recursion counts once"),
       ...share("share", "total"),
       ...sum("self", "self", "without the marked calls inside"),
       ...share("self's share", "self"),
-      ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all calls in the distribution, recursive ones included")),
+      ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all calls in the distribution, including recursive ones")),
       ...unfinished,
       ...count("measured", values.measured, "calls that were measured"),
-      ...(values.weight === values.measured ? [] : count("weight", values.weight, "calls that the measured ones stand for")),
+      ...(values.weight === values.measured ? [] : count("weight", values.weight, "calls that the measured ones represent")),
       ...(values.scaled > 0 ? count("scaled", values.scaled, "of these, counted in part and scaled") : []),
-      ...(values.unmeasured > 0 ? count("unmeasured", values.unmeasured, "calls that were to be measured and were not") : []),
+      ...(values.unmeasured > 0 ? count("unmeasured", values.unmeasured, "calls that should have been measured and were not") : []),
       ...(values.imputed > 0 ? count("imputed", values.imputed, IMPUTED) : []),
-      ...(values.missing_outermost > 0 ? count("lacking", values.missing_outermost, "outermost calls of a recursive function that are in no total") : []),
-      ...whole_("taken off", values.probe.own, "what each call shows of the mark's own cost, which is taken off"),
-      ...whole_("varies by", values.probe.noise, "how far that varies: a value no larger says little"),
+      ...(values.missing_outermost > 0 ? count("missing", values.missing_outermost, "outermost calls of a recursive function that are not in the total") : []),
+      ...whole_("probe overhead", values.probe.own, "subtracted from each call"),
+      ...whole_("noise", values.probe.noise, "the variation of the probe overhead: a value no larger is not significant"),
     ])));
   return section;
 }
 
-/** Calls between this mark and others, the costliest first. */
+/** Calls between this mark and others, the most expensive first. */
 function neighbours(mark, event) {
   const [callers, callees] = [new Map(), new Map()];
   const add = (map, key, node) => {
-    const values = figures(node, event);
+    const values = valuesOf(node, event);
     const known = map.get(key) ?? { calls: 0n, sum: 0n };
     map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
   };
@@ -117,7 +117,7 @@ function showMark(mark, { movesFocus = true } = {}) {
   openMark = mark;
   const panel = byId("detail");
   const facts = [
-    ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["dropped before the end", mark.cancelled],
+    ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["cancelled", mark.cancelled],
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
   ].filter(([name, value]) => name === "calls" || value > 0);
   const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
@@ -130,7 +130,7 @@ function showMark(mark, { movesFocus = true } = {}) {
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
       ...(ipc === undefined ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, ipc.toFixed(2)))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, mark.coverage)] : []),
-    ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter leaves it out.")]),
+    ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),
     ...all.slice(0, 1).map((event) => eventSection(mark, event)),
     ...(snapshot.call_graph.length && state.event !== undefined
       ? [make("section", { class: "around" }, ...neighbours(mark, state.event).map(([name, map]) => neighbourTable(name, map, state.event)))]

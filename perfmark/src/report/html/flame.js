@@ -1,24 +1,25 @@
-// The flame graph: a mark's calls under one caller are a frame as wide as they cost, and what they called hangs under it; what nothing hangs under is self.
+// The flame graph: a frame is a mark's calls under one caller; its width is their cost. Their callees are below it; the part
+// without callees below is self.
 
 const graph = snapshot.call_graph;
 const flame = { tree: null, zoomed: null, focused: null, frames: new Map(), isBySelf: false };
 const FRAME = 21;
-/** Frames on each other from which on the graph is a window that can be made larger. */
+/** From this depth on, the graph is in a window that can be resized. */
 const DEEP = 20;
 
-/** A number that a name always has (FNV-1a). */
+/** A number that depends only on the name (FNV-1a). */
 function hashOf(text) {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  // Spreads names that differ in their last letter only.
+  // Separates names that differ only in their last letter.
   hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
   return (hash ^ (hash >>> 13)) >>> 0;
 }
 
-/** The nodes with their widths in an event: what a frame's own calls could not be measured in, those inside it may know. */
+/** The nodes with their widths in an event. If a frame's calls were not measured, its width is that of its callees. */
 function treeOf(event) {
   const nodes = graph.map((node, index) => {
-    const values = figures(node, event);
+    const values = valuesOf(node, event);
     return { node, index, mark: marks[node.mark], values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
   const root = { index: -1, width: 0, inside: 0, own: 0, depth: -1, above: null, children: [] };
@@ -44,11 +45,11 @@ function pathTo(node) {
   return path;
 }
 
-/** What a frame says of itself. */
-function toldOf(node) {
+/** The tooltip of a frame. */
+function textOfFrame(node) {
   const [event, unit] = [state.event, unitOf(state.event)];
   const share = (part) => `${shown(percent(BigInt(Math.round(part)), BigInt(Math.round(flame.tree.root.width))))}`;
-  if (!node.mark) return `all: ${shown(real(node.width, unit))} of ${event} in marks that no other was around`;
+  if (!node.mark) return `all: ${shown(real(node.width, unit))} of ${event} in outermost marks`;
   const lines = [node.mark.path || nameOf(node)];
   if (node.values) {
     lines.push(`${event}: ${shown(whole(node.values.sum, unit))} (${share(node.width)} of all)`);
@@ -57,7 +58,7 @@ function toldOf(node) {
     lines.push(`${event}: not measured`);
   }
   lines.push(`${exact(node.node.calls)} call${BigInt(node.node.calls) === 1n ? "" : "s"}${node.above.mark ? ` under ${nameOf(node.above)}` : ""}`);
-  if (node.values && node.values.measured > 0) lines.push(`a call: ${shown(real(Number(node.values.sum) / Number(node.values.measured), unit))}`);
+  if (node.values && node.values.measured > 0) lines.push(`per call: ${shown(real(Number(node.values.sum) / Number(node.values.measured), unit))}`);
   return lines.join("\n");
 }
 
@@ -102,7 +103,7 @@ function drawFlame() {
     deepest = Math.max(deepest, row);
     const drawn = make("div", { class: "rest", "aria-hidden": "true" });
     Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
-    drawn.dataset.told = `${counted(count, "frame")} too narrow to draw: zoom in to see`;
+    drawn.dataset.text = `${counted(count, "frame")} too narrow to draw: zoom in to see`;
     fragment.append(drawn);
   };
   for (const node of pathTo(zoomed).slice(0, -1)) frame(node, 0, width, true);
@@ -121,7 +122,7 @@ function drawFlame() {
       }
       at += wide;
     }
-    // The children come by their width, so that narrow ones are together.
+    // The children are ordered by width, so that narrow ones are adjacent.
     if (narrow.size >= 1) rest(at - narrow.size, narrow.size, node.depth + 2, narrow.count);
   }
   field.replaceChildren(fragment);
@@ -161,7 +162,7 @@ function changeFlame() {
   drawFlame();
 }
 
-/** The frame that an arrow key leads to. */
+/** The frame that an arrow key moves to. */
 function nextFrame(key, { node, row, left }) {
   if (key === "ArrowUp") return node.above && flame.frames.get(node.above.index);
   if (key === "ArrowDown") return node.children.map((child) => flame.frames.get(child.index)).find(Boolean);
@@ -180,8 +181,8 @@ function setUpFlame() {
     if (found) zoomTo(found.node);
   });
   field.addEventListener("pointermove", (event) => {
-    const told = event.target.closest(".rest")?.dataset.told ?? (frameAt(event.target) && toldOf(frameAt(event.target).node));
-    if (told) showTip(told, event);
+    const text = event.target.closest(".rest")?.dataset.text ?? (frameAt(event.target) && textOfFrame(frameAt(event.target).node));
+    if (text) showTip(text, event);
     else hideTip();
   });
   field.addEventListener("pointerleave", hideTip);
@@ -191,7 +192,7 @@ function setUpFlame() {
     for (const { drawn } of flame.frames.values()) drawn.tabIndex = -1;
     found.drawn.tabIndex = 0;
     flame.focused = found.node.index;
-    if (event.target.matches(":focus-visible")) showTip(toldOf(found.node), found.drawn.getBoundingClientRect());
+    if (event.target.matches(":focus-visible")) showTip(textOfFrame(found.node), found.drawn.getBoundingClientRect());
   });
   field.addEventListener("focusout", hideTip);
   field.addEventListener("keydown", (event) => {

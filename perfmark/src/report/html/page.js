@@ -1,4 +1,4 @@
-// Puts the page together.
+// Sets up the page.
 
 function showTip(text, { clientX, clientY, left, bottom }) {
   const tip = byId("tip");
@@ -14,7 +14,7 @@ function hideTip() {
   byId("tip").hidden = true;
 }
 
-/** Light, dark, or as the system has it. */
+/** Light, dark, or the system's choice. */
 function setUpTheme() {
   const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
   const button = byId("theme");
@@ -22,9 +22,9 @@ function setUpTheme() {
     if (theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
     button.textContent = THEMES[theme];
-    button.title = `Colours: ${theme === "auto" ? "as the system has them" : theme}`;
+    button.title = `Colours: ${theme === "auto" ? "chosen by the system" : theme}`;
   };
-  // Where a page from a file may keep nothing, the choice holds for the page.
+  // If a page from a file has no storage, the choice lasts as long as the page.
   let theme = "auto";
   try {
     theme = localStorage.getItem("perfmark-theme") ?? "auto";
@@ -111,7 +111,7 @@ function setUpTools() {
   });
 }
 
-/** On paper stands every row, and not those in sight only. */
+/** Prints every row, not only the visible ones. */
 function setUpPrint() {
   addEventListener("beforeprint", () => {
     view.isPrinted = true;
@@ -132,7 +132,7 @@ setUpFlame();
 setUpPrint();
 drawTable();
 changeFlame();
-// Twice: the second is after the first was painted.
+// Twice: the second frame comes after the first was painted.
 requestAnimationFrame(() => requestAnimationFrame(() => {
   document.documentElement.dataset.ready = Math.ceil(performance.now());
 }));

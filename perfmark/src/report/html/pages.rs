@@ -1,12 +1,12 @@
-//! Snapshots to look at in a browser: of few marks and of many, with and without a call graph, and of what no program should give.
+//! Snapshots for tests in a browser: with few marks and with many, with and without a call graph, and invalid ones.
 //!
-//! Their figures come from trees of calls, so that totals, self and distributions agree as a program's do.
+//! Their values come from trees of calls, so that totals, self and distributions agree as in a real program.
 
 use super::tree::{Tree, mark};
 use crate::report::sample::{self, event};
 use crate::snapshot::{Event, Mark, Node, NodeValues, Probe, Read, Snapshot, Unit, Values};
 
-/// Names that are more than names to a browser.
+/// Names that a browser might interpret.
 pub(super) const HOSTILE: [&str; 10] = [
     "<img src=x onerror=document.title='broken'>",
     "</script><script>document.title='broken'</script>",
@@ -20,7 +20,7 @@ pub(super) const HOSTILE: [&str; 10] = [
     "{{words}}{{snapshot}}",
 ];
 
-/// By the files' names.
+/// All snapshots, by file name.
 pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
     let without_graph = |snapshot: &Snapshot| Snapshot { call_graph: Vec::new(), ..snapshot.clone() };
     let (one, thirty, many) = (one(), thirty(), many(10_000, 20_000));
@@ -54,7 +54,8 @@ fn one() -> Snapshot {
     Snapshot { program: "checksum".to_owned(), threads: 1, wall_ns: 1_020_000_000, ..tree.snapshot(&[]) }
 }
 
-/// A word search: what calls what, so often in each of its calls, with so many nanoseconds of its own, which vary so much, and instructions per cycle.
+/// A word search. Each line is a mark under its caller, with its calls per call of the caller, its own nanoseconds,
+/// their variation, and instructions per cycle.
 const SEARCH: &str = "\
 http::serve 48200 4200 0.5 1.1
  http::parse_request 1 1900 0.3 2.4
@@ -155,11 +156,11 @@ fn thirty() -> Snapshot {
     for (name, on) in [("admin::reindex", true), ("admin::shutdown", true), ("trace::span", false)] {
         snapshot.marks.push(Mark { on, ..mark(name) });
     }
-    snapshot.notes.push("2 threads had to do without cycles: no file descriptors were left (EMFILE)".to_owned());
+    snapshot.notes.push("cycles: not counted on 2 threads: no file descriptors were left (EMFILE)".to_owned());
     Snapshot { program: "word-search".to_owned(), threads: 9, wall_ns: 48_310_000_000, ..snapshot }
 }
 
-/// So many marks under each other at random, in more places than there are marks.
+/// Marks nested at random, with more nodes than marks.
 fn many(marks: usize, more: usize) -> Snapshot {
     const PLACES: [&str; 20] = [
         "alloc", "audio", "cache", "codec", "crypto", "db", "draw", "fs", "gfx", "http", "input", "job", "layout",
@@ -254,7 +255,7 @@ fn unfinished(recorded: &[&str]) -> Snapshot {
     sample::snapshot(&events[..recorded.len()], &marks)
 }
 
-/// Figures that no float holds.
+/// Values that no float can represent.
 fn large() -> Snapshot {
     const MAX: u64 = u64::MAX;
     let events = [event("time", Unit::Ns, Read::Ticks), event("cycles", Unit::Count, Read::User)];

@@ -1,9 +1,9 @@
-// Distributions, drawn from buckets, on axes of logarithms.
+// Distributions, drawn from buckets, on logarithmic axes.
 
-/** Where a value lies on an axis of logarithms; 0 has a place below 1. */
+/** The position of a value on a logarithmic axis; 0 is below 1. */
 const level = (value) => Math.log2(Math.max(Number(value), 0.5));
 
-/** Values from `low` to `high`, spread over places from `from` to `to`. */
+/** Maps values from `low` to `high` to positions from `from` to `to`. */
 function scale(low, high, from, to) {
   let [first, last] = [level(low), level(high)];
   if (last - first < 1e-9) [first, last] = [first - 0.5, last + 0.5];
@@ -56,14 +56,14 @@ function ticks(at, unit, gap) {
   return kept.map((value, index) => ({ value, text: areApart ? texts[index] : exact(BigInt(Math.round(value))) }));
 }
 
-/** What lies between smallest and largest call of a bucket. */
+/** The part of a bucket between the smallest and the largest call. */
 function within([low, high, count], { min, max }) {
   const from = min !== null && min > low && min <= high ? min : low;
   const to = max !== null && max < high && max >= from ? max : high;
   return [from, to, count];
 }
 
-/** Buckets, put together where they would be narrower than `least`. */
+/** Buckets, merged if they would be narrower than `least`. */
 function bins(values, at, least) {
   const all = [];
   for (const bucket of bucketsOf(values)) {
@@ -80,7 +80,7 @@ function bins(values, at, least) {
   return all;
 }
 
-/** From the smallest to the largest value there is. */
+/** The range from the smallest to the largest value. */
 function rangeOf(all) {
   let [low, high] = [Infinity, 0];
   for (const values of all) {
@@ -94,7 +94,7 @@ function rangeOf(all) {
 
 const bar = (from, to, height, floor) => `M${from.toFixed(1)} ${floor}V${(floor - height).toFixed(1)}H${to.toFixed(1)}V${floor}Z`;
 
-/** A distribution as small as a line of text, on an axis that all marks share. */
+/** A distribution of the height of a line, on an axis that all marks share. */
 function sparkline(values, range, unit) {
   const [width, height] = [120, 20];
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "spark", role: "img" });
@@ -129,7 +129,7 @@ function follow(drawn, textAt) {
   });
 }
 
-/** How many calls cost how much. */
+/** The histogram: calls by cost. */
 function histogram(values, unit) {
   const floor = SIZE.height - SIZE.bottom;
   const { low, high } = rangeOf([values]);
@@ -143,7 +143,7 @@ function histogram(values, unit) {
     drawn.append(svg("path", { d: `M${x.toFixed(1)} ${SIZE.top}V${floor + 4}`, class: "grid" }));
     drawn.append(label(Math.min(Math.max(x, 14), SIZE.width - 16), floor + 17, text, "middle"));
   }
-  // One value's bar would be as wide as the plot.
+  // The bar of a single value would be as wide as the plot.
   const all = bins(values, at, 3.5).map((bin) => (isOneValue ? { ...bin, from: middle - 6, to: middle + 6 } : bin));
   const most = Math.max(...all.map((bin) => bin.height));
   const bars = all.map((bin) => bar(bin.from, Math.max(bin.to, bin.from + 2), Math.max(1.5, (bin.height / most) * (floor - SIZE.top)), floor));
@@ -167,7 +167,7 @@ function histogram(values, unit) {
   return drawn;
 }
 
-/** What one call in so many costs at least. */
+/** Cost by percentile. */
 function percentiles(values, unit) {
   const floor = SIZE.height - SIZE.bottom;
   const left = 58;

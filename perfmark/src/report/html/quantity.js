@@ -1,5 +1,6 @@
-// Numbers for people, by the rule of quantity.rs: three significant digits and a unit. A value climbs a ladder of units until what it would show, rounded,
-// is below the step's end. Whole numbers come as Number or, beyond 2^53, as BigInt; all is reckoned in BigInt, in millionths.
+// Numbers for people, by the rules of quantity.rs: three significant digits and a unit. A value is shown in the first unit in
+// which it is, rounded, below the unit's limit. Integers are of type Number or, beyond 2^53, BigInt; arithmetic is in BigInt,
+// in millionths.
 "use strict";
 
 const MICRO = 1000000n;
@@ -54,7 +55,7 @@ function climb(micro, unit) {
 
 const negated = (quantity) => ({ ...quantity, number: `-${quantity.number}` });
 
-/** A whole number of occurrences or nanoseconds; a sum can be less than nothing. */
+/** A whole number of occurrences or nanoseconds; a sum can be negative. */
 const whole = (value, unit) => (value < 0 ? negated(whole(-BigInt(value), unit)) : climb(BigInt(value) * MICRO, unit));
 
 /** A mean or a ratio. */
@@ -82,5 +83,5 @@ const shown = ({ number, unit }) => (unit ? `${number} ${unit}` : number);
 /** `1 call`, `4.21 M calls`. */
 const counted = (count, noun) => `${shown(whole(count, "count"))} ${noun}${BigInt(count) === 1n ? "" : "s"}`;
 
-/** A whole number to its last digit, with what it is counted in. */
+/** A whole number with all digits and its unit. */
 const inFull = (value, unit) => (unit === "ns" ? `${exact(value)} ns` : exact(value));

@@ -1,8 +1,9 @@
-// The table: a mark a row, or, with all events, a heading and a row for each. Of very many rows only those in sight are there.
+// The table: one row per mark, or, with all events, a heading and a row for each. If there are very many rows, only the visible
+// ones exist.
 
 const state = { event: words.leading ?? measuredEvents[0], sort: "share", isDown: true, isWhole: false, withUncalled: false, sought: [] };
 
-const ofValues = (key) => (mark, event) => figures(mark, event)?.[key];
+const ofValues = (key) => (mark, event) => valuesOf(mark, event)?.[key];
 const call = (head, key, why) => ({ id: key, head, why, cell: (_, values, unit) => ofCall(values, key, unit), order: ofValues(key) });
 const part = (head, key, why) => ({
   id: head,
@@ -18,12 +19,12 @@ const COLUMNS = [
   {
     id: "ratio",
     head: "insn/cycle",
-    why: "Instructions per cycle, where both were counted over the same calls",
+    why: "Instructions per cycle, if both were counted over the same calls",
     cell: (mark) => (ratio(mark) === undefined ? MISSING : { number: ratio(mark).toFixed(2), unit: "" }),
     order: ratio,
     ofMark: true,
   },
-  { id: "calls", head: "calls", why: "Calls that ended, in every way", cell: (mark) => whole(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
+  { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => whole(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
   {
     id: "total",
     head: "total",
@@ -31,8 +32,8 @@ const COLUMNS = [
     cell: (_, values, unit) => ofSum(values, "total", (value) => whole(value, unit)),
     order: (mark, event) => withUnfinished(mark, event, "total"),
   },
-  part("share", "total", "Of all that was measured in marks, a mark's marked callees included"),
-  part("self", "self", "Of all that was measured in marks, without a mark's marked callees"),
+  part("share", "total", "Percentage of everything measured in marks, marked callees included"),
+  part("self", "self", "Percentage of everything measured in marks, without marked callees"),
   call("mean", "mean", "The mean of the measured calls"),
   call("min", "min", "The smallest call"),
   call("p50", "p50", "Half the calls are at or below, within 1/64"),
@@ -40,19 +41,19 @@ const COLUMNS = [
   call("p99", "p99", "99 in a hundred calls are at or below, within 1/64"),
   call("p99.9", "p999", "999 in a thousand calls are at or below, within 1/64"),
   call("max", "max", "The largest call"),
-  { id: "spread", head: "distribution", why: "How the calls are spread, on an axis of logarithms that all marks share" },
+  { id: "spread", head: "distribution", why: "The distribution of the calls, on a logarithmic axis that all marks share" },
 ].filter((column) => column.id !== "ratio" || hasRatio);
 
-/** What may stand before a share's number. */
+/** The flags before a share's number. */
 const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}]`);
 const ROW = 30;
 const SHOWN_AT_ONCE = 250;
 
 const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map() };
 
-/** What all the marks' distributions of an event lie in. */
+/** The common range of all marks' distributions of an event. */
 function rangeOfEvent(event) {
-  if (!view.ranges.has(event)) view.ranges.set(event, rangeOf(marks.map((mark) => figures(mark, event)).filter(Boolean)));
+  if (!view.ranges.has(event)) view.ranges.set(event, rangeOf(marks.map((mark) => valuesOf(mark, event)).filter(Boolean)));
   return view.ranges.get(event);
 }
 
@@ -83,7 +84,7 @@ function rowsOf(mark) {
   return [{ kind: "heading", mark }, ...ofEvents, ...note];
 }
 
-/** A label of which the last part stays where there is little room. */
+/** A label whose last part stays visible if there is little room. */
 function markButton(mark, attributes = {}) {
   const label = mark.label || "(no name)";
   const end = Math.max(0, label.lastIndexOf("::"));
@@ -91,7 +92,7 @@ function markButton(mark, attributes = {}) {
   return make("button", { type: "button", class: "name", title, ...attributes }, make("span", {}, label.slice(0, end)), make("span", {}, label.slice(end)));
 }
 
-/** Where a mark is that goes by its bare name. */
+/** The path of a mark whose label is only its name. */
 function placeOf(mark) {
   const end = `::${mark.name}`;
   return mark.label === mark.name && mark.path.endsWith(end) ? [make("span", { class: "where" }, mark.path.slice(0, -end.length))] : [];
@@ -110,7 +111,7 @@ function drawRow(row, index) {
   const label = kind === "event" ? event : state.isWhole ? `${event}, ${row.what}` : row.what;
   const nameCell = () => make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark));
   line.append(make("th", { scope: "row" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
-  const values = row.values ?? (event === undefined ? undefined : figures(mark, event));
+  const values = row.values ?? (event === undefined ? undefined : valuesOf(mark, event));
   // A row of calls that did not return has their number, and no other value of the mark.
   const of = kind === "unfinished" ? { calls: row.calls, values: {} } : mark;
   const unit = unitOf(event);
@@ -133,7 +134,7 @@ function drawRow(row, index) {
   return line;
 }
 
-/** Puts those rows there that are in sight, and keeps the ones that are already. */
+/** Draws the visible rows, and keeps those that exist. */
 function drawRows() {
   const body = byId("rows");
   const scroller = byId("scroller");
@@ -164,7 +165,7 @@ function drawRows() {
   }
 }
 
-/** Draws the table anew, as what is looked for, the event or the order changed. */
+/** Draws the table again after the filter, the event or the order changed. */
 function drawTable({ keepsPlace = false } = {}) {
   const found = sortedMarks();
   view.rows = found.flatMap(rowsOf);
@@ -196,7 +197,7 @@ function sortBy(column) {
   drawTable();
 }
 
-/** What never changes of the table. */
+/** Sets up the parts of the table that never change. */
 function setUpTable() {
   const [columns, heads] = [byId("columns"), byId("heads")];
   for (const column of COLUMNS) {
@@ -206,12 +207,12 @@ function setUpTable() {
     heads.append(head);
   }
   for (const id of ["above", "below"]) byId(id).firstElementChild.colSpan = COLUMNS.length;
-  let isAsked = false;
+  let isScheduled = false;
   byId("scroller").addEventListener("scroll", () => {
-    if (isAsked || !view.isVirtual) return;
-    isAsked = true;
+    if (isScheduled || !view.isVirtual) return;
+    isScheduled = true;
     requestAnimationFrame(() => {
-      isAsked = false;
+      isScheduled = false;
       drawRows();
     });
   }, { passive: true });
@@ -231,7 +232,7 @@ function setUpTable() {
   });
 }
 
-/** Brings a row in sight, and the keyboard there. */
+/** Scrolls to a row and focuses it. */
 function goToRow(index) {
   if (!view.rows[index]) return;
   const scroller = byId("scroller");

@@ -1,4 +1,4 @@
-//! Made-up programs: what calls what, how often, and what that costs.
+//! Generated programs: what calls what, how often, and at what cost.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Call {
     pub(super) depth: usize,
     mark: usize,
     pub(super) calls: u64,
-    /// Nanoseconds of a call's own, and with what it calls.
+    /// Nanoseconds of a call, without and with the calls inside.
     own: f64,
     whole: f64,
     spread: f64,
@@ -48,7 +48,7 @@ impl Tree {
         }
     }
 
-    /// A mark called so often in each of its caller's calls.
+    /// Adds a mark that is called `calls` times in each of its caller's calls.
     pub(super) fn call(&mut self, caller: Option<usize>, path: &str, calls: f64, own: f64, spread: f64) -> usize {
         let marks = &mut self.marks;
         let mark = *self.known.entry(path.to_owned()).or_insert_with(|| {
@@ -65,7 +65,7 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// In time, cycles at 3.1 GHz, and instructions.
+    /// The snapshot, with time, cycles at 3.1 GHz, and instructions.
     pub(super) fn snapshot(mut self, more: &[Event]) -> Snapshot {
         const EVENTS: [&str; 3] = ["cycles", "instructions", "time"];
         for index in (0..self.nodes.len()).rev() {
@@ -98,7 +98,7 @@ impl Tree {
             let calls: u64 = nodes.iter().map(|&node| self.nodes[node].calls).sum();
             self.marks[mark].calls = calls;
             for (at, event) in EVENTS.iter().enumerate() {
-                let figures = |node: usize| &call_graph[node].values[at];
+                let node_values = |node: usize| &call_graph[node].values[at];
                 let is_outermost = |node: &&usize| {
                     let mut above = self.nodes[**node].caller;
                     while let Some(caller) = above.filter(|&caller| self.nodes[caller].mark != mark) {
@@ -106,10 +106,10 @@ impl Tree {
                     }
                     above.is_none()
                 };
-                let sum: i64 = nodes.iter().map(|&node| figures(node).sum).sum();
+                let sum: i64 = nodes.iter().map(|&node| node_values(node).sum).sum();
                 let mut values = Values {
-                    total: nodes.iter().filter(is_outermost).map(|&node| figures(node).sum).sum(),
-                    self_sum: nodes.iter().map(|&node| figures(node).self_sum).sum(),
+                    total: nodes.iter().filter(is_outermost).map(|&node| node_values(node).sum).sum(),
+                    self_sum: nodes.iter().map(|&node| node_values(node).self_sum).sum(),
                     probe: Probe { own: 9 + at as u64, whole: 31, noise: 3 },
                     ..sample::values(event, calls, sum.cast_unsigned())
                 };
@@ -128,9 +128,10 @@ impl Tree {
                     }
                 }
                 values.buckets = counts.into_iter().map(|((low, high), count)| (low, high, count)).collect();
-                let told = |of| Some(quantile(values.buckets.iter().copied(), calls, (least, most), of));
+                let quantile = |of| Some(quantile(values.buckets.iter().copied(), calls, (least, most), of));
                 (values.min, values.max) = (Some(least), Some(most));
-                (values.p50, values.p90, values.p99, values.p999) = (told(P50), told(P90), told(P99), told(P999));
+                (values.p50, values.p90, values.p99, values.p999) =
+                    (quantile(P50), quantile(P90), quantile(P99), quantile(P999));
                 self.marks[mark].values.push(values);
             }
         }
@@ -144,7 +145,7 @@ impl Tree {
     }
 }
 
-/// The bucket of a histogram that a value falls in.
+/// The bucket of a histogram that contains a value.
 fn bucket(value: u64) -> (u64, u64) {
     let shift = 58_u32.saturating_sub(value.leading_zeros());
     let low = value >> shift << shift;
@@ -175,7 +176,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A factor of mean 1, about: log-normal, and some times as large in one case of a hundred.
+    /// A log-normal factor with a mean of about 1; in one case of a hundred it is several times as large.
     fn varied(&mut self, spread: f64) -> f64 {
         let normal = (0..12).map(|_| self.part()).sum::<f64>() - 6.0;
         let slow = if self.next().is_multiple_of(100) { 2.0 + 6.0 * self.part() } else { 1.0 };

@@ -1,4 +1,4 @@
-//! Two sides' marks, put side by side.
+//! The comparison of two sides' marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
 
 use super::figure::grouped;
-use super::judge::{FEWEST, Judgement, One, Statistic, Verdict, judge};
+use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge};
 use super::side::Side;
 use crate::output::{clean, counted};
 
@@ -14,22 +14,22 @@ use crate::output::{clean, counted};
 pub(crate) struct Comparison {
     pub(crate) files: [Vec<String>; 2],
     pub(crate) marks: Vec<Pair>,
-    /// Events of any run, and why one could not be counted.
+    /// The events of all runs, and why one could not be counted.
     pub(crate) events: BTreeMap<String, Option<String>>,
-    /// What holds for the sides as wholes.
+    /// Notes about the sides.
     pub(crate) notes: Vec<String>,
 }
 
-/// A mark on both sides.
+/// A mark, with its values on both sides.
 pub(crate) struct Pair {
     pub(crate) label: String,
     pub(crate) path: String,
-    pub(crate) place: String,
+    pub(crate) location: String,
     pub(crate) presence: Presence,
-    /// Calls in a run: the fewest and the most, of each side.
+    /// The fewest and the most calls in a run, for each side.
     pub(crate) calls: [[u64; 2]; 2],
     pub(crate) events: Vec<Compared>,
-    /// Of each event: how many calls were measured in the head.
+    /// For each event, how many calls were measured in the head.
     pub(crate) coverage: Vec<Coverage>,
 }
 
@@ -37,7 +37,8 @@ pub(crate) struct Pair {
 pub(crate) struct Coverage {
     pub(crate) event: String,
     pub(crate) measured: u64,
-    /// Calls that should have been measured: not those that `every` left out, and those that a panic or a drop ended.
+    /// Calls that should have been measured: all except those that `every` skipped, and those that a panic or a drop
+    /// ended.
     pub(crate) expected: u64,
     /// Why the event was not counted at all, if it was not.
     pub(crate) reason: Option<String>,
@@ -46,11 +47,11 @@ pub(crate) struct Coverage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Both,
-    /// Only in that side.
+    /// Only on that side.
     Only(usize),
-    /// In both, and called in that one only.
+    /// On both sides, but called on that one only.
     CalledIn(usize),
-    /// In no run.
+    /// Called in no run.
     NeverCalled,
 }
 
@@ -59,13 +60,13 @@ pub(crate) struct Compared {
     pub(crate) event: String,
     pub(crate) unit: Unit,
     pub(crate) statistic: Statistic,
-    /// None where a side was not measured.
+    /// `None` if a side was not measured.
     pub(crate) judgement: Option<Judgement>,
-    /// The mean a call without the marked calls inside, of each side.
+    /// The mean self cost per call, for each side.
     pub(crate) own: Option<[f64; 2]>,
-    /// Why it was not measured, or what is to be known of the figures.
+    /// Why it was not measured, or notes about the values.
     pub(crate) notes: Vec<String>,
-    /// Why no gate can rely on the values: a side measured next to nothing.
+    /// Why no gate can rely on the values: a side measured almost nothing.
     pub(crate) lack: Option<String>,
 }
 
@@ -78,7 +79,7 @@ impl Compared {
         matches!(self.verdict(), Some(Verdict::More | Verdict::Less))
     }
 
-    /// Whether what changed is in the marked calls inside, as far as that is known.
+    /// Whether the change is in the marked calls inside, as far as that is known.
     pub(crate) fn is_of_callees(&self) -> bool {
         let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };
         let (whole, own) = ((judgement.head - judgement.base).abs(), (after - before).abs());
@@ -91,13 +92,13 @@ impl Pair {
         self.events.iter().any(Compared::has_changed)
     }
 
-    /// Whether other numbers of calls were made.
+    /// Whether the numbers of calls differ.
     pub(crate) fn calls_changed(&self) -> bool {
         let [[least_before, most_before], [least_after, most_after]] = self.calls;
         self.presence == Presence::Both && (most_before < least_after || most_after < least_before)
     }
 
-    /// The greatest change in percent, for the order.
+    /// The largest relative change, for the order.
     fn greatest(&self) -> f64 {
         let changes = self.events.iter().filter(|event| event.has_changed()).filter_map(|event| event.judgement);
         let relative = |judgement: Judgement| {
@@ -107,7 +108,7 @@ impl Pair {
     }
 }
 
-/// What tells marks apart: path, name, and of those that are alike which it is, in the order of their places.
+/// The identity of a mark: path, name, and a number among marks with the same ones, in the order of their locations.
 type Key<'a> = (&'a str, &'a str, usize);
 
 fn by_key(run: &Snapshot) -> BTreeMap<Key<'_>, &Mark> {
@@ -195,7 +196,7 @@ impl Pair {
             (.., [in_base, _]) => Presence::CalledIn(usize::from(!in_base)),
         };
         let newest = of.iter().flatten().last();
-        let place = newest.map(|mark| clean(&format!("{}:{}", mark.file, mark.line))).unwrap_or_default();
+        let location = newest.map(|mark| clean(&format!("{}:{}", mark.file, mark.line))).unwrap_or_default();
         let mut events = Vec::new();
         if presence == Presence::Both {
             let mut named = BTreeSet::new();
@@ -205,29 +206,30 @@ impl Pair {
             }
         }
         let coverage = Coverage::of_head(of, known);
-        Self { label, path: clean(path), place, presence, calls, events, coverage }
+        Self { label, path: clean(path), location, presence, calls, events, coverage }
     }
 }
 
 impl Coverage {
-    /// Of the events of all runs of the head, and of those that the base measured and the head's machine could not.
+    /// The coverage of the events of all runs of the head, and of those that the base measured and the head's machine
+    /// could not.
     fn of_head([base, head]: &[Vec<&Mark>; 2], [_, known]: &[BTreeMap<&str, &Event>; 2]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
-        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
         for values in head.iter().filter(|mark| mark.calls > 0).flat_map(|mark| &mark.values) {
-            let place = *places.entry(&values.event).or_insert(all.len());
-            if place == all.len() {
+            let index = *indices.entry(&values.event).or_insert(all.len());
+            if index == all.len() {
                 let event = clean(&values.event);
                 all.push(Self { event, measured: 0, expected: 0, reason: None });
             }
-            let one = &mut all[place];
+            let one = &mut all[index];
             one.measured = one.measured.saturating_add(values.measured);
             one.expected = one.expected.saturating_add(values.measured).saturating_add(values.unmeasured);
         }
         let calls = head.iter().map(|mark| mark.calls.saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
         let in_base = base.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
         let in_base: BTreeSet<&str> = in_base.map(|values| &*values.event).collect();
-        for event in in_base.into_iter().filter(|event| !places.contains_key(event)) {
+        for event in in_base.into_iter().filter(|event| !indices.contains_key(event)) {
             if let Some(lost) = known.get(event).filter(|event| event.read == Read::None) {
                 let reason = lost.reason.as_deref().map(clean);
                 all.push(Self { event: clean(event), measured: 0, expected: calls, reason });
@@ -238,13 +240,13 @@ impl Coverage {
     }
 }
 
-/// Measured calls speak for the others if they are at least 1 in so many.
+/// Measured calls represent the others if they are at least 1 in this many.
 const LEAST_SHARE: u64 = 10;
 
 const SIDES: [&str; 2] = ["base", "head"];
 
 impl Compared {
-    /// Most marks have the event at the place `at` among theirs.
+    /// Most marks have the event at the index `at`.
     fn of(event: &str, at: usize, of: &[Vec<&Mark>; 2], known: &[BTreeMap<&str, &Event>; 2]) -> Self {
         let about = |side: usize| known[side].get(event).copied();
         let any = about(0).or(about(1));
@@ -259,7 +261,7 @@ impl Compared {
             found.filter(|(mark, _)| mark.calls > 0).collect::<Vec<_>>()
         });
         let ones = [0, 1].map(|side: usize| {
-            let ones = values[side].iter().filter_map(|(_, values)| One::of((*values)?, statistic));
+            let ones = values[side].iter().filter_map(|(_, values)| RunValues::of((*values)?, statistic));
             ones.collect::<Vec<_>>()
         });
         for (side, name) in SIDES.into_iter().enumerate() {
@@ -276,7 +278,7 @@ impl Compared {
         }
         if let (Some(base), Some(head)) = (about(0), about(1)) {
             if base.unit != head.unit {
-                notes.push("counted in other units in base and head, and not compared".into());
+                notes.push("not compared: base and head count it in different units".into());
             } else if base.read != head.read && !ones.iter().any(Vec::is_empty) {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
@@ -294,8 +296,8 @@ impl Compared {
     }
 }
 
-/// Says so if a side measured next to nothing of what there was: fewer than [`FEWEST`] of more calls than that, or less
-/// than 1 in [`LEAST_SHARE`] of the calls that should have been measured.
+/// Returns a sentence if a side measured almost nothing: fewer than [`FEWEST`] of more calls than that, or less than 1
+/// in [`LEAST_SHARE`] of the calls that should have been measured.
 fn lack(side: &str, values: &[(&Mark, Option<&Values>)]) -> Option<String> {
     let of = |each: &dyn Fn(&Mark, &Values) -> u64| {
         values.iter().filter_map(|(mark, values)| Some(u128::from(each(mark, (*values)?)))).sum::<u128>()
@@ -305,7 +307,7 @@ fn lack(side: &str, values: &[(&Mark, Option<&Values>)]) -> Option<String> {
     let all = expected + of(&|mark, _| mark.skipped);
     let fewest = u128::from(FEWEST);
     if measured == 0 {
-        // Not measured at all, which has its own reason.
+        // Not measured at all: another note has the reason.
         return None;
     }
     let is_little = measured < fewest && all >= fewest || measured * u128::from(LEAST_SHARE) < expected;
@@ -313,7 +315,7 @@ fn lack(side: &str, values: &[(&Mark, Option<&Values>)]) -> Option<String> {
     is_little.then(|| format!("{side} measured only {} of {} calls", number(measured), number(all)))
 }
 
-/// What of a side's calls is not in its figures.
+/// Notes about a side's calls that its values leave out.
 fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usize) -> Vec<String> {
     let sum = |of: fn(&Values) -> u64| {
         values.iter().filter_map(|(_, values)| *values).map(|values| u128::from(of(values))).sum::<u128>()
@@ -326,7 +328,7 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
         notes.push(format!(
             "{side}: not measured in {} of {}",
             values.len() - measured_runs,
-            counted(values.len(), "run")
+            counted(values.len() as u64, "run")
         ));
     }
     if unmeasured > 0 {
@@ -341,7 +343,7 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
     notes
 }
 
-/// What the reports say of themselves, and programs that differ.
+/// The notes of the reports, and a note about programs that differ.
 fn notes(sides: &[Side; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     let programs = |side: usize| -> BTreeSet<String> {
@@ -350,16 +352,18 @@ fn notes(sides: &[Side; 2]) -> Vec<String> {
     let [base, head] = [0, 1].map(programs);
     if base != head && !base.is_empty() && !head.is_empty() {
         let list = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
-        notes.push(format!("base is of {}, head of {}", list(base), list(head)));
+        notes.push(format!("base is of program {}, head of {}", list(base), list(head)));
     }
-    let mut told: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut of_reports: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for side in sides {
         for note in side.runs.iter().flat_map(|run| &run.notes) {
-            told.entry(clean(note)).or_default().insert(side.name);
+            of_reports.entry(clean(note)).or_default().insert(side.name);
         }
     }
     notes.extend(
-        told.into_iter().map(|(note, of)| format!("{}: {note}", of.into_iter().collect::<Vec<_>>().join(" and "))),
+        of_reports
+            .into_iter()
+            .map(|(note, of)| format!("{}: {note}", of.into_iter().collect::<Vec<_>>().join(" and "))),
     );
     notes
 }

@@ -1,12 +1,14 @@
-//! Numbers with all the digits that a small change needs.
+//! Numbers with enough digits to show a small change.
 
 use perfmark::Unit;
 
+use crate::output;
+
 /// A value in its unit: `2,270.4`, `12.34 µs`.
-pub(crate) fn figure(value: f64, unit: Unit) -> String {
+pub(crate) fn quantity(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Count => grouped(value),
         Unit::Ns => time(value),
+        _ => grouped(value),
     }
 }
 
@@ -23,7 +25,7 @@ fn time(nanoseconds: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// With commas between thousands, and decimals where they matter.
+/// A number with commas between thousands, and decimals if they are significant.
 pub(crate) fn grouped(value: f64) -> String {
     let decimals = match value.abs() {
         _ if value.fract() == 0.0 => 0,
@@ -34,17 +36,11 @@ pub(crate) fn grouped(value: f64) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let digits = whole.trim_start_matches('-');
-    let mut out = String::from(&whole[..whole.len() - digits.len()]);
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + rest
+    let minus = &whole[..whole.len() - digits.len()];
+    format!("{minus}{}{rest}", output::grouped(digits))
 }
 
-/// A change in percent: `+1.0 %`; one of none or to none has none.
+/// A change in percent. `None` if the base is 0.
 pub(crate) fn change(base: f64, head: f64) -> Option<f64> {
     (base > 0.0).then(|| 100.0 * (head - base) / base)
 }
@@ -59,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_changes_are_seen() {
+    fn small_changes_are_visible() {
         for (value, unit, text) in [
             (0.0, Unit::Count, "0"),
             (2270.4, Unit::Count, "2,270.4"),
@@ -69,7 +65,7 @@ mod tests {
             (12_345.0, Unit::Ns, "12.35 µs"),
             (3_600e9, Unit::Ns, "3600.0 s"),
         ] {
-            assert_eq!(figure(value, unit), text);
+            assert_eq!(quantity(value, unit), text);
         }
         assert_eq!([1.0, -0.004, 0.0, 250.0].map(percent), ["+1.0 %", "-0.004 %", "+0.0 %", "+250.0 %"]);
     }

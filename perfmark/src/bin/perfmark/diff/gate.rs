@@ -1,10 +1,10 @@
-//! Gates: how much dearer a mark may become, and how many of its calls must be measured.
+//! Gates: how much more a mark may cost, and how many of its calls must be measured.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
-use super::figure::{change, figure, grouped, percent};
+use super::figure::{change, grouped, percent, quantity};
 use super::judge::Verdict;
 
 /// `instructions:1%`, or `coverage:90%`.
@@ -14,14 +14,14 @@ pub(crate) struct Gate {
     pub(crate) percent: f64,
 }
 
-/// A gate that was asked.
-pub(crate) struct Judged {
+/// The result of a gate.
+pub(crate) struct GateResult {
     pub(crate) gate: Gate,
-    /// Marks whose figures could be compared.
+    /// The number of marks whose values could be compared.
     pub(crate) compared: usize,
     pub(crate) failures: Vec<Failure>,
-    /// Marks that it let pass, and why they could not be judged.
-    pub(crate) passed_over: Vec<String>,
+    /// Marks that pass because they could not be judged, and why.
+    pub(crate) not_judged: Vec<String>,
 }
 
 pub(crate) struct Failure {
@@ -29,7 +29,7 @@ pub(crate) struct Failure {
     pub(crate) text: String,
 }
 
-/// What stands for the share of calls that were measured, in the place of an event.
+/// The name, in place of an event, for the share of calls that were measured.
 const COVERAGE: &str = "coverage";
 
 impl FromStr for Gate {
@@ -37,7 +37,7 @@ impl FromStr for Gate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            "a gate is EVENT:PERCENT%, such as instructions:1% or time:10%, or coverage:PERCENT%, such as coverage:90%"
+            "expected EVENT:PERCENT%, such as instructions:1% or time:10%, or coverage:PERCENT%, such as coverage:90%"
                 .to_owned()
         };
         let (event, limit) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -45,7 +45,7 @@ impl FromStr for Gate {
         if event.trim().is_empty() || !limit.is_finite() || limit < 0.0 {
             return Err(wrong());
         }
-        // As attributes may write it.
+        // Attributes may write underscores.
         let event = if event.contains(['/', ':']) { event.trim().into() } else { event.trim().replace('_', "-") };
         let gate = Self { event, percent: limit };
         if gate.is_of_coverage() && limit > 100.0 { Err(wrong()) } else { Ok(gate) }
@@ -57,17 +57,17 @@ impl Gate {
         self.event == COVERAGE
     }
 
-    /// Judges every mark that has the event. An event that no report names is a mistake.
-    pub(crate) fn judge(&self, comparison: &Comparison) -> Result<Judged, String> {
+    /// Judges every mark that has the event. An event that no report has is an error.
+    pub(crate) fn judge(&self, comparison: &Comparison) -> Result<GateResult, String> {
         if self.is_of_coverage() {
             return Ok(self.judge_coverage(comparison));
         }
         if !comparison.events.contains_key(&self.event) {
             let known: Vec<_> = comparison.events.keys().map(|event| crate::output::clean(event)).collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
-            return Err(format!("--fail-on {}: no report has the event; they have {known}", self.text()));
+            return Err(format!("--fail-on {}: no report has the event; the reports have {known}", self.text()));
         }
-        let mut judged = Judged { gate: self.clone(), compared: 0, failures: Vec::new(), passed_over: Vec::new() };
+        let mut judged = GateResult { gate: self.clone(), compared: 0, failures: Vec::new(), not_judged: Vec::new() };
         for pair in &comparison.marks {
             if let Some(event) = pair.events.iter().find(|event| event.event == self.event) {
                 self.judge_mark(pair, event, &mut judged);
@@ -75,7 +75,7 @@ impl Gate {
         }
         if judged.compared == 0 && judged.failures.is_empty() {
             let reason = comparison.events.get(&self.event).into_iter().flatten().next();
-            let few = judged.passed_over.first();
+            let few = judged.not_judged.first();
             let why = few.or(reason).map_or("no mark that both sides called records it", |why| why);
             let text = format!("gate {}: nothing to judge: {why}", self.text());
             judged.failures.push(Failure { mark: None, text });
@@ -84,8 +84,8 @@ impl Gate {
     }
 
     /// Judges every mark that the head called: in each event, enough calls must have been measured.
-    fn judge_coverage(&self, comparison: &Comparison) -> Judged {
-        let mut judged = Judged { gate: self.clone(), compared: 0, failures: Vec::new(), passed_over: Vec::new() };
+    fn judge_coverage(&self, comparison: &Comparison) -> GateResult {
+        let mut judged = GateResult { gate: self.clone(), compared: 0, failures: Vec::new(), not_judged: Vec::new() };
         for pair in comparison.marks.iter().filter(|pair| !pair.coverage.is_empty()) {
             judged.compared += 1;
             for Coverage { event, measured, expected, reason } in &pair.coverage {
@@ -94,7 +94,7 @@ impl Gate {
                     continue;
                 }
                 let mut text = format!(
-                    "{}: {share:.1} % of its calls were measured in head (gate {}): {event} of {} of {}",
+                    "{}: {share:.1} % of its calls were measured in head (gate {}): {event} in {} of {} calls",
                     pair.label,
                     self.text(),
                     grouped(*measured as f64),
@@ -103,18 +103,18 @@ impl Gate {
                 if let Some(reason) = reason {
                     _ = write!(text, ": {reason}");
                 }
-                _ = write!(text, " ({})", pair.place);
+                _ = write!(text, " ({})", pair.location);
                 judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
             }
         }
         if judged.compared == 0 {
-            let text = format!("gate {}: nothing to judge: the head measures no call of any mark", self.text());
+            let text = format!("gate {}: nothing to judge: no call of any mark was measured in head", self.text());
             judged.failures.push(Failure { mark: None, text });
         }
         judged
     }
 
-    fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut Judged) {
+    fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut GateResult) {
         let mut fail = |text: String| judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
         let measured = if event.lack.is_some() { None } else { event.judgement };
         let Some(judgement) = measured else {
@@ -122,27 +122,27 @@ impl Gate {
             return fail(format!("{}: {} cannot be judged (gate {}): {why}", pair.label, self.event, self.text()));
         };
         if let Verdict::TooFew(calls) = judgement.verdict {
-            judged.passed_over.push(format!("{}: too few calls ({calls}); give three runs a side", pair.label));
+            judged.not_judged.push(format!("{}: too few calls ({calls}); compare three runs per side", pair.label));
             return;
         }
         judged.compared += 1;
         if !judgement.rose || judgement.head <= judgement.base * (1.0 + self.percent / 100.0) {
             return;
         }
-        let by = change(judgement.base, judgement.head).map_or_else(|| "from none".into(), percent);
+        let by = change(judgement.base, judgement.head).map_or_else(|| "from 0".into(), percent);
         let mut text = format!(
-            "{}: {} a call rose by {} (gate {}): {} → {}",
+            "{}: {} per call rose by {} (gate {}): {} → {}",
             pair.label,
             self.event,
             by.trim_start_matches('+'),
             self.text(),
-            figure(judgement.base, event.unit),
-            figure(judgement.head, event.unit),
+            quantity(judgement.base, event.unit),
+            quantity(judgement.head, event.unit),
         );
         if event.is_of_callees() {
-            text += "; not of itself, but of marked calls inside it";
+            text += "; the change is in marked calls inside it";
         }
-        _ = write!(text, " ({})", pair.place);
+        _ = write!(text, " ({})", pair.location);
         judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
     }
 

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::figure::change;
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::judge::Verdict;
 
-pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
-    let gate = |judged: &Judged| {
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
+    let gate = |judged: &GateResult| {
         let failures = judged.failures.iter().map(|failure| json!({"mark": failure.mark, "text": failure.text}));
         json!({
             "event": judged.gate.event,
@@ -17,7 +17,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
             "failed": !judged.failures.is_empty(),
             "compared": judged.compared,
             "failures": failures.collect::<Vec<_>>(),
-            "not_judged": judged.passed_over,
+            "not_judged": judged.not_judged,
         })
     };
     let document = json!({
@@ -43,7 +43,7 @@ fn mark(pair: &Pair) -> Value {
     json!({
         "mark": pair.label,
         "path": pair.path,
-        "place": pair.place,
+        "place": pair.location,
         "presence": presence,
         "changed": pair.has_changed(),
         "calls": {"base": pair.calls[0], "head": pair.calls[1]},
@@ -62,7 +62,7 @@ fn event(compared: &Compared) -> Value {
     };
     json!({
         "event": compared.event,
-        "unit": match compared.unit { Unit::Count => "count", Unit::Ns => "ns" },
+        "unit": if compared.unit == Unit::Ns { "ns" } else { "count" },
         "statistic": compared.statistic.name(),
         "verdict": verdict,
         "base": judgement.map(|judgement| judgement.base),

@@ -1,13 +1,13 @@
-//! Whether two sides' figures differ by more than they vary.
+//! Decides whether two sides' values differ by more than they vary.
 
 use perfmark::{Event, Unit, Values};
 
-/// The figure that stands for a mark's calls.
+/// The statistic of a mark's calls that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Statistic {
-    /// What is counted is the same in each run of the same work, nearly: the mean tells of the smallest change.
+    /// Counts are almost the same in each run of the same work: the mean shows the smallest change.
     Mean,
-    /// Time, and what goes with the clock, varies from call to call, and has outliers that a mean follows.
+    /// Time and cycles vary from call to call, and have outliers that would move a mean.
     Median,
 }
 
@@ -25,19 +25,19 @@ impl Statistic {
     }
 }
 
-/// One run's figures of a mark's event.
+/// One run's values of a mark's event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct One {
+pub(crate) struct RunValues {
     pub(crate) value: f64,
-    /// Between these are the middle half of the calls.
+    /// The middle half of the calls is between these.
     quarters: [f64; 2],
-    /// How far the mark's own cost varies.
+    /// The variation of the probe overhead.
     noise: f64,
     measured: u64,
 }
 
-impl One {
-    /// None of an event of which no call was measured.
+impl RunValues {
+    /// `None` if no call was measured in the event.
     pub(crate) fn of(values: &Values, statistic: Statistic) -> Option<Self> {
         if values.measured == 0 {
             return None;
@@ -53,64 +53,64 @@ impl One {
     }
 }
 
-/// What two sides' figures say.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// No more apart than each varies, or than is worth telling.
+    /// The difference is within the variation, or too small to report.
     Same,
-    /// The head takes more.
+    /// The head costs more.
     More,
-    /// The head takes less.
+    /// The head costs less.
     Less,
-    /// Too few calls to tell, in too few runs.
+    /// Too few calls, in too few runs.
     TooFew(u64),
 }
 
-/// What stands behind a verdict.
+/// A verdict with its basis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judgement {
     pub(crate) base: f64,
     pub(crate) head: f64,
     pub(crate) verdict: Verdict,
-    /// Whether the head takes more by more than it varies, be it ever so little.
+    /// Whether the head costs more by more than it varies, even if the difference is too small to report.
     pub(crate) rose: bool,
-    /// How far apart the two may be by chance.
+    /// The difference that may occur by chance.
     pub(crate) margin: f64,
 }
 
-/// Of the larger value: a change of counts that is worth telling.
-const WORTH_TELLING: f64 = 0.001;
-/// Of the larger value: what buckets cannot tell apart, as each median is within 1/64.
+/// The smallest change of counts that is reported, as a part of the larger value.
+const WORTH_REPORTING: f64 = 0.001;
+/// The difference that buckets cannot resolve, as a part of the larger value: each median is within 1/64.
 const RESOLUTION: f64 = 1.0 / 32.0;
-/// A median of fewer calls says little of the next run.
+/// A median of fewer calls does not predict the next run.
 pub(crate) const FEWEST: u64 = 10;
 
-/// Runs on each side that show how far their medians are apart by chance.
+/// The number of runs on each side that is enough to measure the variation of their medians.
 const SEVERAL: usize = 3;
 
-pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgement {
+pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]) -> Judgement {
     let (before, after) = (middle(base), middle(head));
     let difference = (after - before).abs();
     let larger = before.max(after);
     let is_several = base.len().min(head.len()) >= SEVERAL;
     let rises = after > before;
-    // Beyond both together, no run of one side lies among the other's.
+    // If the difference exceeds the sum, no run of one side is among those of the other.
     let among_runs = spread(base, rises) + spread(head, !rises);
     let fewest = base.iter().chain(head).map(|one| one.measured).min().unwrap_or(0);
     let noise = base.iter().chain(head).map(|one| one.noise).fold(0.0, f64::max);
-    let (margin, worth_telling) = match statistic {
-        Statistic::Mean => (noise.max(among_runs), WORTH_TELLING * larger),
+    let (margin, worth_reporting) = match statistic {
+        Statistic::Mean => (noise.max(among_runs), WORTH_REPORTING * larger),
         Statistic::Median => {
-            // Upwards, from the base's upper half and to the head's lower one.
+            // For a rise, the base's upper half and the head's lower half.
             let upper = usize::from(rises);
-            let half = |one: &One, upper: usize| (one.quarters[upper] - one.value).abs();
+            let half = |one: &RunValues, upper: usize| (one.quarters[upper] - one.value).abs();
             let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
             let halves = if is_several { 0.0 } else { halves.fold(0.0, f64::max) };
             (noise.max(among_runs).max(halves).max(RESOLUTION * larger), 0.0)
         }
     };
     let is_beyond = difference > margin;
-    let verdict = match (is_beyond && difference >= worth_telling, rises) {
+    let verdict = match (is_beyond && difference >= worth_reporting, rises) {
         _ if statistic == Statistic::Median && !is_several && fewest < FEWEST => Verdict::TooFew(fewest),
         (false, _) => Verdict::Same,
         (true, true) => Verdict::More,
@@ -121,7 +121,7 @@ pub(crate) fn judge(statistic: Statistic, base: &[One], head: &[One]) -> Judgeme
 }
 
 /// The runs' median.
-fn middle(runs: &[One]) -> f64 {
+fn middle(runs: &[RunValues]) -> f64 {
     let mut values: Vec<f64> = runs.iter().map(|one| one.value).collect();
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -130,14 +130,14 @@ fn middle(runs: &[One]) -> f64 {
     }
 }
 
-/// One run in so many may be far off the others without a say.
+/// One run in this many is ignored as an outlier.
 const OUTLIERS: usize = 5;
 
-/// How far runs are above their median, or below it, outliers excepted. Only runs on the side towards the other
-/// median make a difference doubtful: a run of the head that is slower still does not excuse a slower head.
-fn spread(runs: &[One], above: bool) -> f64 {
+/// How far runs are above or below their median, without outliers. Only runs on the side towards the other median make
+/// a difference doubtful: a run of the head that is even slower does not excuse a slower head.
+fn spread(runs: &[RunValues], above: bool) -> f64 {
     let middle = middle(runs);
-    let distance = |one: &One| if above { one.value - middle } else { middle - one.value };
+    let distance = |one: &RunValues| if above { one.value - middle } else { middle - one.value };
     let mut distances: Vec<f64> = runs.iter().map(distance).collect();
     distances.sort_by(f64::total_cmp);
     distances.truncate(runs.len() - runs.len() / OUTLIERS);
@@ -148,8 +148,8 @@ fn spread(runs: &[One], above: bool) -> f64 {
 mod tests {
     use super::*;
 
-    fn one(value: f64) -> One {
-        One { value, quarters: [value * 0.95, value * 1.05], noise: 0.0, measured: 1000 }
+    fn one(value: f64) -> RunValues {
+        RunValues { value, quarters: [value * 0.95, value * 1.05], noise: 0.0, measured: 1000 }
     }
 
     fn verdict(statistic: Statistic, base: &[f64], head: &[f64]) -> Verdict {
@@ -165,11 +165,11 @@ mod tests {
             assert_eq!(verdict(Statistic::Mean, &[1000.0], &[head]), expected, "{head}");
         }
         assert_eq!(verdict(Statistic::Mean, &[0.0], &[3.0]), Verdict::More);
-        let noisy = One { noise: 20.0, ..one(1010.0) };
+        let noisy = RunValues { noise: 20.0, ..one(1010.0) };
         let judgement = judge(Statistic::Mean, &[one(1000.0)], &[noisy]);
-        assert!(judgement.verdict == Verdict::Same && !judgement.rose, "within the mark's own noise");
+        assert!(judgement.verdict == Verdict::Same && !judgement.rose, "within the noise of the probe");
         let any = judge(Statistic::Mean, &[one(1000.0)], &[one(1000.5)]);
-        assert!(any.verdict == Verdict::Same && any.rose, "not worth telling, but a gate of 0 % sees it");
+        assert!(any.verdict == Verdict::Same && any.rose, "too small to report, but a gate of 0 % fails");
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(verdict(Statistic::Median, &[1000.0], &[1040.0]), Verdict::Same);
         assert_eq!(verdict(Statistic::Median, &[1000.0], &[1100.0]), Verdict::More);
         assert_eq!(verdict(Statistic::Median, &[1000.0], &[900.0]), Verdict::Less);
-        let few = One { measured: 3, ..one(2000.0) };
+        let few = RunValues { measured: 3, ..one(2000.0) };
         assert_eq!(judge(Statistic::Median, &[one(1000.0)], &[few]).verdict, Verdict::TooFew(3));
     }
 }

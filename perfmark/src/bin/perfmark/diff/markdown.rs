@@ -1,17 +1,18 @@
-//! The comparison for a pull request: the whole in a line, what changed, the rest folded.
+//! The comparison for a pull request: a summary line, what changed, and the rest folded.
 
 use super::compare::{Comparison, Pair};
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::rows::{remarks, rows, summary};
 use crate::output::{counted, markdown};
 use std::fmt::Write as _;
 
-/// Bytes for lists. A comment on GitHub has 65,536 characters; the rest is for what stands around the lists.
+/// The size limit of lists, in bytes. A comment on GitHub has 65,536 characters; the rest is for the text around the
+/// lists.
 const ROOM: usize = 64_000;
 
-pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.text));
-    // What matters most has room first.
+    // The most important lists get room first.
     let mut room = ROOM;
     let failures = List::of(failures, &mut room);
     let changed = List::of(comparison.changed().map(table_rows), &mut room);
@@ -32,9 +33,9 @@ pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
     out + "\n"
 }
 
-const HEADER: &str = "| mark | a call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
+const HEADER: &str = "| mark | per call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
 
-/// Items that there is room for, and how many there are in all.
+/// The items that fit, and the number of all items.
 struct List {
     text: String,
     count: usize,
@@ -62,13 +63,13 @@ impl List {
             out.extend([header, &self.text, "\n"]);
         }
         if self.more > 0 {
-            _ = writeln!(out, "… and {} more, for which there is no room: `--format json` has all.\n", self.more);
+            _ = writeln!(out, "… and {} more that do not fit here; `--format json` has all.\n", self.more);
         }
     }
 
     fn write_folded(&self, out: &mut String, header: &str, [noun, what]: [&str; 2]) {
         if self.count > 0 {
-            _ = writeln!(out, "<details><summary>{}{what}</summary>\n", counted(self.count, noun));
+            _ = writeln!(out, "<details><summary>{}{what}</summary>\n", counted(self.count as u64, noun));
             self.write(out, header);
             *out += "</details>\n\n";
         }
@@ -79,7 +80,7 @@ fn bullet(line: &str) -> String {
     format!("- {}\n", markdown(line))
 }
 
-/// A mark's events, each a row.
+/// A mark's events, one row each.
 fn table_rows(pair: &Pair) -> String {
     let mut out = String::new();
     for row in rows(pair) {
@@ -99,15 +100,16 @@ mod tests {
     use perfmark::Snapshot;
     use serde_json::{Map, Value, json};
 
-    /// Of every mark's calls, what each took.
+    /// A side whose marks' calls all cost the given value.
     fn side(name: &'static str, marks: impl Iterator<Item = (String, u64)>) -> Side {
         let mark = |(name, each): (String, u64)| {
             let zeroes = ["in_flight", "unwound", "cancelled", "polls", "interrupted", "skipped"];
             let mut mark: Map<String, Value> = zeroes.map(|key| (key.to_owned(), json!(0))).into_iter().collect();
             let values = json!({
-                "measured": 9, "weight": 9, "scaled": 0, "unmeasured": 0, "imputed": 0, "sum": 9 * each, "total": 9 * each, "missing_outermost": 0,
-                "extrapolated": false, "estimated": 0, "self": 9 * each,
-                "unwound_total": 0, "unwound_self": 0, "in_flight_total": 0, "in_flight_self": 0, "min": each, "max": each, "mean": each as f64,
+                "measured": 9, "weight": 9, "scaled": 0, "unmeasured": 0, "imputed": 0, "sum": 9 * each,
+                "total": 9 * each, "missing_outermost": 0, "extrapolated": false, "estimated": 0, "self": 9 * each,
+                "unwound_total": 0, "unwound_self": 0, "in_flight_total": 0, "in_flight_self": 0, "min": each,
+                "max": each, "mean": each as f64,
                 "p50": each, "p90": each, "p99": each, "p999": each,
                 "probe": {"own": 0, "whole": 0, "noise": 0}, "buckets": [[each, each, 9]],
             });
@@ -119,7 +121,8 @@ mod tests {
             Value::Object(mark)
         };
         let run = json!({
-            "schema": Snapshot::SCHEMA, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0, "notes": [],
+            "schema": Snapshot::SCHEMA, "program": "app", "pid": 7, "threads": 1, "wall_ns": 9, "resets": 0,
+            "notes": [],
             "events": [{"name": "instructions", "unit": "count", "read": "user", "reason": null}],
             "marks": marks.map(mark).collect::<Vec<_>>(),
         });
@@ -127,7 +130,7 @@ mod tests {
         Side { name, files: vec![name.to_owned()], runs: vec![run] }
     }
 
-    /// Of 10,000 marks, so many took more.
+    /// A comparison of 10,000 marks, of which `dearer` cost more.
     fn compared(dearer: usize) -> String {
         let marks = |by: u64| {
             (0..10_000).map(move |number| (format!("mark_{number}"), if number < dearer { 1_000 + by } else { 1_000 }))
@@ -143,28 +146,32 @@ mod tests {
         for dearer in [0, 300, 10_000] {
             let text = compared(dearer);
             assert!(text.len() <= 65_536, "{}", text.len());
-            let lines = |sign: &str| text.lines().filter(|line| line.starts_with(sign)).count();
+            let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
             let (failures, rows) = (lines("- mark"), lines("| mark\\"));
             if dearer == 10_000 {
                 assert!(failures > 300 && rows < 10, "{failures} failures, {rows} rows");
-                assert_eq!(text.lines().nth(failures + 3), Some(&*untold(dearer - failures)));
+                assert_eq!(text.lines().nth(failures + 3), Some(&*left_out(dearer - failures)));
             } else {
                 assert!(failures == dearer && rows > dearer + 10, "{failures} failures, {rows} rows");
                 assert_eq!(text.matches("| +50.0 % |").count(), dearer);
-                assert!(text.contains(&format!("{} marks unchanged</summary>", 10_000 - dearer)), "{text}");
-                assert!(text.contains(&untold(10_000 - rows)), "{text}");
+                assert!(
+                    text.contains(&format!("{} unchanged</summary>", counted(10_000 - dearer as u64, "mark"))),
+                    "{text}"
+                );
+                assert!(text.contains(&left_out(10_000 - rows)), "{text}");
             }
         }
     }
 
-    fn untold(more: usize) -> String {
-        format!("… and {more} more, for which there is no room: `--format json` has all.")
+    fn left_out(more: usize) -> String {
+        format!("… and {more} more that do not fit here; `--format json` has all.")
     }
 
     #[test]
-    fn failed_gates_are_told_before_all_else() {
+    fn failed_gates_come_first() {
         let text = compared(2);
-        let start = "❌ **perfmark**: 2 of 10000 marks changed; 1 of 1 gate failed\n\n- mark\\_0: instructions a call rose by 50.0 %";
+        let start = "❌ **perfmark**: 2 of 10,000 marks changed; 1 of 1 gate failed\n\n\
+                     - mark\\_0: instructions per call rose by 50.0 %";
         assert!(text.starts_with(start), "{text}");
     }
 }

@@ -1,18 +1,18 @@
-//! What the forms for people have in common: rows of figures, and what is told beside them.
+//! The common parts of the formats for people: rows of values, and remarks.
 
 use super::compare::{Comparison, Pair, Presence};
-use super::figure::{change, figure, grouped, percent};
-use super::gate::Judged;
+use super::figure::{change, grouped, percent, quantity};
+use super::gate::GateResult;
 use super::judge::Verdict;
-use crate::output::counted;
+use crate::output::{counted, exact};
 use std::fmt::Write as _;
 
-/// An event's cells: event with statistic, base, head, change, what changed of itself.
+/// An event's cells: event with statistic, base, head, change, change of self.
 pub(crate) type Row = [String; 5];
 
-pub(crate) const HEADER: [&str; 5] = ["a call", "base", "head", "change", "self"];
+pub(crate) const HEADER: [&str; 5] = ["per call", "base", "head", "change", "self"];
 
-/// A mark's events, one a row.
+/// A mark's events, one row each.
 pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
     let row = |event: &super::compare::Compared| -> Row {
         let name = format!("{} ({})", event.event, event.statistic.name());
@@ -25,39 +25,39 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
             (Verdict::Same, None) if judgement.head == 0.0 => "=".into(),
             (Verdict::Same, Some(change)) => format!("~ {}", percent(change)),
             (_, Some(change)) => percent(change),
-            (_, None) => "from none".into(),
+            (_, None) => "from 0".into(),
         };
         let own = event.own.map_or_else(String::new, |[before, after]| {
             let by = after - before;
             if by.abs() < 0.005 { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
         });
-        [name, figure(judgement.base, event.unit), figure(judgement.head, event.unit), changed, own]
+        [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own]
     };
     pair.events.iter().map(row).collect()
 }
 
-/// The whole in one line.
-pub(crate) fn summary(comparison: &Comparison, gates: &[Judged]) -> String {
+/// The summary line.
+pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
     let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
     let changed = comparison.changed().count();
-    let mut text = format!("{changed} of {} changed", counted(compared, "mark"));
+    let mut text = format!("{} of {} changed", exact(changed as u64), counted(compared as u64, "mark"));
     for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
         match comparison.labels(presence).len() {
             0 => {}
-            marks => _ = write!(text, ", {marks} {what}"),
+            marks => _ = write!(text, ", {} {what}", exact(marks as u64)),
         }
     }
     match gates.iter().filter(|gate| !gate.failures.is_empty()).count() {
         _ if gates.is_empty() => {}
-        0 if gates.len() == 1 => text += "; the gate holds",
-        0 => _ = write!(text, "; {} gates hold", gates.len()),
-        failed => _ = write!(text, "; {failed} of {} failed", counted(gates.len(), "gate")),
+        0 if gates.len() == 1 => text += "; the gate passed",
+        0 => _ = write!(text, "; {} gates passed", gates.len()),
+        failed => _ = write!(text, "; {failed} of {} failed", counted(gates.len() as u64, "gate")),
     }
     text
 }
 
-/// What must be known beside the figures, each a line.
-pub(crate) fn remarks(comparison: &Comparison, gates: &[Judged]) -> Vec<String> {
+/// Remarks on the values, one line each.
+pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<String> {
     let mut lines = Vec::new();
     for (presence, what) in [
         (Presence::Only(0), "only in base"),
@@ -78,30 +78,30 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[Judged]) -> Vec<String> 
     for pair in comparison.marks.iter().filter(|pair| pair.calls_changed()) {
         lines.push(format!("{}: {} calls in base, {} in head", pair.label, calls(pair.calls[0]), calls(pair.calls[1])));
     }
-    // The same of many marks is one line.
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    // A note that is the same for many marks is one line.
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for pair in &comparison.marks {
         for event in &pair.events {
             for note in &event.notes {
                 let note = format!("{}: {note}", event.event);
-                match told.iter_mut().find(|(known, _)| *known == note) {
+                match notes.iter_mut().find(|(known, _)| *known == note) {
                     Some((_, marks)) => marks.push(&pair.label),
-                    None => told.push((note, vec![&pair.label])),
+                    None => notes.push((note, vec![&pair.label])),
                 }
             }
         }
     }
-    lines.extend(told.into_iter().map(|(note, marks)| format!("{note} ({})", marks.join(", "))));
+    lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", marks.join(", "))));
     for judged in gates {
         let gate = judged.gate.text();
-        lines.push(format!("gate {gate}: {} judged", counted(judged.compared, "mark")));
-        lines.extend(judged.passed_over.iter().map(|passed| format!("gate {gate}: not judged: {passed}")));
+        lines.push(format!("gate {gate}: {} judged", counted(judged.compared as u64, "mark")));
+        lines.extend(judged.not_judged.iter().map(|mark| format!("gate {gate}: not judged: {mark}")));
     }
     lines.extend(comparison.notes.iter().cloned());
     lines
 }
 
-/// A side's files in a few words.
+/// A short description of a side's files.
 pub(crate) fn files(files: &[String]) -> String {
     match files {
         [] => "nothing".into(),

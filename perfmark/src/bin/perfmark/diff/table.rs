@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::Comparison;
-use super::gate::Judged;
+use super::gate::GateResult;
 use super::rows::{HEADER, Row, files, remarks, rows, summary};
 
-pub(crate) fn render(comparison: &Comparison, gates: &[Judged]) -> String {
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let [base, head] = &comparison.files;
     let mut out = format!("perfmark diff · {} → {} · {}\n", files(base), files(head), summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
         _ = writeln!(out, "✗ {}", failure.text);
     }
-    // A mark's name is a row of one cell.
+    // `Err` is a mark's name, a row of one cell.
     let mut lines: Vec<Result<Row, String>> = Vec::new();
     for pair in comparison.changed() {
         lines.push(Err(pair.label.clone()));

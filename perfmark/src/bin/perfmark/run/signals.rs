@@ -1,8 +1,9 @@
-//! Signals that are meant for the program.
+//! Passing signals on to the program.
 //!
-//! The terminal sends Ctrl-C and the like to the program as to this process, so only what processes send is passed on. What is ignored stays so, as
-//! under nohup(1): the program inherits that. What is handled here is as it was in the program (`execve(2)`).
-#![allow(unsafe_code, reason = "handlers of signals that tell who sent one")]
+//! The terminal sends Ctrl-C and similar signals to the program as well as to this process. So only signals from
+//! processes are passed on. Ignored signals stay ignored, as under nohup(1), and the program inherits that. In the
+//! program, the signals that are handled here have their default action (`execve(2)`).
+#![allow(unsafe_code, reason = "signal handlers that receive the sender")]
 
 use std::mem;
 use std::ptr;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use libc::{c_int, c_void, pid_t, siginfo_t};
 
-/// What ends a process that does not handle it, or is for the program to understand.
+/// Signals that end a process that does not handle them, or that have a meaning for the program.
 const PASSED_ON: [c_int; 8] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -25,13 +26,14 @@ const PASSED_ON: [c_int; 8] = [
 
 /// The program's process; 0 while there is none.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// The last signal that came before there was one.
+/// The last signal that came before the program was started.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// From now on, none of these ends this process.
+/// Handles these signals, so that none of them ends this process.
 pub(crate) fn pass_on() {
     for signal in PASSED_ON {
-        // SAFETY: zeroed is a valid sigaction; the handler has the type that SA_SIGINFO asks for, and calls nothing but kill(2).
+        // SAFETY: zeroed is a valid sigaction; the handler has the type that SA_SIGINFO requires, and calls nothing but
+        // kill(2).
         unsafe {
             let mut before: libc::sigaction = mem::zeroed();
             libc::sigaction(signal, ptr::null(), &raw mut before);
@@ -47,9 +49,9 @@ pub(crate) fn pass_on() {
 }
 
 extern "C" fn handle(signal: c_int, about: *mut siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's own description of it.
+    // SAFETY: the kernel's description of the signal.
     let code = unsafe { (*about).si_code };
-    // Above 0 it is the kernel's, as of a key; by a process it is SI_USER, SI_QUEUE or SI_TKILL.
+    // A code above 0 is the kernel's, such as for a key. A process sends SI_USER, SI_QUEUE or SI_TKILL.
     if code > 0 {
         return;
     }
@@ -60,11 +62,13 @@ extern "C" fn handle(signal: c_int, about: *mut siginfo_t, _: *mut c_void) {
 }
 
 fn send(program: pid_t, signal: c_int) {
-    // SAFETY: no memory is touched. errno may change, of which nobody asks here but libc's own wait, that looks at once.
+    // SAFETY: no memory is touched. errno may change; only the wait of the standard library reads it here, at once
+    // after its own call.
     unsafe { libc::kill(program, signal) };
 }
 
-/// Lets signals reach the program until it has ended. It is not yet reaped then, so that no other process has its number.
+/// Passes signals on until the program has ended. It is not reaped yet at that point, so no other process has its
+/// number.
 pub(crate) fn attend(program: u32) {
     let Ok(program) = pid_t::try_from(program) else { return };
     PROGRAM.store(program, SeqCst);
@@ -73,7 +77,7 @@ pub(crate) fn attend(program: u32) {
         signal => send(program, signal),
     }
     loop {
-        // SAFETY: live memory for the answer; the process stays as it is.
+        // SAFETY: live memory for the answer; WNOWAIT leaves the process as it is.
         let waited = unsafe {
             let mut about: siginfo_t = mem::zeroed();
             libc::waitid(libc::P_PID, program.unsigned_abs(), &raw mut about, libc::WEXITED | libc::WNOWAIT)
