@@ -8,7 +8,7 @@ use perfmark::perfmark;
 
 /// Two instructions a turn, and a few more.
 #[perfmark(instructions)]
-fn told(turns: u64) -> u64 {
+fn variable(turns: u64) -> u64 {
     spin(turns)
 }
 
@@ -19,7 +19,7 @@ fn steady() -> u64 {
 
 #[perfmark(instructions)]
 fn both(turns: u64) -> u64 {
-    steady() + told(turns)
+    steady() + variable(turns)
 }
 
 #[inline(never)]

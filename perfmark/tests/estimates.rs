@@ -156,7 +156,7 @@ fn panics() {
 }
 
 #[test]
-fn what_a_call_cost_that_a_panic_ended_is_told_by_itself() {
+fn the_cost_of_an_unwound_call_is_reported_separately() {
     let _alone = alone::alone();
     (0..100).for_each(|_| catches());
     let snapshot = snapshot();
@@ -177,7 +177,7 @@ async fn dropped() {
 }
 
 #[test]
-fn what_a_dropped_future_cost_is_told_by_itself() {
+fn the_cost_of_a_dropped_future_is_reported_separately() {
     let _alone = alone::alone();
     for _ in 0..10 {
         let mut future = std::pin::pin!(dropped());
@@ -203,7 +203,7 @@ fn goes_on_inside() -> Snapshot {
 }
 
 #[test]
-fn what_open_calls_of_this_thread_cost_so_far_is_told_by_itself() {
+fn the_cost_so_far_of_open_calls_is_reported_separately() {
     let _alone = alone::alone();
     let values = |snapshot: &Snapshot, name: &str| {
         let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known").clone();

@@ -1,4 +1,4 @@
-//! The guide: from the first mark to a gate in CI and a service in production, and what the figures are worth.
+//! The guide: from the first mark to a gate in CI and a service in production, and how accurate its values are.
 //!
 //! | chapter | answers |
 //! |---|---|

@@ -69,7 +69,7 @@ fn seen(registry: &Registry) -> Totals {
 
 /// The number of calls in event `n`, and the sum of their values.
 fn of_event(totals: &Totals, n: usize) -> (u64, i128) {
-    totals.events.get(n).map_or((0, 0), |(_, figures)| (figures.values.count, figures.values.sum))
+    totals.events.get(n).map_or((0, 0), |(_, totals)| (totals.values.count, totals.values.sum))
 }
 
 /// Runs the model in all orders that switch at most `switches` times away from a thread that could continue.
@@ -128,7 +128,7 @@ fn a_snapshot_follows_histograms_that_grow() {
         let totals = seen(&registry);
         let (count, sum) = of_event(&totals, 0);
         assert!(count <= 2 && sum <= 75 && (count < 2 || sum == 75), "{totals:?}");
-        let values = totals.events.first().map(|(_, figures)| &figures.values);
+        let values = totals.events.first().map(|(_, totals)| &totals.values);
         let ends = values.and_then(|values| values.min().zip(values.max()));
         assert!(ends.is_none_or(|(min, max)| min >= 5 && min <= max && max <= 71), "{ends:?}");
         recording.join().expect("no panic");
