@@ -35,7 +35,7 @@ pub(super) struct MeasuredOverhead {
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
-    /// of the set.
+    /// of the set. Zero for time.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
 }
