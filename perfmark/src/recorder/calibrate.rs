@@ -148,12 +148,15 @@ fn measure_all(
         .zip(skipped.iter().zip(&total))
         .map(|(drawn_loop, (skipped, total))| drawn_loop.saturating_sub(u64::from(CALLS - 1) * skipped + total))
         .collect();
-    // Ticks are too coarse on some processors: a call of less than a tick would take less than nothing.
-    let early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
-        .map(|(slot, extra)| if slot.counter().is_some() { extra } else { 0 })
+    // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
+    let mut early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
+        .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
         .collect();
-    // No more than an empty call counts, so that what remains of a call is not negative.
-    let in_early = key.set.iter().zip(&in_leaf).map(|(&slot, &in_leaf)| early_extra[slot].min(in_leaf)).collect();
+    // At most what an empty call counts, so that no value is negative.
+    for (&slot, &in_leaf) in key.set.iter().zip(&in_leaf) {
+        early_extra[slot] = early_extra[slot].min(in_leaf);
+    }
+    let in_early = key.set.iter().map(|&slot| early_extra[slot]).collect();
     let caller_extra = caller.iter().zip(&total).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
     let callers = means(events, thread, calls.caller_mark, calls.marked_caller)?;
     let callers_of_unmarked = means(events, thread, calls.caller_mark, calls.marked_caller_of_unmarked)?;

@@ -10,7 +10,7 @@ use super::first_call::first_call;
 use super::memory::plan_entry;
 use super::plan::Plan;
 use super::slow;
-use super::stack::FrameRef;
+use super::stack::{FRAME_EVENTS, FrameRef};
 use super::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
 use super::thread_end;
 use crate::cells::OpenCall;
@@ -102,7 +102,9 @@ pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
     let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
     let plan = Plan::of(frame);
-    plan.set().overhead.exclude_early_exit(&frame, &frame.below());
+    if plan.set().len() <= FRAME_EVENTS {
+        plan.set().overhead.exclude_early_exit(&frame, &frame.below());
+    }
     let hooks = plan.hooks.get();
     let end = if recorder.stack.serial.get() == token { hooks.end_leaf } else { hooks.end };
     end(plan, frame, recorder);

@@ -35,7 +35,7 @@ pub(super) struct MeasuredOverhead {
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
-    /// of the set. Zero for time.
+    /// of the set. Zero for times.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
 }
@@ -186,7 +186,7 @@ impl OverheadTable {
     }
 
     /// Excludes the overhead of an early exit by `return` or `?` from a call of this set: moves its values at entry.
-    /// Counts the exit in the frame around. Events beyond [`FRAME_EVENTS`] are not corrected.
+    /// Counts the exit in the frame around. The set has at most [`FRAME_EVENTS`].
     #[inline]
     pub(super) fn exclude_early_exit(&self, frame: &Frame, around: &Frame) {
         // All loads come before the first store, so that the compiler can combine them.

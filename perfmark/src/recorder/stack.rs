@@ -274,8 +274,9 @@ impl Stack {
         NonNull::new(self.top.get().cast_mut()).map(FrameRef)
     }
 
-    /// The frame of the call with this token, if it is the call that began last. Then that frame is the innermost:
-    /// every other way to remove a frame, or to count a call without one, advances the serial number.
+    /// The frame of the call with this token, if it is the call that began last. Then that frame is the innermost: a
+    /// call without a frame advances the serial number, and a frame that is removed otherwise belongs to a call that
+    /// ends without its token.
     ///
     /// # Safety
     ///
