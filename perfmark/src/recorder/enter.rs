@@ -96,11 +96,11 @@ pub(crate) fn leave(token: Token, mark: &'static Mark) {
 /// Ends a call of the mark that `return`, `?` or a panic ended, or whose guard is dropped.
 #[inline(never)]
 pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
-    if panicking() {
-        return leave_panicking(token, mark);
-    }
     let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
-    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
+    if panicking() {
+        return leave_slow(token, mark, recorder, true);
+    }
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
     let plan = Plan::of(frame);
     if plan.set().len() <= FRAME_EVENTS {
         plan.set().overhead.exclude_early_exit(&frame, &frame.below());
@@ -115,28 +115,19 @@ fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
     recorder.stack.top().filter(|frame| frame.serial.get() == token)
 }
 
-#[cold]
-#[inline(never)]
-fn leave_panicking(token: Token, mark: &'static Mark) {
-    let is_found = HeldRecorder::acquire().is_some_and(|recorder| slow::leave(token, recorder, true));
-    if !is_found {
-        leave_elsewhere(token, mark, true);
-    }
-}
-
 /// Ends a call that has inner calls.
 #[inline(never)]
 fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
-    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder) };
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
     let plan = Plan::of(frame);
     (plan.hooks.get().end)(plan, frame, recorder);
 }
 
-/// Ends a call whose frame is not the innermost, or that has no frame on this thread.
+/// Ends a call whose frame is not the innermost, or that has no frame on this thread, or while a panic is in progress.
 #[cold]
 #[inline(never)]
-fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
-    if !slow::leave(token, recorder, false) {
+fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder, panicking: bool) {
+    if !slow::leave(token, recorder, panicking) {
         leave_elsewhere(token, mark, true);
     }
 }

@@ -249,7 +249,7 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
         return;
     }
     bind::bind_set(set, resources.slots.len(), tracks_overhead);
-    let zero = MeasuredOverhead::zero(&key);
+    let zero = MeasuredOverhead::default();
     // Calibration must measure values from which nothing is subtracted.
     set.overhead.set(&zero);
     // If the counters are in use by other events, the next first call tries again.

@@ -6,6 +6,7 @@
 
 use std::array;
 use std::cell::Cell;
+use std::iter;
 
 use super::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
 use super::stack::{FRAME_EVENTS, Frame};
@@ -15,7 +16,7 @@ use crate::mark::Manner;
 /// The most event slots for which the fast path can add overhead to a frame.
 pub(super) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
 
-/// The overhead of the probe of one event set, on threads with the same events and settings.
+/// The overhead of the probe of one event set, on threads with the same events and settings. What is missing is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MeasuredOverhead {
     /// Overhead in the value of a leaf call, for each event of the set.
@@ -38,27 +39,6 @@ pub(super) struct MeasuredOverhead {
     /// of the set. Zero for times.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
-}
-
-impl MeasuredOverhead {
-    /// No overhead, which is subtracted if it could not be measured.
-    pub(super) fn zero(key: &OverheadKey) -> Self {
-        let (in_leaf, total) = (vec![0; key.set.len()], vec![0; key.events.len()]);
-        let [caller_extra, skipped, drawn_extra, suspend_extra, early_extra] = array::from_fn(|_| total.clone());
-        let [noise, in_caller, in_early] = array::from_fn(|_| in_leaf.clone());
-        Self {
-            in_leaf,
-            noise,
-            in_caller,
-            total,
-            caller_extra,
-            skipped,
-            drawn_extra,
-            suspend_extra,
-            early_extra,
-            in_early,
-        }
-    }
 }
 
 /// What probe overhead depends on. Calibration runs once for each key.
@@ -141,7 +121,7 @@ impl OverheadTable {
             (&self.early_extra, &measured.early_extra),
             (&self.in_early, &measured.in_early),
         ] {
-            cells.iter().zip(values).for_each(|(cell, &value)| cell.set(value));
+            cells.iter().zip(values.iter().chain(iter::repeat(&0))).for_each(|(cell, &value)| cell.set(value));
         }
     }
 
