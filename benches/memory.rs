@@ -51,7 +51,7 @@ const ALL_OCTAVES: u64 = 60;
 const ALL_OCTAVES_KIB: u64 = 20;
 
 const THREADS: usize = 32;
-/// Octaves of the values. An octave lies between two powers of two.
+/// Octaves of the values. An octave is the range between two powers of two.
 const OCTAVES: u64 = 12;
 const LIMIT: u64 = 4 << 10;
 const LIMIT_OF_ALL: u64 = 16 << 10;

@@ -8,9 +8,10 @@ use std::time::Instant;
 use benches::clocks::cpu_time;
 use benches::table::median;
 use perfmark::perfmark;
+use perfmark::text::exact;
 
 use crate::marks::{ALL, Function};
-use crate::row::{Case, Row, grouped, in_turn};
+use crate::row::{Case, Row, in_turn};
 
 const ROUNDS: usize = 51;
 /// Calls per sample, over all functions.
@@ -51,8 +52,9 @@ pub(crate) fn cost(calls: usize, marked: impl FnOnce(), unmarked: impl FnOnce())
 
 /// A case for each size.
 fn sizes<const N: usize>(variable: &str, sizes: [usize; N], sample: fn(usize) -> f64) -> Vec<Case<'static>> {
-    let case =
-        |size| -> Case<'static> { (format!("a call, {variable}: {}", grouped(size)), Box::new(move || sample(size))) };
+    let case = |size| -> Case<'static> {
+        (format!("a call, {variable}: {}", exact(size as u64)), Box::new(move || sample(size)))
+    };
     sizes.map(case).into()
 }
 

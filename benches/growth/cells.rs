@@ -5,11 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use benches::process::private_memory;
+use perfmark::text::exact;
 use perfmark::{Format, Report, snapshot};
 
 use crate::calls::nanoseconds;
 use crate::marks::ALL;
-use crate::row::{Goal, Row, grouped};
+use crate::row::{Goal, Row};
 
 const THREADS: usize = 1_000;
 /// The number of samples of a row, unless they take longer than [`TIME_LIMIT`].
@@ -62,7 +63,7 @@ pub(crate) fn rows(marks_of_thread: &[usize]) -> Vec<Row> {
             together.wait();
             let cells = THREADS * marks;
             let built = began.elapsed().as_secs_f64();
-            let (marks, cells) = (grouped(*marks), grouped(cells));
+            let (marks, cells) = (exact(*marks as u64), exact(cells as u64));
             println!("1,000 threads have called {marks} marks each: {cells} cells, in {built:.1} s");
             let content = format!("10,000 marks, {marks} called by each of 1,000 live threads: {cells} cells");
             rows.extend(snapshot_and_reports(&content));

@@ -107,14 +107,6 @@ fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A number with grouped digits: 10,000.
-pub(crate) fn grouped(number: usize) -> String {
-    if number < 1_000 {
-        return number.to_string();
-    }
-    format!("{},{:03}", grouped(number / 1_000), number % 1_000)
-}
-
 const HEAD: [&str; 5] = ["", "median (quartiles)", "unit", "ratio to the first", "goal"];
 
 /// The table as text with aligned columns.

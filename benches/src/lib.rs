@@ -33,9 +33,8 @@ pub fn compare(base: &str, contenders: &[Contender<'_>]) {
     let base_samples = samples[at].clone();
     println!("ratio to {base}: median of {ROUNDS} rounds (quartiles)");
     for ((name, _), samples) in contenders.iter().zip(&samples) {
-        let mut ratios: Vec<f64> = samples.iter().zip(&base_samples).map(|(sample, base)| sample / base).collect();
-        ratios.sort_by(f64::total_cmp);
-        let at = |quarter: usize| ratios[(ROUNDS - 1) * quarter / 4];
-        println!("{name:<40} {:6.2}  ({:.2} to {:.2})", at(2), at(1), at(3));
+        let ratios: Vec<f64> = samples.iter().zip(&base_samples).map(|(sample, base)| sample / base).collect();
+        let [median, low, high] = table::spread(&ratios).unwrap_or([f64::NAN; 3]);
+        println!("{name:<40} {median:6.2}  ({low:.2} to {high:.2})");
     }
 }

@@ -38,7 +38,7 @@ def times(report, root):
 
 def noise(report):
     """The uncertainty of the probe overhead, summed over all calls."""
-    return sum(mark["calls"] * mark["values"]["time"]["probe"]["noise"] for mark in report["marks"] if mark["values"])
+    return sum(mark["calls"] * mark["values"]["time"]["overhead"]["noise"] for mark in report["marks"] if mark["values"])
 
 
 def difference(one, other):

@@ -1,7 +1,7 @@
 //! A small code search engine whose hot functions are marked.
 //!
 //! ```text
-//! cargo run --release --example hot_functions                         # this repository and its crates
+//! cargo run --release --example hot_functions                         # the sources of perfmark
 //! cargo run --release --example hot_functions -- src                  # the text files under src
 //! cargo run --release --example hot_functions -- --query "parse error" src
 //! ```
@@ -17,7 +17,6 @@
 
 mod tokens;
 mod corpus;
-mod crates;
 mod index;
 mod options;
 mod search;

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::corpus::Root;
-use crate::crates;
 use crate::tokens::tokenize;
 
 pub(crate) const HELP: &str = "\
@@ -14,8 +13,7 @@ perfmark.
 
 usage: hot_functions [--query WORDS]... [--exact] [PATH]...
 
-  PATH             a file or folder to search (default: the repository of this
-                   program and the crates that cargo unpacked for it)
+  PATH             a file or folder to search (default: the sources of perfmark)
   --query WORDS    find files that contain all these words, best matches first
                    (default: some queries about Rust code)
   --exact          find only lines that contain the words exactly as given
@@ -29,6 +27,9 @@ exit status: 0 if a query has results, 1 if none has, 2 after an error
 ";
 
 const QUERIES: [&str; 5] = ["raw pointer", "parse error", "macro attribute", "thread local", "drop guard"];
+
+/// The crates whose sources are searched by default. They are the same on all machines.
+const CRATES: [&str; 4] = ["perfmark", "perfmark-cli", "perfmark-macros", "perfmark-rdpmc"];
 
 #[derive(Default)]
 pub(crate) struct Options {
@@ -67,11 +68,11 @@ impl Options {
 
     pub(crate) fn roots(&self) -> Vec<Root> {
         if self.paths.is_empty() {
-            let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-            let repository = here.parent().unwrap_or(here);
-            let mut roots = crates::unpacked(repository);
-            roots.push(Root::named(repository.into(), PathBuf::new()));
-            return roots;
+            let examples = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let repository = examples.parent().unwrap_or(examples);
+            return CRATES
+                .map(|name| Root::named(repository.join(name).join("src"), Path::new(name).join("src")))
+                .into();
         }
         let root = |path: &PathBuf| Root::named(path.clone(), path.clone());
         self.paths.iter().map(root).collect()

@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use perfmark::{Event, Format, Mark, Node, NodeValues, Probe, Read, Report, Snapshot, Unit, Values};
+use perfmark::{Event, Format, Mark, Node, NodeValues, Overhead, Read, Report, Snapshot, Unit, Values};
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
@@ -141,13 +141,13 @@ fn values(data: &mut Unstructured<'_>) -> Result<Values> {
     values.p90 = data.arbitrary()?;
     values.p99 = data.arbitrary()?;
     values.p999 = data.arbitrary()?;
-    values.probe = probe(data)?;
+    values.overhead = overhead(data)?;
     values.buckets = list(data, |data| data.arbitrary())?;
     Ok(values)
 }
 
-fn probe(data: &mut Unstructured<'_>) -> Result<Probe> {
-    let mut probe = Probe::default();
-    (probe.own, probe.whole, probe.noise) = (data.arbitrary()?, data.arbitrary()?, data.arbitrary()?);
-    Ok(probe)
+fn overhead(data: &mut Unstructured<'_>) -> Result<Overhead> {
+    let mut overhead = Overhead::default();
+    (overhead.in_call, overhead.total, overhead.noise) = (data.arbitrary()?, data.arbitrary()?, data.arbitrary()?);
+    Ok(overhead)
 }

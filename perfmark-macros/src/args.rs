@@ -1,11 +1,12 @@
 //! The attribute's arguments.
 
-use perfmark_rdpmc::{Event, Modifier};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, LitInt, LitStr, Token};
+
+use crate::event::{self, NamedEvent};
 
 /// The list of options in error messages.
 const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `generic`, `crate = path`";
@@ -25,13 +26,6 @@ pub(crate) struct Args {
     pub(crate) krate: Option<TokenStream>,
 }
 
-/// An event in the arguments.
-struct NamedEvent {
-    /// None for `time`.
-    event: Option<Event>,
-    span: Span,
-}
-
 impl Parse for Args {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let (mut args, mut events, mut kernel) = (Self::default(), Vec::new(), None);
@@ -41,7 +35,7 @@ impl Parse for Args {
                 input.parse::<Token![,]>()?;
             }
         }
-        args.events = event_names(events, kernel)?;
+        args.events = event::names(events, kernel)?;
         Ok(args)
     }
 }
@@ -60,7 +54,7 @@ impl Args {
     ) -> syn::Result<()> {
         if input.peek(LitStr) {
             let text: LitStr = input.parse()?;
-            return add_event(events, &text.value(), text.span());
+            return event::add_quoted(events, &text.value(), text.span());
         }
         let word = Ident::parse_any(input).map_err(|error| {
             let expected = "expected an event, such as `cycles`, `time` or `\"cpu/event=0xc2/\"`, or an option:";
@@ -77,7 +71,7 @@ impl Args {
             "name" | "every" | "crate" => {
                 return Err(Error::new(word.span(), format!("`{word}` requires a value; the options are {OPTIONS}")));
             }
-            _ => return add_event(events, &word.unraw().to_string(), word.span()),
+            _ => return event::add_word(events, &word, input),
         };
         if is_new { Ok(()) } else { Err(duplicate(&word)) }
     }
@@ -87,16 +81,17 @@ impl Args {
         let equals: Token![=] = input.parse()?;
         let is_new = match &*word.to_string() {
             "name" => {
-                let name: LitStr = input.parse()?;
+                let why = "`name` requires a string literal, as in `name = \"…\"`";
+                let name: LitStr = input.parse().map_err(|error| Error::new(error.span(), why))?;
                 if name.value().is_empty() {
                     return Err(Error::new(name.span(), "a mark's name cannot be empty"));
                 }
                 self.name.replace(name).is_none()
             }
             "every" => {
-                let number: LitInt = input.parse()?;
+                let why = "`every = N` measures one call in N: N must be an integer literal from 1 to 4294967295";
+                let number: LitInt = input.parse().map_err(|error| Error::new(error.span(), why))?;
                 let every = number.base10_parse::<u32>().ok().filter(|&every| every > 0);
-                let why = "`every = N` measures one call in N: N must be an integer from 1 to 4294967295";
                 self.every.replace(every.ok_or_else(|| Error::new(number.span(), why))?).is_none()
             }
             "crate" => self.krate.replace(path(input)?).is_none(),
@@ -130,45 +125,6 @@ fn path(input: ParseStream<'_>) -> syn::Result<TokenStream> {
         }
         input.parse::<Token![::]>()?.to_tokens(&mut path);
     }
-}
-
-/// Adds the event after a check of its syntax. The report at run time says which events a machine lacks.
-fn add_event(events: &mut Vec<NamedEvent>, text: &str, span: Span) -> syn::Result<()> {
-    let event = if text == "time" {
-        None
-    } else {
-        Some(text.parse::<Event>().map_err(|error| Error::new(span, error.reason()))?)
-    };
-    if events.iter().any(|known| known.event == event) {
-        return Err(Error::new(span, format!("the event `{text}` is specified twice")));
-    }
-    events.push(NamedEvent { event, span });
-    Ok(())
-}
-
-/// The events' names. With `kernel`, each also counts in the kernel.
-fn event_names(events: Vec<NamedEvent>, kernel: Option<Span>) -> syn::Result<Vec<String>> {
-    if let Some(span) = kernel
-        && events.iter().all(|named| named.event.is_none())
-    {
-        let why = "`kernel` counts the listed events in the kernel, too: list an event other than `time`, \
-                   as in `instructions, kernel`";
-        return Err(Error::new(span, why));
-    }
-    let name = |NamedEvent { event, span }: NamedEvent| {
-        let Some(event) = event else { return Ok("time".to_owned()) };
-        if kernel.is_none() {
-            return Ok(event.to_string());
-        }
-        let modes = [Modifier::User, Modifier::Kernel, Modifier::Hypervisor];
-        if modes.iter().any(|&mode| event.modifiers().contains(mode)) {
-            let why = "both this event's modifiers and `kernel` specify the modes in which it counts: \
-                       remove one of them";
-            return Err(Error::new(span, why));
-        }
-        Ok(event.with(Modifier::User).with(Modifier::Kernel).to_string())
-    };
-    events.into_iter().map(name).collect()
 }
 
 fn duplicate(word: &Ident) -> Error {

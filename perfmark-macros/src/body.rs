@@ -1,4 +1,4 @@
-//! A function's body, split into its inner attributes and its statements.
+//! A function's body, split into its inner attributes and its statements. Not by syn's tree: see `function`.
 
 use proc_macro2::{TokenStream, TokenTree};
 

@@ -1,6 +1,6 @@
 //! Containers of functions: `impl`, `trait` and inline `mod`. Each function and each container in them gets the
 //! attribute, unless it has its own. An attribute that is not recognized (renamed, or in a `cfg_attr`) expands later
-//! and takes precedence.
+//! and takes precedence. Items are found without syn's tree: see `function`.
 
 use std::iter::Peekable;
 use std::vec;
@@ -9,7 +9,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Error;
 
-use crate::tokens::{is_group, is_punct, with_content};
+use crate::tokens::{is_group, is_punct, is_word, with_content};
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
@@ -44,26 +44,49 @@ impl Kind {
     }
 }
 
-/// Adds the attribute to each function and each container in the item. `attribute` is the content of its brackets.
-pub(crate) fn mark_items(head: &[TokenTree], body: &Group, attribute: &TokenStream) -> TokenStream {
-    let mut tokens = body.stream().into_iter().collect::<Vec<_>>().into_iter().peekable();
-    let mut marked = TokenStream::new();
+/// An item in a container.
+pub(crate) struct Item {
+    /// The container's own attributes (`#![…]`), which precede those of its first item.
+    inner: Vec<TokenTree>,
+    attributes: Vec<TokenTree>,
+    /// The item without its attributes.
+    pub(crate) tokens: Vec<TokenTree>,
+}
+
+/// The items in a container's body.
+pub(crate) fn items(body: TokenStream) -> Vec<Item> {
+    let mut tokens = body.into_iter().collect::<Vec<_>>().into_iter().peekable();
+    let mut items = Vec::new();
     while tokens.peek().is_some() {
         let mut inner = attributes(&mut tokens);
         if let Some(TokenTree::Group(group)) = tokens.next_if(is_fragment) {
             tokens = inner.into_iter().chain(group.stream()).chain(tokens).collect::<Vec<_>>().into_iter().peekable();
             continue;
         }
-        let item = item(&mut tokens);
-        // The container's own attributes (`#![…]`) precede those of its first item.
         let end = inner.iter().rposition(|token| is_punct(Some(token), '!')).map_or(0, |mark| mark + 2);
-        let outer = inner.split_off(end.min(inner.len()));
+        let attributes = inner.split_off(end.min(inner.len()));
+        items.push(Item { inner, attributes, tokens: item(&mut tokens) });
+    }
+    items
+}
+
+/// Adds the attribute, if there is one, to each function and each container in the item. `attribute` is the content of
+/// its brackets. The items' own attributes then require no import.
+pub(crate) fn mark_items(
+    head: &[TokenTree],
+    body: &Group,
+    krate: &TokenStream,
+    attribute: Option<&TokenStream>,
+) -> TokenStream {
+    let mut marked = TokenStream::new();
+    for Item { inner, attributes, tokens } in items(body.stream()) {
         marked.extend(inner);
-        if is_marked(&item) && !is_marked_already(&outer) {
-            marked.extend(attribute_at(&item, attribute));
+        let is_own = |token: &TokenTree| own_attribute(token).is_some();
+        if is_marked(&tokens) && !attributes.iter().any(is_own) {
+            marked.extend(attribute.map(|attribute| attribute_at(&tokens, attribute)));
         }
-        marked.extend(outer);
-        marked.extend(item);
+        marked.extend(attributes.into_iter().map(|token| with_path(token, krate)));
+        marked.extend(tokens);
     }
     let group = with_content(body, marked);
     let head = head.iter();
@@ -89,16 +112,57 @@ fn is_marked(item: &[TokenTree]) -> bool {
     is_group(item.last(), Delimiter::Brace) && !matches!(Kind::of(item), Kind::Other)
 }
 
-/// Whether one of the attributes is `#[perfmark(…)]`, by its own name. An item whose attribute has another name gets a
-/// second one, and its own takes precedence. That fails on a container, and where a third attribute between the two
-/// wraps the body.
-fn is_marked_already(attributes: &[TokenTree]) -> bool {
-    attributes.iter().any(|attribute| {
-        let TokenTree::Group(group) = attribute else { return false };
-        let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_)) || is_punct(Some(token), ':');
-        let last = group.stream().into_iter().take_while(is_path).last();
-        matches!(last, Some(TokenTree::Ident(name)) if name == "perfmark")
-    })
+/// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name gets a second one, and its
+/// own takes precedence. That fails on a container, and where a third attribute between the two wraps the body.
+struct OwnAttribute {
+    /// The tokens of the path before `perfmark`.
+    path: Vec<TokenTree>,
+    /// `perfmark`
+    name: TokenTree,
+    arguments: Vec<TokenTree>,
+}
+
+/// The attribute whose brackets this token is.
+fn own_attribute(token: &TokenTree) -> Option<OwnAttribute> {
+    let TokenTree::Group(group) = token else { return None };
+    let mut path: Vec<TokenTree> = group.stream().into_iter().collect();
+    // A `macro_rules` fragment (`$meta:meta`).
+    if let [TokenTree::Group(fragment)] = &path[..]
+        && fragment.delimiter() == Delimiter::None
+    {
+        path = fragment.stream().into_iter().collect();
+    }
+    let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_)) || is_punct(Some(token), ':');
+    let end = path.iter().position(|token| !is_path(token)).unwrap_or(path.len());
+    let arguments = path.split_off(end);
+    let name = path.pop().filter(|name| is_word(Some(name), &["perfmark"]))?;
+    Some(OwnAttribute { path, name, arguments })
+}
+
+/// The token; if it is the brackets of `#[perfmark(…)]`, with the path of the crate.
+fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
+    match (own_attribute(&token), &token) {
+        (Some(OwnAttribute { path, name, arguments }), TokenTree::Group(group)) if path.is_empty() => {
+            TokenTree::Group(with_content(group, quote!(#krate::#name #(#arguments)*)))
+        }
+        _ => token,
+    }
+}
+
+/// The location of an attribute that would mark the item again. `#[perfmark(skip)]` does not.
+pub(crate) fn second_mark(attributes: &[TokenTree]) -> Option<Span> {
+    let own = attributes.iter().filter_map(own_attribute);
+    let mut marks = own.filter(|own| match &own.arguments[..] {
+        [TokenTree::Group(arguments)] => !is_skip(&arguments.stream()),
+        _ => true,
+    });
+    marks.next().map(|own| own.name.span())
+}
+
+/// `#[perfmark(skip)]`
+pub(crate) fn is_skip(args: &TokenStream) -> bool {
+    let mut words = args.clone().into_iter();
+    matches!((words.next(), words.next()), (Some(TokenTree::Ident(word)), None) if word == "skip")
 }
 
 /// The attributes before an item, with the inner attributes of its container if they precede them.
@@ -154,9 +218,9 @@ pub(crate) fn split_body(item: TokenStream) -> Result<(Vec<TokenTree>, Group), E
     }
 }
 
-/// The item without the attributes before it.
-pub(crate) fn without_attributes(item: &TokenStream) -> Vec<TokenTree> {
+/// The attributes before the item, and the item without them.
+pub(crate) fn split_attributes(item: &TokenStream) -> (Vec<TokenTree>, Vec<TokenTree>) {
     let mut tokens = item.clone().into_iter().collect::<Vec<_>>().into_iter().peekable();
-    attributes(&mut tokens);
-    tokens.collect()
+    let attributes = attributes(&mut tokens);
+    (attributes, tokens.collect())
 }

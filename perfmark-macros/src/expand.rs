@@ -9,20 +9,26 @@ use crate::body::split_inner_attributes;
 use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
+use crate::generics;
 use crate::items;
 use crate::signature;
-use crate::tokens::{is_punct, is_word, with_content};
+use crate::tokens::{is_punct, is_word, may_contain_impl, with_content};
 
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
     try_expand(args, item).unwrap_or_else(|error| {
-        // Keeping the item unchanged avoids further errors, and editors can still complete.
-        let error = error.to_compile_error();
+        // Keeping the item avoids further errors, and editors can still complete.
+        let (error, item) = (error.to_compile_error(), unmarked_item(args, item));
         quote!(#item #error)
     })
 }
 
 fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
-    if is_skip(args) {
+    let (attributes, words) = container::split_attributes(item);
+    if let Some(span) = container::second_mark(&attributes) {
+        let why = "this item has two `#[perfmark]` attributes: remove one of them";
+        return Err(syn::Error::new(span, why));
+    }
+    if container::is_skip(args) {
         return Ok(match Function::parse(item.clone()) {
             Ok(function) => {
                 let Function { head, body, .. } = unmarked(function);
@@ -34,14 +40,19 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     }
     let parsed: Args = syn::parse2(args.clone())?;
     let krate = parsed.krate();
-    if matches!(Kind::of(&container::without_attributes(item)), Kind::Container) {
+    if matches!(Kind::of(&words), Kind::Container) {
         if let Some(name) = &parsed.name {
             let why =
                 "`name` applies to one function, and this item may contain several: put it on the function itself";
             return Err(syn::Error::new(name.span(), why));
         }
         let (head, body) = container::split_body(item.clone())?;
-        return Ok(container::mark_items(&head, &body, &quote!(#krate::perfmark(#args))));
+        if let Some(span) = parsed.generic.filter(|_| !generics::may_be_in(&head, &body)) {
+            let why = "`generic` gives each type of a generic function its own row, and no function here is generic: \
+                       remove it";
+            return Err(syn::Error::new(span, why));
+        }
+        return Ok(container::mark_items(&head, &body, &krate, Some(&quote!(#krate::perfmark(#args)))));
     }
     let function = Function::parse(item.clone())?;
     let mark = mark(&parsed, &function.name);
@@ -53,7 +64,8 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     let (inner_attributes, rest) = split_inner_attributes(body.stream());
     let (items, statements) = rest.split_at(items::leading(&rest));
     let call = match signature::result(&head) {
-        Some(result) if !is_allowed_for_variable(&result) => {
+        // A variable cannot have such a type.
+        Some(result) if may_contain_impl(&result) => {
             quote!(#krate::private::mark! { #mark } #(#statements)*)
         }
         // The value is stored before the call ends. If the function returns nothing else, the compiler stores it
@@ -81,24 +93,22 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     Ok(quote!(#head #marked))
 }
 
+/// The item, beside an error. The attributes inside a container do not require an import here either, unless the
+/// arguments may specify the crate's path.
+fn unmarked_item(args: &TokenStream, item: &TokenStream) -> TokenStream {
+    if args.clone().into_iter().any(|token| is_word(Some(&token), &["crate"])) {
+        return item.clone();
+    }
+    match (Kind::of(&container::split_attributes(item).1), container::split_body(item.clone())) {
+        (Kind::Container, Ok((head, body))) => container::mark_items(&head, &body, &quote!(::perfmark), None),
+        _ => item.clone(),
+    }
+}
+
 /// An identifier that the user's code cannot refer to. It has the location of the token, if one is given.
 fn hygienic(name: &str, at: Option<&TokenTree>) -> Ident {
     let own = Span::mixed_site();
     Ident::new(name, at.map_or(own, |token| own.located_at(token.span())))
-}
-
-/// Whether a variable may have this type. `impl Trait` and `!` are not allowed, and a macro may expand to them.
-fn is_allowed_for_variable(type_: &TokenStream) -> bool {
-    type_.clone().into_iter().all(|token| match token {
-        TokenTree::Group(group) => is_allowed_for_variable(&group.stream()),
-        token => !is_word(Some(&token), &["impl"]) && !is_punct(Some(&token), '!'),
-    })
-}
-
-/// `#[perfmark(skip)]`
-fn is_skip(args: &TokenStream) -> bool {
-    let mut words = args.clone().into_iter();
-    matches!((words.next(), words.next()), (Some(TokenTree::Ident(word)), None) if word == "skip")
 }
 
 /// A mark in the form that the recorder's macros accept.

@@ -1,7 +1,12 @@
 //! The marked function, parsed only as far as needed: its name, whether it is async, and its body.
 //!
 //! A function's body is the last group of its tokens. The tokens before it (generics, patterns, types) are not parsed.
-//! That keeps this crate's build time low and the user's code exactly as written.
+//!
+//! This crate does not use syn's syntax tree (its feature `full`), which accepts only complete items. While a user
+//! types, an editor expands the attribute on bodies, signatures and containers that are not complete. Their tokens and
+//! the marks of the other functions must stay, so that the editor can complete the code (`tests/incomplete.rs`). With
+//! the tree, syn and this crate also take 5.8 s of CPU time to build instead of 3.1 s, and `cargo check` of 1,000 marks
+//! takes 1.09 times as much (`benches/records/2026-11-23.md`).
 
 use std::slice;
 

@@ -5,8 +5,11 @@
 //! these macros expand to. This crate does not, because its features can differ from those of `perfmark` in one build.
 
 mod tokens;
+mod spelling;
+mod event;
 mod args;
 mod container;
+mod generics;
 mod items;
 mod function;
 mod signature;

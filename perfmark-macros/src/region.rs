@@ -83,7 +83,9 @@ fn try_expand(args: TokenStream, content: &Content) -> syn::Result<TokenStream> 
 /// The name, followed by the attribute's arguments.
 fn parse_name_and_args(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
     let name: LitStr = input.parse().map_err(|error| {
-        Error::new(error.span(), "expected a name, events and a block, as in `region!(\"name\", cycles, { … })`")
+        let why = "a region's first argument is its name, which must be a string literal, \
+                   as in `region!(\"name\", cycles, { … })`";
+        Error::new(error.span(), why)
     })?;
     if name.value().is_empty() {
         return Err(Error::new(name.span(), "a region's name cannot be empty"));

@@ -1,4 +1,5 @@
-//! The parts of an async function's signature that are rewritten: attributes, arguments and result.
+//! The parts of an async function's signature that are rewritten: attributes, arguments and result. They are found
+//! without syn's tree: see `function`.
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};

@@ -15,6 +15,14 @@ pub(crate) fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool 
     matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
+/// Whether the tokens contain `impl`, or a macro that may expand to it. A `!` can also be the type.
+pub(crate) fn may_contain_impl(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Group(group) => may_contain_impl(&group.stream()),
+        token => is_word(Some(&token), &["impl"]) || is_punct(Some(&token), '!'),
+    })
+}
+
 /// The group with other tokens in place of its own.
 pub(crate) fn with_content(group: &Group, tokens: TokenStream) -> Group {
     let mut changed = Group::new(group.delimiter(), tokens);

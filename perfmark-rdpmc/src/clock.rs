@@ -19,7 +19,7 @@ pub fn ticks() -> u64 {
 /// ARM, B2.7.4), and `fence` on riscv64, which orders memory and counters only. A tick or counter that is read after it
 /// includes everything that came before.
 ///
-/// It costs some tens of cycles, and the overlap of instructions that it prevents.
+/// It costs tens of cycles, and the overlap of instructions that it prevents.
 #[inline]
 pub fn fence() {
     arch::fence();

@@ -192,8 +192,8 @@ impl Counter {
     }
 
     /// Ends a region that this counter began, and returns what it counted inside. For a region that another counter
-    /// began, the result is meaningless ([`Delta::Unmeasured`], or any number for events that only the kernel can
-    /// read), but safe.
+    /// began, the result is meaningless ([`Delta::Unmeasured`], or any number for events that user space cannot read),
+    /// but safe.
     #[inline]
     #[must_use]
     pub fn end(&self, region: &Region) -> Delta {

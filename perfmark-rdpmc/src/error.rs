@@ -14,6 +14,8 @@ struct Repr {
     kind: Kind,
     subject: String,
     reason: String,
+    /// See [`Error::similar_names`].
+    similar: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,13 @@ impl Error {
         Self::new(Kind::Name, subject, reason)
     }
 
+    /// No event of this machine has the name.
+    pub(crate) fn unknown(subject: impl Into<String>, reason: impl Into<String>, similar: Vec<String>) -> Self {
+        let mut error = Self::name(subject, reason);
+        error.0.similar = Some(similar);
+        error
+    }
+
     pub(crate) fn refused(subject: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::new(Kind::Refused, subject, reason)
     }
@@ -43,7 +52,7 @@ impl Error {
     }
 
     fn new(kind: Kind, subject: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self(Box::new(Repr { kind, subject: subject.into(), reason: reason.into() }))
+        Self(Box::new(Repr { kind, subject: subject.into(), reason: reason.into(), similar: None }))
     }
 
     /// The errno, if a system call failed.
@@ -77,6 +86,13 @@ impl Error {
     #[must_use]
     pub fn is_unknown_name(&self) -> bool {
         self.0.kind == Kind::Name
+    }
+
+    /// The most similar names, the most similar first, if the text is a valid name but no event of this machine has it.
+    /// `None` for all other errors.
+    #[must_use]
+    pub fn similar_names(&self) -> Option<&[String]> {
+        self.0.similar.as_deref()
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! `perf_event_open(2)` returns a descriptor. The first page mapped from it names the hardware counter that the event
 //! uses, and the value to add to that counter. A thread can therefore read its own counters with one instruction
-//! instead of a system call: `rdpmc` on x86-64, `mrs` on arm64, `csrr` on riscv64. Events that only the kernel can
-//! count are read by `read(2)`.
+//! instead of a system call: `rdpmc` on x86-64, `mrs` on arm64, `csrr` on riscv64. Software events, such as
+//! `page-faults`, are read by `read(2)`.
 //!
 //! ```
 //! use perfmark_rdpmc::{Counter, Delta, Event};
@@ -188,6 +188,9 @@ pub use event::{
     Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, ListedEvent,
     ListedField, ListedPmu, Modifier, Modifiers, Software, Term, Value,
 };
+// For the messages of perfmark's attribute.
+#[doc(hidden)]
+pub use event::{difference, nearest};
 pub use group::{Group, GroupReading};
 #[doc(hidden)]
 pub use group_read::GroupRead;

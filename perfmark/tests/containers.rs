@@ -108,10 +108,9 @@ mod inner {
     }
 }
 
+// The attributes inside require no import.
 #[perfmark(time)]
 mod holding {
-    use perfmark::perfmark;
-
     pub(crate) struct Left;
 
     #[perfmark(skip)]
@@ -122,6 +121,35 @@ mod holding {
     #[perfmark(every = 3)]
     pub(crate) mod marked {
         pub(crate) fn inside() {}
+    }
+
+    macro_rules! with {
+        ($meta:meta, $item:item) => {
+            #[$meta]
+            $item
+        };
+    }
+
+    pub(crate) struct ByPath;
+
+    #[perfmark::perfmark(time)]
+    impl ByPath {
+        #[perfmark(skip)]
+        pub(crate) const fn constant() {}
+
+        #[perfmark(skip)]
+        pub(crate) fn skipped() {}
+
+        #[perfmark(name = "named")]
+        pub(crate) fn own() {}
+    }
+
+    with! {
+        perfmark::perfmark(time),
+        impl Left {
+            #[perfmark(skip)]
+            pub(crate) fn of_macro() {}
+        }
     }
 }
 
@@ -171,7 +199,11 @@ fn every_function_is_marked_unless_it_opts_out() {
     assert_eq!((inner::free(1), inner::Unit(7).method()), (100_000, 7));
     documented::first();
     holding::Left::out();
+    holding::Left::of_macro();
     holding::marked::inside();
+    holding::ByPath::constant();
+    holding::ByPath::skipped();
+    holding::ByPath::own();
     let mut second = std::pin::pin!(items::second(1));
     let waker = std::task::Waker::noop();
     assert!(second.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_ready());
@@ -187,12 +219,16 @@ fn every_function_is_marked_unless_it_opts_out() {
         // The line of the function's own attribute or its first line, not that of the enclosing item.
         assert!(lines[0].contains("fn ") || lines[0].contains("#["), "{mark:?}");
         let function = lines.iter().find_map(|line| line.trim_start().split_once("fn ")).expect("a function").1;
-        assert!(mark.name == "its own" || function.starts_with(&mark.name), "{mark:?} is not at {function}");
+        assert!(
+            ["its own", "named"].contains(&&*mark.name) || function.starts_with(&mark.name),
+            "{mark:?} is not at {function}"
+        );
     }
     let mut marks: Vec<_> = marks.into_iter().map(|mark| (mark.name, mark.calls)).collect();
     marks.sort();
-    let once = ["around", "first", "first", "fmt", "free", "function", "inside", "its own", "method", "second"]
-        .map(|name| (name.to_owned(), 1));
+    let once =
+        ["around", "first", "first", "fmt", "free", "function", "inside", "its own", "method", "named", "second"]
+            .map(|name| (name.to_owned(), 1));
     let others = [("sum".to_owned(), 2), ("third".to_owned(), 1)];
     assert_eq!(marks, [&once[..], &others].concat());
 }

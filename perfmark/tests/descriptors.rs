@@ -93,7 +93,7 @@ fn keeps_own_descriptors(scenario: &str, variables: &[(&str, &str)], lost: Lost)
     let (measured, unmeasured) = calls(&report, "looped", "instructions");
     let expected = if lost == Lost::All { (2 * CALLS, 2 * CALLS) } else { (4 * CALLS, 0) };
     assert_eq!((measured, unmeasured), expected, "{hardware}");
-    // A call during which the kernel touched the counters counts some hundred instructions more.
+    // A call during which the kernel touched the counters counts hundreds of instructions more.
     let length = 2 * TURNS;
     let is_right = |key: &str| (length..length + 1_000).contains(&hardware[key].as_u64().expect("a number"));
     assert!(is_right("min") && is_right("max"), "{hardware}");

@@ -24,10 +24,13 @@ fn main() -> ExitCode {
     let tests: &[(&str, fn())] = &[
         ("marks_that_the_filter_turns_off_are_reported", marks_that_the_filter_turns_off),
         ("an_invalid_filter_is_reported_and_all_marks_are_on", an_invalid_filter),
+        ("a_misspelled_variable_is_reported_and_others_are_not", a_misspelled_variable),
         #[cfg(unix)]
         ("each_process_has_a_report_of_its_own", each_process_has_a_report_of_its_own),
         #[cfg(unix)]
         ("a_program_that_aborts_leaves_its_last_dump", the_last_dump_is_left),
+        #[cfg(unix)]
+        ("a_program_that_requests_no_report_writes_none_and_no_dumps", no_report_is_written),
         #[cfg(unix)]
         ("other_users_cannot_write_to_a_report", other_users_cannot_write_to_a_report),
         #[cfg(unix)]
@@ -63,8 +66,21 @@ fn run_scenario(scenario: &str) {
         // SAFETY: it only reads the auxiliary vector of the process.
         println!("{}", unsafe { libc::getauxval(libc::AT_SECURE) });
     }
+    if scenario.ends_with("without a report") {
+        perfmark::disable_report();
+        // The thread that writes dumps has ended.
+        #[cfg(target_os = "linux")]
+        // The kernel removes a joined thread from the list a moment later.
+        while fs::read_dir("/proc/self/task").expect("there").count() > 1 {
+            std::thread::yield_now();
+        }
+    }
     one();
     (0..10).for_each(|_| two());
+    if scenario == "finishes without a report" {
+        perfmark::finish();
+        assert!(perfmark::snapshot().marks.iter().any(|mark| mark.calls == 10), "it is still recorded");
+    }
     if let Some(signal) = scenario.strip_prefix("dumped by ") {
         dumped(signal.parse().unwrap_or(0));
     }
@@ -132,7 +148,8 @@ fn an_invalid_filter() {
         let output = scenario("calls", &[("PERFMARK_FILTER", filter)]);
         let (first, table) = text(&output.stderr).split_once('\n').expect("lines");
         assert!(first.starts_with(&format!("perfmark: PERFMARK_FILTER={filter}: ")), "{first}");
-        assert!(first.contains(why) && first.ends_with("; recording all marks"), "{first}");
+        let end = if why == "cycels" { "? Recording all marks" } else { "; recording all marks" };
+        assert!(first.contains(why) && first.ends_with(end), "{first}");
         assert!(table.contains("one") && table.contains("two") && !table.contains("off:"), "{table}");
     }
     let unmatched = scenario("calls", &[("PERFMARK_FILTER", "on,oen=off")]);
@@ -141,6 +158,19 @@ fn an_invalid_filter() {
         "{}",
         text(&unmatched.stderr)
     );
+}
+
+fn a_misspelled_variable() {
+    let variables = [("PERFMARK_OUPUT", "report.json"), ("PERFMARK_OTHER", "1")];
+    for (filter, marks) in [("off", 0), ("*::one", 1)] {
+        let output = scenario("calls", &[variables[0], variables[1], ("PERFMARK_FILTER", filter)]);
+        let expected = "perfmark: PERFMARK_OUPUT is not a setting of this version of perfmark, and is ignored; did you \
+                        mean PERFMARK_OUTPUT?\n";
+        let printed = text(&output.stderr);
+        assert!(printed.starts_with(expected), "{printed}");
+        assert_eq!(printed.matches("not a setting").count(), 1, "{printed}");
+        assert_eq!(printed.lines().filter(|line| line.starts_with("one ")).count(), marks, "{printed}");
+    }
 }
 
 fn read(path: &PathBuf) -> Value {
@@ -190,6 +220,20 @@ fn the_last_dump_is_left() {
     }
     // It may still hold the draft of a dump that the abort interrupted.
     fs::remove_dir_all(&folder).expect("there");
+}
+
+#[cfg(unix)]
+fn no_report_is_written() {
+    let report = file("no-report");
+    let output = ("PERFMARK_OUTPUT", report.to_str().expect("UTF-8"));
+    for name in ["ends without a report", "finishes without a report"] {
+        for variables in [&[][..], &[output, ("PERFMARK_DUMP_INTERVAL", "60")]] {
+            let ended = scenario(name, variables);
+            assert!(ended.status.success(), "{}", text(&ended.stderr));
+            assert_eq!((text(&ended.stdout), text(&ended.stderr)), ("", ""));
+            assert!(!report.exists());
+        }
+    }
 }
 
 #[cfg(unix)]
@@ -302,7 +346,11 @@ fn a_setuid_program_ignores_settings() {
         return;
     }
     assert!(!output.exists(), "written with the rights of another user");
-    assert!(text(&done.stderr).contains("one") && !text(&done.stderr).contains("PERFMARK"), "{}", text(&done.stderr));
+    assert!(
+        text(&done.stderr).contains("one") && !text(&done.stderr).contains("PERFMARK_FILTER"),
+        "{}",
+        text(&done.stderr)
+    );
 }
 
 #[cfg(unix)]

@@ -1,5 +1,5 @@
-//! Events that only the kernel counts are read together. Their values are the same as when each is read alone, also
-//! while more events join the group.
+//! Software events and tracepoints are read together. Their values are the same as when each is read alone, also while
+//! more events join the group.
 #![cfg(target_os = "linux")]
 
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]

@@ -65,7 +65,7 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
     assert_eq!(why.marks(), 1);
     assert!(why.to_string().starts_with("1 mark keeps its former settings: all 8192 slots"), "{why}");
     let refused = |snapshot: &perfmark::Snapshot| {
-        let note = snapshot.notes.iter().find(|note| note.contains("times a mark kept its former settings"));
+        let note = snapshot.notes.iter().find(|note| note.contains("changes of a mark's settings failed"));
         note.and_then(|note| note.split_once(' ')?.0.parse::<u32>().ok())
     };
     let before = refused(&snapshot());

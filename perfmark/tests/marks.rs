@@ -252,14 +252,14 @@ fn promise_3_self_excludes_the_marked_calls_inside() {
     assert!((own + inner.total).abs_diff(outer.total) <= 2, "{own} + {} = {}", inner.total, outer.total);
 }
 
-#[perfmark(cycels, time)]
+#[perfmark("no_machine_has_this", time)]
 fn asks_for_an_unknown_event() {}
 
 #[test]
 fn promise_4_an_unavailable_event_is_named_with_its_reason() {
     asks_for_an_unknown_event();
     let snapshot = snapshot();
-    let event = snapshot.events.iter().find(|event| event.name == "cycels").expect("it was asked for");
+    let event = snapshot.events.iter().find(|event| event.name == "no_machine_has_this").expect("it was asked for");
     assert_eq!(event.read, perfmark::Read::None);
     assert!(event.reason.as_deref().is_some_and(|why| why.contains("no such event")), "{event:?}");
     let values = find_mark("asks_for_an_unknown_event").values;

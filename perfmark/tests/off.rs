@@ -1,5 +1,5 @@
 //! Without the feature `record`, and with `--cfg perfmark_off`, a marked function is the function as written. Its
-//! assembly is the same to the last instruction.
+//! assembly is the same to the last instruction, and the compiler warns of nothing.
 
 mod project;
 
@@ -18,9 +18,9 @@ enum Build {
 /// The assembly of `off/lib.rs`. None without cargo.
 fn assembly(build: Build) -> Option<String> {
     let (name, has_feature, flags) = match build {
-        Build::Unmarked => ("unmarked", false, ""),
-        Build::Marked => ("marked", false, "--cfg marked"),
-        Build::Silenced => ("silenced", true, "--cfg marked --cfg perfmark_off"),
+        Build::Unmarked => ("unmarked", false, "-D warnings"),
+        Build::Marked => ("marked", false, "-D warnings --cfg marked"),
+        Build::Silenced => ("silenced", true, "-D warnings --cfg marked --cfg perfmark_off"),
     };
     let here = project::here();
     let manifest = format!(

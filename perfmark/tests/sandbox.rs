@@ -46,8 +46,8 @@ mod linux {
         let tests: &[(&str, fn())] = &[
             ("the_filter_of_these_tests_kills_a_program_that_opens_a_counter", the_filter_kills_a_program),
             ("perfmark_events_time_opens_no_counter", perfmark_events_time_opens_no_counter),
-            ("open_no_counters_opens_none", open_no_counters_opens_none),
-            ("a_late_open_no_counters_returns_false", a_late_open_no_counters_returns_false),
+            ("disable_counters_opens_none", disable_counters_opens_none),
+            ("a_late_disable_counters_returns_false", a_late_disable_counters_returns_false),
             ("after_finish_marks_and_exit_make_no_system_call", after_finish_there_is_no_system_call),
             ("after_finish_a_threads_calls_and_its_end_make_no_system_call", after_finish_of_threads),
             ("finish_reports_once_what_was_recorded_until_then", finish_reports_once),
@@ -118,12 +118,12 @@ mod linux {
         match scenario {
             "calls" => call_everywhere(),
             "asked in code" => {
-                println!("{}", perfmark::open_no_counters());
+                println!("{}", perfmark::disable_counters());
                 call_everywhere();
             }
             "asked late" => {
                 software();
-                println!("{}", perfmark::open_no_counters());
+                println!("{}", perfmark::disable_counters());
                 kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
                 call_everywhere();
             }
@@ -230,7 +230,7 @@ mod linux {
     }
 
     /// [`perfmark::finish`] waits no longer than this for other threads' first calls.
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(1);
 
     /// Threads start all the time while the program finishes. Each that is still setting itself up must complete that.
     fn finishes_beside_first_calls() {
@@ -248,7 +248,7 @@ mod linux {
         let begun = Instant::now();
         perfmark::finish();
         // If it returned earlier, no thread was in its first call any more. Otherwise a busy machine delayed one.
-        if begun.elapsed() < PATIENCE {
+        if begun.elapsed() < TIMEOUT {
             kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
         } else {
             println!("finish() may have given up waiting");
@@ -375,17 +375,17 @@ mod linux {
     fn perfmark_events_time_opens_no_counter() {
         for events in ["time", " time,time"] {
             let Some(output) = sandboxed("calls", &[("PERFMARK_EVENTS", events)]) else { return };
-            records_time_only(&report(&output), "PERFMARK_EVENTS=time: no counter is opened");
+            records_time_only(&report(&output), "PERFMARK_EVENTS=time opens no counters");
         }
     }
 
-    fn open_no_counters_opens_none() {
+    fn disable_counters_opens_none() {
         let Some(output) = sandboxed("asked in code", &[]) else { return };
         assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
-        records_time_only(&report(&output), "perfmark::open_no_counters() was called: no counter is opened");
+        records_time_only(&report(&output), "perfmark::disable_counters() was called");
     }
 
-    fn a_late_open_no_counters_returns_false() {
+    fn a_late_disable_counters_returns_false() {
         let output = scenario("asked late", &[("PERFMARK_FORMAT", "json")]);
         let software = mark(&report(&output), "software").clone();
         assert_eq!(software["calls"], 4);

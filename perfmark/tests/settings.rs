@@ -72,7 +72,12 @@ fn a_filter_that_turns_on_one_mark_turns_off_all_others() {
     let notes = snapshot().notes;
     assert!(!notes.iter().any(|note| note.contains("matches no mark")), "{notes:?}");
     set_filter(&"selectd=on".parse().expect("a filter")).expect("slots for settings");
-    assert!(snapshot().notes.iter().any(|note| note.contains("the filter's `selectd` matches no mark")));
+    assert!(
+        snapshot()
+            .notes
+            .iter()
+            .any(|note| note.contains("the filter's `selectd` matches no mark; did you mean `selected`?"))
+    );
 }
 
 #[perfmark(time)]

@@ -155,6 +155,26 @@ fn snapshots_of_several_processes_are_merged() {
 }
 
 #[test]
+fn merged_snapshots_of_several_versions_of_perfmark_say_so() {
+    let one = snapshot();
+    assert_eq!(one.perfmark, env!("CARGO_PKG_VERSION"));
+    let merged = |versions: [&str; 3]| {
+        let mut all = Snapshot::default();
+        for version in versions {
+            let mut other = one.clone();
+            version.clone_into(&mut other.perfmark);
+            all.merge(&other);
+        }
+        all.notes.retain(|note| !one.notes.contains(note));
+        (all.perfmark, all.notes)
+    };
+    assert_eq!(merged(["0.1.0"; 3]), ("0.1.0".to_owned(), vec![]));
+    let note = "perfmark 0.1.0 recorded some of the values, and 0.2.0 others".to_owned();
+    assert_eq!(merged(["0.1.0", "0.2.0", "0.2.0"]), ("0.1.0".to_owned(), vec![note]));
+    assert_eq!(merged(["0.1.0", "", "0.1.0"]), ("0.1.0".to_owned(), vec![]), "reports without a version");
+}
+
+#[test]
 fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
     let _alone = alone();
     some_work(5);

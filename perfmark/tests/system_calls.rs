@@ -85,8 +85,7 @@ mod linux {
         black_box(());
     }
 
-    /// Marks with that many events that only the kernel counts. Calls of each are a phase of the scenario
-    /// [`KERNEL_EVENTS`].
+    /// Marks with that many software events. Calls of each are a phase of the scenario [`KERNEL_EVENTS`].
     const KERNEL_MARKS: [(&str, fn()); 3] = [("1 event", one), ("3 events", three), ("7 events", seven)];
     const KERNEL_EVENTS: &str = "events of the kernel";
     const CALLS_OF_EACH: i64 = 200;

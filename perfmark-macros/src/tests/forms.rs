@@ -1,6 +1,6 @@
 //! Each form of a mark.
 
-use proc_macro2::TokenTree;
+use proc_macro2::{Delimiter, Group, TokenTree};
 use quote::quote;
 
 use super::{assert_expands, called, only_error, refusal};
@@ -209,15 +209,31 @@ fn functions_of_an_impl_get_the_attribute() {
 }
 
 #[test]
-fn an_item_with_its_own_attribute_gets_no_other() {
-    let marked = quote! {
-        mod a {
-            #[perfmark(skip)] impl A {}
-            /** Documented. */ #[::a::perfmark] fn b() {}
-            #[c] #[perfmark(cycles)] #[d] pub mod e { fn f() {} }
-        }
-    };
-    assert_expands(&quote!(time), &marked, &marked);
+fn an_item_with_its_own_attribute_gets_no_other_and_requires_no_import() {
+    assert_expands(
+        &quote!(time),
+        &quote! {
+            mod a {
+                #[perfmark(skip)] impl A {}
+                /** Documented. */ #[::a::perfmark] fn b() {}
+                #[c] #[perfmark(cycles)] #[d] pub mod e { #[perfmark] fn f() {} }
+                #[perfmark(skip)] const fn g() {}
+            }
+        },
+        &quote! {
+            mod a {
+                #[::perfmark::perfmark(skip)] impl A {}
+                /** Documented. */ #[::a::perfmark] fn b() {}
+                #[c] #[::perfmark::perfmark(cycles)] #[d] pub mod e { #[perfmark] fn f() {} }
+                #[::perfmark::perfmark(skip)] const fn g() {}
+            }
+        },
+    );
+    assert_expands(
+        &quote!(crate = a::b),
+        &quote! { impl A { #![c] #[perfmark] fn d() {} #[perfmark = e] fn f() {} } },
+        &quote! { impl A { #![c] #[a::b::perfmark] fn d() {} #[a::b::perfmark = e] fn f() {} } },
+    );
     assert_expands(
         &quote!(time),
         &quote! { mod a { #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
@@ -225,6 +241,76 @@ fn an_item_with_its_own_attribute_gets_no_other() {
             mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} }
         },
     );
+    // A `macro_rules` fragment (`$meta:meta`).
+    let meta = Group::new(Delimiter::None, quote!(perfmark(skip)));
+    assert_expands(
+        &quote!(time),
+        &quote! { impl A { #[#meta] fn b() {} } },
+        &quote! { impl A { #[::perfmark::perfmark(skip)] fn b() {} } },
+    );
+}
+
+#[test]
+fn own_attributes_require_no_import_beside_an_error() {
+    let item = quote! { impl A { #[perfmark(skip)] fn b() {} fn c() {} } };
+    let expanded = expand(&quote!(cycels), &item).to_string();
+    let kept = quote! { impl A { #[::perfmark::perfmark(skip)] fn b() {} fn c() {} } };
+    assert!(expanded.starts_with(&kept.to_string()), "{expanded}");
+    // The path is unknown.
+    refusal(&quote!(cycels, crate = a), &item);
+}
+
+#[test]
+fn a_second_mark_of_an_item_is_refused() {
+    for item in [
+        quote! { #[a] #[perfmark] fn b() {} },
+        quote! { #[c::perfmark(time)] #[a] async fn b() {} },
+        quote! { #[perfmark::perfmark(cycles)] impl B {} },
+    ] {
+        for args in [quote!(), quote!(time), quote!(skip)] {
+            let message = refusal(&args, &item);
+            assert!(message.starts_with("this item has two `#[perfmark]` attributes"), "{message}");
+        }
+    }
+    let body = called(&quote!("b" [""] 0u32 false), &quote!(), &quote!(1));
+    assert_expands(
+        &quote!(),
+        &quote! { #[perfmark(skip)] fn b() { 1 } },
+        &quote! { #[perfmark(skip)] fn b() { #body } },
+    );
+}
+
+#[test]
+fn generic_is_refused_where_no_function_can_be_generic() {
+    let fragment = Group::new(Delimiter::None, quote!(impl Sized));
+    let generic = [
+        quote! { impl<T> A<T> { fn b() {} } },
+        quote! { impl<'a, const N: usize> A<'a, N> { fn b() {} } },
+        quote! { impl A { fn b<'a: 'c, 'c, #[d] T>() {} } },
+        quote! { impl A { fn b() {} const C: u8 = 1; pub(crate) async fn c(&self, d: &[impl Sized]) {} } },
+        quote! { impl A { fn b(c: #fragment) {} } },
+        quote! { impl A { fn b(c: type_of!(A)) {} } },
+        quote! { trait A { fn b(&self) {} } },
+        quote! { mod a { mod b { impl<T> C for T { fn d() {} } } fn e() {} } },
+        quote! { mod a { use b; fn f() {} trait A { fn b() {} } } },
+        quote! { impl A {} },
+        quote! { impl A { fn } },
+    ];
+    for item in generic {
+        assert!(!expand(&quote!(generic), &item).to_string().contains("compile_error"), "{item}");
+    }
+    let plain = [
+        quote! { impl A { fn b() {} } },
+        quote! { impl<'a> A<'a> for B<C> { fn b<'c>(&'c self) -> impl Sized + 'c {} const fn d<T>() {} } },
+        quote! { impl A { fn b(c: u8) -> B<C> where B<C>: D {} } },
+        quote! { mod a { mod b { impl<'c> C<'c> { fn d() {} } } fn e() {} struct F<T>(T); } },
+    ];
+    for item in plain {
+        let message = refusal(&quote!(time, generic), &item);
+        assert!(message.starts_with("`generic` gives each type of a generic function its own row"), "{message}");
+    }
+    // The attribute does not see whether the function is a method of a generic type.
+    assert!(!expand(&quote!(generic), &quote! { fn b() {} }).to_string().contains("compile_error"));
 }
 
 #[test]
@@ -343,9 +429,9 @@ fn a_region_is_a_block_or_a_guard() {
 #[test]
 fn a_refused_region_keeps_its_block() {
     let refused = [
-        (quote!(time, { a }), "expected a name, events and a block"),
+        (quote!(time, { a }), "a region's first argument is its name"),
         (quote!("", { a }), "a region's name cannot be empty"),
-        (quote!("a", every = , { a }), "expected integer literal"),
+        (quote!("a", every = , { a }), "`every = N` measures one call in N"),
         (quote!("a", name = "b", { a }), "a region's name is its first argument"),
     ];
     for (input, why) in refused {

@@ -7,6 +7,8 @@ use crate::machine::Unreadable;
 #[derive(Debug)]
 pub(super) enum Failure {
     Invalid(String),
+    /// No event has the name. These are similar.
+    Unknown(String, Vec<String>),
     Unreadable(Unreadable),
 }
 
@@ -14,6 +16,7 @@ impl Failure {
     pub(super) fn explain(self, subject: String) -> Error {
         match self {
             Self::Invalid(why) => Error::name(subject, why),
+            Self::Unknown(why, similar) => Error::unknown(subject, why, similar),
             Self::Unreadable(file) => file.explain(subject),
         }
     }

@@ -34,6 +34,7 @@ pub use generic::{Hardware, Software};
 pub use kind::Kind;
 pub use list::{ListedEvent, ListedField, ListedPmu};
 pub use modifier::{Modifier, Modifiers};
+pub use nearest::{difference, nearest};
 pub use term::{Term, Value};
 pub(crate) use tracepoint::are_readable as tracepoints_are_readable;
 

@@ -4,7 +4,8 @@
 const SUGGESTIONS: usize = 5;
 
 /// The names most similar to `wrong`, the most similar first; empty if none is similar.
-pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+#[must_use]
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wrong = normalized(wrong);
     let allowed = (wrong.len() / 3).clamp(1, 6);
     let mut near: Vec<(usize, &str)> = names
@@ -25,6 +26,13 @@ pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
 /// `did you mean a, b?`, or nothing.
 pub(super) fn did_you_mean(near: &[&str]) -> String {
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}
+
+/// The number of letters in which two names differ, if it is at most `allowed`. Case, hyphens and underscores do not
+/// count, and two swapped letters count once.
+#[must_use]
+pub fn difference(a: &str, b: &str, allowed: usize) -> Option<usize> {
+    distance(&normalized(a), &normalized(b), allowed)
 }
 
 /// Removes what is easily mistaken: case, hyphens, underscores. Truncated, to bound the cost of long names.
@@ -68,5 +76,13 @@ mod tests {
         assert_eq!(near("pagefault"), ["page-faults"]);
         assert!(near("something-else-altogether").is_empty());
         assert!(near("").is_empty());
+    }
+
+    #[test]
+    fn case_and_hyphens_are_no_difference() {
+        assert_eq!(difference("Branch_Mises", "branch-misses", 1), Some(1));
+        assert_eq!(difference("PageFaults", "page-faults", 0), Some(0));
+        assert_eq!(difference("cycels", "cycles", 1), Some(1), "swapped letters");
+        assert_eq!(difference("cycle", "instructions", 3), None);
     }
 }

@@ -65,7 +65,7 @@ fn valid_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
     for name in machine.pmus()? {
         match Pmu::find(machine, &name) {
             Ok(pmu) => pmus.extend(pmu),
-            Err(Failure::Invalid(_)) => {}
+            Err(Failure::Invalid(_) | Failure::Unknown(..)) => {}
             Err(unreadable) => return Err(unreadable),
         }
     }
@@ -199,13 +199,14 @@ fn unknown(machine: &Machine, name: &str) -> Result<Failure, Failure> {
     let software = Software::ALL.iter().flat_map(|event| event.names()).copied();
     let near = nearest(name, hardware.chain(software).chain(caches.iter().chain(&listed).map(String::as_str)));
     if !near.is_empty() {
-        return Ok(format!("this machine has no such event{}", did_you_mean(&near)).into());
+        let why = format!("this machine has no such event{}", did_you_mean(&near));
+        return Ok(Failure::Unknown(why, near.into_iter().map(str::to_owned).collect()));
     }
     let shown = Hardware::ALL.iter().map(|event| event.name()).chain(Software::ALL.iter().map(|event| event.name()));
-    Ok(format!(
+    let why = format!(
         "this machine has no such event; available are {}, cache events such as L1-dcache-load-misses, raw events such \
          as r1c2 (hexadecimal), and events of a PMU such as cpu/event=0xc2/",
         shown.collect::<Vec<_>>().join(", ")
-    )
-    .into())
+    );
+    Ok(Failure::Unknown(why, Vec::new()))
 }

@@ -3,11 +3,11 @@
 //! | chapter | answers |
 //! |---|---|
 //! | [`start`] | how to have the first table in a minute, and marks in a library |
-//! | [`table`] | what each column, sign and note of the report says |
-//! | [`forms`] | JSON, CSV, Markdown, HTML, flame graphs, OpenMetrics |
+//! | [`table`] | what each column, symbol and note of the report means |
+//! | [`formats`] | JSON, CSV, Markdown, HTML, flame graphs, OpenMetrics |
 //! | [`events`] | which events to count for which question, how many at once, and what they cost |
-//! | [`benchmarks`] | one piece of work by itself; criterion and divan |
-//! | [`gate`] | how a change is compared with what was before, and refused in CI |
+//! | [`benchmarks`] | measuring one piece of code; criterion and divan |
+//! | [`gate`] | how to compare a program before and after a change, and fail CI |
 //! | [`production`] | how a service measures itself for months: metrics, dumps, filters, faults |
 //! | [`permissions`] | what the kernel, containers and sandboxes forbid, and how to allow it; every system call |
 //! | [`accuracy`] | what is exact, what is estimated, and where the limits are |
@@ -22,8 +22,8 @@ pub mod start {}
 #[doc = include_str!("table.md")]
 pub mod table {}
 
-#[doc = include_str!("forms.md")]
-pub mod forms {}
+#[doc = include_str!("formats.md")]
+pub mod formats {}
 
 #[doc = include_str!("events.md")]
 pub mod events {}

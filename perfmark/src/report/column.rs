@@ -1,28 +1,40 @@
 //! The table's columns: what each shows of a mark's event, and the report width from which it is shown.
 
 use super::histogram::spread;
-use super::quantity::{ESTIMATE, NEAR, Quantity, missing, percent, real, sum, whole};
-use super::share::Shares;
+use super::quantity::{ESTIMATE, NEAR, Quantity, integer, missing, percent, real, sum};
+use super::ratio;
+use super::share::{self, Shares};
 use crate::snapshot::{Mark, Unit, Values};
 
 /// What a row shows: one event of one mark.
 pub(super) struct RowValues<'a> {
+    mark: &'a Mark,
     calls: u64,
     /// `None` if nothing was measured.
     pub(super) values: Option<&'a Values>,
+    /// Total and self of calls that did not return, if the row includes them.
+    unfinished: (i128, i128),
     unit: Unit,
     /// What a share is relative to.
-    whole: u128,
+    denominator: u128,
 }
 
 impl<'a> RowValues<'a> {
-    pub(super) fn new(mark: &Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
+    pub(super) fn new(mark: &'a Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
         Self {
+            mark,
             calls: mark.calls,
             values: values.filter(|values| values.measured > 0),
+            unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
-            whole: values.map_or(0, |values| shares.whole(&values.event).sum),
+            denominator: values.map_or(0, |values| shares.denominator(&values.event).sum),
         }
+    }
+
+    /// The only row of a mark: it includes calls that did not return.
+    pub(super) fn of_mark(mark: &'a Mark, event: Option<&str>, shares: &Shares<'_>) -> Self {
+        let values = share::cost(mark, event);
+        Self { unfinished: values.map_or((0, 0), share::unfinished), ..Self::new(mark, values, shares) }
     }
 
     /// Sets the number of calls.
@@ -31,7 +43,7 @@ impl<'a> RowValues<'a> {
     }
 
     fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
-        self.values.and_then(field).map_or_else(missing, |value| whole(value, self.unit))
+        self.values.and_then(field).map_or_else(missing, |value| integer(value, self.unit))
     }
 
     /// As [`of`](Self::of), for the cost of one call: flagged if it is no larger than the probe's noise.
@@ -41,28 +53,47 @@ impl<'a> RowValues<'a> {
     }
 
     fn is_noise(&self, value: f64) -> bool {
-        self.values.is_some_and(|values| values.probe.noise > 0 && value.abs() <= values.probe.noise as f64)
+        self.values.is_some_and(|values| values.overhead.noise > 0 && value.abs() <= values.overhead.noise as f64)
     }
 
     /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
     fn flagged_sum(&self, value: i64, shown: Quantity, is_estimate: bool) -> Quantity {
         let is_noise = self.values.is_some_and(|values| {
-            let noise = u128::from(values.probe.noise) * u128::from(values.weight);
+            let noise = u128::from(values.overhead.noise) * u128::from(values.weight);
             noise > 0 && u128::from(value.unsigned_abs()) <= noise
         });
         shown.flagged(NEAR, is_noise && !is_estimate).flagged(ESTIMATE, is_estimate)
     }
 
     fn total(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
-        let Some(values) = self.values else { return missing() };
-        self.flagged_sum(values.total, show(self, values.total), values.extrapolated)
+        let measured = self.values.map(|values| (values.total, values.extrapolated));
+        self.finished_and_not(measured, self.unfinished.0, show)
     }
 
     fn own(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
-        let Some((values, own)) = self.values.and_then(|values| Some((values, values.self_sum?))) else {
+        let is_estimate = |values: &Values| values.extrapolated || values.estimated > 0;
+        match self.values {
+            Some(values) if values.self_sum.is_none() => missing(),
+            values => {
+                let measured = values.and_then(|values| Some((values.self_sum?, is_estimate(values))));
+                self.finished_and_not(measured, self.unfinished.1, show)
+            }
+        }
+    }
+
+    /// A sum over the measured calls, if there are any, and over those that did not return.
+    fn finished_and_not(
+        &self,
+        measured: Option<(i64, bool)>,
+        unfinished: i128,
+        show: impl Fn(&Self, i64) -> Quantity,
+    ) -> Quantity {
+        if measured.is_none() && self.unfinished == (0, 0) {
             return missing();
-        };
-        self.flagged_sum(own, show(self, own), values.extrapolated || values.estimated > 0)
+        }
+        let (measured, is_estimate) = measured.unwrap_or((0, false));
+        let sum = i64::try_from(i128::from(measured) + unfinished).unwrap_or(i64::MAX);
+        self.flagged_sum(sum, show(self, sum), is_estimate)
     }
 
     fn sum(&self, value: i64) -> Quantity {
@@ -70,7 +101,7 @@ impl<'a> RowValues<'a> {
     }
 
     fn part(&self, value: i64) -> Quantity {
-        percent(value, self.whole)
+        percent(value, self.denominator)
     }
 
     /// The self cost per call, over the calls that the sum covers.
@@ -88,14 +119,25 @@ impl<'a> RowValues<'a> {
         let mean = self.values.and_then(|values| values.mean);
         mean.map_or_else(missing, |mean| real(mean, self.unit).flagged(NEAR, self.is_noise(mean)))
     }
+
+    /// Instructions per call.
+    fn instructions(&self) -> Quantity {
+        let instructions = self.mark.values.iter().find(|values| values.event == ratio::INSTRUCTIONS);
+        let mean = instructions.filter(|values| values.measured > 0).and_then(|values| values.mean);
+        mean.map_or_else(missing, |mean| real(mean, Unit::Count))
+    }
+
+    fn instructions_per_cycle(&self) -> Quantity {
+        let number = ratio::INSTRUCTIONS_PER_CYCLE.of_mark(self.mark);
+        number.map_or_else(missing, |(of, to)| Quantity { number: ratio::hundredths(of, to), unit: "" })
+    }
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) head: &'static str,
-    /// The width of the narrowest report that has it.
-    from: usize,
-    /// Whether it is dropped if it leaves marks' names too little room.
-    gives_way: bool,
+    /// The width of the narrowest report that has it. A column that not every report has gives way to marks' names.
+    pub(super) from: usize,
     pub(super) cell: fn(&RowValues<'_>) -> Quantity,
 }
 
@@ -103,30 +145,42 @@ impl Column {
     pub(super) fn is_shown(&self, columns: usize) -> bool {
         self.from <= columns
     }
-
-    pub(super) fn gives_way(&self) -> bool {
-        self.gives_way
-    }
 }
 
-pub(super) const CALLS: Column =
-    Column { head: "calls", from: 0, gives_way: false, cell: |row| whole(row.calls, Unit::Count) };
-pub(super) const SELF: Column =
-    Column { head: "self", from: 100, gives_way: false, cell: |row| row.own(RowValues::part) };
 /// The histogram's.
 pub(super) const SPREAD: &str = "min to max";
-pub(super) const COLUMNS: [Column; 13] = [
-    Column { head: "total", from: 0, gives_way: false, cell: |row| row.total(RowValues::sum) },
-    Column { head: "self total", from: 180, gives_way: true, cell: |row| row.own(RowValues::sum) },
-    Column { head: "share", from: 0, gives_way: false, cell: |row| row.total(RowValues::part) },
-    SELF,
-    Column { head: "mean", from: 0, gives_way: false, cell: |row| row.mean() },
-    Column { head: "self mean", from: 180, gives_way: true, cell: |row| row.own_mean() },
-    Column { head: "min", from: 140, gives_way: false, cell: |row| row.call(|values| values.min) },
-    Column { head: "p50", from: 0, gives_way: false, cell: |row| row.call(|values| values.p50) },
-    Column { head: "p90", from: 120, gives_way: false, cell: |row| row.call(|values| values.p90) },
-    Column { head: "p99", from: 0, gives_way: false, cell: |row| row.call(|values| values.p99) },
-    Column { head: "p99.9", from: 140, gives_way: false, cell: |row| row.call(|values| values.p999) },
-    Column { head: "max", from: 0, gives_way: false, cell: |row| row.call(|values| values.max) },
-    Column { head: SPREAD, from: 140, gives_way: true, cell: |row| row.spread() },
+/// The columns of one event.
+pub(super) const COLUMNS: [Column; 14] = [
+    Column { head: "self", from: 0, cell: |row| row.own(RowValues::part) },
+    Column { head: "total", from: 0, cell: |row| row.total(RowValues::part) },
+    Column { head: "self sum", from: 140, cell: |row| row.own(RowValues::sum) },
+    Column { head: "total sum", from: 120, cell: |row| row.total(RowValues::sum) },
+    Column { head: CALLS, from: 0, cell: |row| integer(row.calls, Unit::Count) },
+    Column { head: "mean", from: 0, cell: |row| row.mean() },
+    Column { head: "self mean", from: 160, cell: |row| row.own_mean() },
+    Column { head: "min", from: 140, cell: |row| row.call(|values| values.min) },
+    Column { head: "p50", from: 90, cell: |row| row.call(|values| values.p50) },
+    Column { head: "p90", from: 140, cell: |row| row.call(|values| values.p90) },
+    Column { head: "p99", from: 0, cell: |row| row.call(|values| values.p99) },
+    Column { head: "p99.9", from: 140, cell: |row| row.call(|values| values.p999) },
+    Column { head: "max", from: 100, cell: |row| row.call(|values| values.max) },
+    Column { head: SPREAD, from: 160, cell: |row| row.spread() },
 ];
+/// In details, a mark's calls are beside its name.
+pub(super) const CALLS: &str = "calls";
+/// The columns of a mark with counters.
+pub(super) const COUNTERS: [Column; 2] = [
+    Column { head: INSN, from: 0, cell: |row| row.instructions() },
+    Column { head: IPC, from: 0, cell: |row| row.instructions_per_cycle() },
+];
+pub(super) const INSN: &str = "insn";
+pub(super) const IPC: &str = "IPC";
+
+/// The columns of a table of these rows, one a mark.
+pub(super) fn of_marks(rows: &[RowValues<'_>]) -> Vec<Column> {
+    let has_some = |column: &Column| rows.iter().any(|row| !(column.cell)(row).is_missing());
+    let mut columns = COLUMNS.to_vec();
+    let last = columns.len() - 1;
+    columns.splice(last..last, COUNTERS.into_iter().filter(has_some));
+    columns
+}

@@ -1,8 +1,8 @@
 //! The sentence about a mark's calls that its values leave out.
 
-use super::count::{counted, exact, plural};
 use super::kinds::kinds;
 use crate::snapshot::{Mark, Values};
+use crate::text::{counted, exact, plural};
 
 /// The sentence; `None` if every value includes every call.
 pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
@@ -63,7 +63,7 @@ fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{mark, values};
+    use crate::report::tests::sample::{mark, values};
 
     fn lacking(event: &str, unmeasured: u64, scaled: u64) -> Values {
         Values { scaled, unmeasured, ..values(event, 1, 1) }

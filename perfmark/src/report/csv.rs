@@ -1,15 +1,17 @@
 //! The report for spreadsheets and data frames: one row per mark and event, in the format of RFC 4180.
 //!
-//! Columns have the names of the JSON report. A mark without values, such as one never called, has a row without an
-//! event.
+//! Columns have the names of the JSON report, and the last one has the mark's name in tables. A mark without values,
+//! such as one never called, has a row without an event.
 
 use csv::{Terminator, WriterBuilder};
 
-use super::share::Shares;
-use super::signs::clean;
+use super::share::{Shares, is_called};
+use super::view::Sort;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
+use crate::text::sanitize;
 
 struct Row<'a> {
+    label: &'a str,
     mark: &'a Mark,
     values: Option<&'a Values>,
     unit: Unit,
@@ -29,7 +31,7 @@ impl Row<'_> {
 /// that begins like a formula or with an apostrophe; tabs and line ends are replaced. Numbers, including negative ones,
 /// have no apostrophe.
 fn text(text: &str) -> String {
-    let mut cell = clean(text);
+    let mut cell = sanitize(text);
     if cell.starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\'']) {
         cell.insert(0, '\'');
     }
@@ -38,7 +40,7 @@ fn text(text: &str) -> String {
 
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-const COLUMNS: [Column; 40] = [
+const COLUMNS: [Column; 41] = [
     ("name", |row| text(&row.mark.name)),
     ("path", |row| text(&row.mark.path)),
     ("file", |row| text(&row.mark.file)),
@@ -76,22 +78,28 @@ const COLUMNS: [Column; 40] = [
     ("p90", |row| row.known(|values| values.p90)),
     ("p99", |row| row.known(|values| values.p99)),
     ("p999", |row| row.known(|values| values.p999)),
-    ("probe_own", |row| row.value(|values| values.probe.own)),
-    ("probe_whole", |row| row.value(|values| values.probe.whole)),
-    ("probe_noise", |row| row.value(|values| values.probe.noise)),
+    ("overhead_in_call", |row| row.value(|values| values.overhead.in_call)),
+    ("overhead_total", |row| row.value(|values| values.overhead.total)),
+    ("overhead_noise", |row| row.value(|values| values.overhead.noise)),
+    ("label", |row| text(row.label)),
 ];
 
-/// The rows, below the columns' names.
-pub(super) fn render(snapshot: &Snapshot) -> String {
+/// The rows, below the columns' names. Marks are in the order of the table, and those never called are at the end.
+pub(super) fn render(snapshot: &Snapshot, sort: Sort) -> String {
     let shares = Shares::new(snapshot);
+    let labels = snapshot.names();
+    let groups = shares.groups(sort);
+    let called = groups.iter().flat_map(|group| &group.marks).copied();
+    let never = (0..labels.len()).filter(|&index| !is_called(&snapshot.marks[index]));
     let mut out = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     // Writing to memory, with the same number of cells in each row, does not fail.
     _ = out.write_record(COLUMNS.map(|(name, _)| name));
-    for mark in &snapshot.marks {
+    for index in called.chain(never) {
+        let (mark, label) = (&snapshot.marks[index], labels[index].as_str());
         let rows = mark.values.iter().map(Some);
         for values in rows.chain(mark.values.is_empty().then_some(None)) {
             let unit = values.map_or(Unit::Count, |values| shares.unit(&values.event));
-            _ = out.write_record(COLUMNS.map(|(_, cell)| cell(&Row { mark, values, unit })));
+            _ = out.write_record(COLUMNS.map(|(_, cell)| cell(&Row { label, mark, values, unit })));
         }
     }
     out.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
@@ -100,8 +108,8 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{self, mark, snapshot, values};
-    use crate::snapshot::{Probe, Read};
+    use crate::report::tests::sample::{self, mark, snapshot, values};
+    use crate::snapshot::{Overhead, Read};
 
     #[test]
     fn each_mark_and_event_is_a_row_of_plain_numbers() {
@@ -114,7 +122,7 @@ mod tests {
             extrapolated: true,
             self_sum: None,
             mean: Some(0.25),
-            probe: Probe { own: 4, whole: 5, noise: 6 },
+            overhead: Overhead { in_call: 4, total: 5, noise: 6 },
             ..values("time", 10_000, 2_500)
         }];
         let never = Mark { on: false, ..mark("never", 0) };
@@ -122,12 +130,12 @@ mod tests {
         let expected = "\
 name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,\
 scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,unwound_self,\
-in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,probe_own,probe_whole,probe_noise\r
+in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,overhead_total,overhead_noise,label\r
 \"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,\
-1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6\r
-never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,\r
+1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6,\"say \"\"a, b\"\"\"\r
+never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
 ";
-        assert_eq!(render(&snapshot(&events, &[one, never])), expected);
+        assert_eq!(render(&snapshot(&events, &[one, never]), Sort::default()), expected);
     }
 
     #[test]
@@ -149,7 +157,7 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,
             let mut one = Mark { path: name.into(), file: name.into(), ..mark(name, 1) };
             let below_zero = Values { mean: Some(-2.5), ..values(name, 1, 7) };
             one.values = vec![below_zero];
-            let text = render(&snapshot(&[], &[one]));
+            let text = render(&snapshot(&[], &[one]), Sort::default());
             let row = text.lines().nth(1).expect("a row");
             assert!(row.starts_with(&format!("{cell},{cell},{cell},7,")), "{row}");
             assert!(row.contains(&format!(",{cell},count,1,")) && row.contains(",-2.5,"), "{row}");
@@ -162,21 +170,23 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,
     }
 
     #[test]
-    fn every_row_of_any_snapshot_is_read_back_unchanged() {
+    fn every_row_of_any_snapshot_is_read_back() {
         for snapshot in sample::nasty() {
-            let text = render(&snapshot);
+            let text = render(&snapshot, Sort::default());
             assert!(!text.replace("\r\n", "").contains(char::is_control), "{text:?}");
             let rows: Vec<csv::StringRecord> =
                 csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
             assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
-            let names = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[13])));
+            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[13]))).collect();
             let of = |mark: &Mark| -> Vec<_> {
-                let events = mark.values.iter().map(|values| clean(&values.event));
+                let events = mark.values.iter().map(|values| sanitize(&values.event));
                 let events = events.chain(mark.values.is_empty().then(String::new));
-                events.map(|event| (clean(&mark.name), event)).collect()
+                events.map(|event| (sanitize(&mark.name), event)).collect()
             };
-            let expected: Vec<_> = snapshot.marks.iter().flat_map(of).collect();
-            assert!(names.eq(expected.iter().map(|(name, event)| (name.as_str(), event.as_str()))));
+            let mut expected: Vec<_> = snapshot.marks.iter().flat_map(of).collect();
+            names.sort_unstable();
+            expected.sort_unstable();
+            assert!(names.into_iter().eq(expected.iter().map(|(name, event)| (name.as_str(), event.as_str()))));
         }
     }
 }

@@ -1,34 +1,9 @@
-//! The text beside a mark's name: its calls, and ratios of its events.
-//!
-//! A ratio is shown only if both events were counted over the same calls.
+//! The text beside a mark's name in its details: its calls, and ratios of its events.
 
-use super::quantity::{percent, rounded_count};
+use super::quantity::rounded_count;
+use super::ratio::RATIOS;
 use super::text::{push_right, width};
-use crate::snapshot::{Mark, Values};
-
-/// A ratio of two events, and its text.
-struct Ratio {
-    of: &'static str,
-    to: &'static str,
-    text: fn(i64, i64) -> String,
-}
-
-/// Without room, the last ones are dropped first.
-const RATIOS: [Ratio; 4] = [
-    Ratio { of: "instructions", to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) },
-    Ratio {
-        of: "branch-misses",
-        to: "branches",
-        text: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())),
-    },
-    Ratio {
-        of: "cache-misses",
-        to: "cache-references",
-        text: |of, to| format!("{} cache misses", percent(of, to.unsigned_abs().into())),
-    },
-    // Cycles per nanosecond.
-    Ratio { of: "cycles", to: "time", text: |of, to| format!("{} GHz", hundredths(of, to)) },
-];
+use crate::snapshot::Mark;
 
 /// Between facts.
 const SPACE: &str = "   ";
@@ -49,8 +24,10 @@ impl Facts {
     /// For these marks with their names, in a total width of `room`.
     pub(super) fn new<'a>(marks: impl Iterator<Item = (&'a Mark, &'a str)> + Clone, room: usize) -> Self {
         let calls: Vec<String> = marks.clone().map(|(mark, _)| rounded_count(mark.calls, "call")).collect();
-        let ratios: Vec<_> =
-            marks.clone().map(|(mark, _)| RATIOS.each_ref().map(|ratio| ratio.of_mark(mark))).collect();
+        let ratios: Vec<_> = marks
+            .clone()
+            .map(|(mark, _)| RATIOS.each_ref().map(|ratio| ratio.of_mark(mark).map(|(of, to)| (ratio.text)(of, to))))
+            .collect();
         let mut widths = [None; RATIOS.len()];
         for ratios in &ratios {
             for (known, text) in widths.iter_mut().zip(ratios) {
@@ -94,27 +71,11 @@ impl Facts {
     }
 }
 
-impl Ratio {
-    fn of_mark(&self, mark: &Mark) -> Option<String> {
-        let find =
-            |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
-        let (of, to) = (find(self.of)?, find(self.to)?);
-        // The same number, and almost all calls: otherwise they may be different calls.
-        let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
-        (are_same && of.sum >= 0 && to.sum > 0).then(|| (self.text)(of.sum, to.sum))
-    }
-}
-
-/// With two decimals, and never a false zero.
-fn hundredths(of: i64, to: i64) -> String {
-    let ratio = of as f64 / to as f64;
-    if of > 0 && ratio < 0.005 { "<0.01".to_owned() } else { format!("{ratio:.2}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{self, mark, values};
+    use crate::report::ratio;
+    use crate::report::tests::sample::{self, mark, values};
 
     fn text(mark: &Mark, room: usize) -> String {
         Facts::new([(mark, "a mark")].into_iter(), room).of(0)
@@ -184,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_ratio_is_never_a_false_zero_and_all_text_fits() {
-        assert_eq!(hundredths(0, 9), "0.00");
-        assert_eq!(hundredths(1, 900), "<0.01");
+        assert_eq!(ratio::hundredths(0, 9), "0.00");
+        assert_eq!(ratio::hundredths(1, 900), "<0.01");
         for snapshot in sample::nasty() {
             for mark in &snapshot.marks {
                 assert!(width(&text(mark, 50)) <= 50);

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use inferno::flamegraph::{Options, from_lines};
 
 use super::share::Shares;
-use super::signs::clean;
 use super::stacks::{folded, has_callers};
 use crate::snapshot::{Snapshot, Unit};
+use crate::text::sanitize;
 
 /// The image. It is valid for any snapshot; if there is nothing to draw, it says so.
 pub(super) fn render(snapshot: &Snapshot) -> String {
@@ -46,7 +46,7 @@ fn scaled(stacks: &[(String, u64)]) -> (f64, Vec<String>) {
 
 /// Replaces the characters that are invalid in XML.
 fn legible(text: &str) -> String {
-    clean(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+    sanitize(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// An image with a sentence.
@@ -64,7 +64,7 @@ fn message(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::report::tests::sample;
 
     #[test]
     fn the_image_has_the_events_unit_and_every_mark_that_cost_anything() {

@@ -51,7 +51,7 @@ fn bar(part: f64) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{self, values};
+    use crate::report::tests::sample::{self, values};
 
     fn of(min: u64, max: u64, buckets: &[(u64, u64, u64)]) -> Option<String> {
         let (min, max) = (Some(min), Some(max));

@@ -9,13 +9,8 @@ use super::json::{self, Json, Writer};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
-use super::{coverage, legend, names};
+use super::{coverage, legend};
 use crate::snapshot::Snapshot;
-
-#[cfg(test)]
-mod tree;
-#[cfg(test)]
-mod pages;
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/style.css");
@@ -74,7 +69,7 @@ struct Words<'a> {
     /// The sentences about calls that the marks' values leave out.
     coverage: Vec<Option<String>>,
     /// What shares are relative to, by event; it may exceed 64 bits.
-    wholes: Vec<(&'a str, u128)>,
+    denominators: Vec<(&'a str, u128)>,
     /// The event that orders the marks at first.
     leading: Option<String>,
     /// How to read the values, and what they leave out.
@@ -85,14 +80,18 @@ struct Words<'a> {
 impl<'a> Words<'a> {
     fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
         let shares = Shares::new(snapshot);
-        let labels = names::labels(&snapshot.marks);
+        let labels = snapshot.names();
         let coverage = snapshot.marks.iter().map(|mark| {
             let shown = shares.shown(mark);
             if is_called(mark) { coverage::sentence(mark, &shown) } else { None }
         });
         Self {
             coverage: coverage.collect(),
-            wholes: snapshot.events.iter().map(|event| (event.name.as_str(), shares.whole(&event.name).sum)).collect(),
+            denominators: snapshot
+                .events
+                .iter()
+                .map(|event| (event.name.as_str(), shares.denominator(&event.name).sum))
+                .collect(),
             leading: shares.leading().map(str::to_owned),
             legend: legend_of(snapshot, &shares, &labels),
             labels,
@@ -106,7 +105,7 @@ impl Json for Words<'_> {
         out.level(['{', '}'], |out| {
             out.field("labels", &self.labels);
             out.field("coverage", &self.coverage);
-            out.field("wholes", &Wholes(&self.wholes));
+            out.field("denominators", &Denominators(&self.denominators));
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
             out.field("hasLarge", &self.has_large);
@@ -115,9 +114,9 @@ impl Json for Words<'_> {
     }
 }
 
-struct Wholes<'a>(&'a [(&'a str, u128)]);
+struct Denominators<'a>(&'a [(&'a str, u128)]);
 
-impl Json for Wholes<'_> {
+impl Json for Denominators<'_> {
     fn write(&self, out: &mut Writer) {
         out.level(['{', '}'], |out| {
             for (event, sum) in self.0 {
@@ -135,8 +134,10 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     } else if !snapshot.marks.iter().any(is_called) {
         text.push_str("no mark was called\n");
     } else {
+        legend::busy(&mut text, snapshot, UNBROKEN);
+        legend::cost(&mut text, snapshot, labels, UNBROKEN);
         if shares.leading().is_some() {
-            text.extend([&legend::share(snapshot, shares, true), legend::mode(snapshot), "\n"]);
+            text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
         }
         legend::estimates(&mut text, has(snapshot, shares, ESTIMATE), UNBROKEN);
         legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
@@ -158,9 +159,16 @@ fn has(snapshot: &Snapshot, shares: &Shares<'_>, flag: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    mod tree;
+    mod pages;
+
     use super::*;
-    use crate::report::{count, quantity, sample};
+    use crate::report::quantity;
+    use crate::report::tests::sample;
+    use crate::report::view::View;
+    use crate::settings::Filter;
     use crate::snapshot::Unit;
+    use crate::text;
     use serde_json::Value;
     use std::fmt::Write as _;
 
@@ -213,10 +221,7 @@ mod tests {
     #[test]
     fn the_legend_agrees_with_the_tables() {
         let words = Words::new(&sample::time_only(), false).legend;
-        assert_eq!(
-            words[0],
-            "share: percentage of everything measured in marks, marked callees included; self: without marked callees."
-        );
+        assert_eq!(words[0], "self: share of everything measured in marks, without marked callees; total: with them.");
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
         assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
@@ -240,9 +245,10 @@ mod tests {
     #[ignore = "writes pages into the directory PERFMARK_PAGES, for ci/check-html"]
     fn writes_pages() {
         let folder = std::path::PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
+        let view = View { top: usize::MAX, details: Some(Filter::default()), ..View::new(130) };
         for (name, snapshot) in pages::all() {
             std::fs::write(folder.join(format!("{name}.html")), render(&snapshot)).expect("a file");
-            let table = crate::report::table::render(&snapshot, 140, false);
+            let table = crate::report::table::render(&snapshot, &view);
             std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
         }
         let values =
@@ -251,10 +257,10 @@ mod tests {
         let mut cases = String::new();
         for value in values.chain(tens) {
             for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
-                let (whole, real) = (quantity::whole(value, unit), quantity::real(value as f64 / 977.0, unit));
+                let (integer, real) = (quantity::integer(value, unit), quantity::real(value as f64 / 977.0, unit));
                 let share = quantity::percent((value >> 1).cast_signed(), u128::from(u64::MAX) / 3);
-                let exact = count::exact(value);
-                _ = writeln!(cases, "{value}\t{name}\t{whole}\t{real}\t{share}\t{exact}");
+                let exact = text::exact(value);
+                _ = writeln!(cases, "{value}\t{name}\t{integer}\t{real}\t{share}\t{exact}");
             }
         }
         std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");

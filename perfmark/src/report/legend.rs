@@ -3,46 +3,166 @@
 use std::collections::BTreeMap;
 
 use super::column::SPREAD;
-use super::count::exact;
+use super::coverage;
 use super::kinds::kinds;
-use super::quantity::{ESTIMATE, NEAR, rounded_count, whole};
-use super::share::{Shares, is_called};
-use super::signs::clean;
+use super::quantity::{ESTIMATE, NEAR, integer, rounded_count};
+use super::share::{Group, Shares, is_called};
 use super::text::{shorten, width, wrap};
-use crate::snapshot::{Event, Read, Snapshot, Unit};
-use crate::token::known;
+use super::view::Sort;
+use crate::platform::token::known;
+use crate::snapshot::{Event, Mark, Read, Snapshot, Unit};
+use crate::text::{exact, sanitize};
 
-/// One line about the run.
+/// One line about the run, and another one if other work took the CPU from it.
 pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    let ran = whole(snapshot.wall_ns, Unit::Ns);
+    let ran = integer(snapshot.wall_ns, Unit::Ns);
+    let cpu = snapshot.cpu_ns.map_or_else(String::new, |cpu| format!(", {} CPU", integer(cpu, Unit::Ns)));
     let threads = rounded_count(snapshot.threads, "thread");
+    let at_once = match snapshot.threads_at_once {
+        Some(most) if most < snapshot.threads => format!(", {} at once", integer(most, Unit::Count)),
+        _ => String::new(),
+    };
     let pid = known(snapshot.pid).map_or_else(|| "unknown".into(), |pid| pid.to_string());
-    let run = format!(" · pid {pid} · ran {ran} · {threads}");
     let lead = "perfmark · ";
+    let program = sanitize(&snapshot.program);
+    let run = format!(" · ran {ran}{cpu} · {threads}{at_once}");
+    // The process's number gives way to the program's name.
+    let with_pid = format!(" · pid {pid}{run}");
+    let run = if width(lead) + width(&program) + width(&with_pid) <= columns { with_pid } else { run };
     let room = columns.saturating_sub(width(lead) + width(&run));
     out.push_str(lead);
-    out.push_str(&shorten(&clean(&snapshot.program), room));
+    out.push_str(&shorten(&program, room));
     out.push_str(&run);
     out.push('\n');
+    busy(out, snapshot, columns);
+}
+
+/// Whether other work took the CPU from the program, so that its times may be too long.
+pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    /// Another thread then has the CPU for a millisecond or more.
+    const SWITCH_NS: u128 = 1_000_000;
+    let (Some(cpu), Some(switches)) = (snapshot.cpu_ns, snapshot.involuntary_switches) else { return };
+    let wall = u128::from(snapshot.wall_ns);
+    // Threads that wait switch voluntarily. If there are more threads than CPUs, they displace each other.
+    if u128::from(cpu) * 10 < wall * 9 && u128::from(switches) * SWITCH_NS * 20 > wall {
+        let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
+        let switches = exact(switches);
+        let why = format!("{cpu} CPU in {wall}, and {switches} involuntary context switches");
+        wrap(out, &format!("this machine was busy: {why}; consider the event task-clock"), 0, columns);
+    }
+}
+
+/// What measuring took, if that is a large part of the program's time, and what to do.
+pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
+    /// In percent of the CPU time.
+    const LARGE: u128 = 5;
+    const MOST_NAMES: usize = 3;
+    let Some(overhead) = snapshot.overhead_ns else { return };
+    let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, ""), |cpu| (cpu, " CPU"));
+    if u128::from(overhead) * 100 < u128::from(all) * LARGE {
+        return;
+    }
+    let mut marks: Vec<(u64, &str)> = snapshot
+        .marks
+        .iter()
+        .zip(labels)
+        .map(|(mark, label)| (mark.overhead_ns.unwrap_or(0), label.as_str()))
+        .collect();
+    marks.sort_by_key(|&(overhead, _)| std::cmp::Reverse(overhead));
+    // The fewest that took half of it.
+    let mut sum = 0_u64;
+    let half = marks.iter().take(MOST_NAMES).take_while(|(own, _)| {
+        let is_more = sum < overhead / 2;
+        sum = sum.saturating_add(*own);
+        is_more
+    });
+    let names: Vec<String> = half.map(|(_, label)| format!("`{}`", shorten(label, columns / 2))).collect();
+    let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
+    let names = names.join(", ");
+    wrap(out, &format!("marks took at least {overhead} of {all}{what}, most in {names}: add `every = 64`"), 0, columns);
 }
 
 /// What the values mean, and how the rows are ordered.
-pub(super) fn values(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, has_self: bool, columns: usize) {
-    let Some(leading) = shares.leading() else { return };
-    let (share, mode) = (share(snapshot, shares, has_self), mode(snapshot));
-    wrap(out, &format!("{share} Sorted by share of {leading}.{mode}"), 0, columns);
+pub(super) fn values(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, sort: Sort, columns: usize) {
+    if shares.leading().is_some() {
+        let (share, mode) = (share(snapshot, shares), mode(snapshot));
+        wrap(out, &format!("{share} Sorted by {}.{mode}", sort.name()), 0, columns);
+    }
 }
 
-/// What a share is relative to.
-pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>, has_self: bool) -> String {
+/// What self and total are relative to.
+pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>) -> String {
     let events = snapshot.events.iter().map(|event| event.name.as_str());
-    let nested: Vec<&str> = events.filter(|event| shares.whole(event).is_of_totals).collect();
+    let nested: Vec<&str> = events.filter(|event| shares.denominator(event).is_of_totals).collect();
     let nested = match nested.as_slice() {
         [] => String::new(),
-        nested => format!(" (for {}, of the sum of all totals, which counts nested marks again)", nested.join(", ")),
+        nested => {
+            format!("; for {}, of the sum of all totals, which counts nested marks more than once", nested.join(", "))
+        }
     };
-    let own = if has_self { "; self: without marked callees" } else { "" };
-    format!("share: percentage of everything measured in marks, marked callees included{nested}{own}.")
+    format!("self: share of everything measured in marks, without marked callees; total: with them{nested}.")
+}
+
+/// What the columns of counters mean.
+pub(super) fn counters(out: &mut String, has_instructions: bool, has_ratio: bool, columns: usize) {
+    let insn = has_instructions.then_some("insn: instructions per call.");
+    let ipc = has_ratio.then_some("IPC: instructions per cycle.");
+    let text: Vec<&str> = insn.into_iter().chain(ipc).collect();
+    wrap(out, &text.join(" "), 0, columns);
+}
+
+/// The marks with calls that should have been measured, and were not.
+pub(super) fn unmeasured(
+    out: &mut String,
+    snapshot: &Snapshot,
+    groups: &[Group<'_>],
+    labels: &[String],
+    shares: &Shares<'_>,
+    columns: usize,
+) {
+    let of = |index: usize, event: Option<&str>| {
+        let mark = &snapshot.marks[index];
+        let shown = shares.shown(mark);
+        let of_row = shown.iter().find(|values| values.measured > 0 && Some(values.event.as_str()) == event);
+        let lacks = of_row.or(shown.first()).map_or(mark.calls, |values| values.unmeasured);
+        let lacks = lacks.saturating_sub(mark.interrupted);
+        (lacks > 0).then(|| format!("{} ({} of {})", labels[index], exact(lacks), exact(mark.calls)))
+    };
+    let of_group =
+        |group: &Group<'_>| -> Vec<String> { group.marks.iter().filter_map(|&index| of(index, group.event)).collect() };
+    let marks: Vec<String> = groups.iter().flat_map(of_group).collect();
+    names(out, "unmeasured calls", &marks.iter().collect::<Vec<_>>(), columns);
+}
+
+/// The marks with calls that did not return.
+pub(super) fn unfinished(
+    out: &mut String,
+    snapshot: &Snapshot,
+    groups: &[Group<'_>],
+    labels: &[String],
+    columns: usize,
+) {
+    let of = |&index: &usize| {
+        let mark = &snapshot.marks[index];
+        let kinds = [(mark.in_flight, "running"), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
+        let kinds = kinds.into_iter().filter(|(calls, _)| *calls > 0);
+        let kinds: Vec<String> = kinds.map(|(calls, what)| format!("{} {what}", exact(calls))).collect();
+        (!kinds.is_empty()).then(|| format!("{} ({})", labels[index], kinds.join(", ")))
+    };
+    let marks: Vec<String> = groups.iter().flat_map(|group| &group.marks).filter_map(of).collect();
+    names(out, "calls in self and total only", &marks.iter().collect::<Vec<_>>(), columns);
+}
+
+/// How to see what the table does not show.
+pub(super) fn details(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, columns: usize) {
+    let called = || snapshot.marks.iter().filter(|mark| is_called(mark));
+    let has_more = |mark: &Mark| {
+        let shown = shares.shown(mark);
+        shown.len() > 1 || coverage::sentence(mark, &shown).is_some()
+    };
+    if called().any(has_more) {
+        wrap(out, "each event of a mark, and what its values leave out: PERFMARK_DETAILS=on", 0, columns);
+    }
 }
 
 /// The processor mode in which events were counted.
@@ -92,13 +212,14 @@ pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
 pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, columns: usize) {
     let mut most: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for values in snapshot.marks.iter().flat_map(|mark| &mark.values) {
-        let (own, around) = most.entry(&values.event).or_default();
-        (*own, *around) = ((*own).max(values.probe.own), (*around).max(values.probe.whole));
+        let (in_call, total) = most.entry(&values.event).or_default();
+        (*in_call, *total) = ((*in_call).max(values.overhead.in_call), (*total).max(values.overhead.total));
     }
     let cost = |event: &Event| {
-        let &(own, around) = most.get(&*event.name)?;
-        (own > 0 || around > 0)
-            .then(|| format!("{} {} ({})", clean(&event.name), whole(own, event.unit), whole(around, event.unit)))
+        let &(in_call, total) = most.get(&*event.name)?;
+        (in_call > 0 || total > 0).then(|| {
+            format!("{} {} ({})", sanitize(&event.name), integer(in_call, event.unit), integer(total, event.unit))
+        })
     };
     let costs: Vec<String> = snapshot.events.iter().filter_map(cost).collect();
     if !costs.is_empty() {
@@ -189,7 +310,7 @@ pub(super) fn notes(out: &mut String, snapshot: &Snapshot, columns: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{event, mark, snapshot};
+    use crate::report::tests::sample::{event, mark, snapshot};
 
     fn lines(write: impl FnOnce(&mut String)) -> String {
         let mut out = String::new();
@@ -224,7 +345,7 @@ mod tests {
         };
         assert_eq!(never(0), "");
         assert_eq!(never(2), "never called: never_0, never_1\n");
-        let off = crate::snapshot::Mark { on: false, ..mark("left_out", 0) };
+        let off = Mark { on: false, ..mark("left_out", 0) };
         let both = snapshot(&[], &[mark("never", 0), off]);
         let labels = ["never".to_owned(), "left_out".to_owned()];
         assert_eq!(lines(|out| never_called(out, &both, &labels, 80)), "never called: never\noff: left_out\n");
@@ -242,11 +363,45 @@ mod tests {
     }
 
     #[test]
+    fn the_head_says_when_other_work_took_the_cpu() {
+        let head = |cpu_ns, switches| {
+            let mut snapshot = snapshot(&[], &[]);
+            (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(switches));
+            snapshot.threads_at_once = Some(2);
+            lines(|out| head(out, &snapshot, 80))
+        };
+        let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
+        assert_eq!(head(1_200_000_000, 50), first, "it waited");
+        assert_eq!(head(2_300_000_000, 5_000).lines().count(), 1, "it was not slowed");
+        let busy = "this machine was busy: 1.20 s CPU in 2.31 s, and 5,000 involuntary context\n  \
+                    switches; consider the event task-clock\n";
+        assert_eq!(head(1_200_000_000, 5_000), format!("{first}{busy}"));
+    }
+
+    #[test]
+    fn the_cost_of_measuring_is_said_if_it_is_large() {
+        let sentence = |overhead: [u64; 4]| {
+            let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
+            let marks: Vec<_> = marks.map(|(name, own)| Mark { overhead_ns: Some(own), ..mark(name, 1) }).collect();
+            let mut snapshot = snapshot(&[], &marks);
+            snapshot.cpu_ns = Some(520_000_000);
+            snapshot.overhead_ns = Some(overhead.iter().sum());
+            lines(|out| cost(out, &snapshot, &snapshot.names(), 200))
+        };
+        let expected = "marks took at least 460 ms of 520 ms CPU, most in `discard`, `peek`: add `every = 64`\n";
+        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
+        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most in `peek`: add"));
+        assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
+    }
+
+    #[test]
     fn shares_of_totals_are_explained() {
         let mut one = mark("f", 1);
-        one.values = vec![crate::snapshot::Values { self_sum: None, ..crate::report::sample::values("time", 1, 9) }];
+        one.values =
+            vec![crate::snapshot::Values { self_sum: None, ..crate::report::tests::sample::values("time", 1, 9) }];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[one]);
-        let text = lines(|out| values(out, &snapshot, &Shares::new(&snapshot), false, 200));
-        assert!(text.contains("(for time, of the sum of all totals, which counts nested marks again)"), "{text}");
+        let text = lines(|out| values(out, &snapshot, &Shares::new(&snapshot), Sort::default(), 200));
+        let nested = "; for time, of the sum of all totals, which counts nested marks more than once";
+        assert!(text.contains(nested), "{text}");
     }
 }

@@ -3,59 +3,116 @@
 
 use std::fmt::Write as _;
 
-use super::column::{CALLS, COLUMNS, Column, RowValues};
+use super::column::{self, CALLS, Column, INSN, IPC, RowValues};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
-use super::share::Shares;
-use super::signs::{clean, markdown};
+use super::share::{Group, Shares};
 use super::text::UNBROKEN;
-use super::{coverage, legend, names, unfinished};
+use super::view::View;
+use super::{coverage, details, legend, table, unfinished};
 use crate::snapshot::{Snapshot, Values};
+use crate::text::{escape_markdown, sanitize};
 
 /// It has the columns of a table of this width.
 const LIKE: usize = 120;
 
-pub(super) fn render(snapshot: &Snapshot) -> String {
-    let labels = names::labels(&snapshot.marks);
+pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
+    let names = snapshot.names();
     let shares = Shares::new(snapshot);
-    let order = shares.order();
-    let mut out = lines("", |out| legend::head(out, snapshot, UNBROKEN));
+    let groups = shares.groups(view.sort);
+    let mut out = lines("", |out| {
+        legend::head(out, snapshot, UNBROKEN);
+        legend::cost(out, snapshot, &names, UNBROKEN);
+    });
     out.push('\n');
-    if order.is_empty() {
-        out.push_str(if labels.is_empty() { "the program has no marks\n\n" } else { "no mark was called\n\n" });
-        out.push_str(&below(snapshot, &labels, ""));
+    if groups.is_empty() {
+        out.push_str(if names.is_empty() { "the program has no marks\n\n" } else { "no mark was called\n\n" });
+        out.push_str(&below(snapshot, &names, ""));
         return out;
     }
-    let columns: Vec<Column> = [CALLS].into_iter().chain(COLUMNS).filter(|column| column.is_shown(LIKE)).collect();
-    row(&mut out, ["mark", "event"].into_iter().chain(columns.iter().map(|column| column.head)).map(str::to_owned));
-    row(&mut out, ["---", "---"].into_iter().chain(columns.iter().map(|_| "---:")).map(str::to_owned));
+    let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, &shares);
+    let all = groups.iter().flat_map(|group| group.marks.iter().map(move |&index| row(index, group)));
+    let columns = column::of_marks(&all.collect::<Vec<_>>());
+    let columns: Vec<Column> = columns.into_iter().filter(|column| column.is_shown(LIKE)).collect();
     let mut has = [false; 2];
-    let mut sentences = String::new();
-    for index in order {
-        let (mark, name) = (&snapshot.marks[index], code(&labels[index]));
-        let shown = shares.shown(mark);
-        let events = shown.iter().copied().map(Some).chain(shown.is_empty().then_some(None));
-        for values in events {
-            let cells = cells(&columns, &RowValues::new(mark, values, &shares), &mut has);
-            let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&clean(&values.event)));
-            row(&mut out, [name.clone(), event.clone()].into_iter().chain(cells));
-            for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values)) {
-                let of_row = RowValues::new(mark, Some(&values), &shares).with_calls(calls);
-                let cells = self::cells(&columns, &of_row, &mut has);
-                row(&mut out, [name.clone(), format!("{event}{what}")].into_iter().chain(cells));
+    for group in &groups {
+        let (shown, rest) = group.marks.split_at(view.rows(group.marks.len()));
+        let mut table = |out: &mut String, marks: &[usize]| {
+            heads(out, &[&escape_markdown(&table::head(group))], &columns);
+            for &index in marks {
+                let cells = cells(&columns, &row(index, group), &mut has);
+                self::row(out, [code(&names[index])].into_iter().chain(cells));
             }
+            out.push('\n');
+        };
+        if !shown.is_empty() {
+            table(&mut out, shown);
         }
-        if let Some(sentence) = coverage::sentence(mark, &shown) {
-            _ = writeln!(sentences, "- {name}: {}", markdown(&clean(&sentence)));
+        if let Some(summary) = table::rest(group, &shares, view) {
+            _ = writeln!(out, "<details><summary>{}</summary>\n", escape_markdown(&summary));
+            table(&mut out, rest);
+            out.push_str("</details>\n\n");
         }
     }
-    out.push('\n');
+    details(&mut out, snapshot, &groups, &names, &shares, view, &mut has);
+    let mut sentences = String::new();
+    for &index in groups.iter().flat_map(|group| &group.marks) {
+        let mark = &snapshot.marks[index];
+        if let Some(sentence) = coverage::sentence(mark, &shares.shown(mark)) {
+            _ = writeln!(sentences, "- {}: {}", code(&names[index]), escape_markdown(&sanitize(&sentence)));
+        }
+    }
     let [has_estimates, has_noise] = has;
+    let has_column = |head| columns.iter().any(|column| column.head == head);
     let legend = lines("- ", |out| {
-        legend::values(out, snapshot, &shares, true, UNBROKEN);
+        legend::values(out, snapshot, &shares, view.sort, UNBROKEN);
+        legend::counters(out, has_column(INSN), has_column(IPC), UNBROKEN);
         legend::estimates(out, has_estimates, UNBROKEN);
         legend::probes(out, snapshot, has_noise, UNBROKEN);
     });
-    out + &sentences + &below(snapshot, &labels, &legend)
+    out + &sentences + &below(snapshot, &names, &legend)
+}
+
+/// A row for each event of the marks that the view shows in detail.
+fn details(
+    out: &mut String,
+    snapshot: &Snapshot,
+    groups: &[Group<'_>],
+    names: &[String],
+    shares: &Shares<'_>,
+    view: &View,
+    has: &mut [bool; 2],
+) {
+    let marks = details::chosen(snapshot, groups, view);
+    if marks.is_empty() {
+        return;
+    }
+    let first = column::COLUMNS.into_iter().filter(|column| column.head == CALLS);
+    let columns: Vec<Column> = first.chain(details::columns().filter(|column| column.is_shown(LIKE))).collect();
+    heads(out, &["details", "event"], &columns);
+    for &index in marks {
+        let (mark, name) = (&snapshot.marks[index], code(&names[index]));
+        let shown = shares.shown(mark);
+        let events = shown.iter().copied().map(Some).chain(shown.is_empty().then_some(None));
+        for values in events {
+            let cells = cells(&columns, &RowValues::new(mark, values, shares), has);
+            let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&sanitize(&values.event)));
+            row(out, [name.clone(), event.clone()].into_iter().chain(cells));
+            for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values)) {
+                let of_row = RowValues::new(mark, Some(&values), shares).with_calls(calls);
+                let cells = self::cells(&columns, &of_row, has);
+                row(out, [name.clone(), format!("{event}{what}")].into_iter().chain(cells));
+            }
+        }
+    }
+    out.push('\n');
+}
+
+/// The heads of a table: some of text, and those of the columns.
+fn heads(out: &mut String, texts: &[&str], columns: &[Column]) {
+    let heads = columns.iter().map(|column| column.head);
+    row(out, texts.iter().copied().chain(heads).map(str::to_owned));
+    let aligned = columns.iter().map(|_| "---:");
+    row(out, texts.iter().map(|_| "---").chain(aligned).map(str::to_owned));
 }
 
 /// The part below every report.
@@ -76,7 +133,7 @@ fn cells(columns: &[Column], row: &RowValues<'_>, has: &mut [bool; 2]) -> Vec<St
         for (has, flag) in has.iter_mut().zip([ESTIMATE, NEAR]) {
             *has |= cell.number.starts_with(flag);
         }
-        markdown(&cell.to_string())
+        escape_markdown(&cell.to_string())
     };
     columns.iter().map(cell).collect()
 }
@@ -96,7 +153,7 @@ fn lines(prefix: &str, write: impl FnOnce(&mut String)) -> String {
     write(&mut plain);
     let mut out = String::new();
     for line in plain.lines() {
-        _ = writeln!(out, "{prefix}{}", markdown(line));
+        _ = writeln!(out, "{prefix}{}", escape_markdown(line));
     }
     out
 }
@@ -120,37 +177,34 @@ fn code(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{self, mark, snapshot, values};
+    use crate::report::tests::sample::{self, mark, snapshot, values};
 
-    #[test]
-    fn a_mark_and_event_is_a_row_and_sentences_follow() {
-        let expected = "\
-perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
-
-| mark | event | calls | total | share | self | mean | p50 | p90 | p99 | max |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| `handle_request` | `time` | 18.2 k | 5.21 s | 100.0 % | 59.3 % | 286 µs | 258 µs | 344 µs | 573 µs | 11.5 ms |
-| `decode` | `time` | 72.8 k | 2.12 s | 40.7 % | 40.7 % | 29.1 µs | 26.2 µs | 34.9 µs | 58.2 µs | 1.16 ms |
-| `flush` | `time` | 3 | – | – | – | – | – | – | – | – |
-
-- `flush`: 3 of 3 calls unmeasured; 1 call still running
-- share: percentage of everything measured in marks, marked callees included; self: without marked callees. \
-  Sorted by share of time.
-- read from the tick counter: time
-- not available: cycles, instructions — perf\\_event\\_open said ENOENT: no PMU on this machine, \
-  as is usual in a virtual one
-- note: no requested event can be counted here, so \\`time\\` was recorded
-";
-        assert_eq!(render(&sample::time_only()), expected);
+    fn render(snapshot: &Snapshot) -> String {
+        super::render(snapshot, &View::new(100))
     }
 
     #[test]
-    fn several_events_are_rows_of_the_same_mark() {
-        let report = render(&sample::typical());
-        let rows: Vec<&str> = report.lines().filter(|line| line.starts_with("| `parse_line` |")).collect();
+    fn a_mark_is_a_row_and_sentences_follow() {
+        assert_eq!(render(&sample::time_only()), include_str!("tests/tables/time_markdown.txt"));
+    }
+
+    #[test]
+    fn marks_beyond_the_hottest_are_folded() {
+        let report = super::render(&sample::typical(), &View { top: 1, ..View::new(100) });
+        let (shown, folded) = report.split_once("<details><summary>and 2 more marks, ").expect("folded marks");
+        assert!(shown.contains("| `parse\\_line`") || shown.contains("| `parse_line` |"), "{report}");
+        assert!(folded.contains("| `run` |") && folded.contains("| `lexer::next` |"), "{report}");
+        assert!(folded.contains("|\n\n</details>\n\n- `"), "{report}");
+    }
+
+    #[test]
+    fn details_have_a_row_for_each_event() {
+        let details = Some(crate::settings::Filter::default().on("parse_line"));
+        let report = super::render(&sample::typical(), &View { details, ..View::new(100) });
+        let rows: Vec<&str> = report.lines().filter(|line| line.starts_with("| `parse_line` | `")).collect();
         assert_eq!(rows.len(), 3, "{report}");
         assert!(
-            rows[2].starts_with("| `parse_line` | `time` | 4.21 M | 3.10 s | 68.5 % | 68.5 % | 737 ns |"),
+            rows[0].starts_with("| `parse_line` | `time` | 4.21 M | 68.5 % | 68.5 % | 3.10 s | 737 ns |"),
             "{rows:?}"
         );
         assert!(
@@ -172,9 +226,12 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
     #[test]
     fn every_row_of_any_snapshot_has_the_same_number_of_cells() {
         for snapshot in sample::nasty() {
-            for line in render(&snapshot).lines().filter(|line| line.starts_with('|')) {
+            let mut before = 0;
+            for line in render(&snapshot).lines() {
                 let bars = line.replace("\\|", "").matches('|').count();
-                assert_eq!(bars, 12, "{line}");
+                let is_row = line.starts_with('|');
+                assert!(!is_row || before == 0 || bars == before, "{line}");
+                before = if is_row { bars } else { 0 };
                 assert!(!line.contains(char::is_control), "{line:?}");
             }
         }
@@ -186,8 +243,8 @@ perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads
         let never = snapshot(&[], &[mark("parse", 0)]);
         assert_eq!(render(&never), format!("{head}no mark was called\n\n- never called: parse\n"));
         let mut bare = mark("bare", 3);
-        assert!(render(&snapshot(&[], &[bare.clone()])).contains("| `bare` | – | 3 | – |"));
+        assert!(render(&snapshot(&[], &[bare.clone()])).contains("| `bare` | – | – | – | 3 | – |"));
         bare.values = vec![values("time", 0, 0)];
-        assert!(render(&snapshot(&[], &[bare])).contains("| `bare` | `time` | 3 | – |"));
+        assert!(render(&snapshot(&[], &[bare])).contains("| `bare` | – | – | – | 3 | – |"));
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! It uses [`Snapshot`] and nothing below it. Rendering neither fails nor panics, whatever the snapshot contains.
 
-mod count;
 mod quantity;
-mod signs;
 mod style;
 mod text;
+mod view;
 
 mod kinds;
-mod names;
+mod ratio;
 mod share;
 mod unfinished;
 
@@ -18,10 +17,12 @@ mod histogram;
 mod column;
 mod coverage;
 mod facts;
+mod grid;
 mod legend;
 
-mod markdown;
+mod details;
 mod table;
+mod markdown;
 
 mod stacks;
 
@@ -38,12 +39,11 @@ mod openmetrics;
 mod html;
 
 #[cfg(test)]
-mod looks;
-#[cfg(test)]
-mod sample;
+mod tests;
 
 #[cfg(feature = "prometheus")]
 pub(crate) use openmetrics::{Families, MOST_LABELS};
+pub use view::Sort;
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -51,10 +51,11 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::filter::Filter;
-use crate::output::{in_this_process, write_file};
+use crate::platform::files::{in_this_process, write_file};
+use crate::platform::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
+use crate::settings::Filter;
 use crate::snapshot::Snapshot;
-use crate::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
+use view::View;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,15 +175,14 @@ impl std::error::Error for FormatError {}
 pub struct Report<'a> {
     snapshot: Cow<'a, Snapshot>,
     format: Format,
-    width: usize,
-    has_color: bool,
+    view: View,
 }
 
 impl<'a> Report<'a> {
-    /// A table of 100 columns, without colours.
+    /// A table of 100 columns, without colours, of the 20 marks with the largest self.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), width: DEFAULT_WIDTH, has_color: false }
+        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), view: View::new(DEFAULT_WIDTH) }
     }
 
     /// Sets the format.
@@ -193,15 +193,40 @@ impl<'a> Report<'a> {
 
     /// Sets the width in columns; a table has at least 80.
     #[must_use]
-    pub fn width(self, width: usize) -> Self {
-        Self { width, ..self }
+    pub fn width(mut self, columns: usize) -> Self {
+        self.view.columns = columns;
+        self
     }
 
     /// Turns terminal colours on or off. Only a table has colours. The report at exit has them if it goes to a
     /// terminal, unless `NO_COLOR` is set, or `TERM` is `dumb` or not set.
     #[must_use]
-    pub fn color(self, has_color: bool) -> Self {
-        Self { has_color, ..self }
+    pub fn color(mut self, has_color: bool) -> Self {
+        self.view.has_color = has_color;
+        self
+    }
+
+    /// Sets how many marks have a row in a table; a line below has the number of the others. In Markdown, the others
+    /// are folded. `usize::MAX` shows all marks. The default is 20.
+    #[must_use]
+    pub fn top(mut self, marks: usize) -> Self {
+        self.view.top = marks;
+        self
+    }
+
+    /// Sets the order of the marks. It applies to the formats table, Markdown and CSV.
+    #[must_use]
+    pub fn sort(mut self, sort: Sort) -> Self {
+        self.view.sort = sort;
+        self
+    }
+
+    /// Adds the details of the marks that the filter turns on: each event with its quantiles, and the calls that the
+    /// values leave out. `Filter::default()` turns on all marks. It applies to the formats table and Markdown.
+    #[must_use]
+    pub fn details(mut self, marks: &Filter) -> Self {
+        self.view.details = Some(marks.clone());
+        self
     }
 
     /// Keeps only the marks that the filter turns on. Shares are relative to these.
@@ -226,7 +251,8 @@ impl<'a> Report<'a> {
 
     /// Adapts it to a descriptor: the terminal's width, and colours if the user may want them.
     pub(crate) fn on(self, fd: i32, may_color: bool) -> Self {
-        self.width(width_of(fd)).color(may_color && is_terminal(fd))
+        let columns = width_of(fd).unwrap_or(self.view.columns);
+        self.width(columns).color(may_color && is_terminal(fd))
     }
 
     /// As [`write_to`](Self::write_to), in a process that may be a forked child.
@@ -237,19 +263,19 @@ impl<'a> Report<'a> {
 
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&render(&self.snapshot, self.format, self.width, self.has_color))
+        f.write_str(&render(&self.snapshot, self.format, &self.view))
     }
 }
 
-/// The report; every line ends with a newline. A table has at most `width` columns, but at least 80.
-fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) -> String {
+/// The report; every line ends with a newline.
+fn render(snapshot: &Snapshot, format: Format, view: &View) -> String {
     match format {
-        Format::Table => table::render(snapshot, width.max(table::NARROWEST), has_color),
+        Format::Table => table::render(snapshot, view),
         #[cfg(feature = "json")]
         Format::Json => json::render(snapshot),
         #[cfg(feature = "csv")]
-        Format::Csv => csv::render(snapshot),
-        Format::Markdown => markdown::render(snapshot),
+        Format::Csv => csv::render(snapshot, view.sort),
+        Format::Markdown => markdown::render(snapshot, view),
         #[cfg(feature = "html")]
         Format::Html => html::render(snapshot),
         Format::Folded => stacks::render(snapshot),
@@ -257,70 +283,5 @@ fn render(snapshot: &Snapshot, format: Format, width: usize, has_color: bool) ->
         Format::FlameGraph => flame_graph::render(snapshot),
         #[cfg(feature = "prometheus")]
         Format::OpenMetrics => openmetrics::render(snapshot),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::snapshot::{Event, Read, Unit, Values};
-
-    #[test]
-    fn every_listed_format_is_known_in_every_build() {
-        for name in Format::NAMES {
-            match Format::from_name(name) {
-                Ok(format) => assert!(render(&sample::typical(), format, 100, false).ends_with('\n')),
-                Err(why) => assert!(why.contains("enable its feature"), "{name}: {why}"),
-            }
-        }
-    }
-
-    #[test]
-    fn every_format_is_the_same_each_time_whatever_the_snapshot_holds() {
-        for format in Format::NAMES.into_iter().filter_map(|name| Format::from_name(name).ok()) {
-            for snapshot in sample::nasty() {
-                let has_color = format != Format::Table;
-                let [one, again] = [false, has_color].map(|has_color| render(&snapshot, format, 100, has_color));
-                assert_eq!(one, again, "{format:?}: and only a table has colours");
-            }
-        }
-    }
-
-    #[test]
-    fn formats_for_people_and_terminals_have_no_invisible_character() {
-        let shown = ["table", "csv", "markdown", "folded", "svg", "openmetrics"];
-        for format in shown.into_iter().filter_map(|name| Format::from_name(name).ok()) {
-            for snapshot in sample::nasty() {
-                let text = render(&snapshot, format, 100, false);
-                assert!(!text.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {text:?}");
-            }
-        }
-    }
-
-    /// If each event were searched for among all, this would take minutes.
-    #[test]
-    fn a_mark_of_very_many_events_is_rendered_quickly() {
-        let mut one = sample::mark("one", 1);
-        let mut events = Vec::new();
-        for number in 0..20_000 {
-            let name = format!("r{number:x}");
-            events.push(Event {
-                reason: Some(format!("reason {number}")),
-                ..sample::event(&name, Unit::Count, Read::User)
-            });
-            one.values.push(Values { unmeasured: number, ..sample::values(&name, 1, 1) });
-        }
-        let snapshot = sample::snapshot(&events, &[one]);
-        for format in ["table", "markdown", "html"].into_iter().filter_map(|name| Format::from_name(name).ok()) {
-            assert!(render(&snapshot, format, 100, false).contains("r4e1f"), "{format:?}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_format_is_reported_with_the_known_ones() {
-        assert_eq!(
-            Format::from_name("xml").unwrap_err(),
-            "unknown format `xml`; expected one of table, json, csv, markdown, html, folded, svg, openmetrics"
-        );
     }
 }

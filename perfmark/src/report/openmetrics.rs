@@ -11,8 +11,8 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit as MetricUnit};
 
 use super::share::is_called;
-use super::signs::clean;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
+use crate::text::sanitize;
 
 /// The default limit of labels; beyond it, the least called marks are merged.
 pub(crate) const MOST_LABELS: usize = 1_000;
@@ -45,7 +45,7 @@ impl Families {
         called.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
         let mut marks: BTreeMap<String, Mark> = BTreeMap::new();
         for mark in called {
-            let mut label = clean(&mark.target());
+            let mut label = sanitize(&mark.target());
             if !labels.contains(&label) && labels.len() >= limit {
                 label = "other".into();
             } else {
@@ -182,7 +182,7 @@ fn by_event<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{self, mark, snapshot, values};
+    use crate::report::tests::sample::{self, mark, snapshot, values};
 
     #[test]
     fn a_snapshot_is_written_as_a_scrape() {

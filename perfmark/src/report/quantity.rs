@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::count::{exact, plural};
 use crate::snapshot::Unit;
+use crate::text::{exact, plural};
 
 /// A number's digits and its unit, apart so that a column can align both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +57,14 @@ pub(super) fn missing() -> Quantity {
     Quantity { number: "–".to_owned(), unit: "" }
 }
 
-/// A whole number of occurrences or nanoseconds.
-pub(super) fn whole(value: u64, unit: Unit) -> Quantity {
+/// An integer number of occurrences or nanoseconds.
+pub(super) fn integer(value: u64, unit: Unit) -> Quantity {
     climb(u128::from(value) * MICRO, unit)
 }
 
 /// A sum of occurrences or nanoseconds, which can be negative.
 pub(super) fn sum(value: i64, unit: Unit) -> Quantity {
-    whole(value.unsigned_abs(), unit).negated(value < 0)
+    integer(value.unsigned_abs(), unit).negated(value < 0)
 }
 
 /// A mean or a ratio; missing if it is not a number.
@@ -93,7 +93,7 @@ pub(super) fn percent(part: i64, all: u128) -> Quantity {
 
 /// A rounded count with its noun: `1 call`, `4.21 M calls`.
 pub(super) fn rounded_count(count: u64, noun: &str) -> String {
-    format!("{} {}", whole(count, Unit::Count), plural(count, noun))
+    format!("{} {}", integer(count, Unit::Count), plural(count, noun))
 }
 
 /// Values are handled in millionths, so that means keep their decimals.
@@ -144,8 +144,8 @@ fn ladder(unit: Unit) -> &'static [Step] {
 fn climb(micro: u128, unit: Unit) -> Quantity {
     let mut shown = missing();
     for step in ladder(unit) {
-        let is_whole = step.size == 1 && micro.is_multiple_of(MICRO);
-        let (digits, decimals) = three_digits(micro, step.size * MICRO, is_whole);
+        let is_integer = step.size == 1 && micro.is_multiple_of(MICRO);
+        let (digits, decimals) = three_digits(micro, step.size * MICRO, is_integer);
         shown = Quantity { number: decimal(digits, decimals), unit: step.name };
         if digits * step.size < step.end.saturating_mul(10_u128.pow(decimals)) {
             break;
@@ -155,8 +155,8 @@ fn climb(micro: u128, unit: Unit) -> Quantity {
 }
 
 /// `value / size` as digits and how many of them are decimals: as many as leave three digits, or none.
-fn three_digits(value: u128, size: u128, is_whole: bool) -> (u128, u32) {
-    let most = if is_whole { 0 } else { 2 };
+fn three_digits(value: u128, size: u128, is_integer: bool) -> (u128, u32) {
+    let most = if is_integer { 0 } else { 2 };
     for decimals in (1..=most).rev() {
         let digits = rounded(value * 10_u128.pow(decimals), size).unwrap_or(0);
         if digits < 1000 {
@@ -172,10 +172,10 @@ fn rounded(value: u128, size: u128) -> Option<u128> {
 
 fn decimal(digits: u128, decimals: u32) -> String {
     let one = 10_u128.pow(decimals);
-    let whole = exact(u64::try_from(digits / one).unwrap_or(u64::MAX));
+    let integer = exact(u64::try_from(digits / one).unwrap_or(u64::MAX));
     match decimals {
-        0 => whole,
-        _ => format!("{whole}.{:0places$}", digits % one, places = decimals as usize),
+        0 => integer,
+        _ => format!("{integer}.{:0places$}", digits % one, places = decimals as usize),
     }
 }
 
@@ -184,15 +184,15 @@ mod tests {
     use super::*;
 
     fn count(value: u64) -> String {
-        whole(value, Unit::Count).to_string()
+        integer(value, Unit::Count).to_string()
     }
 
     fn time(value: u64) -> String {
-        whole(value, Unit::Ns).to_string()
+        integer(value, Unit::Ns).to_string()
     }
 
     #[test]
-    fn counts_are_whole_to_9999_and_then_three_digits_rounded_into_the_next_unit() {
+    fn counts_are_integers_to_9999_and_then_three_digits_rounded_into_the_next_unit() {
         for (value, text) in [
             (0, "0"),
             (7, "7"),
@@ -253,7 +253,7 @@ mod tests {
 
     /// The text's value, read back by floats, is within half of its last digit of the value.
     #[test]
-    fn the_text_is_the_nearest_over_the_whole_range() {
+    fn the_text_is_the_nearest_over_the_complete_range() {
         let around = (0..64).flat_map(|bit| {
             let power = 1_u64 << bit;
             [power - 1, power, power + power / 3, power + power / 2 + 1, power + (power - 1)]
@@ -264,7 +264,7 @@ mod tests {
         });
         for value in around.chain(tens) {
             for unit in [Unit::Count, Unit::Ns] {
-                let shown = whole(value, unit);
+                let shown = integer(value, unit);
                 let step = ladder(unit).iter().find(|step| step.name == shown.unit).unwrap();
                 let decimals = shown.number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
                 let read: f64 = shown.number.replace(',', "").parse().unwrap();

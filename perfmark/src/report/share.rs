@@ -5,25 +5,27 @@
 //! counted, is unknown, so a mark's total can exceed this sum. A share is relative to the larger of both: no share of
 //! an exact total exceeds 100 %.
 
-use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+use super::quantity::{Quantity, percent};
+use super::view::Sort;
+use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 
 /// What the shares of an event are relative to.
 #[derive(Clone, Copy)]
-pub(super) struct Whole {
+pub(super) struct Denominator {
     /// Everything measured of it.
     pub(super) sum: u128,
     /// Whether the self of some mark is unknown. `sum` then adds up totals, and nested marks count more than once.
     pub(super) is_of_totals: bool,
-    /// The number of marks that measured it.
-    marks: usize,
 }
 
 /// The events, and what their shares are relative to.
 pub(super) struct Shares<'a> {
     snapshot: &'a Snapshot,
     events: BTreeMap<&'a str, &'a Event>,
-    wholes: BTreeMap<&'a str, Whole>,
+    denominators: BTreeMap<&'a str, Denominator>,
 }
 
 impl<'a> Shares<'a> {
@@ -32,14 +34,14 @@ impl<'a> Shares<'a> {
         for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| has_cost(values)) {
             measured.entry(&values.event).or_default().push(values);
         }
-        let wholes = measured.into_iter().map(|(event, values)| (event, whole(&values))).collect();
+        let denominators = measured.into_iter().map(|(event, values)| (event, denominator(&values))).collect();
         let events = snapshot.events.iter().map(|event| (event.name.as_str(), event)).collect();
-        Self { snapshot, events, wholes }
+        Self { snapshot, events, denominators }
     }
 
     /// What the event's shares are relative to; zero for an event that was never measured.
-    pub(super) fn whole(&self, event: &str) -> Whole {
-        self.wholes.get(event).copied().unwrap_or(Whole { sum: 0, is_of_totals: false, marks: 0 })
+    pub(super) fn denominator(&self, event: &str) -> Denominator {
+        self.denominators.get(event).copied().unwrap_or(Denominator { sum: 0, is_of_totals: false })
     }
 
     /// The unit of the event's values.
@@ -54,27 +56,100 @@ impl<'a> Shares<'a> {
         mark.values.iter().filter(|values| values.measured > 0 || !is_lacking(values)).collect()
     }
 
-    /// The event that orders the marks: the one that most of them measured; among equals `time` first.
+    /// The event that orders the marks.
     pub(super) fn leading(&self) -> Option<&'a str> {
-        let events = self.snapshot.events.iter().map(|event| event.name.as_str()).rev();
-        let marks = |event: &&str| self.whole(event).marks;
-        events.filter(|event| marks(event) > 0).max_by_key(|event| (marks(event), *event == "time"))
+        self.leading_of(&self.called())
     }
 
-    /// The indices of all marks with a call: the largest share of the leading event first, marks without it last.
-    pub(super) fn order(&self) -> Vec<usize> {
-        let leading = self.leading();
-        let weight = |&index: &usize| {
-            let mark = &self.snapshot.marks[index];
-            let values = mark.values.iter().find(|values| has_cost(values) && Some(values.event.as_str()) == leading);
-            (values.map(|values| i128::from(values.total) + unfinished(values).0), mark.calls)
-        };
-        let marks = self.snapshot.marks.iter();
-        let mut order: Vec<usize> =
-            marks.enumerate().filter(|(_, mark)| is_called(mark)).map(|(index, _)| index).collect();
-        order.sort_by_cached_key(|index| std::cmp::Reverse(weight(index)));
-        order
+    /// The indices of all marks with a call.
+    fn called(&self) -> Vec<usize> {
+        let marks = self.snapshot.marks.iter().enumerate();
+        marks.filter(|(_, mark)| is_called(mark)).map(|(index, _)| index).collect()
     }
+
+    /// The event that most of these marks measured; of several, the one that most of them name first.
+    fn leading_of(&self, marks: &[usize]) -> Option<&'a str> {
+        let mut measured: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for &index in marks {
+            let values = self.snapshot.marks[index].values.iter().filter(|values| has_cost(values));
+            for (number, values) in values.enumerate() {
+                let (all, first) = measured.entry(&values.event).or_default();
+                (*all, *first) = (*all + 1, *first + usize::from(number == 0));
+            }
+        }
+        // The last maximum counts: of equals, the event that the snapshot names first.
+        let unknown = measured.keys().copied().filter(|event| !self.events.contains_key(event));
+        let known = self.snapshot.events.iter().map(|event| event.name.as_str()).rev();
+        unknown.chain(known.filter(|event| measured.contains_key(event))).max_by_key(|event| measured[event])
+    }
+
+    /// All marks with a call, by the event of their row: first those that measured the [`leading`](Self::leading)
+    /// event, then, of the others, those that measured the event that leads them, and so on. Marks that measured
+    /// nothing are at the end of the first group.
+    pub(super) fn groups(&self, sort: Sort) -> Vec<Group<'a>> {
+        /// Bounds the work for marks that all have different events.
+        const MOST: usize = 16;
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut left = self.called();
+        while groups.len() < MOST {
+            let Some(event) = self.leading_of(&left) else { break };
+            let has_it = |&index: &usize| cost(&self.snapshot.marks[index], Some(event)).is_some();
+            let (mut marks, others): (Vec<_>, Vec<_>) = left.into_iter().partition(has_it);
+            marks.sort_by_cached_key(|&index| Reverse(self.weight(index, event, sort)));
+            groups.push(Group { event: Some(event), marks });
+            left = others;
+        }
+        left.sort_by_key(|&index| Reverse(self.snapshot.marks[index].calls));
+        match groups.first_mut() {
+            Some(first) => first.marks.extend(left),
+            None if left.is_empty() => {}
+            None => groups.push(Group { event: None, marks: left }),
+        }
+        groups
+    }
+
+    fn weight(&self, index: usize, event: &str, sort: Sort) -> (i128, i128, u64) {
+        let mark = &self.snapshot.marks[index];
+        let Some(values) = cost(mark, Some(event)) else { return (i128::MIN, 0, mark.calls) };
+        let total = i128::from(values.total) + unfinished(values).0;
+        let own = values.self_sum.map_or(total, |own| i128::from(own) + unfinished(values).1);
+        let of_call = |value: Option<u64>| value.map_or(-1, i128::from);
+        let key = match sort {
+            Sort::SelfCost => own,
+            Sort::Total => total,
+            Sort::Calls => mark.calls.into(),
+            #[expect(clippy::cast_possible_truncation, reason = "an order, of means with three decimals")]
+            Sort::Mean => values.mean.map_or(-1, |mean| (mean * 1e3) as i128),
+            Sort::P50 => of_call(values.p50),
+            Sort::P99 => of_call(values.p99),
+            Sort::Max => of_call(values.max),
+        };
+        (key, own, mark.calls)
+    }
+
+    /// The self of these marks together, of everything measured of that event.
+    pub(super) fn own_part(&self, event: Option<&str>, marks: &[usize]) -> Quantity {
+        let own = |&index: &usize| {
+            let values = cost(&self.snapshot.marks[index], event)?;
+            Some(i128::from(values.self_sum?) + unfinished(values).1)
+        };
+        let sum: i128 = marks.iter().filter_map(own).sum();
+        let all = event.map_or(0, |event| self.denominator(event).sum);
+        percent(i64::try_from(sum).unwrap_or(i64::MAX), all)
+    }
+}
+
+/// Marks whose rows show the same event, in the order of their rows.
+pub(super) struct Group<'a> {
+    /// `None` if no mark measured anything.
+    pub(super) event: Option<&'a str>,
+    /// Indices in the snapshot.
+    pub(super) marks: Vec<usize>,
+}
+
+/// The mark's values of that event, if the cost of any call is known.
+pub(super) fn cost<'a>(mark: &'a Mark, event: Option<&str>) -> Option<&'a Values> {
+    mark.values.iter().find(|values| has_cost(values) && Some(values.event.as_str()) == event)
 }
 
 /// Whether any call began.
@@ -93,7 +168,7 @@ pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }
 
-fn whole(values: &[&Values]) -> Whole {
+fn denominator(values: &[&Values]) -> Denominator {
     let own = |values: &&Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
     let own = values.iter().map(own).sum::<Option<i128>>();
     let totals = values.iter().map(|values| i128::from(values.total) + unfinished(values).0);
@@ -101,13 +176,13 @@ fn whole(values: &[&Values]) -> Whole {
         Some(own) => own.max(totals.max().unwrap_or(0)),
         None => totals.sum(),
     };
-    Whole { sum: u128::try_from(sum).unwrap_or(0), is_of_totals: own.is_none(), marks: values.len() }
+    Denominator { sum: u128::try_from(sum).unwrap_or(0), is_of_totals: own.is_none() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{event, mark, snapshot, values};
+    use crate::report::tests::sample::{event, mark, snapshot, values};
 
     fn with(total: i64, self_sum: Option<i64>) -> Vec<Values> {
         vec![Values { total, self_sum, ..values("time", 1, 1) }]
@@ -116,41 +191,55 @@ mod tests {
     fn sum(values: [(i64, Option<i64>); 2]) -> (u128, bool) {
         let marks = values.map(|(total, own)| Mark { values: with(total, own), ..mark("m", 1) });
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
-        let whole = Shares::new(&snapshot).whole("time");
-        (whole.sum, whole.is_of_totals)
+        let time = Shares::new(&snapshot).denominator("time");
+        (time.sum, time.is_of_totals)
     }
 
     #[test]
-    fn nested_marks_count_once_in_the_whole() {
+    fn nested_marks_count_once_in_the_denominator() {
         assert_eq!(sum([(100, Some(30)), (70, Some(70))]), (100, false));
     }
 
     #[test]
-    fn no_share_exceeds_the_whole_when_unwound_calls_are_missing_from_it() {
+    fn no_share_exceeds_100_percent_when_unwound_calls_are_missing_from_the_sum() {
         assert_eq!(sum([(100, Some(30)), (10, Some(10))]), (100, false));
     }
 
     #[test]
-    fn without_self_the_whole_is_of_totals() {
+    fn without_self_the_denominator_is_of_totals() {
         assert_eq!(sum([(100, None), (70, Some(70))]), (170, true));
         assert_eq!(sum([(i64::MAX, None), (i64::MAX, None)]).0, u128::from(i64::MAX.unsigned_abs()) * 2);
     }
 
+    fn groups(snapshot: &Snapshot, sort: Sort) -> Vec<(Option<&str>, Vec<usize>)> {
+        Shares::new(snapshot).groups(sort).into_iter().map(|group| (group.event, group.marks)).collect()
+    }
+
     #[test]
-    fn marks_are_ordered_by_the_event_that_most_measured_and_those_without_it_are_last() {
+    fn marks_are_ordered_by_self_of_the_event_that_most_measured_and_those_without_it_follow() {
         let events = [event("cycles", Unit::Count, Read::User), event("time", Unit::Ns, Read::Ticks)];
-        let cycles = |total| vec![values("cycles", 1, total)];
-        let mut marks = ["never", "only_time", "small", "large"].map(|name| mark(name, 1));
+        let cycles = |total, own| vec![Values { self_sum: Some(own), ..values("cycles", 1, total) }];
+        let mut marks = ["never", "only_time", "small", "large", "nothing"].map(|name| mark(name, 1));
         marks[0].calls = 0;
         marks[1].values = vec![values("time", 1, 999)];
-        marks[2].values = cycles(5);
-        marks[3].values = cycles(7);
+        marks[2].values = cycles(9, 5);
+        marks[3].values = cycles(8, 7);
         let cycles_lead = snapshot(&events, &marks);
-        assert_eq!(Shares::new(&cycles_lead).leading(), Some("cycles"));
-        assert_eq!(Shares::new(&cycles_lead).order(), [3, 2, 1]);
+        assert_eq!(groups(&cycles_lead, Sort::SelfCost), [(Some("cycles"), vec![3, 2, 4]), (Some("time"), vec![1])]);
+        assert_eq!(groups(&cycles_lead, Sort::Total)[0].1, [2, 3, 4]);
         marks[2].values.push(values("time", 1, 8));
-        let as_many = snapshot(&events, &marks);
-        assert_eq!(Shares::new(&as_many).leading(), Some("time"));
-        assert_eq!(Shares::new(&as_many).order(), [1, 2, 3]);
+        assert_eq!(Shares::new(&snapshot(&events, &marks)).leading(), Some("cycles"), "most marks name it first");
+        marks[3].values.insert(0, values("time", 1, 8));
+        assert_eq!(Shares::new(&snapshot(&events, &marks)).leading(), Some("time"));
+        let unmeasured = snapshot(&events, &marks[4..]);
+        assert_eq!(groups(&unmeasured, Sort::SelfCost), [(None, vec![0])]);
+    }
+
+    #[test]
+    fn the_first_event_that_marks_name_orders_them() {
+        let events = [event("time", Unit::Ns, Read::Ticks), event("task-clock", Unit::Ns, Read::Syscall)];
+        let mut one = mark("one", 1);
+        one.values = vec![values("task-clock", 1, 5), values("time", 1, 9)];
+        assert_eq!(Shares::new(&snapshot(&events, &[one])).leading(), Some("task-clock"));
     }
 }

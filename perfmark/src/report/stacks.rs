@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 
-use super::names;
 use super::share::{Shares, unfinished};
 use crate::snapshot::{Mark, Node, Snapshot};
 
@@ -13,7 +12,7 @@ use crate::snapshot::{Mark, Node, Snapshot};
 /// are left out.
 pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let event = Shares::new(snapshot).leading();
-    let names: Vec<String> = names::labels(&snapshot.marks).iter().map(|label| frame(label)).collect();
+    let names: Vec<String> = snapshot.names().iter().map(|label| frame(label)).collect();
     let of_graph = |(index, node): (usize, &Node)| {
         let mut values = node.values.iter();
         let own = values.find(|values| Some(&*values.event) == event)?;
@@ -79,7 +78,7 @@ fn frame(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{self, mark, values};
+    use crate::report::tests::sample::{self, mark, values};
     use crate::snapshot::{NodeValues, Values};
 
     fn node(parent: Option<usize>, mark: usize, own: Option<i64>) -> Node {
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn without_callers_the_sum_of_all_stacks_is_the_whole_of_the_table() {
+    fn without_callers_the_sum_of_all_stacks_is_the_sum_in_the_table() {
         let mut snapshot = sample::time_only();
         let event = |values: &&mut Values| values.event == "time";
         let mut values = snapshot.marks.iter_mut().flat_map(|mark| &mut mark.values).filter(event);
@@ -119,7 +118,7 @@ mod tests {
         (third.self_sum, third.unwound_self, third.in_flight_self) = (Some(0), 30, -10);
         let shares = Shares::new(&snapshot);
         let sum = folded(&snapshot).into_iter().map(|(_, own)| u128::from(own)).sum::<u128>();
-        assert_eq!((sum, shares.whole("time").is_of_totals), (shares.whole("time").sum, false));
+        assert_eq!((sum, shares.denominator("time").is_of_totals), (shares.denominator("time").sum, false));
         assert_eq!(render(&snapshot), "decode 2120000050\nflush 20\nhandle_request 3090000700\n");
     }
 

@@ -1,8 +1,10 @@
 //! Text in columns of a terminal: width, padding, shortening, wrapping.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::signs::clean;
+use crate::text::sanitize;
 
 /// The width of text whose lines are not broken.
 pub(super) const UNBROKEN: usize = usize::MAX;
@@ -31,11 +33,39 @@ fn spaces(out: &mut String, columns: usize) {
 /// The text in at most `room` columns: its middle is replaced by `…`. More of its end is kept than of its beginning,
 /// because paths differ there.
 pub(super) fn shorten(text: &str, room: usize) -> String {
-    if width(text) <= room {
-        return text.to_owned();
+    if width(text) <= room { text.to_owned() } else { cut(text, room, room.saturating_sub(1) / 3) }
+}
+
+/// Distinct texts, each in at most `room` columns and still distinct. If they differ only in what is cut from others,
+/// another part of them is cut, and if nothing helps, they end with a number.
+pub(super) fn shorten_each(texts: &[&str], room: usize) -> Vec<String> {
+    let mut short: Vec<String> = texts.iter().map(|text| shorten(text, room)).collect();
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for text in &short {
+        *times.entry(text.clone()).or_default() += 1;
     }
+    let mut used: BTreeSet<String> = times.keys().cloned().collect();
+    for (short, text) in short.iter_mut().zip(texts) {
+        if times[short] == 1 || width(text) <= room {
+            continue;
+        }
+        let others = (0..room).rev().map(|head| cut(text, room, head));
+        let numbered = (2..).map(|number| {
+            let number = format!("#{number}");
+            shorten(text, room.saturating_sub(number.len())) + &number
+        });
+        if let Some(other) = others.chain(numbered).find(|other| !used.contains(other)) {
+            used.insert(other.clone());
+            *short = other;
+        }
+    }
+    short
+}
+
+/// The text in at most `room` columns, of which its beginning takes at most `head`.
+fn cut(text: &str, room: usize, head: usize) -> String {
     let Some(room) = room.checked_sub(1) else { return String::new() };
-    let head = prefix(text, room / 3);
+    let head = prefix(text, head);
     // A combining character would combine with the `…`.
     let tail = suffix(text, room - width(head)).trim_start_matches(|c: char| c.width() == Some(0));
     format!("{head}…{tail}")
@@ -65,7 +95,7 @@ fn fitting(word: &str, room: usize) -> Option<usize> {
 pub(super) fn wrap(out: &mut String, text: &str, indent: usize, columns: usize) {
     let mut line = " ".repeat(indent);
     let (mut used, mut is_fresh) = (indent, true);
-    for word in text.split_whitespace().map(clean) {
+    for word in text.split_whitespace().map(sanitize) {
         let mut word = word.as_str();
         while !word.is_empty() {
             let gap = usize::from(!is_fresh);
@@ -111,6 +141,21 @@ mod tests {
         assert_eq!(shorten("parse", 1), "…");
         assert_eq!(shorten("parse", 0), "");
         assert_eq!(shorten("解析器の次の要素", 8), "解…要素");
+    }
+
+    #[test]
+    fn distinct_texts_stay_distinct_in_any_room() {
+        let texts =
+            ["app::One::parse_line", "app::Two::parse_line", "app::Two::parse_lime", "parse_line", "…parse_line"];
+        assert_eq!(shorten_each(&texts[..2], 14), ["app::One::par…", "app::Two::par…"]);
+        let many: Vec<String> =
+            (0..500).map(|number| format!("{}{number}{}", "a".repeat(40), "z".repeat(40))).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).chain(texts).collect();
+        for room in [8, 15, 19, 30, 80, 90] {
+            let short = shorten_each(&many, room);
+            assert!(short.iter().all(|text| width(text) <= room), "{short:?}");
+            assert_eq!(short.iter().collect::<BTreeSet<_>>().len(), many.len(), "{room}: {short:?}");
+        }
     }
 
     #[test]

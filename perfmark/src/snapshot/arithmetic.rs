@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{Event, Mark, Probe, Read, Snapshot, Values};
+use super::data::{Event, Mark, Overhead, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
 
 /// How counts and sums of two snapshots are combined.
@@ -83,6 +83,10 @@ impl Snapshot {
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
         between.wall_ns -= earlier.wall_ns;
+        let difference = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        between.overhead_ns = self.overhead_ns.map(|now| now.saturating_sub(earlier.overhead_ns.unwrap_or(0)));
+        between.cpu_ns = difference(self.cpu_ns, earlier.cpu_ns);
+        between.involuntary_switches = difference(self.involuntary_switches, earlier.involuntary_switches);
         between.marks = pairs.into_iter().map(|(mark, before)| mark.since(before)).collect();
         between
     }
@@ -94,8 +98,8 @@ impl Snapshot {
     /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks).
     ///
     /// Buckets of times depend on each machine's tick counter. If two machines' buckets differ, both are kept and may
-    /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program and process are those of the
-    /// first.
+    /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program, process and the version of
+    /// perfmark are those of the first; if the versions differ, a note says so.
     ///
     /// ```
     /// let mut all = perfmark::Snapshot::default();
@@ -109,8 +113,17 @@ impl Snapshot {
             return;
         }
         self.threads = self.threads.saturating_add(other.threads);
+        self.threads_at_once = self.threads_at_once.max(other.threads_at_once);
         self.wall_ns = self.wall_ns.max(other.wall_ns);
+        let sum = |one: Option<u64>, two: Option<u64>| Some(one?.saturating_add(two?));
+        self.overhead_ns = sum_of_known(self.overhead_ns, other.overhead_ns);
+        self.cpu_ns = sum(self.cpu_ns, other.cpu_ns);
+        self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
         let mut notes = other.notes.clone();
+        if self.perfmark != other.perfmark && !self.perfmark.is_empty() && !other.perfmark.is_empty() {
+            notes
+                .push(format!("perfmark {} recorded some of the values, and {} others", self.perfmark, other.perfmark));
+        }
         for event in &other.events {
             match self.events.iter_mut().find(|known| known.name == event.name) {
                 Some(known) => {
@@ -149,6 +162,11 @@ impl Snapshot {
     }
 }
 
+/// Of two values that are at least so much.
+fn sum_of_known(one: Option<u64>, two: Option<u64>) -> Option<u64> {
+    one.map_or(two, |one| Some(one.saturating_add(two.unwrap_or(0))))
+}
+
 impl Event {
     /// Keeps the way of reading of the one that was read.
     fn merge(&mut self, other: &Self) {
@@ -183,6 +201,7 @@ impl Mark {
         let mut between = self.clone();
         let Some(earlier) = earlier else { return between };
         between.combine(earlier, u64::saturating_sub);
+        between.overhead_ns = self.overhead_ns.map(|now| now.saturating_sub(earlier.overhead_ns.unwrap_or(0)));
         let countable = between.countable();
         for values in &mut between.values {
             if let Some(before) = earlier.values.iter().find(|before| before.event == values.event) {
@@ -218,6 +237,7 @@ impl Mark {
             values.lack(unmeasured, skipped);
         }
         self.combine(other, u64::saturating_add);
+        self.overhead_ns = sum_of_known(self.overhead_ns, other.overhead_ns);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
     }
@@ -290,10 +310,10 @@ impl Values {
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.into_iter().chain(other.max).max();
         let larger = |one: u64, two: u64| one.max(two);
-        self.probe = Probe {
-            own: larger(self.probe.own, other.probe.own),
-            whole: larger(self.probe.whole, other.probe.whole),
-            noise: larger(self.probe.noise, other.probe.noise),
+        self.overhead = Overhead {
+            in_call: larger(self.overhead.in_call, other.overhead.in_call),
+            total: larger(self.overhead.total, other.overhead.total),
+            noise: larger(self.overhead.noise, other.overhead.noise),
         };
         let mut buckets = BTreeMap::new();
         for &(low, high, count) in self.buckets.iter().chain(&other.buckets) {
@@ -313,7 +333,7 @@ impl Values {
     }
 
     /// Computes the fields that follow from the others.
-    fn derive(&mut self) {
+    pub(crate) fn derive(&mut self) {
         let (calls, range) = (self.weight, self.min.zip(self.max));
         let quantile = |of| range.map(|range| quantile(self.buckets.iter().copied(), calls, range, of));
         (self.p50, self.p90, self.p99, self.p999) = (quantile(P50), quantile(P90), quantile(P99), quantile(P999));

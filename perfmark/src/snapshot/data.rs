@@ -3,30 +3,48 @@
 #[cfg(feature = "serde")]
 use serde::de::Deserializer;
 
-#[cfg(feature = "serde")]
-use super::form;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 use super::of_event::OfEvent;
+#[cfg(feature = "serde")]
+use super::serde_format;
 
 /// All that was recorded in this process until now: every thread's values merged, with ticks converted to nanoseconds.
 ///
 /// [`snapshot()`](crate::snapshot) returns it. With the feature `serde` it implements `Serialize` and `Deserialize`.
-/// Its JSON form is the one that `PERFMARK_FORMAT=json` writes, so that reports can be read back and merged.
+/// Its JSON format is the one that `PERFMARK_FORMAT=json` writes, so that reports can be read back and merged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The version of this data's form: [`Snapshot::SCHEMA`].
+    /// The version of this data's format: [`Snapshot::SCHEMA`].
     #[cfg_attr(feature = "serde", serde(deserialize_with = "schema"))]
     pub schema: u32,
+    /// The version of perfmark that recorded it, such as `0.1.0`; empty if it is not known. In a merged snapshot it is
+    /// that of the first; if another one differs, a note says so.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub perfmark: String,
     /// The program's name, without its folder.
     pub program: String,
     /// The process's number; 0 if it is not known.
     pub pid: u32,
     /// How many threads made at least one call.
     pub threads: u64,
-    /// Nanoseconds since the program started.
+    /// The most threads that recorded at the same time, since the program started; `None` if it is not known. In a
+    /// merged snapshot, of the process with the most.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub threads_at_once: Option<u64>,
+    /// Nanoseconds since the program started, or since the last [`reset`](crate::reset).
     pub wall_ns: u64,
+    /// The CPU time of the process in nanoseconds, in user and kernel mode, of all threads; `None` if it is not known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub cpu_ns: Option<u64>,
+    /// How often the kernel took the CPU from one of the process's threads, because other work was waiting for it
+    /// (`ru_nivcsw` of getrusage(2)); `None` if it is not known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub involuntary_switches: Option<u64>,
+    /// What measuring took at least, in nanoseconds: the sum of [`Mark::overhead_ns`]; `None` if no mark has it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub overhead_ns: Option<u64>,
     /// The number of calls of [`reset`](crate::reset) before it.
     pub resets: u32,
     /// Every event that a mark requests, and how it was counted.
@@ -47,19 +65,22 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The version of the form that this version of perfmark writes and reads. It changes when a field changes its
-    /// meaning or is removed. Reports of another version are refused.
+    /// The version of the format that this version of perfmark writes and reads. Reports of another version are
+    /// refused.
+    ///
+    /// It rises when a field is removed or renamed, or changes its type, unit, meaning or set of values. New fields do
+    /// not raise it; readers ignore fields that they do not know.
     pub const SCHEMA: u32 = 2;
 }
 
 #[cfg(feature = "serde")]
 fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    form::schema(deserializer, Snapshot::SCHEMA)
+    serde_format::schema(deserializer, Snapshot::SCHEMA)
 }
 
 #[cfg(feature = "serde")]
 fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
-    form::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+    serde_format::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
 }
 
 /// What one thread recorded, or all threads that ended.
@@ -151,8 +172,12 @@ pub struct Mark {
     pub every: u32,
     /// Of `calls`, those that `every` skipped: counted, and not measured.
     pub skipped: u64,
+    /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
+    /// call. Skipped calls and polls take some, too, which is not included. `None` if the mark did not record `time`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub overhead_ns: Option<u64>,
     /// The values of each event recorded, in the order in which the mark names them.
-    #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
+    #[cfg_attr(feature = "serde", serde(with = "serde_format::by_event"))]
     pub values: Vec<Values>,
 }
 
@@ -160,7 +185,7 @@ impl Mark {
     /// The text that filters are compared with.
     #[cfg(feature = "record")]
     pub(crate) fn target(&self) -> String {
-        crate::path::target(self.path.clone(), &self.name)
+        super::path::target(self.path.clone(), &self.name)
     }
 
     /// The order of marks in a snapshot: by location.
@@ -245,10 +270,10 @@ pub struct Values {
     /// 999 in a thousand calls are at or below.
     pub p999: Option<u64>,
     /// The probe overhead, which is subtracted from all values here.
-    pub probe: Probe,
+    pub overhead: Overhead,
     /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
     /// The numbers of calls add up to `weight`.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "form::buckets"))]
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_format::buckets"))]
     pub buckets: Vec<(u64, u64, u64)>,
 }
 
@@ -267,7 +292,7 @@ pub struct Node {
     /// Calls that ended.
     pub calls: u64,
     /// The values of each event recorded.
-    #[cfg_attr(feature = "serde", serde(with = "form::by_event"))]
+    #[cfg_attr(feature = "serde", serde(with = "serde_format::by_event"))]
     pub values: Vec<NodeValues>,
 }
 
@@ -315,12 +340,12 @@ of_event! { Values NodeValues }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct Probe {
+pub struct Overhead {
     /// The part that a call's own value includes.
-    pub own: u64,
-    /// The part that the values of the marked calls around it include.
-    pub whole: u64,
-    /// The variation of `own`: in nine cases of ten, at most this much remains of an empty call. A value no larger than
-    /// this is not significant.
+    pub in_call: u64,
+    /// All of it: the values of the marked calls around it include this.
+    pub total: u64,
+    /// The variation of `in_call`: in nine cases of ten, at most this much remains of an empty call. A value no larger
+    /// than this is not significant.
     pub noise: u64,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::arithmetic::{ADD, Combine, SUBTRACT};
 use super::data::{Mark, Node, NodeValues, Snapshot};
-use crate::tree::{self, Tree};
+use super::tree::{self, Tree};
 
 /// Calls and the events' values, by the mark's index.
 type Nodes = Tree<usize, (u64, Vec<NodeValues>)>;

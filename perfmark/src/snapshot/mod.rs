@@ -1,14 +1,19 @@
 //! Snapshots: everything recorded, merged and converted to units, as plain data.
 
+pub mod text;
+pub(crate) mod path;
+pub(crate) mod tree;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 mod of_event;
 #[cfg(feature = "serde")]
-mod form;
+mod serde_format;
 mod data;
 pub(crate) mod quantile;
 mod arithmetic;
 mod graph;
+#[cfg(feature = "record")]
+pub(crate) mod names;
 
-pub use data::{Event, Mark, Node, NodeValues, Probe, Read, Snapshot, Thread, Unit, Values};
+pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;

@@ -1,4 +1,4 @@
-//! Many threads and many calls: over time, at once, and in unexpected places. With `PERFMARK_TEST_FULL`, they run at
+//! Many threads and many calls: over time, at once, and in unexpected contexts. With `PERFMARK_TEST_FULL`, they run at
 //! full length.
 
 use std::sync::Barrier;
@@ -7,7 +7,7 @@ use std::{env, fs};
 use perfmark::{Snapshot, perfmark};
 
 use crate::ledger::{Function, count, descriptors, ledger};
-use crate::{CALLS, machine, on_threads, places, work};
+use crate::{CALLS, contexts, machine, on_threads, work};
 
 pub(crate) const FULL: &str = "PERFMARK_TEST_FULL";
 
@@ -105,19 +105,19 @@ fn note_of(snapshot: &Snapshot, event: &str, what: &str) -> Option<(u64, String)
 }
 
 pub(crate) fn in_an_allocator() {
-    places::allocations(8, full_or_short(10_000_000, 100_000) / 8);
+    contexts::allocations(8, full_or_short(10_000_000, 100_000) / 8);
     check_report(Function::allocates);
 }
 
 pub(crate) fn in_signal_handlers() {
     let each = full_or_short(500, 50);
-    places::signals(full_or_short(10_000_000, 50_000) / each, each);
+    contexts::signals(full_or_short(10_000_000, 50_000) / each, each);
     check_report(Function::handles);
 }
 
 pub(crate) fn in_thread_locals_destructors() {
     let (threads, calls) = if is_full() { (1_000, 7_000) } else { (80, 400) };
-    places::thread_ends(threads, calls);
+    contexts::thread_ends(threads, calls);
     check_report(Function::work);
 }
 

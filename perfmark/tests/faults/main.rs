@@ -11,7 +11,7 @@ mod ledger;
 mod libraries;
 mod limits;
 mod machine;
-mod places;
+mod contexts;
 mod processes;
 #[path = "../project/mod.rs"]
 mod project;
@@ -57,13 +57,13 @@ const FAULTS: &[Fault] = &[
     alone("all_descriptors_closed", limits::all_descriptors_closed),
     alone("a_filter_of_system_calls", limits::filtered),
     beside("other_cpus", limits::moves_between_cpus),
-    beside("panics", places::panics),
-    beside("panics_in_destructors", places::panics_in_destructors),
-    beside("signal_handlers", places::signal_handlers),
-    beside("thread_locals_destructors", places::thread_locals_destructors),
-    beside("exit_handlers", places::exit_handlers),
-    beside("a_marked_allocator", places::marked_allocator),
-    beside("deep_recursion", places::deep_recursion),
+    beside("panics", contexts::panics),
+    beside("panics_in_destructors", contexts::panics_in_destructors),
+    beside("signal_handlers", contexts::signal_handlers),
+    beside("thread_locals_destructors", contexts::thread_locals_destructors),
+    beside("exit_handlers", contexts::exit_handlers),
+    beside("a_marked_allocator", contexts::marked_allocator),
+    beside("deep_recursion", contexts::deep_recursion),
     beside("libraries_with_their_own_perfmark", libraries::opens_two),
     beside("libraries_that_come_and_go", libraries::come_and_go),
 ];

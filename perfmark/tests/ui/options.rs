@@ -17,6 +17,12 @@ fn too_many() {}
 #[perfmark(name = 7)]
 fn not_a_text() {}
 
+#[perfmark(name = NAME)]
+fn a_constant() {}
+
+#[perfmark(time, every = N)]
+fn a_constant_number() {}
+
 #[perfmark(time, crate = "perfmark")]
 fn not_a_path() {}
 

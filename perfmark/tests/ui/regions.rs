@@ -18,6 +18,12 @@ fn nameless() {
     region!("wrong event", cycles/, { 1 });
     region!("left out", skip, { 1 });
     region!("one", name = "two", { 1 });
+    let name = "variable";
+    region!(name, time, { 1 });
+    region!(concat!("a", "b"), { 1 });
+    region!(format!("{name} 1"), cycles, { 1 });
+    region!({ 1 });
+    region!(b"bytes", { 1 });
 }
 
 /// The block is kept: what it uses counts as used, and its value has its type.

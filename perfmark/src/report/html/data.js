@@ -61,8 +61,8 @@ const snapshot = parse(textOf("snapshot"));
 
 const events = new Map(snapshot.events.map((event) => [event.name, event]));
 const unitOf = (event) => events.get(event)?.unit ?? "count";
-const wholes = new Map(Object.entries(words.wholes).map(([event, sum]) => [event, BigInt(sum)]));
-const wholeOf = (event) => wholes.get(event) ?? 0n;
+const denominators = new Map(Object.entries(words.denominators).map(([event, sum]) => [event, BigInt(sum)]));
+const denominatorOf = (event) => denominators.get(event) ?? 0n;
 
 /** A mark's or a node's values of an event, if any call was measured. */
 function valuesOf(of, event) {
@@ -84,7 +84,7 @@ function unfinishedOf(mark, event) {
 
 /** The values of calls that are in no distribution. */
 const NOTHING = {
-  measured: 1, weight: 0, extrapolated: false, estimated: 0, probe: { noise: 0 }, buckets: [],
+  measured: 1, weight: 0, extrapolated: false, estimated: 0, overhead: { noise: 0 }, buckets: [],
   min: null, p50: null, p90: null, p99: null, p999: null, max: null, mean: null,
 };
 
@@ -117,13 +117,13 @@ function ratio(mark) {
 
 const flagged = (quantity, sign, isSo) => (isSo ? { ...quantity, number: sign + quantity.number } : quantity);
 const sizeOf = (value) => (value < 0 ? -value : value);
-const isNoise = (values, value) => value !== null && values.probe.noise > 0 && sizeOf(value) <= values.probe.noise;
+const isNoise = (values, value) => value !== null && values.overhead.noise > 0 && sizeOf(value) <= values.overhead.noise;
 
 /** One call's cost, flagged if it is no larger than the probe's noise. */
 function ofCall(values, key, unit) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
-  const quantity = key === "mean" ? real(value, unit) : whole(value, unit);
+  const quantity = key === "mean" ? real(value, unit) : integer(value, unit);
   return flagged(quantity, NEAR, isNoise(values, value));
 }
 
@@ -132,7 +132,7 @@ function ofSum(values, key, show) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
   const isEstimate = values.extrapolated || (key === "self" && values.estimated > 0);
-  const noise = BigInt(values.probe.noise) * BigInt(values.weight);
+  const noise = BigInt(values.overhead.noise) * BigInt(values.weight);
   const isNear = noise > 0n && sizeOf(BigInt(value)) <= noise;
   return flagged(flagged(show(value), NEAR, isNear && !isEstimate), ESTIMATE, isEstimate);
 }

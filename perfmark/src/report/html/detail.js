@@ -20,16 +20,16 @@ function valueTable(caption, rows) {
 function eventSection(mark, event) {
   const [values, unit] = [mark.values[event], unitOf(event)];
   const section = make("section", { class: "of-event" }, make("h3", {}, event, make("small", {}, HOW[events.get(event)?.read] ?? "")));
-  const quantity = (value) => whole(value, unit);
-  const whole_ = (name, value, why) =>
+  const quantity = (value) => integer(value, unit);
+  const integerRow = (name, value, why) =>
     value === null ? [] : [[name, shown(quantity(value)), inFull(value, unit), why]];
   const WHY = {
     unwound: "calls that a panic ended, or that were dropped",
     "in flight": "calls in flight on the thread that made the report, until now",
   };
   const unfinished = unfinishedOf(mark, event).flatMap(({ what, values: { total, self } }) => [
-    ...whole_(what, total, WHY[what]),
-    ...whole_(`${what}, self`, self, `${WHY[what]}, without the marked calls inside`),
+    ...integerRow(what, total, WHY[what]),
+    ...integerRow(`${what}, self`, self, `${WHY[what]}, without the marked calls inside`),
   ]);
   if (!(values.measured > 0)) {
     section.append(make("p", { class: "quiet" }, "No call was measured."));
@@ -47,12 +47,12 @@ function eventSection(mark, event) {
     const digits = key === "mean" ? `${meanInFull(value)}${unit === "ns" ? " ns" : ""}` : inFull(value, unit);
     return [[name, shown(ofCall(values, key, unit)), digits, why]];
   };
-  const count = (name, value, why) => [[name, shown(whole(value, "count")), exact(value), why]];
+  const count = (name, value, why) => [[name, shown(integer(value, "count")), exact(value), why]];
   const sum = (name, key, why) =>
     values[key] === null ? [] : [[name, shown(ofSum(values, key, quantity)), inFull(values[key], unit), why]];
-  const ofWhole = (value) => percent(value, wholeOf(event));
+  const ofEvent = (value) => percent(value, denominatorOf(event));
   const share = (name, key) =>
-    values[key] === null ? [] : [[name, shown(ofSum(values, key, ofWhole)), "", "of everything measured in marks"]];
+    values[key] === null ? [] : [[name, shown(ofSum(values, key, ofEvent)), "", "of everything measured in marks"]];
   const near = "within 1/64 of the value";
   const IMPUTED = "calls that were not measured, for which total and self include the mean of earlier calls";
   section.append(make("div", { class: "tables" },
@@ -62,10 +62,10 @@ function eventSection(mark, event) {
     ]),
     valueTable("All calls", [
       ...sum("total", "total", "calls that are not inside another call of the mark: recursion counts once"),
-      ...share("share", "total"),
+      ...share("total's share", "total"),
       ...sum("self", "self", "without the marked calls inside"),
       ...share("self's share", "self"),
-      ...(values.sum === values.total ? [] : whole_("sum", values.sum, "over all calls in the distribution, including recursive ones")),
+      ...(values.sum === values.total ? [] : integerRow("sum", values.sum, "over all calls in the distribution, including recursive ones")),
       ...unfinished,
       ...count("measured", values.measured, "calls that were measured"),
       ...(values.weight === values.measured ? [] : count("weight", values.weight, "calls that the measured ones represent")),
@@ -73,8 +73,8 @@ function eventSection(mark, event) {
       ...(values.unmeasured > 0 ? count("unmeasured", values.unmeasured, "calls that should have been measured and were not") : []),
       ...(values.imputed > 0 ? count("imputed", values.imputed, IMPUTED) : []),
       ...(values.missing_outermost > 0 ? count("missing", values.missing_outermost, "outermost calls of a recursive function that are not in the total") : []),
-      ...whole_("probe overhead", values.probe.own, "subtracted from each call"),
-      ...whole_("noise", values.probe.noise, "the variation of the probe overhead: a value no larger is not significant"),
+      ...integerRow("probe overhead", values.overhead.in_call, "subtracted from each call"),
+      ...integerRow("noise", values.overhead.noise, "the variation of the probe overhead: a value no larger is not significant"),
     ])));
   return section;
 }
@@ -106,7 +106,7 @@ function neighbourTable(title, map, event) {
     const other = index === null ? undefined : marks[index];
     const name = other ? markButton(other, { onclick: () => showMark(other) }) : make("span", { class: "quiet" }, "no mark");
     body.append(make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { title: exact(calls) }, shown(whole(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(whole(sum, unit)))));
+      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(integer(sum, unit)))));
   }
   if (sorted.length > MOST) body.append(make("tr", {}, make("td", { class: "quiet", colspan: 3 }, `and ${exact(sorted.length - MOST)} more`)));
   return table;

@@ -52,8 +52,8 @@ function textOfFrame(node) {
   if (!node.mark) return `all: ${shown(real(node.width, unit))} of ${event} in outermost marks`;
   const lines = [node.mark.path || nameOf(node)];
   if (node.values) {
-    lines.push(`${event}: ${shown(whole(node.values.sum, unit))} (${share(node.width)} of all)`);
-    if (node.values.self !== null) lines.push(`self: ${shown(whole(node.values.self, unit))} (${share(node.own)} of all)`);
+    lines.push(`${event}: ${shown(integer(node.values.sum, unit))} (${share(node.width)} of all)`);
+    if (node.values.self !== null) lines.push(`self: ${shown(integer(node.values.self, unit))} (${share(node.own)} of all)`);
   } else {
     lines.push(`${event}: not measured`);
   }

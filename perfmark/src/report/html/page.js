@@ -43,10 +43,11 @@ function setUpTheme() {
 }
 
 function setUpHead() {
-  const { program, pid, wall_ns: ran, threads } = snapshot;
+  const { perfmark: version, program, pid, wall_ns: ran, threads } = snapshot;
+  byId("brand").textContent = `perfmark ${version}`.trim();
   document.title = `${program || "program"} · perfmark`;
   byId("program").textContent = program || "(no name)";
-  byId("run").textContent = `pid ${pid || "unknown"} · ran ${shown(whole(ran, "ns"))} · ${counted(threads, "thread")}`;
+  byId("run").textContent = `pid ${pid || "unknown"} · ran ${shown(integer(ran, "ns"))} · ${counted(threads, "thread")}`;
   const missing = snapshot.events.filter(({ read }) => read === "none").length;
   const notes = snapshot.notes.length;
   const hints = [
@@ -90,11 +91,11 @@ function setUpTools() {
     drawTable();
     drawFlame();
   });
-  byId("whole").addEventListener("change", (event) => {
-    state.isWhole = event.target.checked;
+  byId("all-events").addEventListener("change", (event) => {
+    state.showsAllEvents = event.target.checked;
     drawTable();
   });
-  byId("whole").parentElement.hidden = measuredEvents.length < 2;
+  byId("all-events").parentElement.hidden = measuredEvents.length < 2;
   const uncalled = marks.filter((mark) => !mark.isCalled).length;
   byId("uncalled").parentElement.hidden = uncalled === 0;
   byId("uncalled-count").textContent = exact(uncalled);

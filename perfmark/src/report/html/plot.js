@@ -48,7 +48,7 @@ function ticks(at, unit, gap) {
     if (kept.every((other) => Math.abs(at(other) - at(value)) >= gap)) kept.push(value);
   }
   const short = (value) => {
-    const { number, unit: name } = whole(BigInt(Math.round(value)), unit);
+    const { number, unit: name } = integer(BigInt(Math.round(value)), unit);
     return shown({ number: number.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""), unit: name });
   };
   const texts = kept.map(short);
@@ -138,7 +138,7 @@ function histogram(values, unit) {
   drawn.setAttribute("aria-label", `Histogram: ${counted(values.weight, "call")} from ${shown(ofCall(values, "min", unit))} to ${shown(ofCall(values, "max", unit))}`);
   const middle = (SIZE.left + SIZE.width - SIZE.right) / 2;
   const isOneValue = low === high;
-  for (const { value, text } of isOneValue ? [{ value: low, text: shown(whole(values.min ?? BigInt(Math.round(low)), unit)) }] : ticks(at, unit, 54)) {
+  for (const { value, text } of isOneValue ? [{ value: low, text: shown(integer(values.min ?? BigInt(Math.round(low)), unit)) }] : ticks(at, unit, 54)) {
     const x = isOneValue ? middle : at(value);
     drawn.append(svg("path", { d: `M${x.toFixed(1)} ${SIZE.top}V${floor + 4}`, class: "grid" }));
     drawn.append(label(Math.min(Math.max(x, 14), SIZE.width - 16), floor + 17, text, "middle"));
@@ -160,7 +160,7 @@ function histogram(values, unit) {
   follow(drawn, (x) => {
     const bin = all.reduce((near, other) => (Math.abs((other.from + other.to) / 2 - x) < Math.abs((near.from + near.to) / 2 - x) ? other : near), all[0]);
     if (!bin) return undefined;
-    const ends = [bin.low, bin.high].map((value) => shown(whole(value, unit)));
+    const ends = [bin.low, bin.high].map((value) => shown(integer(value, unit)));
     const between = ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`;
     return { x: (bin.from + bin.to) / 2, text: `${between}\n${exact(bin.exact)} of ${exact(values.weight)} calls, ${shown(percent(bin.exact, values.weight))}` };
   });
@@ -217,7 +217,7 @@ function percentiles(values, unit) {
     if (x < left || !steps.length) return undefined;
     const step = steps.find(({ to }) => to >= x) ?? steps.at(-1);
     const every = Math.min(2 ** (level(1) + ((x - left) / (across.to - left)) * (level(across.high) - level(1))), count);
-    const [first, last] = step.bucket.map((value) => shown(whole(value, unit)));
+    const [first, last] = step.bucket.map((value) => shown(integer(value, unit)));
     return { x, text: `${first === last ? first : `${first} to ${last}`}\n1 call in ${shown(real(Math.max(every, 1), "count"))} costs as much or more` };
   });
   return drawn;

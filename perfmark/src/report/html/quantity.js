@@ -35,8 +35,8 @@ function decimal(digits, decimals) {
 }
 
 /** As many decimals as leave three digits, or none. */
-function threeDigits(value, size, isWhole) {
-  for (let decimals = isWhole ? 0 : 2; decimals > 0; decimals--) {
+function threeDigits(value, size, isInteger) {
+  for (let decimals = isInteger ? 0 : 2; decimals > 0; decimals--) {
     const digits = rounded(value * 10n ** BigInt(decimals), size);
     if (digits < 1000n) return [digits, decimals];
   }
@@ -45,8 +45,8 @@ function threeDigits(value, size, isWhole) {
 
 function climb(micro, unit) {
   for (const step of LADDERS[unit]) {
-    const isWhole = step.size === 1n && micro % MICRO === 0n;
-    const [digits, decimals] = threeDigits(micro, step.size * MICRO, isWhole);
+    const isInteger = step.size === 1n && micro % MICRO === 0n;
+    const [digits, decimals] = threeDigits(micro, step.size * MICRO, isInteger);
     if (step.end === null || digits * step.size < step.end * 10n ** BigInt(decimals)) {
       return { number: decimal(digits, decimals), unit: step.name };
     }
@@ -55,8 +55,8 @@ function climb(micro, unit) {
 
 const negated = (quantity) => ({ ...quantity, number: `-${quantity.number}` });
 
-/** A whole number of occurrences or nanoseconds; a sum can be negative. */
-const whole = (value, unit) => (value < 0 ? negated(whole(-BigInt(value), unit)) : climb(BigInt(value) * MICRO, unit));
+/** An integer number of occurrences or nanoseconds; a sum can be negative. */
+const integer = (value, unit) => (value < 0 ? negated(integer(-BigInt(value), unit)) : climb(BigInt(value) * MICRO, unit));
 
 /** A mean or a ratio. */
 function real(value, unit) {
@@ -81,7 +81,7 @@ function percent(part, all) {
 const shown = ({ number, unit }) => (unit ? `${number} ${unit}` : number);
 
 /** `1 call`, `4.21 M calls`. */
-const counted = (count, noun) => `${shown(whole(count, "count"))} ${noun}${BigInt(count) === 1n ? "" : "s"}`;
+const counted = (count, noun) => `${shown(integer(count, "count"))} ${noun}${BigInt(count) === 1n ? "" : "s"}`;
 
-/** A whole number with all digits and its unit. */
+/** An integer with all digits and its unit. */
 const inFull = (value, unit) => (unit === "ns" ? `${exact(value)} ns` : exact(value));

@@ -1,7 +1,7 @@
 // The table: one row per mark, or, with all events, a heading and a row for each. If there are very many rows, only the visible
 // ones exist.
 
-const state = { event: words.leading ?? measuredEvents[0], sort: "share", isDown: true, isWhole: false, withUncalled: false, sought: [] };
+const state = { event: words.leading ?? measuredEvents[0], sort: "self", isDown: true, showsAllEvents: false, withUncalled: false, sought: [] };
 
 const ofValues = (key) => (mark, event) => valuesOf(mark, event)?.[key];
 const call = (head, key, why) => ({ id: key, head, why, cell: (_, values, unit) => ofCall(values, key, unit), order: ofValues(key) });
@@ -10,30 +10,30 @@ const part = (head, key, why) => ({
   head,
   why,
   isBar: true,
-  cell: (_, values, unit, event) => ofSum(values, key, (value) => percent(value, wholeOf(event))),
+  cell: (_, values, unit, event) => ofSum(values, key, (value) => percent(value, denominatorOf(event))),
   order: (mark, event) => withUnfinished(mark, event, key),
 });
 
 const COLUMNS = [
   { id: "mark", head: "mark", why: "The marked function or region", order: (mark) => mark.label.toLowerCase(), isText: true },
+  part("self", "self", "Share of everything measured in marks, without marked callees"),
+  part("total", "total", "Share of everything measured in marks, with marked callees; recursion counts once"),
+  {
+    id: "sum",
+    head: "total sum",
+    why: "The sum over all calls; recursion counts once",
+    cell: (_, values, unit) => ofSum(values, "total", (value) => integer(value, unit)),
+    order: (mark, event) => withUnfinished(mark, event, "total"),
+  },
+  { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => integer(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
   {
     id: "ratio",
-    head: "insn/cycle",
+    head: "IPC",
     why: "Instructions per cycle, if both were counted over the same calls",
     cell: (mark) => (ratio(mark) === undefined ? MISSING : { number: ratio(mark).toFixed(2), unit: "" }),
     order: ratio,
     ofMark: true,
   },
-  { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => whole(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
-  {
-    id: "total",
-    head: "total",
-    why: "The sum over all calls; recursion counts once",
-    cell: (_, values, unit) => ofSum(values, "total", (value) => whole(value, unit)),
-    order: (mark, event) => withUnfinished(mark, event, "total"),
-  },
-  part("share", "total", "Percentage of everything measured in marks, marked callees included"),
-  part("self", "self", "Percentage of everything measured in marks, without marked callees"),
   call("mean", "mean", "The mean of the measured calls"),
   call("min", "min", "The smallest call"),
   call("p50", "p50", "Half the calls are at or below, within 1/64"),
@@ -77,7 +77,7 @@ function rowsOf(mark) {
   const note = mark.coverage ? [{ kind: "note", mark }] : [];
   const all = eventsOf(mark);
   const unfinished = (event) => unfinishedOf(mark, event).map((row) => ({ kind: "unfinished", mark, event, ...row }));
-  if (!state.isWhole || all.length === 0) {
+  if (!state.showsAllEvents || all.length === 0) {
     return [{ kind: "mark", mark, event: state.event }, ...unfinished(state.event), ...note];
   }
   const ofEvents = all.flatMap((event) => [{ kind: "event", mark, event }, ...unfinished(event)]);
@@ -108,7 +108,7 @@ function drawRow(row, index) {
     return line;
   }
   const isOfEvent = kind === "event" || kind === "unfinished";
-  const label = kind === "event" ? event : state.isWhole ? `${event}, ${row.what}` : row.what;
+  const label = kind === "event" ? event : state.showsAllEvents ? `${event}, ${row.what}` : row.what;
   const nameCell = () => make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark));
   line.append(make("th", { scope: "row" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
   const values = row.values ?? (event === undefined ? undefined : valuesOf(mark, event));
@@ -116,9 +116,9 @@ function drawRow(row, index) {
   const of = kind === "unfinished" ? { calls: row.calls, values: {} } : mark;
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
-    const cell = make("td", { class: column.id === "spread" ? "spread" : undefined });
+    const cell = make("td", { class: column.id === "spread" ? "spread" : `of-${column.id}` });
     line.append(cell);
-    if (kind === "heading" ? !column.ofMark : isOfEvent && state.isWhole && column.ofMark) continue;
+    if (kind === "heading" ? !column.ofMark : isOfEvent && state.showsAllEvents && column.ofMark) continue;
     if (column.id === "spread") {
       if (values && bucketsOf(values).length) cell.append(sparkline(values, rangeOfEvent(event), unit));
       continue;
@@ -174,7 +174,7 @@ function drawTable({ keepsPlace = false } = {}) {
   view.drawn.clear();
   const table = byId("table");
   table.classList.toggle("virtual", view.isVirtual);
-  table.dataset.unit = state.isWhole ? "mixed" : unitOf(state.event);
+  table.dataset.unit = state.showsAllEvents ? "mixed" : unitOf(state.event);
   byId("scroller").classList.toggle("virtual", view.isVirtual);
   table.setAttribute("aria-rowcount", view.rows.length + 1);
   if (!keepsPlace) byId("scroller").scrollTop = 0;
@@ -202,7 +202,7 @@ function setUpTable() {
   const [columns, heads] = [byId("columns"), byId("heads")];
   for (const column of COLUMNS) {
     columns.append(make("col", { class: `c-${column.id}` }));
-    const head = make("th", { scope: "col", id: `by-${column.id}`, title: column.why });
+    const head = make("th", { scope: "col", id: `by-${column.id}`, class: `of-${column.id}`, title: column.why });
     head.append(column.order ? make("button", { type: "button", onclick: () => sortBy(column) }, make("span", {}, column.head)) : make("span", {}, column.head));
     heads.append(head);
   }

@@ -99,6 +99,7 @@ pub(crate) const CALLS: &[Call] = calls![
     SYS_exit_group => [],
     SYS_rt_sigreturn => [],
     SYS_getpid => [],
+    SYS_getrusage => [Fails(libc::EINVAL)],
     SYS_gettid => [],
     SYS_geteuid => [],
     SYS_clock_gettime => [],

@@ -1,0 +1,405 @@
+//! The comparison of two sides' marks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use perfmark::text::{counted, sanitize};
+use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
+
+use super::figure::grouped;
+use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
+use super::side::{Design, Side};
+
+/// Both sides' marks.
+pub(crate) struct Comparison {
+    pub(crate) files: [Vec<String>; 2],
+    pub(crate) marks: Vec<Pair>,
+    /// The events of all runs, and why one could not be counted.
+    pub(crate) events: BTreeMap<String, Option<String>>,
+    /// Notes about the sides.
+    pub(crate) notes: Vec<String>,
+    /// The number of runs of each side.
+    pub(crate) runs: [usize; 2],
+    pub(crate) design: Design,
+}
+
+/// A mark, with its values on both sides.
+pub(crate) struct Pair {
+    pub(crate) label: String,
+    pub(crate) path: String,
+    pub(crate) location: String,
+    pub(crate) presence: Presence,
+    /// The fewest and the most calls in a run, for each side.
+    pub(crate) calls: [[u64; 2]; 2],
+    pub(crate) events: Vec<Compared>,
+    /// For each event, how many calls were measured in the head.
+    pub(crate) coverage: Vec<Coverage>,
+}
+
+/// How many calls of a mark were measured in one event.
+pub(crate) struct Coverage {
+    pub(crate) event: String,
+    pub(crate) measured: u64,
+    /// Calls that should have been measured: all except those that `every` skipped, and those that a panic or a drop
+    /// ended.
+    pub(crate) expected: u64,
+    /// Why the event was not counted at all, if it was not.
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Both,
+    /// Only on that side.
+    Only(usize),
+    /// On both sides, but called on that one only.
+    CalledIn(usize),
+    /// Called in no run.
+    NeverCalled,
+}
+
+/// An event of a mark that was called on both sides.
+pub(crate) struct Compared {
+    pub(crate) event: String,
+    pub(crate) unit: Unit,
+    pub(crate) statistic: Statistic,
+    /// `None` if a side was not measured.
+    pub(crate) judgement: Option<Judgement>,
+    /// The values of the runs that measured it, for each side.
+    runs: [Vec<RunValues>; 2],
+    /// The mean self cost per call, for each side.
+    pub(crate) own: Option<[f64; 2]>,
+    /// Why it was not measured, or notes about the values.
+    pub(crate) notes: Vec<String>,
+    /// Why no gate can rely on the values: a side measured almost nothing.
+    pub(crate) lack: Option<String>,
+}
+
+impl Compared {
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        self.judgement.map(|judgement| judgement.verdict)
+    }
+
+    pub(crate) fn has_changed(&self) -> bool {
+        matches!(self.verdict(), Some(Verdict::More | Verdict::Less))
+    }
+
+    /// Whether the change is in the marked calls inside, as far as that is known.
+    pub(crate) fn is_of_callees(&self) -> bool {
+        let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };
+        let (whole, own) = ((judgement.head - judgement.base).abs(), (after - before).abs());
+        self.statistic == Statistic::Mean && whole > 0.0 && own <= judgement.margin.max(whole / 10.0)
+    }
+}
+
+impl Pair {
+    pub(crate) fn has_changed(&self) -> bool {
+        self.events.iter().any(Compared::has_changed)
+    }
+
+    /// Whether the numbers of calls differ.
+    pub(crate) fn calls_changed(&self) -> bool {
+        let [[least_before, most_before], [least_after, most_after]] = self.calls;
+        self.presence == Presence::Both && (most_before < least_after || most_after < least_before)
+    }
+
+    /// The largest relative change, for the order.
+    fn greatest(&self) -> f64 {
+        let changes = self.events.iter().filter(|event| event.has_changed()).filter_map(|event| event.judgement);
+        let relative = |judgement: Judgement| {
+            (judgement.head - judgement.base).abs() / judgement.base.min(judgement.head).max(f64::MIN_POSITIVE)
+        };
+        changes.map(relative).fold(0.0, f64::max)
+    }
+}
+
+/// The identity of a mark: path, name, and a number among marks with the same ones, in the order of their locations.
+type Key<'a> = (&'a str, &'a str, usize);
+
+fn by_key(run: &Snapshot) -> BTreeMap<Key<'_>, &Mark> {
+    let mut alike: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut marks = BTreeMap::new();
+    for mark in &run.marks {
+        let number = alike.entry((&mark.path, &mark.name)).or_default();
+        *number += 1;
+        marks.insert((&*mark.path, &*mark.name, *number), mark);
+    }
+    marks
+}
+
+impl Comparison {
+    pub(crate) fn of(sides: &[Side; 2], design: Design) -> Self {
+        let runs: [Vec<BTreeMap<Key<'_>, &Mark>>; 2] = [0, 1].map(|side| sides[side].runs.iter().map(by_key).collect());
+        let keys: BTreeSet<Key<'_>> = runs.iter().flatten().flat_map(|run| run.keys().copied()).collect();
+        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, name, _) in &keys {
+            *names.entry(name).or_default() += 1;
+        }
+        let known = |side: usize| -> BTreeMap<&str, &Event> {
+            sides[side].runs.iter().flat_map(|run| &run.events).map(|event| (&*event.name, event)).collect()
+        };
+        let known = [known(0), known(1)];
+        let mut marks: Vec<Pair> = keys
+            .iter()
+            .map(|key| {
+                let of = [0, 1].map(|side: usize| {
+                    runs[side].iter().filter_map(|run| run.get(key).copied()).collect::<Vec<&Mark>>()
+                });
+                Pair::of(key, names[key.1] > 1, &of, &known, design)
+            })
+            .collect();
+        let count = [0, 1].map(|side: usize| sides[side].runs.len());
+        if design == Design::Paired {
+            judge_all(&mut marks, count[0]);
+        }
+        marks.sort_by(|one, other| other.greatest().total_cmp(&one.greatest()).then_with(|| one.path.cmp(&other.path)));
+        let mut events = BTreeMap::new();
+        for event in sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.events) {
+            let reason: &mut Option<String> = events.entry(event.name.clone()).or_default();
+            *reason = reason.take().or_else(|| event.reason.as_deref().map(sanitize));
+        }
+        let files = [0, 1].map(|side: usize| sides[side].files.iter().map(|file| sanitize(file)).collect());
+        Self { files, marks, events, notes: notes(sides), runs: count, design }
+    }
+
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| pair.has_changed())
+    }
+
+    pub(crate) fn unchanged(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed())
+    }
+
+    pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {
+        self.marks.iter().filter(|pair| pair.presence == presence).map(|pair| &*pair.label).collect()
+    }
+}
+
+/// Judges each event of a clock in all marks together, because the test covers all marks of a comparison.
+fn judge_all(marks: &mut [Pair], pairs: usize) {
+    let mut of_clocks: BTreeMap<String, Vec<&mut Compared>> = BTreeMap::new();
+    for event in marks.iter_mut().flat_map(|pair| &mut pair.events) {
+        if event.statistic != Statistic::MidMean || event.judgement.is_none() {
+            continue;
+        }
+        if event.runs.iter().any(|runs| runs.len() != pairs) {
+            event.judgement = None;
+            event.notes.push(format!("not measured in each of the {pairs} pairs of runs"));
+        } else {
+            of_clocks.entry(event.event.clone()).or_default().push(event);
+        }
+    }
+    for (_, events) in of_clocks {
+        let runs: Vec<_> = events.iter().map(|event| event.runs.clone()).collect();
+        for (event, judgement) in events.into_iter().zip(judge_pairs(&runs)) {
+            event.judgement = Some(judgement);
+        }
+    }
+}
+
+impl Pair {
+    fn of(
+        (path, name, number): &Key<'_>,
+        is_namesake: bool,
+        of: &[Vec<&Mark>; 2],
+        known: &[BTreeMap<&str, &Event>; 2],
+        design: Design,
+    ) -> Self {
+        let mut label = if !is_namesake {
+            sanitize(name)
+        } else if path.ends_with(name) {
+            sanitize(path)
+        } else {
+            sanitize(&format!("{name} ({path})"))
+        };
+        if *number > 1 {
+            _ = write!(label, " #{number}");
+        }
+        let calls = [0, 1].map(|side: usize| {
+            let calls = || of[side].iter().map(|mark| mark.calls);
+            [calls().min().unwrap_or(0), calls().max().unwrap_or(0)]
+        });
+        let is_called = [calls[0][1] > 0, calls[1][1] > 0];
+        let presence = match (of[0].is_empty(), of[1].is_empty(), is_called) {
+            (_, true, _) => Presence::Only(0),
+            (true, ..) => Presence::Only(1),
+            (.., [true, true]) => Presence::Both,
+            (.., [false, false]) => Presence::NeverCalled,
+            (.., [in_base, _]) => Presence::CalledIn(usize::from(!in_base)),
+        };
+        let newest = of.iter().flatten().last();
+        let location = newest.map(|mark| sanitize(&format!("{}:{}", mark.file, mark.line))).unwrap_or_default();
+        let mut events = Vec::new();
+        if presence == Presence::Both {
+            let mut named = BTreeSet::new();
+            let all = of.iter().flatten().flat_map(|mark| mark.values.iter().enumerate());
+            for (at, event) in all.map(|(at, values)| (at, &*values.event)).filter(|(_, event)| named.insert(*event)) {
+                events.push(Compared::of(event, at, of, known, design));
+            }
+        }
+        let coverage = Coverage::of_head(of, known);
+        Self { label, path: sanitize(path), location, presence, calls, events, coverage }
+    }
+}
+
+impl Coverage {
+    /// The coverage of the events of all runs of the head, and of those that the base measured and the head's machine
+    /// could not.
+    fn of_head([base, head]: &[Vec<&Mark>; 2], [_, known]: &[BTreeMap<&str, &Event>; 2]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
+        for values in head.iter().filter(|mark| mark.calls > 0).flat_map(|mark| &mark.values) {
+            let index = *indices.entry(&values.event).or_insert(all.len());
+            if index == all.len() {
+                let event = sanitize(&values.event);
+                all.push(Self { event, measured: 0, expected: 0, reason: None });
+            }
+            let one = &mut all[index];
+            one.measured = one.measured.saturating_add(values.measured);
+            one.expected = one.expected.saturating_add(values.measured).saturating_add(values.unmeasured);
+        }
+        let calls = head.iter().map(|mark| mark.calls.saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
+        let in_base = base.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
+        let in_base: BTreeSet<&str> = in_base.map(|values| &*values.event).collect();
+        for event in in_base.into_iter().filter(|event| !indices.contains_key(event)) {
+            if let Some(lost) = known.get(event).filter(|event| event.read == Read::None) {
+                let reason = lost.reason.as_deref().map(sanitize);
+                all.push(Self { event: sanitize(event), measured: 0, expected: calls, reason });
+            }
+        }
+        all.retain(|one| one.expected > 0);
+        all
+    }
+}
+
+/// Measured calls represent the others if they are at least 1 in this many.
+const LEAST_SHARE: u64 = 10;
+
+const SIDES: [&str; 2] = ["base", "head"];
+
+impl Compared {
+    /// Most marks have the event at the index `at`.
+    fn of(event: &str, at: usize, of: &[Vec<&Mark>; 2], known: &[BTreeMap<&str, &Event>; 2], design: Design) -> Self {
+        let about = |side: usize| known[side].get(event).copied();
+        let any = about(0).or(about(1));
+        let is_paired = design == Design::Paired;
+        let (unit, statistic) =
+            any.map_or((Unit::Count, Statistic::Mean), |any| (any.unit, Statistic::of(any, is_paired)));
+        let mut notes = Vec::new();
+        let values = [0, 1].map(|side: usize| {
+            let is_it = |values: &&Values| values.event == event;
+            let found = of[side].iter().map(|&mark| {
+                let there = mark.values.get(at).filter(is_it);
+                (mark, there.or_else(|| mark.values.iter().find(is_it)))
+            });
+            found.filter(|(mark, _)| mark.calls > 0).collect::<Vec<_>>()
+        });
+        let ones = [0, 1].map(|side: usize| {
+            let ones = values[side].iter().filter_map(|(_, values)| RunValues::of((*values)?, statistic));
+            ones.collect::<Vec<_>>()
+        });
+        for (side, name) in SIDES.into_iter().enumerate() {
+            if ones[side].is_empty() {
+                let reason = about(side).and_then(|event| event.reason.as_deref()).map(sanitize);
+                let why = reason.unwrap_or_else(|| {
+                    let has_it = values[side].iter().any(|(_, values)| values.is_some());
+                    if has_it { "no call was counted" } else { "the mark did not record it" }.to_owned()
+                });
+                notes.push(format!("not measured in {name}: {why}"));
+                continue;
+            }
+            notes.extend(coverage(name, &values[side], ones[side].len()));
+        }
+        if let (Some(base), Some(head)) = (about(0), about(1)) {
+            if base.unit != head.unit {
+                notes.push("not compared: base and head count it in different units".into());
+            } else if base.read != head.read && !ones.iter().any(Vec::is_empty) {
+                notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
+            }
+        }
+        let is_comparable = about(0).zip(about(1)).is_none_or(|(base, head)| base.unit == head.unit);
+        let is_measured = ones.iter().all(|ones| !ones.is_empty());
+        // In pairs, all marks are judged together later.
+        let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false });
+        let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));
+        let own = |side: usize| -> Option<f64> {
+            let all: Vec<f64> = values[side].iter().filter_map(|(_, values)| (*values)?.self_mean()).collect();
+            (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+        };
+        let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
+        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack }
+    }
+}
+
+/// Returns a sentence if a side measured almost nothing: fewer than [`FEWEST`] of more calls than that, or less than 1
+/// in [`LEAST_SHARE`] of the calls that should have been measured.
+fn lack(side: &str, values: &[(&Mark, Option<&Values>)]) -> Option<String> {
+    let of = |each: &dyn Fn(&Mark, &Values) -> u64| {
+        values.iter().filter_map(|(mark, values)| Some(u128::from(each(mark, (*values)?)))).sum::<u128>()
+    };
+    let measured = of(&|_, values| values.measured);
+    let expected = measured + of(&|_, values| values.unmeasured);
+    let all = expected + of(&|mark, _| mark.skipped);
+    let fewest = u128::from(FEWEST);
+    if measured == 0 {
+        // Not measured at all: another note has the reason.
+        return None;
+    }
+    let is_little = measured < fewest && all >= fewest || measured * u128::from(LEAST_SHARE) < expected;
+    let number = |calls: u128| grouped(calls as f64);
+    is_little.then(|| format!("{side} measured only {} of {} calls", number(measured), number(all)))
+}
+
+/// Notes about a side's calls that its values leave out.
+fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usize) -> Vec<String> {
+    let sum = |of: fn(&Values) -> u64| {
+        values.iter().filter_map(|(_, values)| *values).map(|values| u128::from(of(values))).sum::<u128>()
+    };
+    let (measured, scaled, unmeasured) = (sum(|v| v.measured), sum(|v| v.scaled), sum(|v| v.unmeasured));
+    let skipped: u128 = values.iter().map(|(mark, _)| u128::from(mark.skipped)).sum();
+    let mut notes = Vec::new();
+    let part = |of: u128, all: u128| format!("{:.1} %", 100.0 * of as f64 / all.max(1) as f64);
+    if measured_runs < values.len() {
+        notes.push(format!(
+            "{side}: not measured in {} of {}",
+            values.len() - measured_runs,
+            counted(values.len() as u64, "run")
+        ));
+    }
+    if unmeasured > 0 {
+        notes.push(format!("{side}: {} of the calls were not counted", part(unmeasured, measured + unmeasured)));
+    }
+    if scaled > 0 {
+        notes.push(format!("{side}: {} of the calls were counted in part, and scaled", part(scaled, measured)));
+    }
+    if skipped > 0 {
+        notes.push(format!("{side}: {measured} of {} calls were measured (every)", measured + unmeasured + skipped));
+    }
+    notes
+}
+
+/// The notes of the reports, and a note about programs that differ.
+fn notes(sides: &[Side; 2]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let programs = |side: usize| -> BTreeSet<String> {
+        sides[side].runs.iter().map(|run| sanitize(&run.program)).filter(|name| !name.is_empty()).collect()
+    };
+    let [base, head] = [0, 1].map(programs);
+    if base != head && !base.is_empty() && !head.is_empty() {
+        let list = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
+        notes.push(format!("base is of program {}, head of {}", list(base), list(head)));
+    }
+    let mut of_reports: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for side in sides {
+        for note in side.runs.iter().flat_map(|run| &run.notes) {
+            of_reports.entry(sanitize(note)).or_default().insert(side.name);
+        }
+    }
+    notes.extend(
+        of_reports
+            .into_iter()
+            .map(|(note, of)| format!("{}: {note}", of.into_iter().collect::<Vec<_>>().join(" and "))),
+    );
+    notes
+}

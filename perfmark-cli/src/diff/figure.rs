@@ -1,0 +1,66 @@
+//! Numbers with enough digits to show a small change.
+
+use perfmark::{Unit, text};
+
+/// A value in its unit: `2,270.4`, `12.34 µs`.
+pub(crate) fn quantity(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Ns => time(value),
+        _ => grouped(value),
+    }
+}
+
+fn time(nanoseconds: f64) -> String {
+    let steps = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+    let &(size, unit) = steps.iter().find(|(size, _)| nanoseconds >= *size).unwrap_or(&(1.0, "ns"));
+    let value = nanoseconds / size;
+    let decimals = match value {
+        _ if unit == "ns" && value.fract() == 0.0 => 0,
+        100.0.. => 1,
+        10.0.. => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A number with commas between thousands, and decimals if they are significant.
+pub(crate) fn grouped(value: f64) -> String {
+    let decimals = match value.abs() {
+        _ if value.fract() == 0.0 => 0,
+        10_000.0.. => 0,
+        100.0.. => 1,
+        _ => 2,
+    };
+    text::grouped(&format!("{value:.decimals$}"))
+}
+
+/// A change in percent. `None` if the base is 0.
+pub(crate) fn change(base: f64, head: f64) -> Option<f64> {
+    (base > 0.0).then(|| 100.0 * (head - base) / base)
+}
+
+pub(crate) fn percent(change: f64) -> String {
+    let decimals = if change.abs() < 0.095 && change != 0.0 { 3 } else { 1 };
+    format!("{change:+.decimals$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_changes_are_visible() {
+        for (value, unit, text) in [
+            (0.0, Unit::Count, "0"),
+            (2270.4, Unit::Count, "2,270.4"),
+            (1_000_010.3, Unit::Count, "1,000,010"),
+            (0.25, Unit::Count, "0.25"),
+            (812.0, Unit::Ns, "812 ns"),
+            (12_345.0, Unit::Ns, "12.35 µs"),
+            (3_600e9, Unit::Ns, "3600.0 s"),
+        ] {
+            assert_eq!(quantity(value, unit), text);
+        }
+        assert_eq!([1.0, -0.004, 0.0, 250.0].map(percent), ["+1.0 %", "-0.004 %", "+0.0 %", "+250.0 %"]);
+    }
+}

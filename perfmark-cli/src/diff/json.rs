@@ -1,0 +1,82 @@
+//! The comparison for programs.
+
+use perfmark::Unit;
+use serde_json::{Value, json};
+
+use super::compare::{Compared, Comparison, Pair, Presence};
+use super::figure::change;
+use super::gate::GateResult;
+use super::judge::Verdict;
+use super::side::Design;
+
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
+    let gate = |judged: &GateResult| {
+        let failures = judged.failures.iter().map(|failure| json!({"mark": failure.mark, "text": failure.text}));
+        json!({
+            "event": judged.gate.event,
+            "percent": judged.gate.percent,
+            "failed": !judged.failures.is_empty(),
+            "compared": judged.compared,
+            "failures": failures.collect::<Vec<_>>(),
+            "not_judged": judged.not_judged,
+            "cannot_judge": judged.undecided,
+        })
+    };
+    let document = json!({
+        "base": comparison.files[0],
+        "head": comparison.files[1],
+        "failed": gates.iter().any(|gate| !gate.failures.is_empty()),
+        "gates": gates.iter().map(gate).collect::<Vec<_>>(),
+        "marks": comparison.marks.iter().map(mark).collect::<Vec<_>>(),
+        "runs": {"base": comparison.runs[0], "head": comparison.runs[1]},
+        "paired": comparison.design == Design::Paired,
+        "notes": comparison.notes,
+    });
+    format!("{document:#}\n")
+}
+
+fn mark(pair: &Pair) -> Value {
+    let presence = match pair.presence {
+        Presence::Both => "both",
+        Presence::Only(0) => "only in base",
+        Presence::Only(_) => "only in head",
+        Presence::CalledIn(0) => "called in base only",
+        Presence::CalledIn(_) => "called in head only",
+        Presence::NeverCalled => "never called",
+    };
+    json!({
+        "mark": pair.label,
+        "path": pair.path,
+        "place": pair.location,
+        "presence": presence,
+        "changed": pair.has_changed(),
+        "calls": {"base": pair.calls[0], "head": pair.calls[1]},
+        "events": pair.events.iter().map(event).collect::<Vec<_>>(),
+    })
+}
+
+fn event(compared: &Compared) -> Value {
+    let judgement = compared.judgement;
+    let verdict = match compared.verdict() {
+        None => "not compared",
+        Some(Verdict::Same) => "same",
+        Some(Verdict::More) => "more",
+        Some(Verdict::Less) => "less",
+        Some(Verdict::TooFew(_)) => "too few calls",
+        Some(Verdict::TooFewRuns(_)) => "too few runs",
+        Some(Verdict::TooShort) => "too short",
+    };
+    json!({
+        "event": compared.event,
+        "unit": if compared.unit == Unit::Ns { "ns" } else { "count" },
+        "statistic": compared.statistic.name(),
+        "verdict": verdict,
+        "base": judgement.map(|judgement| judgement.base),
+        "head": judgement.map(|judgement| judgement.head),
+        "change_percent": judgement.and_then(|judgement| change(judgement.base, judgement.head)),
+        "margin": judgement.map(|judgement| judgement.margin),
+        "smallest_rise_percent": judgement.and_then(|judgement| judgement.least),
+        "self": compared.own.map(|[base, head]| json!({"base": base, "head": head})),
+        "notes": compared.notes,
+    })
+}

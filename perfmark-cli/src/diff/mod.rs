@@ -1,0 +1,170 @@
+//! `perfmark diff`: what became more or less expensive, and gates for CI.
+//!
+//! Every file is a run. Two sides' values differ only if they differ by more than a margin, their own variation
+//! (`judge`).
+
+mod side;
+mod figure;
+mod paired;
+mod judge;
+mod compare;
+mod gate;
+mod rows;
+mod table;
+mod markdown;
+mod json;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use perfmark::Filter;
+
+use crate::output::{self, Destination};
+use crate::report::check_marks;
+
+use self::compare::Comparison;
+pub(crate) use self::gate::Gate;
+pub(crate) use self::side::{Design, Side};
+
+/// A gate failed.
+const FAILED: u8 = 1;
+/// No gate failed, and one cannot be judged.
+const UNDECIDED: u8 = 3;
+
+/// Compare runs of a program before and after a change
+#[derive(Args, Debug)]
+#[command(after_long_help = HOW)]
+pub(crate) struct Arguments {
+    /// JSON report of a run before the change
+    #[arg(value_name = "BASE", required_unless_present = "base")]
+    base_file: Option<PathBuf>,
+    /// JSON report of a run after the change
+    #[arg(value_name = "HEAD", required_unless_present = "head")]
+    head_file: Option<PathBuf>,
+    /// More runs before the change
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    base: Vec<PathBuf>,
+    /// More runs after the change
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    head: Vec<PathBuf>,
+    /// Fail with status 1 if a mark's cost in the event rose by more than this, as `instructions:1%`, or if fewer of
+    /// its calls were measured, as `coverage:90%`; may be repeated
+    #[arg(long, value_name = "EVENT:PERCENT%")]
+    fail_on: Vec<Gate>,
+    /// The runs were made in pairs, a base and a head in random order: the first files of both sides are a pair, and so
+    /// on. Times are judged as by `perfmark run --against`
+    #[arg(long)]
+    paired: bool,
+    /// Judge times even with fewer than three runs on a side, which gives false alarms
+    #[arg(long, conflicts_with = "paired")]
+    allow_few_runs: bool,
+    /// Compare only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
+    #[arg(long, value_name = "FILTER")]
+    marks: Option<Filter>,
+    /// Format of the comparison
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    /// Write to this file, which is replaced atomically
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const HOW: &str = "\
+What is compared:
+  A file is a run. Merge the reports of a run's processes with `perfmark report --format json`.
+  Marks are the same if path and name are the same; they may move in the source. Marks that exist
+  or were called on one side only, calls that were not measured, and different numbers of calls
+  are listed.
+
+When a value has changed:
+  counts        the mean per call: by at least 0.1 %, and by more than the cost of an empty call
+                varies; with several runs on a side, the median of the runs, if no run of one side
+                is among those of the other, ignoring the farthest one in five of each side
+  time, cycles  the median per call, with three runs or more on each side (five are better): by
+                more than the resolution of the histograms (1 in 32), and as the means of counts
+                are; with fewer runs, changes are shown and not judged; with --allow-few-runs,
+                each median must be outside of the middle half of the other side's calls
+  with --paired the mean of the middle half of the calls; see `perfmark run --help`
+
+Gates:
+  --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies:
+  instructions:0% fails on any rise. A run of the head that is even slower, or a run of the base
+  that is even faster, does not make the gate pass. The gate also fails if a mark that both sides
+  called was not measured on one side, or almost not: fewer than 10 calls of a mark that had more,
+  or less than 10 % of the calls that should have been measured. It fails if no mark could be
+  judged. Marks that one side does not have or never called, and marks with fewer than 10 calls if
+  the event is a time and there is one run, are listed and pass. A gate on time or cycles cannot be
+  judged with fewer than three runs on a side.
+
+  --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than
+  that share of its calls was measured in any of its events. Calls that `every` skipped, or that a
+  panic or a drop ended, do not count; nor do events that neither side could count.
+
+Exit status:
+  0  no gate failed
+  1  a gate failed
+  2  a wrong argument, or a file that is not a report
+  3  no gate failed, but one cannot be judged: make more runs";
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Form {
+    /// For people
+    #[default]
+    Table,
+    /// For a pull request
+    Markdown,
+    /// For programs
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let sides = [
+        Side::read("base", arguments.base_file.as_ref(), &arguments.base)?,
+        Side::read("head", arguments.head_file.as_ref(), &arguments.head)?,
+    ];
+    let [base, head] = [0, 1].map(|side: usize| sides[side].runs.len());
+    if arguments.paired && base != head {
+        return Err(format!("--paired: base has {base} runs and head has {head}; give as many files on each side"));
+    }
+    let design =
+        if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
+    let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
+    compare(sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+}
+
+/// Compares these marks of the sides, judges the gates, and writes the comparison.
+pub(crate) fn compare(
+    mut sides: [Side; 2],
+    marks: Option<&Filter>,
+    design: Design,
+    gates: &[Gate],
+    form: Form,
+    to: &Destination,
+) -> Result<ExitCode, String> {
+    check_marks(marks, sides.iter().flat_map(|side| &side.runs))?;
+    if let Some(filter) = marks {
+        for run in sides.iter_mut().flat_map(|side| &mut side.runs) {
+            run.retain(|mark| filter.has_mark(mark));
+        }
+    }
+    let comparison = &Comparison::of(&sides, design);
+    let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
+    let text = match form {
+        Form::Table => table::render(comparison, &gates),
+        Form::Markdown => markdown::render(comparison, &gates),
+        Form::Json => json::render(comparison, &gates),
+    };
+    to.give(&text)?;
+    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
+    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
+    if !matches!(form, Form::Table) || matches!(to, Destination::File(_)) {
+        // A log then shows it in any format.
+        failures.iter().chain(&undecided).for_each(|text| output::say(text));
+    }
+    Ok(match (failures.is_empty(), undecided.is_empty()) {
+        (false, _) => FAILED.into(),
+        (true, false) => UNDECIDED.into(),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}

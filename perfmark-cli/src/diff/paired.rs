@@ -1,0 +1,202 @@
+//! The test for pairs of runs: a randomization test over all marks at once.
+//!
+//! In each pair, the order of base and head is drawn at random. If the head costs the same, exchanging the two runs of
+//! any pair changes nothing but chance: each of the 2ⁿ exchanges of n pairs is as likely as the one that was observed.
+//! For each mark, the statistic is t = (h − b) / e: h and b are the means of the faster halves of the head's and the
+//! base's runs, of the logarithms of their values, levelled for the machine's speed at that time (`levelled`), and e is
+//! the standard error of their difference. The p-value of a
+//! mark is the share of exchanges in which the largest t of all marks is at least the mark's own.
+//!
+//! So the probability of at least one false alarm in a comparison is at most [`ALPHA`], for any number of marks and any
+//! distribution of the noise. Only the faster half of the runs is used because disturbances make runs slower, never
+//! faster: up to half of them may be disturbed.
+//!
+//! Sources: R. A. Fisher, The Design of Experiments (1935), chapter 3: the randomization test of pairs. P. H. Westfall,
+//! S. S. Young, Resampling-Based Multiple Testing (1993): the largest t (single-step maxT). J. Chen, J. Revels, Robust
+//! benchmarking in noisy environments (2016): noise only adds time.
+
+/// The probability of a false alarm in a comparison.
+pub(crate) const ALPHA: f64 = 0.005;
+/// With fewer pairs, no p-value is at most [`ALPHA`].
+pub(crate) const FEWEST_PAIRS: usize = 8;
+/// The number of exchanges that are examined. Up to twelve pairs these are all; of more pairs, a random sample.
+const MOST_EXCHANGES: u64 = 1 << 12;
+/// Added to the standard error: smaller differences are of no interest, and equal runs must not give infinity.
+const LEAST_ERROR: f64 = 0.001;
+
+/// The logarithms of a mark's values in the runs of each side, in the order of the pairs.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) base: Vec<f64>,
+    pub(crate) head: Vec<f64>,
+}
+
+/// The result for a mark. Differences are of logarithms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finding {
+    pub(crate) base: f64,
+    pub(crate) head: f64,
+    /// The probability of such a rise by chance, in any of the marks.
+    pub(crate) rise: f64,
+    /// The same of a fall.
+    pub(crate) fall: f64,
+    /// The smallest rise that would have been found.
+    pub(crate) least: f64,
+}
+
+/// Tests all marks. Each has the same number of pairs, at least [`FEWEST_PAIRS`].
+pub(crate) fn test(samples: &[Sample]) -> Vec<Finding> {
+    let pairs = samples.first().map_or(0, |sample| sample.base.len());
+    let levelled: Vec<Sample> = samples.iter().map(levelled).collect();
+    let observed: Vec<Difference> = levelled.iter().map(|sample| Difference::of(sample, 0)).collect();
+    let largest = |exchanged: u64| {
+        let all = levelled.iter().map(|sample| Difference::of(sample, exchanged).t());
+        // Exchanging all pairs changes the sign: the smallest t is that of the falls.
+        all.fold((f64::MIN, f64::MIN), |(rise, fall), t| (rise.max(t), fall.max(-t)))
+    };
+    let (mut rises, mut falls): (Vec<f64>, Vec<f64>) = exchanges(pairs).map(largest).unzip();
+    for all in [&mut rises, &mut falls] {
+        all.sort_by(|one, other| other.total_cmp(one));
+    }
+    // Rounding differs between exchanges that are equal.
+    let share = |all: &[f64], t: f64| all.partition_point(|&other| other >= t - 1e-9) as f64 / all.len() as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the number of exchanges")]
+    let rank = ((rises.len() as f64 * ALPHA) as usize).max(1);
+    let critical = rises.get(rank - 1).copied().unwrap_or(f64::INFINITY);
+    observed
+        .into_iter()
+        .zip(samples)
+        .map(|(one, sample)| (one, mean_of_faster_half(sample.base.clone()).0))
+        .map(|(one, base)| Finding {
+            base,
+            head: base + one.head - one.base,
+            rise: share(&rises, one.t()),
+            fall: share(&falls, -one.t()),
+            least: critical * one.error,
+        })
+        .collect()
+}
+
+/// The differences from the machine's speed at that time, which may change from pair to pair: from the median of the
+/// faster runs of up to five pairs around each pair. An exchange of runs does not change which run of a pair is faster.
+fn levelled(sample: &Sample) -> Sample {
+    let faster: Vec<f64> = sample.base.iter().zip(&sample.head).map(|(base, head)| base.min(*head)).collect();
+    let level = |pair: usize| {
+        let mut around = faster[pair.saturating_sub(2)..faster.len().min(pair + 3)].to_vec();
+        around.sort_by(f64::total_cmp);
+        around[(around.len() - 1) / 2]
+    };
+    let side = |runs: &[f64]| runs.iter().enumerate().map(|(pair, run)| run - level(pair)).collect();
+    Sample { base: side(&sample.base), head: side(&sample.head) }
+}
+
+/// Which pairs are exchanged, a bit for each. The first exchanges none.
+fn exchanges(pairs: usize) -> impl Iterator<Item = u64> {
+    let all = 1_u64.checked_shl(pairs.try_into().unwrap_or(u32::MAX)).unwrap_or(u64::MAX);
+    // Always the same random numbers, so that the same reports give the same answer.
+    let mut random = SplitMix(1);
+    (0..all.min(MOST_EXCHANGES)).map(move |n| if all <= MOST_EXCHANGES || n == 0 { n } else { random.next() })
+}
+
+/// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+pub(crate) struct SplitMix(pub(crate) u64);
+
+impl SplitMix {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+struct Difference {
+    base: f64,
+    head: f64,
+    error: f64,
+}
+
+impl Difference {
+    /// With the runs of these pairs exchanged. Pairs beyond 64 are never exchanged.
+    fn of(sample: &Sample, exchanged: u64) -> Self {
+        let is_exchanged = |pair: usize| pair < 64 && exchanged >> pair & 1 == 1;
+        let side = |one: &[f64], other: &[f64]| {
+            let all: Vec<f64> =
+                one.iter().zip(other).enumerate().map(|(n, (a, b))| if is_exchanged(n) { *b } else { *a }).collect();
+            mean_of_faster_half(all)
+        };
+        let ((base, of_base), (head, of_head)) = (side(&sample.base, &sample.head), side(&sample.head, &sample.base));
+        Self { base, head, error: (of_base + of_head + LEAST_ERROR * LEAST_ERROR).sqrt() }
+    }
+
+    fn t(&self) -> f64 {
+        (self.head - self.base) / self.error
+    }
+}
+
+/// The mean of the faster half, and the variance of that mean.
+fn mean_of_faster_half(mut all: Vec<f64>) -> (f64, f64) {
+    all.sort_by(f64::total_cmp);
+    all.truncate(all.len().div_ceil(2));
+    let count = all.len() as f64;
+    let mean = all.iter().sum::<f64>() / count;
+    let squares: f64 = all.iter().map(|one| (one - mean).powi(2)).sum();
+    (mean, squares / (count - 1.0).max(1.0) / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number from 0 to 1.
+    fn uniform(random: &mut SplitMix) -> f64 {
+        (random.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(random: &mut SplitMix) -> f64 {
+        (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
+    }
+
+    /// Runs of marks whose values vary by 1 %, in pairs. One run in twenty is 30 % slower, in all of its marks. The
+    /// machine becomes 10 % slower meanwhile. The head's first mark costs `rise` more.
+    fn samples(random: &mut SplitMix, marks: usize, pairs: usize, rise: f64) -> Vec<Sample> {
+        let mut all = vec![Sample { base: Vec::new(), head: Vec::new() }; marks];
+        for pair in 0..pairs {
+            for is_head in [false, true] {
+                let disturbed = if uniform(random) < 0.05 { 1.3_f64.ln() } else { 0.0 };
+                let drift = 1.1_f64.ln() * pair as f64 / pairs as f64;
+                for (mark, sample) in all.iter_mut().enumerate() {
+                    let more = if is_head && mark == 0 { rise.ln_1p() } else { 0.0 };
+                    let value = 10.0 + 0.01 * normal(random) + disturbed + drift + more;
+                    if is_head { &mut sample.head } else { &mut sample.base }.push(value);
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn fewer_than_1_percent_of_comparisons_with_the_same_are_false_alarms() {
+        let mut random = SplitMix(7);
+        for (marks, comparisons) in [(1, 500), (10, 101)] {
+            let alarms = (0..comparisons)
+                .filter(|_| test(&samples(&mut random, marks, 10, 0.0)).iter().any(|one| one.rise <= ALPHA));
+            let alarms = alarms.count();
+            assert!(alarms * 100 < comparisons, "{alarms} of {comparisons}, {marks} marks");
+        }
+    }
+
+    #[test]
+    fn more_than_90_percent_of_rises_by_5_percent_are_found_in_10_pairs() {
+        let mut random = SplitMix(8);
+        for (marks, comparisons) in [(1, 50), (10, 10)] {
+            let found = (0..comparisons).filter(|_| {
+                let one = test(&samples(&mut random, marks, 10, 0.05))[0];
+                one.rise <= ALPHA && one.head - one.base > 0.02_f64.ln_1p()
+            });
+            let found = found.count();
+            assert!(found * 10 >= comparisons * 9, "{found} of {comparisons}, {marks} marks");
+        }
+    }
+}

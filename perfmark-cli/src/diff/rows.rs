@@ -1,0 +1,136 @@
+//! The common parts of the formats for people: rows of values, and remarks.
+
+use super::compare::{Compared, Comparison, Pair, Presence};
+use super::figure::{change, grouped, percent, quantity};
+use super::gate::GateResult;
+use super::judge::{SEVERAL, Verdict};
+use super::side::Design;
+use perfmark::text::{counted, exact};
+use std::fmt::Write as _;
+
+/// An event's cells: event with statistic, base, head, change, change of self.
+pub(crate) type Row = [String; 5];
+
+pub(crate) const HEADER: [&str; 5] = ["per call", "base", "head", "change", "self"];
+
+/// A mark's events, one row each.
+pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
+    let row = |event: &Compared| -> Row {
+        let name = format!("{} ({})", event.event, event.statistic.name());
+        let Some(judgement) = event.judgement else {
+            return [name, "–".into(), "–".into(), "not compared".into(), String::new()];
+        };
+        let changed = match (judgement.verdict, change(judgement.base, judgement.head)) {
+            (Verdict::TooFew(_), _) => "too few calls".into(),
+            (Verdict::TooShort, _) => "too short".into(),
+            (Verdict::Same | Verdict::TooFewRuns(_), Some(0.0)) => "=".into(),
+            (Verdict::Same | Verdict::TooFewRuns(_), None) if judgement.head == 0.0 => "=".into(),
+            (Verdict::Same | Verdict::TooFewRuns(_), Some(change)) => format!("~ {}", percent(change)),
+            (_, Some(change)) => percent(change),
+            (_, None) => "from 0".into(),
+        };
+        let own = event.own.map_or_else(String::new, |[before, after]| {
+            let by = after - before;
+            if by.abs() < 0.005 { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
+        });
+        [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own]
+    };
+    pair.events.iter().map(row).collect()
+}
+
+/// The summary line.
+pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
+    let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
+    let changed = comparison.changed().count();
+    let mut text = format!("{} of {} changed", exact(changed as u64), counted(compared as u64, "mark"));
+    for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
+        match comparison.labels(presence).len() {
+            0 => {}
+            marks => _ = write!(text, ", {} {what}", exact(marks as u64)),
+        }
+    }
+    let undecided = gates.iter().filter(|gate| gate.undecided.is_some()).count();
+    if undecided > 0 {
+        _ = write!(text, "; {undecided} of {} cannot be judged", counted(gates.len() as u64, "gate"));
+    }
+    match gates.iter().filter(|gate| !gate.failures.is_empty()).count() {
+        _ if gates.is_empty() => {}
+        0 if undecided > 0 => {}
+        0 if gates.len() == 1 => text += "; the gate passed",
+        0 => _ = write!(text, "; {} gates passed", gates.len()),
+        failed => _ = write!(text, "; {failed} of {} failed", counted(gates.len() as u64, "gate")),
+    }
+    text
+}
+
+/// Remarks on the values, one line each.
+pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (presence, what) in [
+        (Presence::Only(0), "only in base"),
+        (Presence::Only(1), "only in head"),
+        (Presence::CalledIn(0), "called in base, not in head"),
+        (Presence::CalledIn(1), "called in head, not in base"),
+        (Presence::NeverCalled, "never called"),
+    ] {
+        let labels = comparison.labels(presence);
+        if !labels.is_empty() {
+            lines.push(format!("{what}: {}", labels.join(", ")));
+        }
+    }
+    let calls = |[fewest, most]: [u64; 2]| {
+        let number = |calls: u64| grouped(calls as f64);
+        if fewest == most { number(most) } else { format!("{}–{}", number(fewest), number(most)) }
+    };
+    for pair in comparison.marks.iter().filter(|pair| pair.calls_changed()) {
+        lines.push(format!("{}: {} calls in base, {} in head", pair.label, calls(pair.calls[0]), calls(pair.calls[1])));
+    }
+    // A note that is the same for many marks is one line.
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
+    for pair in &comparison.marks {
+        for event in &pair.events {
+            for note in &event.notes {
+                let note = format!("{}: {note}", event.event);
+                match notes.iter_mut().find(|(known, _)| *known == note) {
+                    Some((_, marks)) => marks.push(&pair.label),
+                    None => notes.push((note, vec![&pair.label])),
+                }
+            }
+        }
+    }
+    lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", marks.join(", "))));
+    lines.extend(about_runs(comparison));
+    for judged in gates {
+        let gate = judged.gate.text();
+        lines.push(format!("gate {gate}: {} judged", counted(judged.compared as u64, "mark")));
+        lines.extend(judged.not_judged.iter().map(|mark| format!("gate {gate}: not judged: {mark}")));
+    }
+    lines.extend(comparison.notes.iter().cloned());
+    lines
+}
+
+/// What the number and the order of the runs allow to say about times.
+fn about_runs(comparison: &Comparison) -> Option<String> {
+    let has = |of: fn(Verdict) -> bool| {
+        comparison.marks.iter().flat_map(|pair| &pair.events).filter_map(Compared::verdict).any(of)
+    };
+    let [base, head] = comparison.runs;
+    if comparison.design == Design::Paired {
+        return Some(format!("{base} pairs of runs; times are judged by a randomization test (perfmark run --help)"));
+    }
+    has(|verdict| matches!(verdict, Verdict::TooFewRuns(_))).then(|| {
+        format!(
+            "times are not judged, because fewer than {SEVERAL} runs on a side (base {base}, head {head}) do not show \
+             how much they vary"
+        )
+    })
+}
+
+/// A short description of a side's files.
+pub(crate) fn files(files: &[String]) -> String {
+    match files {
+        [] => "nothing".into(),
+        [one] => one.clone(),
+        [first, ..] => format!("{first} and {} more", files.len() - 1),
+    }
+}

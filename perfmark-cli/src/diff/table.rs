@@ -1,0 +1,73 @@
+//! The comparison for people.
+
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+use super::compare::Comparison;
+use super::gate::GateResult;
+use super::rows::{HEADER, Row, files, remarks, rows, summary};
+
+pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
+    let [base, head] = &comparison.files;
+    let mut out = format!("perfmark diff · {} → {} · {}\n", files(base), files(head), summary(comparison, gates));
+    for failure in gates.iter().flat_map(|gate| &gate.failures) {
+        _ = writeln!(out, "✗ {}", failure.text);
+    }
+    for undecided in gates.iter().filter_map(|gate| gate.undecided.as_deref()) {
+        _ = writeln!(out, "? {undecided}");
+    }
+    // `Err` is a mark's name, a row of one cell.
+    let mut lines: Vec<Result<Row, String>> = Vec::new();
+    for pair in comparison.changed() {
+        lines.push(Err(pair.label.clone()));
+        lines.extend(rows(pair).into_iter().map(Ok));
+    }
+    let has_changed = !lines.is_empty();
+    let mut is_first = true;
+    for pair in comparison.unchanged() {
+        if std::mem::take(&mut is_first) {
+            lines.push(Err(if has_changed { "\nunchanged:".into() } else { "unchanged:".into() }));
+        }
+        lines.push(Err(pair.label.clone()));
+        lines.extend(rows(pair).into_iter().map(Ok));
+    }
+    if !lines.is_empty() {
+        out += "\n";
+        grid(&mut out, &lines);
+    }
+    let remarks = remarks(comparison, gates);
+    if !remarks.is_empty() {
+        out += "\n";
+        for line in &remarks {
+            _ = writeln!(out, "{line}");
+        }
+    }
+    out
+}
+
+fn grid(out: &mut String, lines: &[Result<Row, String>]) {
+    let width = |text: &str| UnicodeWidthStr::width(text);
+    let mut widths = HEADER.map(width);
+    for row in lines.iter().flatten() {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = width(cell).max(*widest);
+        }
+    }
+    let line = |cells: [&str; 5]| {
+        let mut text = format!("  {}{}", cells[0], " ".repeat(widths[0].saturating_sub(width(cells[0]))));
+        for (cell, widest) in cells.into_iter().zip(widths).skip(1) {
+            _ = write!(text, "  {}{cell}", " ".repeat(widest.saturating_sub(width(cell))));
+        }
+        text.truncate(text.trim_end().len());
+        text
+    };
+    *out += &line(HEADER);
+    for row in lines {
+        *out += "\n";
+        match row {
+            Ok(row) => *out += &line(row.each_ref().map(String::as_str)),
+            Err(label) => *out += label,
+        }
+    }
+    *out += "\n";
+}

@@ -1,0 +1,126 @@
+//! Files that reports are written to.
+
+use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{self, Path, PathBuf};
+use std::process;
+
+use tempfile::NamedTempFile;
+
+/// The file's name in this process: each `%p` becomes its number, each `%u` a token that no other process has.
+pub(crate) fn named(file: &Path) -> PathBuf {
+    match file.to_str().filter(|name| name.contains("%p") || name.contains("%u")) {
+        Some(name) => {
+            let token = RandomState::new().hash_one(process::id());
+            name.replace("%p", &process::id().to_string()).replace("%u", &format!("{token:016x}")).into()
+        }
+        None => file.into(),
+    }
+}
+
+/// Replaces a file atomically, so that nobody reads half a report. What is not a regular file, such as a device, a pipe
+/// or a link, is opened and written to.
+pub(crate) fn write(file: &Path, text: &str) -> io::Result<()> {
+    if !is_replaced(file)? {
+        // A link such as /dev/stdout may lead to a file that others write to as well.
+        let is_descriptor = file.starts_with("/dev") || file.starts_with("/proc");
+        let mut options = File::options();
+        options.write(true).append(is_descriptor).truncate(!is_descriptor).create(!is_descriptor);
+        return options.open(file)?.write_all(text.as_bytes());
+    }
+    let mut draft = draft(file)?;
+    #[cfg(unix)]
+    if let Some(permissions) = permissions_before(file, &draft) {
+        draft.as_file().set_permissions(permissions)?;
+    }
+    draft.write_all(text.as_bytes())?;
+    draft.persist(file)?;
+    Ok(())
+}
+
+/// Checks that a file can be written, as far as possible without writing it.
+pub(crate) fn check(file: &Path) -> io::Result<()> {
+    if is_replaced(file)? { draft(file)?.close() } else { Ok(()) }
+}
+
+/// Whether the file is replaced, or created. Otherwise it is opened and written to.
+fn is_replaced(file: &Path) -> io::Result<bool> {
+    for part in path::absolute(file)?.ancestors() {
+        refuse_strangers_link(part)?;
+    }
+    match fs::symlink_metadata(file) {
+        Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(there) => Ok(there.is_file()),
+        // It does not exist. Any other error is reported when a file is created beside it.
+        Err(_) => Ok(true),
+    }
+}
+
+/// A new file beside that one, which is removed if it does not replace it. Others may read it if the umask allows.
+fn draft(file: &Path) -> io::Result<NamedTempFile> {
+    let file = path::absolute(file)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".perfmark-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    builder.tempfile_in(file.parent().unwrap_or(&file))
+}
+
+/// The read and write permissions of an existing file of this user, which stay. Another user's file has no influence.
+#[cfg(unix)]
+fn permissions_before(file: &Path, draft: &NamedTempFile) -> Option<fs::Permissions> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    const READ_AND_WRITE: u32 = 0o666;
+    let user = draft.as_file().metadata().ok()?.uid();
+    let before = fs::symlink_metadata(file).ok().filter(|before| before.uid() == user)?;
+    Some(fs::Permissions::from_mode(before.mode() & READ_AND_WRITE))
+}
+
+/// Refuses a link in a directory where everybody may create one, such as /tmp, if neither this user nor the directory's
+/// owner created it. This is the rule of `fs.protected_symlinks` (`proc_sys_fs(5)`), which may be off.
+#[cfg(unix)]
+fn refuse_strangers_link(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    const STICKY: u32 = 0o1000;
+    const WRITABLE_BY_ALL: u32 = 0o002;
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let Some(link) = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink) else { return Ok(()) };
+    let directory = fs::metadata(parent)?;
+    let is_shared = directory.mode() & (STICKY | WRITABLE_BY_ALL) == STICKY | WRITABLE_BY_ALL;
+    if !is_shared || link.uid() == user() || link.uid() == directory.uid() {
+        return Ok(());
+    }
+    let (path, user) = (path.display(), link.uid());
+    let why =
+        format!("{path} is a symbolic link of user {user} in a world-writable directory; perfmark does not follow it");
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
+/// The process's effective user.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "asks libc")]
+fn user() -> u32 {
+    // SAFETY: it has no arguments, and always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps, reason = "as on unix")]
+fn refuse_strangers_link(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_process_number_and_a_token() {
+        let pid = process::id();
+        assert_eq!(named(Path::new("a/%p/b-%p")), Path::new(&format!("a/{pid}/b-{pid}")));
+        let [one, other] = ["%u", "%u"].map(|name| named(Path::new(name)));
+        assert!(one != other && one.as_os_str().len() == 16, "{one:?} {other:?}");
+        assert_eq!(named(Path::new("a%")), Path::new("a%"));
+    }
+}

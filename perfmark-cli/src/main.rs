@@ -1,0 +1,59 @@
+//! The command line: shows and compares reports, runs programs, and checks what a machine can count.
+//!
+//! It uses the library's public interface only, like any program.
+
+#![deny(unsafe_code)]
+
+mod reports;
+mod file;
+mod output;
+mod report;
+mod diff;
+mod run;
+mod doctor;
+mod events;
+mod generate;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// The exit status of an error before a command could give its answer; the same as for a wrong argument.
+const TROUBLE: u8 = 2;
+
+#[derive(Debug, Parser)]
+#[command(name = "perfmark", version, max_term_width = 100)]
+/// Shows, merges and compares reports of functions measured by #[perfmark], and lists what this machine can count.
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Report(report::Arguments),
+    Diff(diff::Arguments),
+    Run(run::Arguments),
+    Doctor(doctor::Arguments),
+    Events(events::Arguments),
+    Completions(generate::Completions),
+    Man(generate::Man),
+}
+
+fn main() -> ExitCode {
+    // PERFMARK_OUTPUT may name the file that this command reads.
+    perfmark::disable_report();
+    let done = match CommandLine::parse().command {
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments, CommandLine::command()),
+        Command::Man(arguments) => generate::man(&arguments, CommandLine::command()),
+    };
+    done.unwrap_or_else(|why| {
+        output::say(&why);
+        TROUBLE.into()
+    })
+}

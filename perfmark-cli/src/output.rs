@@ -1,0 +1,84 @@
+//! The destination of a command's output.
+
+use std::env;
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+use terminal_size::{Width, terminal_size_of};
+
+use crate::file;
+
+/// Writes one line on stderr; errors are ignored.
+pub(crate) fn say(message: &str) {
+    _ = writeln!(io::stderr(), "perfmark: {message}");
+}
+
+/// The destination of a report.
+#[derive(Clone, Debug)]
+pub(crate) enum Destination {
+    Stdout,
+    /// Separated from the program's output by an empty line.
+    Stderr,
+    /// A file, which is replaced atomically.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// That file, where `-` is stdout; without a file, `otherwise`.
+    pub(crate) fn new(file: Option<&Path>, otherwise: Self) -> Self {
+        match file {
+            Some(file) if file == Path::new("-") => Self::Stdout,
+            Some(file) => Self::File(file::named(file)),
+            None => otherwise,
+        }
+    }
+
+    /// The columns that a table has there: those of the terminal, or of `COLUMNS`.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let size = match self {
+            Self::Stdout => terminal_size_of(io::stdout()),
+            Self::Stderr => terminal_size_of(io::stderr()),
+            Self::File(_) => None,
+        };
+        let of_user = || env::var("COLUMNS").ok()?.parse().ok();
+        size.map(|(Width(columns), _)| usize::from(columns).clamp(80, 200)).or_else(of_user)
+    }
+
+    /// Whether a table has colours there, by the rule of [`perfmark::Report::color`].
+    pub(crate) fn has_color(&self) -> bool {
+        let is_terminal = match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::File(_) => false,
+        };
+        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        is_terminal && variable("TERM").is_some_and(|term| term != "dumb") && variable("NO_COLOR").is_none()
+    }
+
+    /// Checks that a file can be created there, as far as possible without creating it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self::File(file) = self else { return Ok(()) };
+        file::check(file).map_err(|error| format!("writing {}: {error}", file.display()))
+    }
+
+    pub(crate) fn give(&self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Stdout => print(text),
+            Self::Stderr => write("stderr", io::stderr().lock(), &format!("\n{text}")),
+            Self::File(file) => file::write(file, text).map_err(|error| format!("writing {}: {error}", file.display())),
+        }
+    }
+}
+
+/// Writes to stdout.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    write("stdout", io::stdout().lock(), text)
+}
+
+/// A reader that ends early, such as `head`, is not an error.
+fn write(name: &str, mut to: impl Write, text: &str) -> Result<(), String> {
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("writing to {name}: {error}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,189 @@
+//! `perfmark report`: shows reports that were written as JSON.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use perfmark::text::{counted, sanitize};
+use perfmark::{Filter, Format, Report, Snapshot, Sort};
+
+use crate::output::{self, Destination};
+use crate::reports;
+
+/// Show JSON reports; merge several into one
+///
+/// Calls, sums and histograms of several reports are added, and quantiles are computed from the added histograms, so
+/// that nothing is lost. Marks are the same if path, name, file and line are the same.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Reports written with `PERFMARK_FORMAT=json`; `-` is stdin
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    form: Form,
+    /// Merge all reports; this is the default
+    #[arg(long, conflicts_with = "each")]
+    merge: bool,
+}
+
+fn top(number: &str) -> Result<usize, String> {
+    if number == "all" { Ok(usize::MAX) } else { number.parse().map_err(|_| "expected a number or `all`".into()) }
+}
+
+/// The format and destination of reports.
+#[derive(Args, Debug)]
+pub(crate) struct Form {
+    /// Format of the report
+    #[arg(
+        long,
+        default_value = "table",
+        value_parser = PossibleValuesParser::new(Format::names()).try_map(|name| name.parse::<Format>())
+    )]
+    format: Format,
+    /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
+    #[arg(long, value_name = "FILTER")]
+    marks: Option<Filter>,
+    /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`
+    #[arg(long, value_name = "N")]
+    width: Option<usize>,
+    /// The most marks in a table; by default 20
+    #[arg(long, value_name = "N|all", value_parser = top)]
+    top: Option<usize>,
+    /// The column that orders the marks, the largest first; by default `self`
+    #[arg(long, value_name = "COLUMN", value_parser = PossibleValuesParser::new(Sort::names()))]
+    sort: Option<String>,
+    /// Add the details of these marks, or of all: each event, and what the values leave out; for table and markdown
+    #[arg(long, value_name = "MARKS", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    details: Option<Filter>,
+    /// Show each report by itself instead of merging them; for table, markdown and json
+    #[arg(long)]
+    each: bool,
+    /// Write to this file, which is replaced atomically; `-` is stdout. In its name, `%p` is the process number of
+    /// perfmark itself, `%u` a token that no other process has
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Form {
+    /// Checks what can be checked before there are reports.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
+        if self.each && !(self.is_for_people() || self.format == Format::Json) {
+            let why = "several reports of another format in one file cannot be read";
+            return Err(format!("--each supports the formats table, markdown and json; {why}"));
+        }
+        Ok(())
+    }
+
+    /// The destination: the file that was given, or `otherwise`.
+    pub(crate) fn destination(&self, otherwise: Destination) -> Destination {
+        Destination::new(self.output.as_deref(), otherwise)
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(crate) fn marks(&self) -> Option<&Filter> {
+        self.marks.as_ref()
+    }
+
+    fn is_for_people(&self) -> bool {
+        matches!(self.format, Format::Table | Format::Markdown)
+    }
+
+    fn of(&self, snapshot: &Snapshot, to: &Destination) -> String {
+        let mut report = Report::new(snapshot).format(self.format).color(to.has_color());
+        if let Some(width) = self.width.or_else(|| to.columns()) {
+            report = report.width(width);
+        }
+        if let Some(filter) = &self.marks {
+            report = report.marks(filter);
+        }
+        if let Some(top) = self.top {
+            report = report.top(top);
+        }
+        if let Some(sort) = self.sort.as_deref().and_then(Sort::from_name) {
+            report = report.sort(sort);
+        }
+        if let Some(marks) = &self.details {
+            report = report.details(marks);
+        }
+        report.to_string()
+    }
+}
+
+/// Reports to be shown: merged into one, unless each is shown by itself.
+pub(crate) struct Gathered<'a> {
+    form: &'a Form,
+    shown: Vec<(String, Snapshot)>,
+    count: usize,
+}
+
+impl<'a> Gathered<'a> {
+    pub(crate) fn new(form: &'a Form) -> Self {
+        Self { form, shown: Vec::new(), count: 0 }
+    }
+
+    pub(crate) fn add(&mut self, name: String, snapshot: Snapshot) {
+        self.count += 1;
+        match self.shown.first_mut().filter(|_| !self.form.each) {
+            Some((_, merged)) => merged.merge(&snapshot),
+            None => self.shown.push((name, snapshot)),
+        }
+    }
+
+    /// Shows the reports. Several reports have their names before them, in formats for people.
+    pub(crate) fn show(&self, to: &Destination) -> Result<(), String> {
+        check_marks(self.form.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
+        if self.count > self.shown.len() {
+            output::say(&format!(
+                "merged {}; program and process number are those of the first, the time is the longest; \
+                 --each shows each",
+                counted(self.count as u64, "report")
+            ));
+        }
+        let mut text = String::new();
+        for (name, snapshot) in &self.shown {
+            if self.shown.len() > 1 && self.form.is_for_people() {
+                let before = if text.is_empty() { "" } else { "\n" };
+                _ = writeln!(text, "{before}==> {} <==", sanitize(name));
+            }
+            text += &self.form.of(snapshot, to);
+        }
+        to.give(&text)
+    }
+}
+
+/// Checks that the filter turns on at least one of the marks.
+pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
+    filter: Option<&Filter>,
+    snapshots: I,
+) -> Result<(), String> {
+    let Some(filter) = filter else { return Ok(()) };
+    let mut example = None;
+    for snapshot in snapshots {
+        if snapshot.marks.iter().any(|mark| filter.has_mark(mark)) {
+            return Ok(());
+        }
+        example = example.or_else(|| filter.nearest(snapshot).or_else(|| snapshot.names().into_iter().next()));
+    }
+    match example {
+        Some(name) => Err(format!("--marks {filter}: no mark matches; did you mean {name}?")),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    arguments.form.check()?;
+    let mut all = Gathered::new(&arguments.form);
+    for file in &arguments.files {
+        for (name, snapshot) in reports::read_each(file)? {
+            all.add(name, snapshot);
+        }
+    }
+    all.show(&arguments.form.destination(Destination::Stdout))?;
+    Ok(ExitCode::SUCCESS)
+}

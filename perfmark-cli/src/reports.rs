@@ -1,0 +1,105 @@
+//! Reading reports from files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use perfmark::Snapshot;
+use serde::Deserialize;
+use serde_json::error::Category;
+
+/// The size limit of a file of reports, in bytes. Ten thousand marks with three full histograms each take half of it.
+const LARGEST: u64 = 1 << 30;
+
+/// A file's report; `-` is stdin. Several reports in a row are merged.
+pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
+    let mut all = Snapshot::default();
+    for (_, one) in read_each(file)? {
+        all.merge(&one);
+    }
+    Ok(all)
+}
+
+/// A file's reports, at least one, each with a name.
+pub(crate) fn read_each(file: &Path) -> Result<Vec<(String, Snapshot)>, String> {
+    let name = if is_stdin(file) { "stdin".into() } else { file.display().to_string() };
+    let bytes = bytes(file).map_err(|why| format!("{name}: {why}"))?;
+    let all = parse(&bytes).map_err(|why| format!("{name} {why}"))?;
+    let count = all.len();
+    let name = |number: usize| if count == 1 { name.clone() } else { format!("{name} · {number} of {count}") };
+    Ok(all.into_iter().zip(1..).map(|(one, number)| (name(number), one)).collect())
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, String> {
+    if is_stdin(file) {
+        return limited(io::stdin().lock(), 0);
+    }
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    let about = opened.metadata().map_err(|error| error.to_string())?;
+    if about.is_dir() {
+        return Err("is a directory; name the reports in it, for example as DIRECTORY/*".into());
+    }
+    limited(opened, about.len())
+}
+
+fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
+    let too_large = || format!("larger than {} MiB, the limit for reports", LARGEST >> 20);
+    if expected > LARGEST {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    from.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn parse(bytes: &[u8]) -> Result<Vec<Snapshot>, String> {
+    let all = serde_json::Deserializer::from_slice(bytes).into_iter();
+    let all: Vec<Snapshot> = all.collect::<Result<_, _>>().map_err(|error| explain(bytes, &error))?;
+    if all.is_empty() {
+        return Err("is empty; its program may have ended without a report, or may still run".into());
+    }
+    Ok(all)
+}
+
+/// Explains an error, and what to do.
+fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
+    /// The part that all versions have.
+    #[derive(Deserialize)]
+    struct Header {
+        schema: Option<u64>,
+    }
+    const KNOWN: u64 = Snapshot::SCHEMA as u64;
+    const NONE: &str =
+        "a program writes a JSON report with PERFMARK_FORMAT=json, or under `perfmark run --format json`";
+    match error.classify() {
+        Category::Eof => format!("is truncated ({error}); it was cut off when it was written or copied"),
+        Category::Io => error.to_string(),
+        Category::Syntax => {
+            let is_table = bytes.trim_ascii_start().starts_with("perfmark ·".as_bytes());
+            let what = if is_table { "is a report in the format `table`, not JSON" } else { "is not a JSON report" };
+            format!("{what} ({error}); {NONE}")
+        }
+        Category::Data => {
+            let header = serde_json::Deserializer::from_slice(bytes).into_iter::<Header>().next();
+            match header.and_then(Result::ok).map(|header| header.schema) {
+                Some(Some(schema)) if schema != KNOWN && schema > 0 => {
+                    let what_to_do = if schema > KNOWN {
+                        "install the version that wrote it (cargo install perfmark-cli)"
+                    } else {
+                        "an older version wrote it; write it again with this version of perfmark in the program"
+                    };
+                    let version = env!("CARGO_PKG_VERSION");
+                    format!("has schema {schema}, but perfmark {version} reads schema {KNOWN}; {what_to_do}")
+                }
+                Some(Some(_)) => {
+                    format!("is damaged, or is not a report of schema {KNOWN} ({error}); write it again")
+                }
+                _ => format!("is JSON, but not a perfmark report ({error}); {NONE}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The directory for the reports of a run's processes.
+//!
+//! Each process that contains perfmark writes its report into a directory that is created for this run. The file's name
+//! has a unique token (`%u`), because the kernel reuses process numbers and each namespace has its own.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use perfmark::Snapshot;
+
+use crate::output::say;
+use crate::reports;
+
+/// The directory for the reports of a run's processes; only this user can access it.
+pub(super) struct Directory(pub(super) PathBuf);
+
+impl Directory {
+    pub(super) fn make() -> Result<Self, String> {
+        let parent = env::temp_dir();
+        let parent = std::path::absolute(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        // A process replaces these in a file's name.
+        if parent.to_str().is_none_or(|path| path.contains("%p") || path.contains("%u")) {
+            return Err(format!(
+                "TMPDIR={}: reports cannot be written there; set TMPDIR to a path in UTF-8 without %p and %u",
+                parent.display()
+            ));
+        }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("perfmark-run-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        match builder.tempdir_in(&parent) {
+            // A process that outlives this one still writes its report there.
+            Ok(directory) => Ok(Self(directory.keep())),
+            Err(error) => {
+                Err(format!("{}: {error}; set TMPDIR to a directory for reports that is writable", parent.display()))
+            }
+        }
+    }
+
+    /// Lets the program write its reports there.
+    pub(super) fn set_on(&self, command: &mut Command) {
+        command.env("PERFMARK_OUTPUT", self.0.join("%p-%u.json")).env("PERFMARK_FORMAT", "json");
+    }
+
+    /// All reports that can be read, with their processes' names, and the number of those that cannot. Their errors are
+    /// printed.
+    pub(super) fn reports(&self) -> Result<(Vec<(String, Snapshot)>, usize), String> {
+        let entries = fs::read_dir(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))?;
+        let files = entries.flatten().map(|entry| entry.path());
+        // A draft belongs to a process that is still writing it, or was killed meanwhile.
+        let complete = files.filter(|file| file.extension().is_none_or(|extension| extension != "draft"));
+        let (mut all, mut unreadable) = (Vec::new(), 0);
+        for file in complete {
+            match reports::read(&file) {
+                Ok(snapshot) => {
+                    let pid = if snapshot.pid == 0 { "unknown".into() } else { snapshot.pid.to_string() };
+                    all.push((format!("{} · pid {pid}", snapshot.program), snapshot));
+                }
+                Err(why) => {
+                    say(&why);
+                    unreadable += 1;
+                }
+            }
+        }
+        Ok((all, unreadable))
+    }
+
+    /// Removes the directory.
+    pub(super) fn end(&self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            say(&format!("{}: {error}", self.0.display()));
+        }
+    }
+
+    /// Prints where the reports are kept.
+    pub(super) fn keep(&self) {
+        if self.0.exists() {
+            say(&format!("the reports are kept as JSON in {}", self.0.display()));
+        }
+    }
+}
+
+/// The number and name of each process that will write a report into that directory, because its environment names it.
+/// This works on Linux only.
+pub(super) fn running_with(directory: &Path) -> Vec<(u32, String)> {
+    let path = directory.as_os_str().as_encoded_bytes();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let environment = |pid: u32| fs::read(format!("/proc/{pid}/environ")).ok().map(|environment| (pid, environment));
+    let (none, some): (Vec<_>, Vec<_>) =
+        pids.filter_map(environment).partition(|(_, environment)| environment.is_empty());
+    // Kernel threads have no environment, and a process that is just being started has none yet.
+    thread::sleep(A_MOMENT);
+    let started = none.into_iter().filter_map(|(pid, _)| environment(pid));
+    let has_it = |(_, environment): &(u32, Vec<u8>)| environment.windows(path.len()).any(|part| part == path);
+    let mut running: Vec<_> = some.into_iter().chain(started).filter(has_it).map(|(pid, _)| (pid, name(pid))).collect();
+    running.sort_unstable();
+    running
+}
+
+/// The time in which a process that is being started gets its environment.
+const A_MOMENT: Duration = Duration::from_millis(10);
+
+fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim().into())
+}

@@ -1,0 +1,219 @@
+//! `perfmark run`: runs a program and merges the reports of all of its processes, or compares the runs of two programs.
+
+#[cfg(unix)]
+mod signals;
+mod program;
+mod directory;
+mod against;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+use clap::Args;
+use perfmark::text::{counted, sanitize};
+use perfmark::{Filter, Format};
+
+use self::directory::{Directory, running_with};
+use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
+use crate::diff::{self, Design, Gate};
+use crate::output::{Destination, say};
+use crate::report::{Form, Gathered};
+
+/// Run a program, and show what its marks recorded in all of its processes
+///
+/// The program keeps stdin, stdout and stderr. The report goes to stderr after the program has ended, or to a file.
+/// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, its processes write
+/// their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from other processes are passed on to it.
+#[derive(Args, Debug)]
+#[command(after_long_help = HOW)]
+pub(crate) struct Arguments {
+    /// Events of marks that name none: `time,instructions` (`PERFMARK_EVENTS`)
+    #[arg(short, long, value_name = "EVENTS", value_parser = events)]
+    events: Option<String>,
+    /// Which marks record, which events, and one call in how many: `app::parser,app::io=off` (`PERFMARK_FILTER`)
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    filter: Option<String>,
+    #[command(flatten)]
+    form: Form,
+    /// Compare with this program: run it and PROGRAM in turn, with the same arguments; formats table, markdown and json
+    #[arg(long, value_name = "BASE", conflicts_with_all = ["each", "width"])]
+    against: Option<PathBuf>,
+    /// Runs of each program in a comparison, at least 8
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "against")]
+    times: usize,
+    /// Fail with status 1 if a mark's cost in the event rose by more than this, as `time:2%`; may be repeated
+    #[arg(long, value_name = "EVENT:PERCENT%", requires = "against")]
+    fail_on: Vec<Gate>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+const HOW: &str = "\
+Exit status: that of the program, or 128 plus the signal's number if a signal ended it. 127 if the
+program does not exist, 126 if it cannot be executed, 2 if an argument of perfmark is wrong. 125 if
+something else failed before the program ran, or if a report could not be read or written and the
+program's status was 0. The reports are kept in that case, and perfmark prints where.
+
+With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is
+empty, and their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are
+judged by a randomization test of the pairs, over all marks at once (chapter `gate` of the guide has
+the source): the probability that any mark of an unchanged program fails a gate is below 1 %. A mark
+fails if the test finds a rise, and the rise exceeds the limit. Marks in which a rise by 5 %, or by the
+limit if that is larger, could not have been found are listed and pass. In 10 pairs the test finds 5 %
+in marks whose runs vary by 1 %. For half as much, make four times as many runs.
+Exit status of a comparison: 0 no gate failed; 1 a gate failed; 3 a gate cannot be judged, because
+there are fewer than 8 pairs or all marks vary too much; 125 if a program fails, 126 and 127 as above.
+
+A process that is killed or aborts, or that calls _exit or exec, leaves no report: set
+PERFMARK_DUMP_INTERVAL=1 for it. Processes that still run when the program has ended are not in the
+report; perfmark lists them with the directory that their reports will be in.";
+
+fn events(list: &str) -> Result<String, String> {
+    perfmark::check_events(list).map_err(|error| error.to_string())?;
+    Ok(list.into())
+}
+
+fn filter(text: &str) -> Result<String, String> {
+    text.parse::<Filter>().map_err(|error| error.to_string())?;
+    Ok(text.into())
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    arguments.form.check()?;
+    if let Some(base) = &arguments.against {
+        return run_against(arguments, base);
+    }
+    let destination = arguments.form.destination(Destination::Stderr);
+    let directory = match destination.check().and_then(|()| Directory::make()) {
+        Ok(directory) => directory,
+        Err(why) => {
+            say(&why);
+            return Ok(OWN_TROUBLE.into());
+        }
+    };
+    let (program, given) = arguments.command.split_first().ok_or("no program")?;
+    let mut command = Command::new(program);
+    command.args(given);
+    directory.set_on(&mut command);
+    arguments.set_on(&mut command);
+    if env::var_os("PERFMARK_ON_SIGINT").is_none() {
+        command.env("PERFMARK_ON_SIGINT", "report");
+    }
+    let (pid, status) = match run_to_end(&mut command) {
+        Ok(ended) => ended,
+        Err(error) => {
+            say(&format!("{}: {error}", Path::new(program).display()));
+            directory.end();
+            return Ok(not_started(&error).into());
+        }
+    };
+    // Checked before the reports are read, so that a process that ends meanwhile is in both, and not in neither.
+    let running = running_with(&directory.0);
+    report_running(&running, &directory);
+    let shown = show(&directory, pid, &arguments.form, &destination);
+    let code = code(status);
+    Ok(match shown {
+        Err(why) => {
+            say(&why);
+            directory.keep();
+            if code == 0 { OWN_TROUBLE.into() } else { code.into() }
+        }
+        Ok(count) => {
+            if running.is_empty() {
+                directory.end();
+                if count == 0 {
+                    say(&nothing_left(Path::new(program), status));
+                }
+            }
+            code.into()
+        }
+    })
+}
+
+/// Compares the program with another one.
+fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
+    let form = match arguments.form.format() {
+        Format::Table => diff::Form::Table,
+        Format::Markdown => diff::Form::Markdown,
+        Format::Json => diff::Form::Json,
+        _ => return Err("--against supports the formats table, markdown and json".into()),
+    };
+    let destination = arguments.form.destination(Destination::Stdout);
+    if let Err(why) = destination.check() {
+        return Ok(against::fail((why, OWN_TROUBLE)));
+    }
+    let (head, given) = arguments.command.split_first().ok_or("no program")?;
+    let settings = |command: &mut Command| arguments.set_on(command);
+    match against::run_pairs([base, Path::new(head)], given, settings, arguments.times) {
+        Ok(sides) => {
+            diff::compare(sides, arguments.form.marks(), Design::Paired, &arguments.fail_on, form, &destination)
+        }
+        Err(ended) => Ok(against::fail(ended)),
+    }
+}
+
+impl Arguments {
+    fn set_on(&self, command: &mut Command) {
+        for (variable, value) in [("PERFMARK_EVENTS", &self.events), ("PERFMARK_FILTER", &self.filter)] {
+            if let Some(value) = value {
+                command.env(variable, value);
+            }
+        }
+    }
+}
+
+fn report_running(running: &[(u32, String)], directory: &Directory) {
+    if running.is_empty() {
+        return;
+    }
+    let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
+    let more = if running.len() > 10 { ", …" } else { "" };
+    say(&format!(
+        "{} still running and not in this report; reports at exit will be in {}: {}{more}",
+        if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
+        directory.0.display(),
+        names.join(", "),
+    ));
+}
+
+/// Shows the reports, and returns their number.
+fn show(directory: &Directory, pid: u32, form: &Form, destination: &Destination) -> Result<usize, String> {
+    let (mut all, unreadable) = directory.reports()?;
+    // The program's own first, because the merged report has its name and number.
+    all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
+    let count = all.len();
+    let mut gathered = Gathered::new(form);
+    for (name, snapshot) in all {
+        gathered.add(name, snapshot);
+    }
+    if count > 0 {
+        gathered.show(destination)?;
+    }
+    match unreadable {
+        0 => Ok(count),
+        _ => Err(format!("{} could not be read", counted(unreadable as u64, "report"))),
+    }
+}
+
+fn nothing_left(program: &Path, status: ExitStatus) -> String {
+    let program = program.display();
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!(
+            "{program} left no report: signal {signal} ended it; \
+             set PERFMARK_DUMP_INTERVAL=1 to get one each second, if it contains perfmark"
+        );
+    }
+    let _ = status;
+    let why = match env::var("PERFMARK") {
+        Ok(value) if value == "off" => "PERFMARK=off is set, so nothing is recorded",
+        _ => {
+            "no marked function is linked into it with the feature `record`; or it ended by exec, _exit or abort, \
+             where PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
+        }
+    };
+    format!("{program} left no report: {why}")
+}

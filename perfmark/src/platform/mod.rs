@@ -1,0 +1,12 @@
+//! What perfmark needs from the operating system, and works around.
+
+pub(crate) mod errno;
+pub(crate) mod sync;
+pub(crate) mod per_process;
+pub(crate) mod arena;
+pub(crate) mod signals;
+pub(crate) mod terminal;
+pub(crate) mod token;
+pub(crate) mod usage;
+pub(crate) mod files;
+pub(crate) mod event_reading;

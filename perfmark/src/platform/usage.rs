@@ -1,0 +1,35 @@
+//! What the kernel knows about the process's use of CPUs.
+#![allow(unsafe_code, reason = "getrusage")]
+
+/// CPU time and context switches of the process.
+pub(crate) struct ProcessUsage {
+    /// In user and kernel mode, of all threads, in nanoseconds.
+    pub(crate) cpu_ns: u64,
+    pub(crate) involuntary_switches: u64,
+}
+
+/// One system call. `None` if the system has none like it.
+#[cfg(unix)]
+pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    if cfg!(miri) {
+        return None;
+    }
+    // SAFETY: a zeroed rusage is a valid one, and getrusage writes one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) == 0).then_some(usage)?
+    };
+    let of = |time: libc::timeval| {
+        let microseconds = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_usec);
+        u64::try_from(microseconds * 1_000).unwrap_or(0)
+    };
+    Some(ProcessUsage {
+        cpu_ns: of(usage.ru_utime).saturating_add(of(usage.ru_stime)),
+        involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
+    })
+}
+
+#[cfg(not(unix))]
+pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    None
+}

@@ -1,0 +1,219 @@
+//! Dumps: reports that are written repeatedly while the program runs.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::copies;
+use super::output_settings::{DumpSettings, Output, OutputSettings, output_settings};
+use crate::platform::files::{check_directory, in_this_process, of_copy, remove_left_drafts};
+#[cfg(feature = "signal")]
+use crate::platform::signals::Listener;
+use crate::platform::signals::background;
+use crate::platform::terminal::say;
+use crate::recording::api_use;
+use crate::recording::collect;
+use crate::recording::start::{Process, is_forked_child, this_process};
+use crate::report::{Format, Report};
+
+/// Writes the report to a file while the program runs: at intervals, and with the feature `signal` also when the
+/// process receives a signal.
+///
+/// The file is [replaced atomically](Report::write_to), so that a reader always sees one complete report. If the
+/// program is killed or aborts, the last dump has what it recorded. If it is killed during a dump, a file
+/// `….perfmark-….draft` is left. The next process that dumps into the directory removes it.
+///
+/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps use one thread, and one more
+/// for signals, which end when the [`Dumping`] that `start` returns is dropped. A forked child has none.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let file = std::env::temp_dir().join("service-%p.txt");
+/// let dumping = perfmark::Dumps::new(file).every(Duration::from_secs(60)).start()?;
+/// // … the program …
+/// drop(dumping);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing before it is started"]
+pub struct Dumps {
+    file: PathBuf,
+    format: Format,
+    interval: Option<Duration>,
+    #[cfg(feature = "signal")]
+    signals: Vec<i32>,
+}
+
+/// Dumps as long as it lives.
+#[derive(Debug)]
+#[must_use = "dumping ends when it is dropped"]
+pub struct Dumping {
+    /// The process that started the threads.
+    process: Process,
+    requests: SyncSender<Request>,
+    writer: Option<JoinHandle<()>>,
+    #[cfg(feature = "signal")]
+    listener: Option<Listener>,
+}
+
+/// The least time between two dumps.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A request to the writing thread.
+enum Request {
+    #[cfg_attr(not(feature = "signal"), allow(dead_code, reason = "only signals request it"))]
+    Dump,
+    End,
+}
+
+impl Dumps {
+    /// Dumps to that file, as tables. In its name, `%p` is the process number and `%u` a token that no other process
+    /// has.
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: file.into(),
+            format: Format::default(),
+            interval: None,
+            #[cfg(feature = "signal")]
+            signals: Vec::new(),
+        }
+    }
+
+    /// Dumps in another format.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Also dumps whenever this time has passed since the last dump; at least one millisecond.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.interval = Some(interval.max(SHORTEST));
+        self
+    }
+
+    /// Also dumps when the process receives this signal, such as `libc::SIGUSR1`. Other handlers of the signal stay.
+    /// Its default action no longer takes place, even after dumping has ended.
+    #[cfg(feature = "signal")]
+    pub fn on_signal(mut self, signal: i32) -> Self {
+        self.signals.push(signal);
+        self
+    }
+
+    /// Starts the dumps.
+    ///
+    /// # Errors
+    ///
+    /// The directory does not exist, no thread can be created, or the signal cannot be handled (SIGKILL, and those that
+    /// faults raise).
+    pub fn start(mut self) -> io::Result<Dumping> {
+        api_use::note_call();
+        // The program may change its directory.
+        self.file = std::path::absolute(&self.file)?;
+        let file = in_this_process(&self.file, false);
+        if let Err(why) = check_directory(&file) {
+            let why = format!("dumping to {}: {why}", file.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        // Room for one request: a dump requested while another is pending is the same one.
+        let (requests, received) = mpsc::sync_channel(1);
+        #[cfg(feature = "signal")]
+        let signals = std::mem::take(&mut self.signals);
+        let writer = background::spawn("perfmark-dumps", move || self.write(&received))?;
+        #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "only signals need a listener"))]
+        let mut dumping = Dumping {
+            process: this_process(),
+            requests,
+            writer: Some(writer),
+            #[cfg(feature = "signal")]
+            listener: None,
+        };
+        #[cfg(feature = "signal")]
+        {
+            let requests = dumping.requests.clone();
+            dumping.listener = (!signals.is_empty())
+                .then(|| Listener::start(&signals, move || _ = requests.try_send(Request::Dump)))
+                .transpose()?;
+        }
+        Ok(dumping)
+    }
+
+    fn write(&self, received: &Receiver<Request>) {
+        let mut reported = None;
+        let mut is_first = true;
+        loop {
+            let request = match self.interval {
+                Some(interval) => received.recv_timeout(interval),
+                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match request {
+                Ok(Request::Dump) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Request::End) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if std::mem::take(&mut is_first) {
+                remove_left_drafts(&in_this_process(&self.file, false));
+            }
+            let snapshot = collect::snapshot();
+            let error = Report::new(&snapshot)
+                .format(self.format)
+                .write_in(&self.file, is_forked_child())
+                .err()
+                .map(|why| why.to_string());
+            // Reported once, until the error changes.
+            if let Some(why) = error.as_ref().filter(|_| error != reported) {
+                say(&format!("{}: {why}; skipping dumps until writing succeeds", self.file.display()));
+            }
+            reported = error;
+        }
+    }
+}
+
+/// The dumps that the environment sets.
+static FROM_ENVIRONMENT: Mutex<Option<Dumping>> = Mutex::new(None);
+
+/// Starts the environment's dumps.
+pub(crate) fn start_from_environment() {
+    let OutputSettings { dumps: DumpSettings { interval, signal }, output: Output::File(file), format, .. } =
+        output_settings()
+    else {
+        return;
+    };
+    if interval.is_none() && signal.is_none() {
+        return;
+    }
+    let mut dumps = Dumps::new(of_copy(file.clone(), copies::before())).format(*format);
+    dumps.interval = interval.map(|interval| interval.max(SHORTEST));
+    #[cfg(feature = "signal")]
+    dumps.signals.extend(signal);
+    match dumps.start() {
+        Ok(dumping) => _ = FROM_ENVIRONMENT.try_lock().map(|mut dumps| *dumps = Some(dumping)),
+        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL: {why}; writing no dumps")),
+    }
+}
+
+/// Ends the environment's dumps, so that the report at exit is the last one.
+pub(crate) fn end_from_environment() {
+    // Nobody holds the lock, except in a process that was forked while it was held.
+    let dumps = FROM_ENVIRONMENT.try_lock().ok().and_then(|mut dumps| dumps.take());
+    drop(dumps);
+}
+
+impl Drop for Dumping {
+    fn drop(&mut self) {
+        // A forked child does not have the threads, and must not wait for them.
+        if !self.process.is_this() {
+            std::mem::forget(self.writer.take());
+            #[cfg(feature = "signal")]
+            std::mem::forget(self.listener.take());
+            return;
+        }
+        #[cfg(feature = "signal")]
+        drop(self.listener.take());
+        // The thread may have ended by itself only if it panicked.
+        _ = self.requests.send(Request::End);
+        _ = self.writer.take().map(JoinHandle::join);
+    }
+}

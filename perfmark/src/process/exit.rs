@@ -1,0 +1,173 @@
+//! The process's end. Before `main` it registers a handler for exit. At exit, or earlier on the program's request, it
+//! writes the report.
+#![allow(unsafe_code, reason = "a static initialiser, and atexit")]
+
+use std::cell::Cell;
+use std::panic::UnwindSafe;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+use super::output_settings::{self, Output, output_settings};
+use super::{copies, dumps, origin};
+use crate::platform::files::{in_this_process, of_copy, write_file};
+use crate::platform::per_process::PerProcess;
+use crate::platform::signals::before_end;
+use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
+use crate::recording::api_use;
+use crate::recording::cells::registry;
+use crate::recording::collect;
+use crate::recording::mark::{self, Mark, defaults, linked};
+use crate::recording::{recorder, start};
+use crate::report::{Format, Report};
+use crate::settings::recording;
+use crate::snapshot::Snapshot;
+
+/// The loader runs this before `main`, so that a program whose marks are never called writes a report, too.
+#[used]
+#[cfg_attr(all(unix, not(target_vendor = "apple")), unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+#[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        // It may call a marked allocator; that is not a call of the program.
+        recorder::own_work(|| {
+            start::start();
+            for wrong in output_settings::read_environment() {
+                say(&wrong);
+            }
+        });
+        // Loom's locks do not work outside of its models.
+        if recording::is_off() || cfg!(all(test, perfmark_loom)) {
+            return;
+        }
+        copies::begin();
+        recorder::prepare_process();
+        // A module in a browser has no exit.
+        #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+        let registered = 0;
+        // SAFETY: the handler is a function without arguments, which catches its panics. Miri does not support atexit.
+        #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+        let registered = if cfg!(miri) { 0 } else { unsafe { libc::atexit(at_exit) } };
+        if registered != 0 {
+            say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
+        }
+        dumps::start_from_environment();
+        if output_settings().reports_on_sigint
+            && let Err(why) = before_end(|| end(write_report))
+        {
+            say(&format!("PERFMARK_ON_SIGINT: {why}; SIGINT ends the program without a report"));
+        }
+    }
+    before_main
+};
+
+extern "C" fn at_exit() {
+    end(write_report);
+}
+
+/// Ends recording before the program does, and writes the report now.
+pub(crate) fn finish() {
+    // Not in a signal handler that interrupted perfmark's own work, whose locks may be taken.
+    if IS_OVER.load(SeqCst) || recorder::own_work(start::start).is_none() || recording::is_off() {
+        return;
+    }
+    end(|| {
+        recorder::own_work(turn_off);
+        write_report();
+        recorder::close_thread();
+    });
+}
+
+/// From now on no call is recorded, and no thread is set up or taken down with system calls.
+fn turn_off() {
+    recording::turn_off();
+    linked::collected().chain(mark::called()).for_each(Mark::switch_off);
+    registry::wait_for_setups();
+}
+
+/// Whether recording has ended: the report was written, or none is to be written.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// Held while the report is written. Another caller, such as the end of the process, waits for it.
+static ENDING: PerProcess<Mutex<()>> = PerProcess::new();
+
+/// Ends the process's recording with `how`, if it has not ended.
+fn end(how: impl FnOnce() + UnwindSafe) {
+    thread_local!(static IS_ENDING: Cell<bool> = const { Cell::new(false) });
+    // A signal handler that ends the process while this thread writes must not wait for itself.
+    if IS_OVER.load(SeqCst) || IS_ENDING.replace(true) {
+        return;
+    }
+    let _locked = ENDING.get().ok().map(|ending| ending.lock().unwrap_or_else(PoisonError::into_inner));
+    if !IS_OVER.load(SeqCst) {
+        // A panic here would abort a program that has finished its work.
+        if std::panic::catch_unwind(how).is_err() {
+            say("writing the report panicked; please report this bug");
+        }
+        IS_OVER.store(true, SeqCst);
+    }
+    IS_ENDING.set(false);
+}
+
+/// Set if the program disabled the report.
+static IS_REPORT_DISABLED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the dumps that the environment sets. No report is written at exit.
+pub(crate) fn disable_report() {
+    IS_REPORT_DISABLED.store(true, Relaxed);
+    dumps::end_from_environment();
+}
+
+/// Whether only downloaded crates have marks, and neither the environment nor the program uses perfmark. The crates'
+/// authors may have forgotten `default-features = false`.
+fn only_dependencies_have_marks() -> bool {
+    let mut files = linked::all().into_iter().map(|mark| mark.file).chain(defaults::files());
+    !output_settings().is_in_environment && !api_use::is_called() && files.all(origin::is_downloaded)
+}
+
+/// Whether this is a program of `cargo test`, and the environment does not ask for a report.
+fn is_silent_test() -> bool {
+    !output_settings().is_in_environment && origin::is_test(std::env::args_os())
+}
+
+/// Whether no mark was called, and nobody asked for a report.
+fn is_uneventful(snapshot: &Snapshot) -> bool {
+    let is_asked = output_settings().is_in_environment || api_use::is_called();
+    !is_asked && !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0)
+}
+
+fn write_report() {
+    if IS_REPORT_DISABLED.load(Relaxed) || only_dependencies_have_marks() || is_silent_test() {
+        return;
+    }
+    dumps::end_from_environment();
+    let snapshot = collect::snapshot();
+    let is_child = start::is_forked_child();
+    let is_silent = match &output_settings().output {
+        // A child that called no mark has nothing to report, and neither has a program without marks.
+        _ if is_child => !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0),
+        Output::Stderr | Output::Stdout => snapshot.marks.is_empty(),
+        Output::File(_) => false,
+    };
+    if is_silent || is_uneventful(&snapshot) {
+        return;
+    }
+    let report = output_settings().report(&snapshot);
+    match &output_settings().output {
+        Output::Stderr => print_report(STDERR, &after_the_program(&report.on(STDERR, output_settings().may_color))),
+        Output::Stdout => print_report(STDOUT, &after_the_program(&report.on(STDOUT, output_settings().may_color))),
+        Output::File(path) => {
+            let path = of_copy(in_this_process(path, is_child), copies::before());
+            let text = report.to_string();
+            if let Err(error) = write_file(&path, &text) {
+                say(&format!("PERFMARK_OUTPUT={}: {error}; the report follows", path.display()));
+                print_report(STDERR, &text);
+            }
+        }
+    }
+}
+
+/// Separates a table from the program's output by an empty line.
+fn after_the_program(report: &Report<'_>) -> String {
+    if output_settings().format == Format::Table { format!("\n{report}") } else { report.to_string() }
+}

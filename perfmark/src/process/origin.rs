@@ -1,0 +1,153 @@
+//! Where a crate comes from, by the path of its source files, and a program, by its own path.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Whether the source file, as `file!()` has it, is of a crate that was downloaded: from a registry, a git repository,
+/// or into a directory with vendored crates. Files of the program's workspace are not, nor are those of a path
+/// dependency.
+///
+/// If it is not certain, the file counts as the program's own.
+pub(crate) fn is_downloaded(file: &str) -> bool {
+    is_in_cargo_home(file) || is_vendored_with(file, file!())
+}
+
+/// Whether cargo downloaded the file to `registry/src/<host>-<hash>` or `git/checkouts/<repository>-<hash>` of its
+/// home. With `trim-paths`, the path begins with that last directory. `--remap-path-prefix` may replace the home.
+fn is_in_cargo_home(file: &str) -> bool {
+    let parts: Vec<&str> = parts(file).collect();
+    has_hash(parts[0])
+        || parts.windows(3).any(|parts| match *parts {
+            ["registry", "src", source] | ["git", "checkouts", source] => has_hash(source),
+            _ => false,
+        })
+}
+
+/// Whether the name ends in a hash as cargo writes it: 64 bits in hexadecimal digits.
+fn has_hash(name: &str) -> bool {
+    let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
+    hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// Whether the file's package is beside the one of `perfmark`, which is a file of perfmark. Packages of a directory
+/// source (`cargo vendor`, Debian, Nix) are beside one another: `vendor/parser/src/lib.rs`. A crate that is deeper is a
+/// path dependency.
+///
+/// Only absolute paths are compared. In relative ones, perfmark may be a package of the program's own workspace.
+fn is_vendored_with(file: &str, perfmark: &str) -> bool {
+    let perfmark: Vec<&str> = parts(perfmark).collect();
+    // Its package is the directory around `src`, and that of all packages is the one around it.
+    let packages = perfmark.iter().rposition(|&part| part == "src").and_then(|src| perfmark.get(..src.checked_sub(1)?));
+    // The root directory alone contains everything.
+    let Some(packages) = packages.filter(|packages| packages.len() > 1 && is_absolute(file)) else { return false };
+    let file: Vec<&str> = parts(file).collect();
+    matches!(
+        file.strip_prefix(packages),
+        Some([_package, "src" | "examples" | "tests" | "benches", _, ..] | [_package, "build.rs"])
+    )
+}
+
+/// On any system, because the compiler may have run on another one.
+fn is_absolute(path: &str) -> bool {
+    path.starts_with(['/', '\\']) || path.as_bytes().get(1) == Some(&b':')
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split(['/', '\\'])
+}
+
+/// Whether this process is a program of `cargo test`, by its arguments, of which the first is its path.
+///
+/// Cargo builds programs of tests and benchmarks as `deps/name-0123456789abcdef`, and starts benchmarks with `--bench`.
+/// rustdoc builds those of documentation as `rust_out`.
+pub(super) fn is_test(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    let Some(program) = arguments.next().map(PathBuf::from) else { return false };
+    let Some(name) = program.file_stem().and_then(OsStr::to_str) else { return false };
+    let is_built_for_test =
+        program.parent().and_then(Path::file_name).is_some_and(|folder| folder == "deps") && has_hash(name);
+    name == "rust_out" || is_built_for_test && !arguments.any(|argument| argument == "--bench")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_downloaded, is_in_cargo_home, is_vendored_with};
+
+    #[test]
+    fn crates_of_a_registry_or_of_git_are_downloaded() {
+        for file in [
+            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/parser-1.0.0/src/lib.rs",
+            "/home/me/.cargo/registry/src/github.com-1ecc6299db9ec823/parser-1.0.0/src/lib.rs",
+            "/home/me/.cargo/git/checkouts/parser-0123456789abcdef/1a2b3c4/src/lib.rs",
+            r"C:\Users\me\.cargo\registry\src\index.crates.io-1949cf8c6b5b557f\parser-1.0.0\src\lib.rs",
+            // --remap-path-prefix=$HOME=~, or =$CARGO_HOME=cargo
+            "~/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/parser-1.0.0/src/lib.rs",
+            "cargo/git/checkouts/parser-0123456789abcdef/1a2b3c4/parser/src/lib.rs",
+            // trim-paths
+            "index.crates.io-1949cf8c6b5b557f/parser-1.0.0/src/lib.rs",
+            "parser-0123456789abcdef/1a2b3c4/parser/src/lib.rs",
+        ] {
+            assert!(is_downloaded(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn other_crates_are_the_programs_own() {
+        for file in [
+            "",
+            "src/main.rs",
+            r"src\main.rs",
+            "parser/src/lib.rs",
+            // A workspace may have packages of these names.
+            "registry/src/lib.rs",
+            "git/checkouts/src/lib.rs",
+            // A path dependency outside of the workspace, without and with trim-paths.
+            "/home/me/parser/src/lib.rs",
+            r"D:\parser\src\lib.rs",
+            "parser-1.0.0/src/lib.rs",
+            // A file that a build script generated.
+            "/home/me/app/target/debug/build/parser-0123456789abcdef/out/generated.rs",
+            // Bazel, and perfmark's own packages.
+            "external/crates__parser-1.0.0/src/lib.rs",
+            "perfmark/tests/marks.rs",
+        ] {
+            assert!(!is_in_cargo_home(file), "{file}");
+            assert!(!is_vendored_with(file, "/home/me/.cargo/registry/src/x/perfmark-0.1.0/src/origin.rs"), "{file}");
+            assert!(!is_vendored_with(file, "perfmark/src/origin.rs"), "{file}");
+            assert!(!is_vendored_with(file, "/perfmark-0.1.0/src/origin.rs"), "{file}");
+        }
+    }
+
+    #[test]
+    fn crates_beside_perfmark_were_vendored_with_it() {
+        for (file, perfmark) in [
+            ("/home/me/app/vendor/parser/src/lib.rs", "/home/me/app/vendor/perfmark/src/process/origin.rs"),
+            (
+                "/usr/share/cargo/registry/parser-1.0.0/src/a/b.rs",
+                "/usr/share/cargo/registry/perfmark-0.1.0/src/origin.rs",
+            ),
+            ("/app/vendor/parser/build.rs", "/app/vendor/perfmark/src/origin.rs"),
+            ("/app/vendor/parser/tests/all/main.rs", "/app/vendor/perfmark/src/origin.rs"),
+            (r"D:\app\vendor\parser\src\lib.rs", r"D:\app\vendor\perfmark\src\origin.rs"),
+            // --remap-path-prefix=…/registry/src/index.crates.io-1949cf8c6b5b557f=/crates
+            ("/crates/parser-1.0.0/src/lib.rs", "/crates/perfmark-0.1.0/src/origin.rs"),
+        ] {
+            assert!(is_vendored_with(file, perfmark), "{file}");
+        }
+        for (file, perfmark) in [
+            // A copy of perfmark's repository beside a path dependency.
+            ("/home/me/parser/src/lib.rs", "/home/me/perfmark/perfmark/src/origin.rs"),
+            ("/home/me/app/vendors/parser/src/lib.rs", "/home/me/app/vendor/perfmark/src/origin.rs"),
+            // Path dependencies deeper than the packages beside perfmark, and files that are in no package.
+            ("/tmp/x/zz/deep/mylib/src/lib.rs", "/tmp/x/perfmark/src/origin.rs"),
+            ("/tmp/x/app/crates/mylib/src/lib.rs", "/tmp/x/perfmark/src/origin.rs"),
+            ("/tmp/x/src/lib.rs", "/tmp/x/perfmark/src/origin.rs"),
+            ("/tmp/x/app/target/debug/build/parser-1/out/generated.rs", "/tmp/x/perfmark/src/origin.rs"),
+            ("/tmp/x/parser", "/tmp/x/perfmark/src/origin.rs"),
+            // A copy of perfmark in the program's own workspace.
+            ("crates/app/src/main.rs", "crates/perfmark/src/origin.rs"),
+            ("src/main.rs", "src/origin.rs"),
+        ] {
+            assert!(!is_vendored_with(file, perfmark), "{file}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The environment's settings for the report: where it goes, in which format, and when. They are read once, before
+//! `main`.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::platform::files::check_directory;
+use crate::platform::signals;
+use crate::report::{Format, Report};
+use crate::settings::environment::{self, Environment};
+use crate::settings::{Filter, FilterError};
+use crate::snapshot::Snapshot;
+
+/// Where the report goes, in which format, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OutputSettings {
+    /// Whether the environment has a variable of perfmark's, even one that is wrong or unknown.
+    pub(super) is_in_environment: bool,
+    pub(super) output: Output,
+    pub(super) format: Format,
+    /// Whether a table on a terminal may have colours.
+    pub(super) may_color: bool,
+    /// The width of a table that does not go to a terminal.
+    columns: Option<usize>,
+    /// The most marks in a table.
+    top: Option<usize>,
+    /// The marks whose details a table has.
+    details: Option<Filter>,
+    pub(super) dumps: DumpSettings,
+    /// Whether SIGINT ends the process after the report.
+    pub(super) reports_on_sigint: bool,
+}
+
+/// When the report is also written before the process ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DumpSettings {
+    pub(super) interval: Option<Duration>,
+    /// The signal's number.
+    pub(super) signal: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    Stderr,
+    Stdout,
+    File(PathBuf),
+}
+
+const DEFAULT: OutputSettings = OutputSettings {
+    is_in_environment: false,
+    output: Output::Stderr,
+    format: Format::Table,
+    may_color: false,
+    columns: None,
+    top: None,
+    details: None,
+    dumps: DumpSettings { interval: None, signal: None },
+    reports_on_sigint: false,
+};
+
+static SETTINGS: OnceLock<OutputSettings> = OnceLock::new();
+
+/// The settings in force: those of the environment at the start, and the defaults before it was read.
+pub(super) fn output_settings() -> &'static OutputSettings {
+    SETTINGS.get().unwrap_or(&DEFAULT)
+}
+
+/// Reads the environment. Returns its errors, a sentence each; the default applies to each wrong setting.
+pub(super) fn read_environment() -> Vec<String> {
+    let (settings, wrong) = environment::read(OutputSettings::read);
+    // Once, as the process starts once.
+    _ = SETTINGS.set(OutputSettings { is_in_environment: environment::has_any(), ..settings });
+    wrong
+}
+
+impl OutputSettings {
+    fn read(environment: &mut Environment<'_>) -> Self {
+        let output = environment.parsed("PERFMARK_OUTPUT", output).unwrap_or(Output::Stderr);
+        let format = environment.parsed("PERFMARK_FORMAT", format).unwrap_or_default();
+        let mut dumps = DumpSettings {
+            interval: environment.parsed("PERFMARK_DUMP_INTERVAL", seconds),
+            signal: environment.parsed("PERFMARK_DUMP_SIGNAL", signal),
+        };
+        if dumps != DumpSettings::default() && !matches!(output, Output::File(_)) {
+            let why = "PERFMARK_OUTPUT names no file; writing no dumps; set PERFMARK_OUTPUT to a file";
+            let interval = dumps.interval.map(|_| "PERFMARK_DUMP_INTERVAL");
+            let signal = dumps.signal.map(|_| "PERFMARK_DUMP_SIGNAL");
+            let names: Vec<&str> = interval.into_iter().chain(signal).collect();
+            environment.report(format!("{}: {why}", names.join(" and ")));
+            dumps = DumpSettings::default();
+        }
+        let is_terminal_with_colors = environment.value("TERM").is_some_and(|terminal| terminal != "dumb");
+        let may_color = is_terminal_with_colors && environment.value("NO_COLOR").is_none();
+        let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
+        let top = environment.parsed("PERFMARK_TOP", top);
+        let details = environment.parsed("PERFMARK_DETAILS", details).flatten();
+        let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", on_sigint).unwrap_or(false);
+        Self { output, format, may_color, columns, top, details, dumps, reports_on_sigint, ..DEFAULT }
+    }
+
+    /// The report that these settings describe, except for its destination.
+    pub(super) fn report<'a>(&self, snapshot: &'a Snapshot) -> Report<'a> {
+        let mut report = Report::new(snapshot).format(self.format);
+        if let Some(columns) = self.columns {
+            report = report.width(columns);
+        }
+        if let Some(top) = self.top {
+            report = report.top(top);
+        }
+        if let Some(details) = &self.details {
+            report = report.details(details);
+        }
+        report
+    }
+}
+
+fn top(value: &OsStr) -> Result<usize, String> {
+    match value.to_str() {
+        Some("all") => Ok(usize::MAX),
+        number => {
+            number.and_then(|number| number.parse().ok()).ok_or_else(|| "expected a number or `all`; using 20".into())
+        }
+    }
+}
+
+fn details(value: &OsStr) -> Result<Option<Filter>, String> {
+    match value.to_str() {
+        Some("off") => Ok(None),
+        Some(marks) => marks.parse().map(Some).map_err(|why: FilterError| format!("{why}; showing no details")),
+        None => Err("expected `on`, `off` or names of marks; showing no details".into()),
+    }
+}
+
+fn output(value: &OsStr) -> Result<Output, String> {
+    if value == "-" {
+        return Ok(Output::Stdout);
+    }
+    // Made absolute now, because the program may change its directory.
+    let path = std::path::absolute(value).map_err(|error| format!("{error}; writing to stderr"))?;
+    if path.is_dir() {
+        return Err("is a directory; writing to stderr; set it to a file, or to - for stdout".into());
+    }
+    check_directory(&path).map_err(|why| format!("{why}; writing to stderr"))?;
+    Ok(Output::File(path))
+}
+
+fn format(value: &OsStr) -> Result<Format, String> {
+    Format::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; using table"))
+}
+
+fn seconds(value: &OsStr) -> Result<Duration, String> {
+    let seconds: Option<f64> = value.to_str().and_then(|text| text.trim().parse().ok());
+    let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let expected = "expected seconds, such as 60 or 0.5; writing no dumps at intervals";
+    interval.filter(|interval| !interval.is_zero()).ok_or_else(|| expected.into())
+}
+
+fn on_sigint(value: &OsStr) -> Result<bool, String> {
+    match value.to_str().map(str::trim) {
+        Some("report") => Ok(true),
+        Some("end") => Ok(false),
+        _ => Err("expected `report` or `end`; using end".into()),
+    }
+}
+
+fn signal(value: &OsStr) -> Result<i32, String> {
+    signals::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; writing no dumps at signals"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(variables: &[(&str, &str)]) -> (OutputSettings, Vec<String>) {
+        let value =
+            |name: &str| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
+        environment::from(&value, OutputSettings::read)
+    }
+
+    #[test]
+    fn an_empty_environment_and_empty_values_give_the_defaults() {
+        assert_eq!(parse(&[]), (DEFAULT, vec![]));
+        let empty = ["PERFMARK_OUTPUT", "PERFMARK_FORMAT", "PERFMARK_DUMP_INTERVAL", "PERFMARK_DUMP_SIGNAL"];
+        assert_eq!(parse(&empty.map(|name| (name, ""))), (DEFAULT, vec![]));
+    }
+
+    #[test]
+    fn each_setting_takes_its_values() {
+        let (settings, wrong) = parse(&[("PERFMARK_OUTPUT", "/tmp/../report"), ("PERFMARK_DUMP_INTERVAL", "0.5")]);
+        assert_eq!(wrong, [""; 0]);
+        assert_eq!(settings.dumps, DumpSettings { interval: Some(Duration::from_millis(500)), signal: None });
+        assert_eq!(settings.output, Output::File("/tmp/../report".into()));
+        assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn colours_are_for_terminals_that_support_them_unless_the_user_disables_them() {
+        let may_color = |variables| parse(variables).0.may_color;
+        assert!(may_color(&[("TERM", "xterm-256color")]) && may_color(&[("TERM", "screen"), ("NO_COLOR", "")]));
+        assert!(!may_color(&[("TERM", "xterm"), ("NO_COLOR", "0")]));
+        assert!(!may_color(&[("TERM", "dumb")]) && !may_color(&[("TERM", "")]) && !may_color(&[]));
+    }
+
+    #[test]
+    fn dumps_need_a_file() {
+        let (settings, wrong) = parse(&[("PERFMARK_DUMP_INTERVAL", "60")]);
+        assert_eq!(settings, DEFAULT);
+        assert!(
+            wrong.len() == 1 && wrong[0].starts_with("PERFMARK_DUMP_INTERVAL: PERFMARK_OUTPUT names no file"),
+            "{wrong:?}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
+        for (name, value, reported) in [
+            ("PERFMARK_FORMAT", "xml", "using table"),
+            ("PERFMARK_TOP", "-1", "expected a number or `all`; using 20"),
+            ("PERFMARK_DETAILS", "a=every:0", "showing no details"),
+            ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds, such as 60 or 0.5"),
+            ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
+            ("PERFMARK_DUMP_SIGNAL", "USR3", "writing no dumps at signals"),
+            ("PERFMARK_ON_SIGINT", "dump", "expected `report` or `end`"),
+            ("PERFMARK_OUTPUT", "/", "is a directory"),
+            ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
+        ] {
+            let (settings, wrong) = parse(&[(name, value)]);
+            assert_eq!(settings, DEFAULT, "{name}={value}");
+            assert_eq!(wrong.len(), 1, "{name}={value}");
+            assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
+            assert!(wrong[0].contains(reported), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Sessions: what was recorded during a scope.
+
+use std::path::PathBuf;
+
+use super::output_settings::output_settings;
+use crate::platform::terminal::{STDERR, print_report, say};
+use crate::recording::api_use;
+use crate::recording::collect;
+use crate::recording::mark::mark_settings;
+use crate::recording::{set_filter, start};
+use crate::report::{Format, Report};
+use crate::settings::Filter;
+use crate::settings::recording::settings;
+use crate::snapshot::Snapshot;
+
+/// Writes a report at the end of a scope of what was recorded since its beginning, on stderr or in a
+/// [file](Self::output).
+///
+/// The report covers the whole process with all threads. It does not affect other sessions or the report at exit.
+///
+/// ```standalone_crate
+/// use perfmark::{Session, perfmark};
+///
+/// #[perfmark(time)]
+/// fn query() {}
+///
+/// fn handle() {
+///     let _session = Session::new();
+///     query();
+/// } // The table is written here.
+///
+/// let session = Session::new();
+/// query();
+/// let recorded = session.finish();
+/// assert_eq!(recorded.marks.iter().find(|mark| mark.name == "query").map(|mark| mark.calls), Some(1));
+/// ```
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Session {
+    before: Snapshot,
+    process: start::Process,
+    /// The filter in force before it.
+    filter: Option<Filter>,
+    output: Option<PathBuf>,
+    format: Format,
+    writes_report: bool,
+}
+
+impl Session {
+    /// Begins a session.
+    #[allow(clippy::new_without_default, reason = "it has an effect")]
+    pub fn new() -> Self {
+        api_use::note_call();
+        Self {
+            before: collect::snapshot(),
+            process: start::this_process(),
+            filter: None,
+            output: None,
+            format: Format::default(),
+            writes_report: true,
+        }
+    }
+
+    /// Puts the filter in force until the session ends, and then the previous one again.
+    pub fn filter(mut self, filter: &Filter) -> Self {
+        self.filter.get_or_insert_with(|| mark_settings::filter().cloned().unwrap_or_default());
+        // If marks could not be given its settings, a note of the report says so.
+        _ = set_filter(filter);
+        self
+    }
+
+    /// Writes the report to a file, which is [replaced atomically](Report::write_to).
+    pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
+        self.output = Some(file.into());
+        self
+    }
+
+    /// Writes the report in another format.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// What was recorded until now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        collect::snapshot().since(&self.before)
+    }
+
+    /// Ends the session without a report, and returns what was recorded.
+    #[must_use]
+    pub fn finish(mut self) -> Snapshot {
+        self.writes_report = false;
+        self.snapshot()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A forked child has a copy of its parent's session, and writes no report for it.
+        let writes_report = self.writes_report && settings().on && self.process.is_this();
+        let snapshot = writes_report.then(|| self.snapshot());
+        if let Some(filter) = &self.filter {
+            // Settings that marks had before take no slot.
+            _ = set_filter(filter);
+        }
+        let Some(snapshot) = snapshot else { return };
+        let report = Report::new(&snapshot).format(self.format);
+        let Some(file) = &self.output else {
+            return print_report(STDERR, &format!("\n{}", report.on(STDERR, output_settings().may_color)));
+        };
+        if let Err(error) = report.write_in(file, start::is_forked_child()) {
+            say(&format!("{}: {error}; the report follows", file.display()));
+            print_report(STDERR, &report.to_string());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The call graph of one thread: written by it alone, readable by all.
+#![allow(unsafe_code, reason = "pointers to nodes that live as long as the thread's memory")]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::iter;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::histogram::add;
+use crate::platform::arena::Arena;
+use crate::platform::per_process;
+use crate::platform::sync::{AtomicPtr, AtomicU64};
+use crate::recording::event_table::EventId;
+use crate::recording::mark::Mark;
+use crate::snapshot::tree::Tree;
+
+/// The most nodes of a thread; with four events each they take 1.5 MiB.
+const NODES: usize = 8_192;
+/// The most nodes of all threads together.
+const MERGED: usize = 2 * NODES;
+/// Slots of the hash table of nodes: a power of two, twice the number of nodes.
+const SLOTS: usize = 2 * NODES;
+/// A mark's calls under one caller. It is in the thread's arena, followed by its events' sums.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Node {
+    calls: AtomicU64,
+    /// One for each event, after the node.
+    sums: *const Sums,
+    events: usize,
+    /// Null if the call is inside no other mark.
+    caller: *const Node,
+    /// The node that was created before this one.
+    before: *const Node,
+    /// The thread's key for the mark.
+    key: *const (),
+    mark: *const Mark,
+}
+
+/// One event's sums over a node's calls.
+#[repr(C)]
+struct Sums {
+    /// They wrap, because negative costs are added, too.
+    net: AtomicU64,
+    inside: AtomicU64,
+    /// The number of calls that are not in the sums.
+    unmeasured: AtomicU64,
+    event: AtomicU64,
+}
+
+const WORDS_OF_NODE: usize = size_of::<Node>().div_ceil(size_of::<u64>());
+const WORDS_OF_SUMS: usize = size_of::<Sums>() / size_of::<u64>();
+/// Events of a small node, and of a large one.
+const FEW: usize = 4;
+const MANY: usize = 16;
+
+impl Node {
+    fn sums(&self) -> &[Sums] {
+        // SAFETY: the node was created with `events` sums, all plain numbers, which live as long as the node.
+        unsafe { std::slice::from_raw_parts(self.sums, self.events) }
+    }
+
+    /// Adds the cost of a call, or of a part of one, in event `n`.
+    #[inline]
+    pub(crate) fn add_cost(&self, n: usize, net: u64, inside: u64) {
+        if let Some(sums) = self.sums().get(n) {
+            add(&sums.net, net);
+            add(&sums.inside, inside);
+        }
+    }
+
+    /// Adds the cost of a call, or of a part of one, in the first `N` events.
+    ///
+    /// # Safety
+    ///
+    /// The node was made for a mark of `N` events or more, or is [nowhere](Graph::nowhere).
+    #[inline]
+    pub(crate) unsafe fn add_costs<const N: usize, const IS_LEAF: bool>(&self, net: &[u64; N], inside: &[u64; N]) {
+        // SAFETY: this function's contract.
+        let sums = unsafe { &*self.sums.cast::<[Sums; N]>() };
+        for n in 0..N {
+            add(&sums[n].net, net[n]);
+            if !IS_LEAF {
+                add(&sums[n].inside, inside[n]);
+            }
+        }
+    }
+
+    /// Counts a call that is not in the sums of event `n`.
+    pub(crate) fn add_unmeasured(&self, n: usize) {
+        if let Some(sums) = self.sums().get(n) {
+            add(&sums.unmeasured, 1);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add_call(&self) {
+        add(&self.calls, 1);
+    }
+}
+
+/// A thread's nodes.
+pub(crate) struct Graph {
+    /// The newest node, which points to the one before it.
+    newest: AtomicPtr<Node>,
+    count: Cell<usize>,
+    tables: NonNull<Tables>,
+}
+
+/// The tables that only the thread itself reads. Zeroes are an empty table; unused pages take no memory.
+#[repr(C)]
+struct Tables {
+    /// Counts the calls for which there is no node: without room for one, and under such calls.
+    nowhere: Node,
+    sums: [Sums; MANY],
+    /// The nodes, each in the first free slot, starting from the hash of its caller and its mark.
+    known: [Cell<*const Node>; SLOTS],
+}
+
+// SAFETY: nodes are written before they are published, and then only their atomic numbers change; only the owning
+// thread uses the rest.
+unsafe impl Sync for Graph {}
+// SAFETY: the same.
+unsafe impl Send for Graph {}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Graph").field("nodes", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl Graph {
+    /// Fails if the kernel has no memory.
+    pub(crate) fn new() -> io::Result<Self> {
+        let tables = per_process::map(size_of::<Tables>())?.cast::<Tables>();
+        // SAFETY: just mapped and page-aligned; zeroes are valid tables.
+        unsafe {
+            let sums = (&raw const (*tables.as_ptr()).sums).cast();
+            let nowhere = &raw mut (*tables.as_ptr()).nowhere;
+            ((*nowhere).sums, (*nowhere).events) = (sums, MANY);
+        }
+        Ok(Self { newest: AtomicPtr::new(ptr::null_mut()), count: Cell::new(0), tables })
+    }
+
+    fn tables(&self) -> &Tables {
+        // SAFETY: mapped as long as this lives and page-aligned; zeroes are valid tables.
+        unsafe { self.tables.as_ref() }
+    }
+
+    /// The pseudo-node for calls that are in no node.
+    pub(crate) fn nowhere(&self) -> *const Node {
+        &raw const self.tables().nowhere
+    }
+
+    /// Counts a call that is in no node.
+    pub(crate) fn lose(&self) {
+        self.tables().nowhere.add_call();
+    }
+
+    /// The mark's node under that caller, which is null outside of all marks. The key is not null, and the same key
+    /// always has the same events.
+    pub(crate) fn callee(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> *const Node {
+        // The caller has no node, so its callees have none.
+        if ptr::eq(caller, self.nowhere()) {
+            return caller;
+        }
+        self.find(caller, mark, arena).unwrap_or_else(|| self.nowhere())
+    }
+
+    /// The mark's node under that caller, created if there is none. `None` if there is no room.
+    fn find(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
+        let first = hash(caller, mark.key);
+        let mut slots = (first..SLOTS).chain(0..first).map(|slot| &self.tables().known[slot]);
+        // There is always a free slot.
+        let slot = slots.find(|slot| {
+            // SAFETY: null, or a node of this thread's.
+            unsafe { slot.get().as_ref() }.is_none_or(|node| node.caller == caller && node.key == mark.key)
+        })?;
+        if slot.get().is_null() {
+            slot.set(self.make(caller, mark, arena)?);
+        }
+        Some(slot.get())
+    }
+
+    fn make(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
+        if self.count.get() >= NODES {
+            return None;
+        }
+        let events = mark.events.min(MANY);
+        let memory = if events <= FEW {
+            arena.take::<{ WORDS_OF_NODE + FEW * WORDS_OF_SUMS }>()?
+        } else {
+            arena.take::<{ WORDS_OF_NODE + MANY * WORDS_OF_SUMS }>()?
+        };
+        let node: *mut Node = memory.cast().as_ptr();
+        let made = Node {
+            caller,
+            before: self.newest.load(Relaxed),
+            key: mark.key,
+            mark: mark.mark,
+            sums: memory.as_ptr().wrapping_add(WORDS_OF_NODE).cast(),
+            events,
+            calls: AtomicU64::new(0),
+        };
+        // SAFETY: memory that nobody else uses yet, large enough for the node and its sums; zeroes are valid sums.
+        unsafe {
+            node.write(made);
+            for (n, sums) in (*node).sums().iter().enumerate() {
+                sums.event.store((mark.event)(n).number(), Relaxed);
+            }
+        }
+        self.count.set(self.count.get() + 1);
+        self.newest.store(node, Release);
+        Some(node)
+    }
+
+    /// Adds this graph to `merged`.
+    pub(crate) fn add_to(&self, merged: &mut Merged) {
+        merged.lost = merged.lost.wrapping_add(self.tables().nowhere.calls.load(Relaxed));
+        // SAFETY: null, or a node that lives as long as the thread's memory, which exists as long as this graph.
+        let deref = |node: *const Node| unsafe { node.as_ref() };
+        let mut nodes: Vec<&Node> =
+            iter::successors(deref(self.newest.load(Acquire)), |node| deref(node.before)).collect();
+        // Callers were created first.
+        nodes.reverse();
+        let mut indices: BTreeMap<*const Node, usize> = BTreeMap::new();
+        for node in nodes {
+            // SAFETY: marks are statics.
+            let mark = unsafe { &*node.mark };
+            let caller = indices.get(&node.caller).copied();
+            let has_lost_caller = !node.caller.is_null() && caller.is_none();
+            let is_full = merged.tree.len() >= MERGED && merged.tree.find(caller, mark.index()).is_none();
+            if has_lost_caller || is_full {
+                merged.lost = merged.lost.wrapping_add(node.calls.load(Relaxed));
+                continue;
+            }
+            let (index, totals) = merged.tree.at(caller, mark.index());
+            indices.insert(node, index);
+            let calls = node.calls.load(Relaxed);
+            for sums in node.sums() {
+                let event = EventId::numbered(sums.event.load(Relaxed));
+                let at = totals.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
+                    totals.events.push(EventSums { event, measured: 0, net: 0, inside: 0 });
+                    totals.events.len() - 1
+                });
+                let known = &mut totals.events[at];
+                known.measured += calls.saturating_sub(sums.unmeasured.load(Relaxed));
+                known.net = known.net.wrapping_add(sums.net.load(Relaxed));
+                known.inside = known.inside.wrapping_add(sums.inside.load(Relaxed));
+            }
+            totals.calls += calls;
+        }
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and no longer used.
+        unsafe { per_process::unmap(self.tables.cast(), size_of::<Tables>()) };
+    }
+}
+
+/// The slot where the search for a node begins: the highest bits of a product that depends on all bits of both
+/// addresses.
+#[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
+fn hash(caller: *const Node, key: *const ()) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key.addr() as u64;
+    (both.wrapping_mul(ODD) >> (u64::BITS - SLOTS.ilog2())) as usize
+}
+
+/// A mark with the thread's key for it. The number of events that it records there, and the function that returns each,
+/// are used only for a new node.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) key: *const (),
+    pub(crate) mark: &'static Mark,
+    pub(crate) events: usize,
+    pub(crate) event: &'a dyn Fn(usize) -> EventId,
+}
+
+/// The merged nodes of several threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Merged {
+    /// By the marks' indices.
+    pub(crate) tree: Tree<u32, NodeTotals>,
+    pub(crate) lost: u64,
+}
+
+/// A node's totals.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeTotals {
+    pub(crate) calls: u64,
+    pub(crate) events: Vec<EventSums>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct EventSums {
+    pub(crate) event: EventId,
+    pub(crate) measured: u64,
+    /// They wrap.
+    pub(crate) net: u64,
+    pub(crate) inside: u64,
+}

@@ -1,0 +1,536 @@
+//! The values that one thread records: written by it alone, readable by all.
+#![allow(unsafe_code, reason = "readers walk a list while its owner adds to it")]
+
+use std::fmt::Debug;
+use std::iter;
+use std::ptr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::graph::Graph;
+use super::histogram::{Cells, Frozen, add, widened};
+use super::switched::Switched;
+use crate::platform::arena::Arena;
+use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use crate::recording::event_table::EventId;
+use crate::recording::mark::Mark;
+
+/// One event's values over one mark's calls on one thread.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct EventCells {
+    /// The histogram of measured calls. It is the first field, so that the fast path finds its rows without an
+    /// addition.
+    pub(crate) values: Cells,
+    /// The sum over calls that are inside another call of the same mark.
+    pub(crate) nested: AtomicU64,
+    /// The sum of the costs of marked calls inside measured ones. It wraps: estimates of single calls can be negative.
+    pub(crate) inside: AtomicU64,
+    /// The sums that were imputed for calls that were not counted, and the number of these calls.
+    imputed_sums: SideSums,
+    imputed: AtomicU64,
+    /// The imputed cost of one call, with and without marked calls inside: the mean of the calls measured before it.
+    means: [AtomicU64; 2],
+    /// The cost of calls that a panic ended.
+    pub(crate) unwound: SideSums,
+    /// Of the measured calls, the number of scaled ones.
+    pub(crate) scaled: AtomicU64,
+    /// The number of calls that ended and were not counted at all.
+    pub(crate) unmeasured: AtomicU64,
+    /// Of these, the number of calls inside another call of the same mark.
+    pub(crate) unmeasured_nested: AtomicU64,
+    /// Used in the first event only: the number of the mark's open calls that ended on other threads. Any thread may
+    /// write it.
+    pub(crate) elsewhere: AtomicU64,
+    pub(crate) event: EventId,
+    /// The probe overhead in this event, and its variation.
+    pub(crate) overhead: OverheadCells,
+}
+
+/// Sums over calls that are in no distribution. They are signed and wrap.
+#[derive(Debug, Default)]
+pub(crate) struct SideSums {
+    /// Over calls that are not inside another call of the same mark.
+    total: AtomicU64,
+    /// Without the cost of marked calls inside.
+    own: AtomicU64,
+}
+
+impl SideSums {
+    /// Adds a call's cost, and its cost without marked calls inside. Only the thread that owns the cells may call it.
+    pub(crate) fn add(&self, net: u64, own: u64, is_nested: bool) {
+        if !is_nested {
+            add(&self.total, net);
+        }
+        add(&self.own, own);
+    }
+
+    fn load(&self) -> InclusiveSelf {
+        let sum = |cell: &AtomicU64| i128::from(cell.load(Relaxed).cast_signed());
+        InclusiveSelf { total: sum(&self.total), own: sum(&self.own) }
+    }
+}
+
+/// A total, in which the inner calls of a recursion do not count again, and a self, which is without marked calls
+/// inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InclusiveSelf {
+    pub(crate) total: i128,
+    pub(crate) own: i128,
+}
+
+impl InclusiveSelf {
+    pub(crate) fn add(&mut self, other: Self, weight: u32) {
+        self.total = self.total.saturating_add(other.total.saturating_mul(weight.into()));
+        self.own = self.own.saturating_add(other.own.saturating_mul(weight.into()));
+    }
+}
+
+/// The cost of an open call in one event so far, weighted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenCall {
+    /// The mark's index.
+    pub(crate) mark: u32,
+    pub(crate) event: EventId,
+    pub(crate) sums: InclusiveSelf,
+}
+
+/// A mark's probe overhead in one event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overhead {
+    /// The part inside the call's own readings: subtracted from each call.
+    pub(crate) in_call: u64,
+    /// All of it, which its caller measures: subtracted from the marked calls around it.
+    pub(crate) total: u64,
+    /// The variation of `in_call`: in nine cases of ten, at most this much remains of an empty call.
+    pub(crate) noise: u64,
+    /// Whether it could not be measured: nothing is then subtracted.
+    pub(crate) is_unknown: bool,
+}
+
+/// A probe's overhead on one thread. A value of 2^32 or more, which does not occur, is stored as 2^32 - 1.
+#[derive(Debug, Default)]
+pub(crate) struct OverheadCells {
+    in_call: AtomicU32,
+    total: AtomicU32,
+    noise: AtomicU32,
+    is_unknown: AtomicBool,
+}
+
+impl OverheadCells {
+    pub(crate) fn set(&self, overhead: Overhead) {
+        for (cell, value) in
+            [(&self.in_call, overhead.in_call), (&self.total, overhead.total), (&self.noise, overhead.noise)]
+        {
+            cell.store(u32::try_from(value).unwrap_or(u32::MAX), Relaxed);
+        }
+        self.is_unknown.store(overhead.is_unknown, Relaxed);
+    }
+
+    /// The larger of each.
+    fn max(&self, other: Overhead) -> Overhead {
+        let larger = |cell: &AtomicU32, other: u64| u64::from(cell.load(Relaxed)).max(other);
+        Overhead {
+            in_call: larger(&self.in_call, other.in_call),
+            total: larger(&self.total, other.total),
+            noise: larger(&self.noise, other.noise),
+            is_unknown: self.is_unknown.load(Relaxed) || other.is_unknown,
+        }
+    }
+}
+
+impl EventCells {
+    pub(crate) fn new(event: EventId) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            values: Cells::new(),
+            nested: zero(),
+            inside: zero(),
+            scaled: zero(),
+            unmeasured: zero(),
+            unmeasured_nested: zero(),
+            imputed_sums: SideSums::default(),
+            imputed: zero(),
+            means: [zero(), zero()],
+            unwound: SideSums::default(),
+            elsewhere: zero(),
+            event,
+            overhead: OverheadCells::default(),
+        }
+    }
+}
+
+impl EventCells {
+    /// Forgets all calls. Nobody else may read them.
+    fn clear(&self) {
+        let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
+        let Self { unmeasured, unmeasured_nested, elsewhere, .. } = self;
+        self.values.clear();
+        for cell in [nested, inside, imputed, net, own, scaled, unmeasured, unmeasured_nested, elsewhere] {
+            cell.store(0, Relaxed);
+        }
+        for cell in [imputed_sums, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]) {
+            cell.store(0, Relaxed);
+        }
+    }
+
+    /// Whether calls were made inside other calls of the mark.
+    fn has_nested(&self) -> bool {
+        [&self.nested, &self.unmeasured_nested].iter().any(|cell| cell.load(Relaxed) != 0)
+    }
+
+    /// As [`MarkCells::add_unmeasured`], for this event.
+    pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
+        add(&self.unmeasured, calls);
+        if nested {
+            add(&self.unmeasured_nested, calls);
+        }
+    }
+
+    /// Imputes a call that was not counted: adds the mean of the calls measured before on this thread to the sums. If
+    /// there are none, it adds nothing. Returns the mean without marked calls inside. It must be called before the call
+    /// is [added](Self::add_unmeasured).
+    pub(crate) fn impute(&self, is_nested: bool) -> u64 {
+        /// The mean is computed again after this many calls, because it requires reading the histogram.
+        const FRESH: u64 = 64;
+        let [net, own] = &self.means;
+        if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
+            let (calls, sum) = self.values.so_far();
+            if calls == 0 {
+                return 0;
+            }
+            let mean = |sum: u64| sum.cast_signed().checked_div(calls.cast_signed()).map_or(0, i64::cast_unsigned);
+            net.store(mean(sum), Relaxed);
+            own.store(mean(sum.wrapping_sub(self.inside.load(Relaxed))), Relaxed);
+        }
+        let own = own.load(Relaxed);
+        add(&self.imputed, 1);
+        // In a recursive function, an inner call does not cost the same as an outer one.
+        self.imputed_sums.add(net.load(Relaxed), own, is_nested || self.has_nested());
+        own
+    }
+
+    /// Total and self of the measured calls.
+    fn measured(&self, sum: i128) -> InclusiveSelf {
+        let without = |part: &AtomicU64| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
+            let low = (sum as u64).wrapping_sub(part.load(Relaxed));
+            // It is nearer to half of the sum than 2^63, as long as the sum fits.
+            widened(low, sum / 2)
+        };
+        InclusiveSelf { total: without(&self.nested), own: without(&self.inside) }
+    }
+}
+
+/// One mark's values on one thread.
+#[derive(Debug)]
+pub(crate) struct MarkCells {
+    pub(crate) events: Box<[EventCells]>,
+    /// The number of calls in flight; for calls that consist of polls, of polls.
+    pub(crate) open: AtomicU64,
+    /// The number of polls that did not end their call.
+    pub(crate) pending: AtomicU64,
+    /// The number of calls that were suspended here minus those that were resumed here. It wraps, because a call may be
+    /// resumed on another thread.
+    pub(crate) suspended: AtomicU64,
+    /// The number of calls that a panic ended.
+    pub(crate) unwound: AtomicU64,
+    /// The number of calls that `every` skipped.
+    pub(crate) skipped: AtomicU64,
+    /// The number of calls, measured in every event, whose self is an estimate because calls inside them were skipped
+    /// or imputed.
+    pub(crate) estimated: AtomicU64,
+    /// The number of calls that a measured call counts as: one in so many is measured.
+    pub(crate) weight: u32,
+    pub(crate) mark: &'static Mark,
+    /// Events that the mark records and that this thread does not have: its calls are unmeasured in these.
+    missing: Box<[EventId]>,
+}
+
+impl MarkCells {
+    pub(crate) fn new(mark: &'static Mark, events: Box<[EventCells]>, weight: u32) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            events,
+            open: zero(),
+            pending: zero(),
+            suspended: zero(),
+            unwound: zero(),
+            skipped: zero(),
+            estimated: zero(),
+            weight,
+            mark,
+            missing: Box::default(),
+        }
+    }
+
+    /// Sets the events that the thread does not have.
+    pub(crate) fn without(self, missing: Box<[EventId]>) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Whether the thread has all events that the mark records.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Forgets all calls. Nobody else may read them.
+    fn clear(&self) {
+        let Self { events, open, pending, suspended, unwound, skipped, estimated, .. } = self;
+        events.iter().for_each(EventCells::clear);
+        for cell in [open, pending, suspended, unwound, skipped, estimated] {
+            cell.store(0, Relaxed);
+        }
+    }
+
+    /// Counts calls that ended and were not counted in any event. `nested` calls are inside other calls of the mark.
+    pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
+        for cells in &self.events {
+            cells.add_unmeasured(calls, nested);
+        }
+    }
+
+    /// Whether a call is inside another one of its mark, if `before` calls were open before it. Calls that ended on
+    /// other threads do not count.
+    pub(crate) fn is_nested(&self, before: u64) -> bool {
+        before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
+    }
+
+    /// The number of calls open here that ended on other threads. There is always an event.
+    pub(crate) fn elsewhere(&self) -> Option<&AtomicU64> {
+        self.events.first().map(|cells| &cells.elsewhere)
+    }
+
+    /// Counts a suspended call, which consists of polls.
+    pub(crate) fn suspend(&self) {
+        add(&self.pending, 1);
+        add(&self.suspended, 1);
+    }
+
+    /// Counts open calls that never ended. A call that consists of polls may be resumed on another thread.
+    pub(crate) fn abandon(&self, calls: u64, nested: bool) {
+        if !self.mark.mode.is_polled {
+            self.add_unmeasured(calls, nested);
+        }
+    }
+
+    /// Adds these cells to `totals`. The first event is written last: every call that is visible there is visible in
+    /// the others, too.
+    pub(crate) fn add_to(&self, totals: &mut Totals) {
+        let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
+        totals.unwound += unwound;
+        totals.skipped += skipped;
+        let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
+        let open = self.open.load(Relaxed).saturating_sub(elsewhere);
+        totals.in_flight = totals.in_flight.wrapping_add(open).wrapping_add(self.suspended.load(Relaxed));
+        let (mut calls, weight) = (unwound + skipped, self.weight);
+        for (n, cells) in self.events.iter().enumerate() {
+            let unmeasured = cells.unmeasured.load(Relaxed);
+            let of_event = totals.event(cells.event);
+            let (measured, sum) = cells.values.add_to(&mut of_event.values, weight.into());
+            of_event.sums.add(cells.measured(sum), weight);
+            of_event.sums.add(cells.imputed_sums.load(), weight);
+            of_event.imputed += cells.imputed.load(Relaxed) * u64::from(weight);
+            of_event.unwound.add(cells.unwound.load(), weight);
+            of_event.measured += measured;
+            of_event.scaled += cells.scaled.load(Relaxed);
+            of_event.is_recursive |= cells.has_nested();
+            of_event.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
+            of_event.estimated += self.estimated.load(Relaxed);
+            of_event.overhead = cells.overhead.max(of_event.overhead);
+            if n == 0 {
+                calls += measured + unmeasured;
+            }
+            of_event.is_had = true;
+            of_event.add_calls(calls, unwound, skipped);
+        }
+        for &event in &self.missing {
+            let of_event = totals.event(event);
+            of_event.add_calls(calls, unwound, skipped);
+            of_event.is_recursive |= self.events.iter().any(EventCells::has_nested);
+        }
+        totals.calls += calls;
+        if self.mark.mode.is_polled {
+            totals.polls += calls + self.pending.load(Relaxed);
+        }
+    }
+}
+
+/// An owner of a mark's cells, perhaps with data that only the owning thread uses.
+pub(crate) trait Holds: Debug + Send + Sync {
+    fn cells(&self) -> &MarkCells;
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Owner {
+    /// The kernel's number, which a later thread may get.
+    pub(crate) id: u32,
+    /// A unique number, from 1 on.
+    pub(crate) number: u64,
+}
+
+impl Owner {
+    /// This thread.
+    pub(crate) fn new() -> Self {
+        static NUMBERS: AtomicUsize = AtomicUsize::new(1);
+        let number = NUMBERS.fetch_add(1, Relaxed) as u64;
+        // SAFETY: it has no arguments, and always succeeds.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let id = unsafe { libc::gettid() }.cast_unsigned();
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let id = number as u32;
+        Self { id, number }
+    }
+}
+
+/// The cells of every mark that one thread called.
+#[derive(Debug)]
+pub(crate) struct ThreadCells {
+    first: AtomicPtr<Node>,
+    pub(crate) owner: Owner,
+    /// The call graph, if it is recorded.
+    pub(crate) graph: Option<Graph>,
+    /// Its calls that ended on other threads.
+    pub(crate) switched: Switched,
+    /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
+    pub(crate) arena: Arena,
+}
+
+#[derive(Debug)]
+struct Node {
+    /// From `Box::into_raw`, because the owner also has a pointer.
+    holder: *const dyn Holds,
+    next: *const Self,
+}
+
+// SAFETY: the list's nodes are written before they are published and never afterwards, and their holders are `Sync`; of
+// the arena, only the owning thread takes pieces.
+unsafe impl Sync for ThreadCells {}
+// SAFETY: the same.
+unsafe impl Send for ThreadCells {}
+
+impl ThreadCells {
+    pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
+    }
+
+    /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.
+    pub(crate) fn add<T: Holds + 'static>(&self, holder: T) -> *const T {
+        let holder: *const T = Box::into_raw(Box::new(holder));
+        let node = Box::new(Node { holder, next: self.first.load(Relaxed) });
+        self.first.store(Box::into_raw(node), Release);
+        holder
+    }
+
+    /// Forgets all calls, which were retired before, and makes these the cells of another thread.
+    pub(crate) fn give_to(&mut self, owner: Owner, switched: Switched) {
+        self.iter().for_each(MarkCells::clear);
+        (self.owner, self.switched) = (owner, switched);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &MarkCells> {
+        // SAFETY: null, or a node that lives as long as the list.
+        let deref = |node: *const Node| unsafe { node.as_ref() };
+        // SAFETY: as the node.
+        iter::successors(deref(self.first.load(Acquire)), move |node| deref(node.next))
+            .map(|node| unsafe { &*node.holder }.cells())
+    }
+}
+
+impl Drop for ThreadCells {
+    fn drop(&mut self) {
+        let mut next = self.first.load(Acquire).cast_const();
+        while !next.is_null() {
+            // SAFETY: both made by Box::into_raw in `add`; the owner is gone, and the node is reachable from here
+            // alone.
+            let node = unsafe {
+                let node = Box::from_raw(next.cast_mut());
+                drop(Box::from_raw(node.holder.cast_mut()));
+                node
+            };
+            next = node.next;
+        }
+    }
+}
+
+/// One mark's values, merged over threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) calls: u64,
+    pub(crate) unwound: u64,
+    pub(crate) skipped: u64,
+    pub(crate) polls: u64,
+    /// It wraps if calls end on other threads than they began on.
+    pub(crate) in_flight: u64,
+    pub(crate) events: Vec<(EventId, EventTotals)>,
+}
+
+/// One event's values over one mark's calls, merged over threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventTotals {
+    /// The histogram of the measured calls, each counted with its weight.
+    pub(crate) values: Frozen,
+    pub(crate) measured: u64,
+    /// The sums over all measured and imputed calls, weighted.
+    pub(crate) sums: InclusiveSelf,
+    /// The number of imputed calls among these, weighted.
+    pub(crate) imputed: u64,
+    /// The sums over calls that a panic ended or that were dropped, and over calls in flight, weighted.
+    pub(crate) unwound: InclusiveSelf,
+    pub(crate) in_flight: InclusiveSelf,
+    /// Whether any thread had the event.
+    pub(crate) is_had: bool,
+    /// Whether calls were nested.
+    pub(crate) is_recursive: bool,
+    /// The number of calls while the mark recorded the event. Of these, `skipped` were skipped by `every`; `left_out`
+    /// also includes those that a panic ended.
+    pub(crate) calls: u64,
+    pub(crate) skipped: u64,
+    pub(crate) left_out: u64,
+    pub(crate) scaled: u64,
+    pub(crate) unmeasured_nested: u64,
+    pub(crate) estimated: u64,
+    pub(crate) overhead: Overhead,
+}
+
+impl EventTotals {
+    fn add_calls(&mut self, calls: u64, unwound: u64, skipped: u64) {
+        self.calls += calls;
+        self.left_out += unwound + skipped;
+        self.skipped += skipped;
+    }
+}
+
+impl Totals {
+    pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {
+        let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
+            self.events.push((id, EventTotals::default()));
+            self.events.len() - 1
+        });
+        &mut self.events[at].1
+    }
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_not_counted_is_imputed_the_mean_of_the_calls_before() {
+        let (arena, cells) = (Arena::new(), EventCells::new(EventId::default()));
+        cells.impute(false);
+        cells.add_unmeasured(1, false);
+        assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (0, InclusiveSelf::default()));
+        for value in [10, 30] {
+            cells.values.grow(value, &arena).expect("memory").add();
+            cells.values.add_to_sum(value);
+        }
+        add(&cells.inside, 8);
+        for _ in 0..3 {
+            cells.impute(false);
+            cells.add_unmeasured(1, false);
+        }
+        assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (3, InclusiveSelf { total: 60, own: 48 }));
+    }
+}

@@ -1,0 +1,210 @@
+//! Every thread's cells: those of running threads, and one merged set for threads that ended.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::io;
+use std::ptr;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
+use std::sync::{Arc as Shared, PoisonError};
+use std::time::{Duration, Instant};
+use std::{process, thread};
+
+use super::graph;
+use super::mark_cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
+use crate::platform::per_process::PerProcess;
+use crate::platform::sync::{Arc, Mutex, MutexGuard};
+use crate::recording::mark::{self, Mark};
+use crate::recording::start;
+use crate::settings::recording::is_off;
+
+/// The totals of all marks, by the mark's index, and the threads that they come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Merged {
+    /// Not with the standard library's default hasher, which requests random numbers from the kernel.
+    pub(crate) marks: HashMap<u32, Totals, BuildHasherDefault<DefaultHasher>>,
+    pub(crate) threads: u64,
+    /// The most that recorded at once.
+    pub(crate) threads_at_once: u64,
+}
+
+impl Merged {
+    fn add(&mut self, cells: &ThreadCells) {
+        self.threads += 1;
+        for cells in cells.iter() {
+            cells.add_to(self.marks.entry(cells.mark.index()).or_default());
+        }
+    }
+
+    /// Adds the cost of calls in flight so far.
+    pub(crate) fn add_in_flight(&mut self, open: &[OpenCall]) {
+        for call in open {
+            self.marks.entry(call.mark).or_default().event(call.event).in_flight.add(call.sums, 1);
+        }
+    }
+
+    /// The totals of one mark, if it was called.
+    pub(crate) fn totals(&self, mark: &Mark) -> Option<&Totals> {
+        self.marks.get(&mark.index())
+    }
+}
+
+fn add_graph(graph: &mut graph::Merged, cells: &ThreadCells) {
+    if let Some(of_thread) = &cells.graph {
+        of_thread.add_to(graph);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    threads: Mutex<Threads>,
+    /// The number of threads that are being set up or taken down.
+    setups: AtomicUsize,
+    /// A number that differs from those of the processes that this one was forked from.
+    pub(crate) generation: u8,
+}
+
+/// Clones share their content. So a snapshot can merge a clone while threads begin and end: it has each thread once,
+/// among those alive or among those retired.
+#[derive(Clone, Debug, Default)]
+struct Threads {
+    alive: Vec<Arc<ThreadCells>>,
+    /// The most that were alive at once.
+    most_alive: usize,
+    retired: Shared<Merged>,
+    retired_graph: Shared<graph::Merged>,
+}
+
+static REGISTRY: PerProcess<Registry> = PerProcess::new();
+
+/// In a forked child, the marks still hold calls of the parent. The first call of this function in a child removes
+/// them, before any calls of its own.
+pub(crate) fn forget_parents_calls() {
+    /// The forked child that called this last.
+    static CHILD: AtomicU32 = AtomicU32::new(0);
+    if start::is_forked_child() && CHILD.swap(process::id(), Relaxed) != process::id() {
+        for mark in mark::called() {
+            mark.forget();
+        }
+    }
+}
+
+/// The process's registry.
+pub(crate) fn registry() -> io::Result<&'static Registry> {
+    REGISTRY.get()
+}
+
+impl Default for Registry {
+    /// Created at the process's first call of a mark.
+    fn default() -> Self {
+        static GENERATIONS: AtomicU8 = AtomicU8::new(0);
+        forget_parents_calls();
+        let generation = GENERATIONS.fetch_add(1, Relaxed);
+        Self { threads: Mutex::default(), setups: AtomicUsize::new(0), generation }
+    }
+}
+
+/// Exists while a thread is being set up or taken down with system calls, for which the end of recording waits.
+pub(crate) struct Setup(Option<&'static Registry>);
+
+impl Setup {
+    /// `None` if recording is off or has ended.
+    pub(crate) fn begin() -> Option<Self> {
+        if is_off() {
+            return None;
+        }
+        // Without a registry nothing can be set up.
+        let setup = Self(registry().ok());
+        if let Some(registry) = setup.0 {
+            registry.setups.fetch_add(1, SeqCst);
+        }
+        // Sequentially consistent with `wait_for_setups`: either that sees this setup, or this sees that recording is
+        // off.
+        (!is_off()).then_some(setup)
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        if let Some(registry) = self.0 {
+            registry.setups.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// Waits, for one second at most, for the threads that are being set up or taken down.
+pub(crate) fn wait_for_setups() {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let (Ok(registry), begun) = (registry(), Instant::now()) else { return };
+    while registry.setups.load(SeqCst) > 0 && begun.elapsed() < TIMEOUT {
+        thread::yield_now();
+    }
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a thread that begins to record.
+    pub(crate) fn add(&self, cells: Arc<ThreadCells>) {
+        let mut threads = self.lock();
+        threads.alive.push(cells);
+        threads.most_alive = threads.most_alive.max(threads.alive.len());
+    }
+
+    /// Merges the cells of a thread that ends into the retired set. Its open calls end with it.
+    pub(crate) fn retire(&self, cells: &Arc<ThreadCells>) {
+        let mut threads = self.lock();
+        for mark in cells.iter() {
+            let elsewhere = mark.elsewhere().map_or(0, |elsewhere| elsewhere.swap(0, Relaxed));
+            let open = mark.open.swap(0, Relaxed).saturating_sub(elsewhere);
+            mark.abandon(open.min(1), false);
+            mark.abandon(open.saturating_sub(1), true);
+        }
+        Shared::make_mut(&mut threads.retired).add(cells);
+        if cells.graph.is_some() {
+            add_graph(Shared::make_mut(&mut threads.retired_graph), cells);
+        }
+        threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
+    }
+
+    /// Ends a call of the mark on another thread than it began on. It counts as unmeasured, unless it was counted
+    /// there. A poll that does not end its call does not count; one that does is counted nowhere else.
+    pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64, counts: bool) {
+        let threads = self.lock();
+        // If its thread has ended, the call ended with it.
+        let was_open = threads.alive.iter().find(|cells| cells.switched.is_its(number)).is_some_and(|cells| {
+            let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
+            let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
+            of_mark.and_then(MarkCells::elsewhere).is_some_and(|of_mark| cells.switched.end(number, of_mark))
+        });
+        if counts && (was_open || mark.mode.is_polled) {
+            mark.unrecorded.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Everything until now, with the call graph.
+    pub(crate) fn merged(&self) -> (Merged, graph::Merged) {
+        let threads = self.lock().clone();
+        let (mut merged, mut graph) =
+            (Shared::unwrap_or_clone(threads.retired), Shared::unwrap_or_clone(threads.retired_graph));
+        merged.threads_at_once = threads.most_alive as u64;
+        for cells in &threads.alive {
+            merged.add(cells);
+            add_graph(&mut graph, cells);
+        }
+        (merged, graph)
+    }
+
+    /// Everything until now: first of all ended threads together, then of each running thread, with its number.
+    pub(crate) fn by_thread(&self) -> Vec<(Option<Owner>, Merged)> {
+        let threads = self.lock().clone();
+        let alive = threads.alive.iter().map(|cells| {
+            let mut merged = Merged::default();
+            merged.add(cells);
+            (Some(cells.owner), merged)
+        });
+        [(None, Shared::unwrap_or_clone(threads.retired))].into_iter().chain(alive).collect()
+    }
+}

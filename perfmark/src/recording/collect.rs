@@ -1,0 +1,467 @@
+//! Takes a snapshot: merges every thread's cells, and converts ticks to nanoseconds.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use perfmark_rdpmc::clock;
+
+use super::cells::graph;
+use super::cells::histogram::{ScaledEdges, shown};
+use super::cells::registry::{Merged, Registry, registry};
+use super::cells::{EventTotals, Owner, Totals};
+use super::event_table::{Entry, EventId, events, unreliable};
+use super::mark::defaults;
+use super::mark::linked;
+use super::mark::mark_settings;
+use super::mark::{self, Mark};
+use super::recorder;
+use super::start;
+use crate::platform::per_process::PerProcess;
+use crate::platform::token;
+use crate::platform::usage::{ProcessUsage, process_usage};
+use crate::settings::EventSpec;
+use crate::settings::recording::{is_off, settings};
+use crate::snapshot::quantile::{P50, P90, P99, P999};
+use crate::snapshot::tree;
+use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
+use crate::text::counted;
+
+/// What was recorded when [`reset`] was called.
+struct Baseline {
+    snapshot: Snapshot,
+    threads: Vec<OfThread>,
+    resets: u32,
+}
+
+/// What one thread recorded, or all threads that ended, by the marks' indices.
+#[derive(Clone)]
+struct OfThread {
+    owner: Option<Owner>,
+    marks: BTreeMap<u32, snapshot::Mark>,
+}
+
+static BASELINE: PerProcess<Mutex<Option<Arc<Baseline>>>> = PerProcess::new();
+/// Whether there ever was a baseline. If not, nothing allocates memory for it.
+static HAS_BASELINE: AtomicBool = AtomicBool::new(false);
+
+/// Reads or changes the baseline. `None` in a signal handler that interrupted perfmark's own work.
+fn with_baseline<R>(change: impl FnOnce(&mut Option<Arc<Baseline>>) -> R) -> Option<R> {
+    recorder::own_work(|| {
+        let baseline = BASELINE.get().ok()?;
+        Some(change(&mut baseline.lock().unwrap_or_else(PoisonError::into_inner)))
+    })?
+}
+
+fn baseline() -> Option<Arc<Baseline>> {
+    if HAS_BASELINE.load(Relaxed) { with_baseline(|baseline| baseline.clone()).flatten() } else { None }
+}
+
+/// Makes what was recorded until now the baseline.
+pub(crate) fn reset() {
+    HAS_BASELINE.store(true, Relaxed);
+    let (snapshot, threads) = (everything(), all_threads());
+    with_baseline(|baseline| {
+        let resets = baseline.as_ref().map_or(0, |before| before.resets) + 1;
+        let fresh = Baseline { snapshot, threads, resets };
+        // Of two concurrent resets, the later one applies.
+        *baseline = Some(Arc::new(match baseline.take() {
+            Some(other) if other.snapshot.wall_ns > fresh.snapshot.wall_ns => {
+                Baseline { snapshot: other.snapshot.clone(), threads: other.threads.clone(), resets }
+            }
+            _ => fresh,
+        }));
+    });
+}
+
+pub(crate) fn snapshot() -> Snapshot {
+    // First, so that the baseline is not later than what it is subtracted from.
+    let baseline = baseline();
+    let now = everything();
+    match baseline {
+        Some(before) => Snapshot { resets: before.resets, ..now.since(&before.snapshot) },
+        None => now,
+    }
+}
+
+pub(crate) fn threads() -> Vec<Thread> {
+    let baseline = baseline();
+    let mut now = all_threads();
+    if let Some(before) = baseline {
+        subtract(&mut now, &before.threads);
+    }
+    let in_public = |OfThread { owner, marks }: OfThread| {
+        let id = owner.and_then(|owner| token::known(owner.id));
+        let mut marks: Vec<_> = marks.into_values().collect();
+        marks.sort_by(snapshot::Mark::by_location);
+        Thread { id, name: id.and_then(thread_name), marks }
+    };
+    now.into_iter().map(in_public).filter(|thread| !thread.marks.is_empty()).collect()
+}
+
+/// Subtracts what threads had recorded before. The values of threads that have ended since are subtracted from those of
+/// all ended threads.
+fn subtract(now: &mut [OfThread], before: &[OfThread]) {
+    let number = |thread: &OfThread| thread.owner.map(|owner| owner.number);
+    let alive: BTreeSet<Option<u64>> = now.iter().map(number).collect();
+    let mut earlier: BTreeMap<Option<u64>, BTreeMap<u32, snapshot::Mark>> = BTreeMap::new();
+    for thread in before {
+        let marks = earlier.entry(number(thread).filter(|&number| alive.contains(&Some(number)))).or_default();
+        for (&index, mark) in &thread.marks {
+            marks.entry(index).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
+        }
+    }
+    for thread in now {
+        if let Some(earlier) = earlier.get(&number(thread)) {
+            for (index, mark) in &mut thread.marks {
+                *mark = mark.since(earlier.get(index));
+            }
+            thread.marks.retain(|_, mark| mark.calls + mark.in_flight > 0);
+        }
+    }
+}
+
+/// The process's events.
+type Entries = Vec<(EventId, Entry)>;
+
+/// Reads the registry, and the events. `None` if this thread is already inside perfmark, in a signal handler: its locks
+/// may be held.
+fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Entries)>> {
+    recorder::own_work(|| {
+        start::start();
+        if settings().on { Ok((read(registry()?), events()?.all())) } else { Ok(Default::default()) }
+    })
+}
+
+/// Every thread that recorded anything since the process's start.
+fn all_threads() -> Vec<OfThread> {
+    let by_thread = |registry: &Registry| {
+        let mut threads = registry.by_thread();
+        if let Some((number, open)) = recorder::in_flight() {
+            let is_this = |owner: &Option<Owner>| owner.is_some_and(|owner| owner.number == number);
+            threads.iter_mut().filter(|(owner, _)| is_this(owner)).for_each(|(_, merged)| merged.add_in_flight(&open));
+        }
+        threads
+    };
+    let Some(Ok((threads, events))) = recorded(by_thread) else { return Vec::new() };
+    let units = Units::of(&events);
+    let one = |(owner, merged): (Option<Owner>, Merged)| {
+        let called = mark::called().filter_map(|mark| Some((mark, merged.totals(mark)?)));
+        let of = |(mark, totals): (&'static Mark, &Totals)| {
+            (mark.index(), mark_values(mark, mark.full_path(), totals, &events, &units, OutsideCells::default()))
+        };
+        // A thread may have taken over the cells of an ended thread, with marks that only that one called.
+        let was_called = |(_, mark): &(u32, snapshot::Mark)| mark.calls + mark.in_flight + mark.polls > 0;
+        OfThread { owner, marks: called.map(of).filter(was_called).collect() }
+    };
+    threads.into_iter().map(one).collect()
+}
+
+/// The thread's name in the kernel.
+fn thread_name(id: u32) -> Option<String> {
+    if !cfg!(any(target_os = "linux", target_os = "android")) {
+        return None;
+    }
+    let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+}
+
+/// Converts recorded values to the units of a snapshot.
+struct Units {
+    /// Nanoseconds per tick.
+    nanoseconds: f64,
+    /// The buckets of ticks in nanoseconds, computed at the first use.
+    edges: OnceCell<ScaledEdges>,
+}
+
+impl Units {
+    fn of(events: &[(EventId, Entry)]) -> Self {
+        let has_time = events.iter().any(|(_, entry)| entry.spec == EventSpec::Time);
+        let nanoseconds = if has_time { start::nanoseconds_per_tick() } else { 1.0 };
+        Self { nanoseconds, edges: OnceCell::new() }
+    }
+
+    /// The factor for the event's values; `None` for 1.
+    fn scale(&self, event: &Entry) -> Option<f64> {
+        (event.spec == EventSpec::Time).then_some(self.nanoseconds)
+    }
+
+    fn edges(&self) -> &ScaledEdges {
+        self.edges.get_or_init(|| ScaledEdges::new(self.nanoseconds))
+    }
+}
+
+/// Everything since the process's start.
+fn everything() -> Snapshot {
+    // If nothing is recorded, nothing is mapped either.
+    let pid = if is_off() { std::process::id() } else { token::number().unwrap_or(0) };
+    let perfmark = env!("CARGO_PKG_VERSION").to_owned();
+    let mut snapshot = Snapshot { schema: Snapshot::SCHEMA, perfmark, program: program(), pid, ..Snapshot::default() };
+    let everything = |registry: &Registry| {
+        let (mut merged, graph) = registry.merged();
+        merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
+        (merged, graph)
+    };
+    let ((mut merged, graph), events) = match recorded(everything) {
+        Some(Ok(recorded)) => recorded,
+        Some(Err(error)) => {
+            snapshot.notes.push(format!(
+                "nothing was recorded: perfmark cannot map memory with MADV_WIPEONFORK: {error}; \
+                 it requires Linux 4.14 or later"
+            ));
+            Default::default()
+        }
+        None => {
+            snapshot.notes.push(
+                "no values: this snapshot was taken in a signal handler that interrupted perfmark's own work".into(),
+            );
+            Default::default()
+        }
+    };
+    snapshot.wall_ns = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let units = Units::of(&events);
+    snapshot.threads = merged.threads;
+    snapshot.threads_at_once = Some(merged.threads_at_once);
+    if let Some(ProcessUsage { cpu_ns, involuntary_switches }) = process_usage().filter(|_| !is_off()) {
+        (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
+    }
+    snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
+    let marks = linked::in_order();
+    let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
+    let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect();
+    let probes = unknown_overhead(&merged, &events);
+    // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
+    let of = |(mark, path): (&'static Mark, String)| {
+        let totals = merged.marks.remove(&mark.index()).unwrap_or_default();
+        mark_values(mark, path, &totals, &events, &units, OutsideCells::of(mark))
+    };
+    snapshot.marks = marks.into_iter().map(of).collect();
+    snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
+    snapshot.call_graph_lacks = graph.lost;
+    snapshot.call_graph = call_graph(&graph, &indices, &events, &units);
+    snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
+    snapshot.notes.extend(probes);
+    snapshot.notes.extend(saturated_sums(&snapshot));
+    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.spec), entry.truth?)));
+    if events.iter().any(|(_, entry)| entry.is_fallback) {
+        snapshot.notes.push("marks whose events are all unavailable record time instead".into());
+    }
+    snapshot.notes.extend(defaults::wrong());
+    snapshot.notes.extend(mark_settings::notes());
+    if !clock::is_trusted() {
+        snapshot
+            .notes
+            .push("the kernel does not trust this machine's tick counter: times may be wrong across CPUs".into());
+    }
+    snapshot
+}
+
+fn program() -> String {
+    let path = std::env::current_exe().ok().or_else(|| std::env::args_os().next().map(Into::into));
+    let name = path.as_deref().and_then(std::path::Path::file_name);
+    name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
+}
+
+fn name(what: &EventSpec) -> String {
+    match what {
+        EventSpec::Time => "time".into(),
+        EventSpec::Counter(event) => event.to_string(),
+        EventSpec::Unknown(name) => (*name).into(),
+    }
+}
+
+fn event(entry: &Entry) -> snapshot::Event {
+    let unit = match &entry.spec {
+        EventSpec::Time => Unit::Ns,
+        EventSpec::Counter(event) if event.is_time() => Unit::Ns,
+        _ => Unit::Count,
+    };
+    let (read, reason) = match entry {
+        Entry { spec: EventSpec::Time, .. } => (Read::Ticks, None),
+        Entry { user: 1.., .. } => (Read::User, None),
+        Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
+        Entry { why_refused, .. } => (Read::None, why_refused.clone()),
+    };
+    snapshot::Event { name: name(&entry.spec), unit, read, reason }
+}
+
+/// The note about events in which the probe overhead of some marks is unknown.
+fn unknown_overhead(merged: &Merged, events: &[(EventId, Entry)]) -> Option<String> {
+    let all = || merged.marks.values().flat_map(|totals| &totals.events);
+    let is_unknown = |id: EventId| all().any(|(event, totals)| *event == id && totals.overhead.is_unknown);
+    let names: Vec<String> =
+        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| name(&entry.spec)).collect();
+    (!names.is_empty()).then(|| {
+        let why = "because other events used the counters; the values of some marks include this overhead";
+        format!("the probe overhead in {} was not measured, {why}", names.join(", "))
+    })
+}
+
+/// The note about marks whose sums exceed 64 bits.
+fn saturated_sums(snapshot: &Snapshot) -> Option<String> {
+    let is_full = |mark: &&snapshot::Mark| mark.values.iter().any(|values| values.sum == i64::MAX);
+    let names: Vec<&str> = snapshot.marks.iter().filter(is_full).map(|mark| mark.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("sums of these marks exceed the maximum of {}: {}", i64::MAX, names.join(", ")))
+}
+
+/// The call graph, with the marks' indices in the snapshot.
+fn call_graph(
+    merged: &graph::Merged,
+    indices: &BTreeMap<u32, usize>,
+    events: &[(EventId, Entry)],
+    units: &Units,
+) -> Vec<snapshot::Node> {
+    let values = |sums: &graph::EventSums| {
+        let (_, entry) = events.iter().find(|(event, _)| *event == sums.event)?;
+        let scale = units.scale(entry);
+        Some(snapshot::NodeValues {
+            event: name(&entry.spec),
+            measured: sums.measured,
+            sum: start::sum_in_units(sums.net.cast_signed().into(), scale),
+            self_sum: Some(start::sum_in_units(sums.net.wrapping_sub(sums.inside).cast_signed().into(), scale)),
+        })
+    };
+    let node = |node: &tree::Node<u32, graph::NodeTotals>| snapshot::Node {
+        parent: node.above,
+        // All marks that were called are in the snapshot.
+        mark: indices.get(&node.key).copied().unwrap_or(usize::MAX),
+        calls: node.value.calls,
+        values: node.value.events.iter().filter_map(values).collect(),
+    };
+    merged.tree.nodes().iter().map(node).collect()
+}
+
+/// Notes about events that only some of the threads could read, or read in user space.
+fn partly(entry: &Entry) -> Vec<String> {
+    let threads = |n: u64| counted(n, "thread");
+    let name = name(&entry.spec);
+    let mut notes = Vec::new();
+    if let (1.., 1.., Some(why)) = (entry.user, entry.syscall, &entry.why_syscall) {
+        notes.push(format!("{name}: read by read(2) on {}: {why}", threads(entry.syscall)));
+    }
+    if let (1.., 1.., Some(why)) = (entry.user + entry.syscall, entry.refused, &entry.why_refused) {
+        notes.push(format!("{name}: not counted on {}: {why}", threads(entry.refused)));
+    }
+    notes
+}
+
+/// A mark's calls that are in no thread's cells.
+#[derive(Clone, Copy, Default)]
+struct OutsideCells {
+    interrupted: u64,
+    unrecorded: u64,
+    cancelled: u64,
+    gone: u64,
+}
+
+impl OutsideCells {
+    fn of(mark: &Mark) -> Self {
+        Self {
+            interrupted: mark.interrupted.load(Relaxed),
+            unrecorded: mark.unrecorded.load(Relaxed),
+            cancelled: mark.cancelled.load(Relaxed),
+            gone: mark.gone.load(Relaxed),
+        }
+    }
+}
+
+fn mark_values(
+    mark: &'static Mark,
+    path: String,
+    totals: &Totals,
+    events: &[(EventId, Entry)],
+    units: &Units,
+    OutsideCells { interrupted, unrecorded, cancelled, gone }: OutsideCells,
+) -> snapshot::Mark {
+    let calls = totals.calls + interrupted + unrecorded + cancelled;
+    let settings = mark_settings::resolve(mark, mark_settings::of_slot(mark.slot()));
+    let mut events: Vec<_> = totals
+        .events
+        .iter()
+        .filter(|(_, of_event)| of_event.is_had)
+        // An event that was first recorded after the table was copied is in the next snapshot.
+        .filter_map(|(id, of_event)| Some((&events.iter().find(|(event, _)| event == id)?.1, of_event)))
+        .collect();
+    if events.len() > 1 {
+        // In the order in which the mark names them; `time` in place of unavailable events is last.
+        let order = settings.events();
+        events.sort_by_key(|(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
+    }
+    let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
+    let values: Vec<Values> = values.collect();
+    let time = values.iter().find(|values| values.event == "time");
+    snapshot::Mark {
+        overhead_ns: time.map(|time| (time.measured + totals.unwound).saturating_mul(time.overhead.total)),
+        name: mark.name.into(),
+        path,
+        file: mark.file.into(),
+        line: mark.line,
+        calls,
+        in_flight: in_flight(totals, gone),
+        unwound: totals.unwound,
+        cancelled,
+        polls: totals.polls,
+        interrupted,
+        every: settings.every,
+        on: mark_settings::is_on(mark),
+        skipped: totals.skipped,
+        values,
+    }
+}
+
+/// Calls that began and have not ended.
+fn in_flight(totals: &Totals, gone: u64) -> u64 {
+    // Negative if a call ended while threads were read in turn.
+    shown(totals.in_flight.wrapping_sub(gone))
+}
+
+/// `uncounted` calls are in no thread's cells.
+fn values(event: &Entry, totals: &EventTotals, uncounted: u64, units: &Units) -> Values {
+    let scale = units.scale(event);
+    let unit = |value: u64| start::in_units(value, scale);
+    let sum_unit = |sum: i128| start::sum_in_units(sum, scale);
+    let frozen = &totals.values;
+    let filled = frozen.filled();
+    let quantiles = filled.quantiles([P50, P90, P99, P999]).map(|quantiles| quantiles.map(unit));
+    let unmeasured = (totals.calls + uncounted).saturating_sub(totals.measured + totals.left_out);
+    // The outermost calls of a recursive function contain the others, measured or not. The cost inside missing
+    // outermost calls is unknown.
+    let missing_outermost = if totals.is_recursive { unmeasured.saturating_sub(totals.unmeasured_nested) } else { 0 };
+    Values {
+        event: name(&event.spec),
+        measured: totals.measured,
+        weight: frozen.count,
+        scaled: totals.scaled,
+        unmeasured,
+        imputed: totals.imputed,
+        sum: sum_unit(frozen.sum),
+        total: sum_unit(totals.sums.total),
+        missing_outermost,
+        extrapolated: unmeasured > 0 || totals.skipped > 0 || frozen.count != totals.measured,
+        estimated: totals.estimated,
+        self_sum: Some(sum_unit(totals.sums.own)),
+        unwound_total: sum_unit(totals.unwound.total),
+        unwound_self: sum_unit(totals.unwound.own),
+        in_flight_total: sum_unit(totals.in_flight.total),
+        in_flight_self: sum_unit(totals.in_flight.own),
+        min: frozen.min().map(unit),
+        max: frozen.max().map(unit),
+        mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),
+        p50: quantiles.map(|quantiles| quantiles[0]),
+        p90: quantiles.map(|quantiles| quantiles[1]),
+        p99: quantiles.map(|quantiles| quantiles[2]),
+        p999: quantiles.map(|quantiles| quantiles[3]),
+        overhead: snapshot::Overhead {
+            in_call: unit(totals.overhead.in_call),
+            total: unit(totals.overhead.total),
+            noise: unit(totals.overhead.noise),
+        },
+        buckets: match scale {
+            None => filled.buckets().collect(),
+            Some(_) => filled.scaled_buckets(units.edges()),
+        },
+    }
+}

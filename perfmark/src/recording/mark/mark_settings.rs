@@ -1,0 +1,274 @@
+//! The settings of a mark: its own, its crate's, the environment's, and those that the filter gives it, from the
+//! environment or while the program runs.
+#![allow(unsafe_code, reason = "pointers to leaked boxes")]
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::ptr;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+
+use super::definition::{self, CallMode, Mark};
+use super::{defaults, linked};
+use crate::platform::per_process::PerProcess;
+use crate::settings::EventSpec;
+use crate::settings::filter::{Filter, SetFilterError, Settings};
+use crate::settings::recording::{DEFAULT_EVENTS, is_off, settings};
+use crate::snapshot::names;
+
+/// Settings that the filter gives to a mark instead of the mark's own. Each variant has its own slot in threads'
+/// tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    mark: &'static Mark,
+    pub(crate) slot: u32,
+    settings: Settings,
+}
+
+/// Not the standard library's default, which requests random numbers from the kernel and panics if there are none.
+type Hasher = BuildHasherDefault<DefaultHasher>;
+
+/// The filter in force; null leaves marks as they are written.
+static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
+/// All filters that were set in this process. They are kept for threads that still read one, and for the next time that
+/// one is set.
+static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
+/// The most slots for variants.
+const MOST: usize = definition::SLOTS / 2;
+/// The variants, by their slots.
+static VARIANTS: [AtomicPtr<Variant>; definition::SLOTS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; definition::SLOTS];
+/// The slots of the variants.
+static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
+/// How often a mark could not be given new settings because no slot was left.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// The slots of variants, by their marks' addresses and settings.
+struct Known(HashMap<(usize, Settings), u32, Hasher>);
+
+impl Default for Known {
+    /// A forked child keeps its parent's variants and its marks' slots.
+    fn default() -> Self {
+        Self(VARIANTS.iter().filter_map(variant_at).map(|known| (known.key(), known.slot)).collect())
+    }
+}
+
+fn variant_at(slot: &AtomicPtr<Variant>) -> Option<&'static Variant> {
+    // SAFETY: null, or leaked by `variant`.
+    unsafe { slot.load(SeqCst).as_ref::<'static>() }
+}
+
+/// The filter in force.
+pub(crate) fn filter() -> Option<&'static Filter> {
+    // SAFETY: null, or leaked by `set`.
+    unsafe { FILTER.load(SeqCst).as_ref::<'static>() }
+}
+
+/// Puts a filter in force, also for marks that were called before.
+///
+/// # Errors
+///
+/// Some marks could not be given its settings, and record as before.
+pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
+    // Without memory that a fork wipes, nothing is recorded.
+    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+    let mut one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = one_at_a_time.get(filter).copied().unwrap_or_else(|| {
+        let known: &Filter = Box::leak(Box::new(filter.clone()));
+        one_at_a_time.insert(known);
+        known
+    });
+    FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);
+    match definition::called().filter(|&mark| apply(mark) == Applied::Refused).count() {
+        0 => Ok(()),
+        marks => Err(SetFilterError::new(marks, format!("all {MOST} slots for settings are in use; {NO_NEW_SLOT}"))),
+    }
+}
+
+const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
+const NO_NEW_SLOT: &str = "settings that a mark had before need no new slot";
+
+impl SetFilterError {
+    /// No mark was given the filter's settings.
+    pub(crate) fn of_all(why: &str) -> Self {
+        Self::new(definition::called().count(), why.into())
+    }
+}
+
+/// The result of applying a filter to a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Done,
+    /// No slot is left: the mark records as before.
+    Refused,
+}
+
+/// Applies the filter to the mark: at the mark's first call on each thread, and when another filter is set. The first
+/// call on the first thread alone would not be enough: it may come before the mark is listed, where `set` cannot find
+/// it.
+pub(crate) fn apply(mark: &'static Mark) -> Applied {
+    loop {
+        // Recording that has ended stays off: whoever ends it switches the mark off after this, or this sees it.
+        if is_off() {
+            mark.switch_off();
+            return Applied::Done;
+        }
+        let known = filter();
+        let slot = slot(mark, known);
+        match slot {
+            Slot::Off => mark.set_slot(None),
+            Slot::At(slot) => mark.set_slot(Some(slot)),
+            // At its first call the mark has no slot yet, and records under its own settings.
+            Slot::Refused if mark.slot() == 0 => mark.set_slot(Some(mark.own_slot())),
+            Slot::Refused => {}
+        }
+        let applied = if slot == Slot::Refused { Applied::Refused } else { Applied::Done };
+        // Otherwise another filter was set meanwhile, and may have been applied before this one.
+        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) && !is_off() {
+            return applied;
+        }
+    }
+}
+
+/// The slot in which the mark's calls find their plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// None: calls do nothing.
+    Off,
+    At(u32),
+    /// No slot is left: the mark keeps the one that it has.
+    Refused,
+}
+
+fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
+    let settings = by(filter, mark);
+    if settings.is_on == Some(false) {
+        return Slot::Off;
+    }
+    if settings.every.is_none() && settings.events.is_none() {
+        return Slot::At(mark.own_slot());
+    }
+    let slot = variant(mark, settings);
+    if slot.is_none() {
+        REFUSED.fetch_add(1, Relaxed);
+    }
+    slot.map_or(Slot::Refused, Slot::At)
+}
+
+/// Whether the filter in force lets the mark record. [`slot`] resolves it in the same way for calls.
+pub(crate) fn is_on(mark: &Mark) -> bool {
+    by(filter(), mark).is_on != Some(false)
+}
+
+fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
+    filter.map_or_else(Settings::default, |filter| filter.settings(&mark.target()))
+}
+
+/// The slot of the mark with these settings, a new one if there is none. `None` if no slot is left.
+fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
+    // Marks called by a thread that holds the lock, as in its allocator, do nothing.
+    let mut known = KNOWN.get().ok()?.lock().unwrap_or_else(PoisonError::into_inner);
+    let settings = Settings { is_on: None, ..settings };
+    let fresh = Variant { mark, slot: 0, settings };
+    if let Some(&slot) = known.0.get(&fresh.key()) {
+        return Some(slot);
+    }
+    // The other slots are for marks that are called later: without a slot, each call searches for its plan.
+    if known.0.len() >= MOST {
+        return None;
+    }
+    let slot = definition::new_slot()?;
+    let variant = Box::leak(Box::new(Variant { slot, ..fresh }));
+    VARIANTS[slot as usize].store(variant, SeqCst);
+    known.0.insert(variant.key(), slot);
+    Some(slot)
+}
+
+/// The variant in this slot, if the slot is not a mark's own.
+pub(crate) fn of_slot(slot: u64) -> Option<&'static Variant> {
+    VARIANTS.get(definition::last_slot(slot) as usize).and_then(variant_at)
+}
+
+impl Variant {
+    fn key(&self) -> (usize, Settings) {
+        (ptr::from_ref(self.mark).addr(), self.settings.clone())
+    }
+}
+
+/// A mark's settings in force. Whether the mark records at all is not among them: [`slot`] resolves it, and calls of a
+/// mark that is off need no settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MarkSettings {
+    events: Requested,
+    /// One call in so many is measured.
+    pub(crate) every: u32,
+    pub(crate) mode: CallMode,
+}
+
+/// Events, as the user wrote them.
+#[derive(Clone, Copy, Debug)]
+enum Requested {
+    /// By the filter.
+    Names(&'static [String]),
+    /// One a line: by the mark, or by its crate's defaults.
+    Lines(&'static str),
+    /// By the environment.
+    Specs(&'static [EventSpec]),
+    /// By nobody.
+    Default,
+}
+
+/// The settings of a mark. Its events and `every` are the first of these: the filter's, the mark's own, those of
+/// `PERFMARK_EVENTS`, its crate's defaults. `fence` is on if the mark or its crate's defaults set it. `variant` is the
+/// variant whose slot the mark's calls use, if the filter gives it one.
+pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
+    let filter = variant.map(|variant| &variant.settings);
+    let of_crate = defaults::of(mark);
+    let lines = |lines: &'static str| Some(Requested::Lines(lines)).filter(|_| !lines.is_empty());
+    let events = filter.and_then(|filter| filter.events.as_deref()).map(Requested::Names);
+    let events = events.or_else(|| lines(mark.events));
+    let events = events.or_else(|| settings().events.as_deref().map(Requested::Specs));
+    let events = events.or_else(|| lines(of_crate?.events));
+    let every = filter.and_then(|filter| filter.every);
+    let every = every.or_else(|| Some(mark.every).filter(|&every| every > 0));
+    let every = every.or_else(|| of_crate.map(|defaults| defaults.every));
+    let is_fenced = mark.mode.is_fenced || of_crate.is_some_and(|defaults| defaults.is_fenced);
+    MarkSettings {
+        events: events.unwrap_or(Requested::Default),
+        every: every.unwrap_or(1).max(1),
+        mode: CallMode { is_fenced, ..mark.mode },
+    }
+}
+
+impl MarkSettings {
+    /// The events that the mark records, in the order in which they are named.
+    pub(crate) fn events(&self) -> Vec<EventSpec> {
+        match self.events {
+            Requested::Names(names) => names.iter().map(|name| EventSpec::parse(name)).collect(),
+            Requested::Lines(lines) => lines.lines().map(EventSpec::parse).collect(),
+            Requested::Specs(specs) => specs.to_vec(),
+            Requested::Default => DEFAULT_EVENTS.into_iter().map(EventSpec::parse).collect(),
+        }
+    }
+}
+
+/// The mark that the pattern may mean.
+fn did_you_mean(pattern: &str, paths: &[String]) -> String {
+    let near = names::nearest(pattern, &names::of_targets(paths.iter().cloned()));
+    near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+/// Notes for the report: patterns that match no mark, and settings that could not be applied.
+pub(crate) fn notes() -> Vec<String> {
+    let paths: Vec<String> = filter().map_or_else(Vec::new, |_| linked::all().into_iter().map(Mark::target).collect());
+    let unmatched = filter().into_iter().flat_map(|filter| filter.unmatched(&paths));
+    let unmatched =
+        unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark{}", did_you_mean(pattern, &paths)));
+    let refused = REFUSED.load(Relaxed);
+    let why = format!(
+        "{refused} changes of a mark's settings failed: all {MOST} slots for settings are in use; the marks record as \
+         before; {NO_NEW_SLOT}"
+    );
+    unmatched.chain((refused > 0).then_some(why)).collect()
+}

@@ -1,0 +1,10 @@
+//! Marks: their statics, those known before `main`, and their settings.
+
+mod by_address;
+mod definition;
+pub(crate) mod linked;
+pub(crate) mod defaults;
+pub(crate) mod mark_settings;
+
+pub use definition::Mark;
+pub(crate) use definition::{CallMode, HIDDEN, SLOTS, called, is_off};

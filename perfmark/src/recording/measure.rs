@@ -1,0 +1,260 @@
+//! Measuring one piece of work by itself.
+
+use std::fmt::{self, Display, Formatter};
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+use perfmark_rdpmc::support::LoopCheck;
+use perfmark_rdpmc::{Attr, Counter, Delta, Event};
+
+use super::api_use;
+use super::event_table::{is_known_of_a_loop, unreliable};
+use super::start;
+use crate::platform::event_reading::EventReading;
+use crate::settings::opening;
+use crate::snapshot::Unit;
+
+/// The result of a piece of work, and what it cost.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Measured<R> {
+    /// What the work returned.
+    pub value: R,
+    /// The counts, in the order in which the events were given.
+    pub counts: Vec<Count>,
+}
+
+/// The count of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Count {
+    /// The event's name, as perf writes it, or `time`.
+    pub event: String,
+    /// The unit of the count.
+    pub unit: Unit,
+    /// The count, without the cost of measuring. `None` if other events used the counters all the time, or if the work
+    /// closed the counter's descriptor.
+    pub count: Option<u64>,
+    /// Whether other events used the counter for part of the time: the count is then an estimate.
+    pub is_scaled: bool,
+}
+
+/// Why nothing was measured: an unknown event, or one that cannot be counted here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasureError(String);
+
+impl Display for MeasureError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+impl<R> Measured<R> {
+    /// The count of that event.
+    pub fn count(&self, event: &str) -> Option<u64> {
+        self.counts.iter().find(|count| count.event == event)?.count
+    }
+}
+
+/// Writes `1234 instructions, 567 ns`; estimates have `about` before them.
+impl<R> Display for Measured<R> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (n, count) in self.counts.iter().enumerate() {
+            let what = if count.event == "time" { "" } else { &*count.event };
+            let unit = if count.unit == Unit::Ns { " ns" } else { "" };
+            let (gap, about) = (if n > 0 { ", " } else { "" }, if count.is_scaled { "about " } else { "" });
+            match count.count {
+                Some(number) if what.is_empty() => write!(f, "{gap}{about}{number}{unit}")?,
+                Some(number) => write!(f, "{gap}{about}{number}{unit} {what}")?,
+                None => write!(f, "{gap}{}: not counted", count.event)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`.
+///
+/// ```
+/// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {
+///     Ok(measured) => println!("{}: {measured}", measured.value),
+///     // No PMU, or no right to use it: what was tried, and what to do.
+///     Err(why) => eprintln!("{why}"),
+/// }
+/// # let measured = perfmark::measure(&["time"], || 6 * 7).expect("there is always time");
+/// # assert_eq!((measured.value, measured.counts.len()), (42, 1));
+/// ```
+///
+/// Counts are of user mode; `instructions:k` is the kernel's part. The cost of measuring is determined just before, on
+/// an empty closure, and subtracted; about ten instructions of it remain. Each call opens and closes the counters,
+/// which takes tens of microseconds that are in no count. If the work calls marks, the counts include the probe
+/// overhead of these marks. One run is a single sample: it includes cold caches and predictors. For functions that are
+/// called often use the [attribute](macro@crate::perfmark); for statistics use a benchmark harness.
+///
+/// # Errors
+///
+/// An event is unknown, cannot be counted here, or its counter fails a check against a loop of known length. The work
+/// is then not run.
+pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<R>, MeasureError> {
+    api_use::note_call();
+    let meters: Vec<Meter> = events.iter().map(|name| Meter::open(name)).collect::<Result<_, _>>()?;
+    let own = overhead(&meters);
+    let mut spans = vec![Span::default(); meters.len()];
+    let (mut work, mut value) = (Some(work), None);
+    run(&meters, &mut spans, &mut || value = work.take().map(|work| work()));
+    let count = |((meter, span), own): ((&Meter, &Span), u64)| meter.count(span.delta(), own);
+    let counts = meters.iter().zip(&spans).zip(own).map(count).collect();
+    // It was run, and did not panic.
+    value.map(|value| Measured { value, counts }).ok_or_else(|| MeasureError("the work was not done".into()))
+}
+
+/// An event that can be read at the beginning and the end of some work.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    event: String,
+    unit: Unit,
+    /// `None` for ticks.
+    counter: Option<Counter>,
+}
+
+/// The readings at the beginning and the end of some work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Span {
+    begun: Option<EventReading>,
+    ended: Option<EventReading>,
+}
+
+impl Span {
+    /// The count; `Unmeasured` before the end.
+    pub(crate) fn delta(&self) -> Delta {
+        self.begun.zip(self.ended).map_or(Delta::Unmeasured, |(begun, ended)| ended.since(begun))
+    }
+}
+
+impl Meter {
+    pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
+        if name == "time" {
+            return Ok(Self { event: name.into(), unit: Unit::Ns, counter: None });
+        }
+        let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
+        let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
+        opening::ask().map_err(|why| MeasureError(format!("{event}: {why}")))?;
+        let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
+        if is_known_of_a_loop(counter.event()) {
+            // Checked once: an unreliable counter stays unreliable.
+            static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();
+            let truth = *TRUTH.get_or_init(|| LoopCheck::of(&counter).ok());
+            if let Some(why) = truth.and_then(|truth| unreliable(name, truth)) {
+                return Err(MeasureError(why));
+            }
+        }
+        Ok(Self { event: counter.event().to_string(), unit, counter: Some(counter) })
+    }
+
+    pub(crate) fn begin(&self, span: &mut Span) {
+        span.begun = EventReading::now(self.counter.as_ref());
+    }
+
+    pub(crate) fn end(&self, span: &mut Span) {
+        span.ended = EventReading::now(self.counter.as_ref());
+    }
+
+    fn count(&self, delta: Delta, own: u64) -> Count {
+        let (counted, is_scaled) = match delta {
+            Delta::Exact(counted) => (Some(counted), false),
+            Delta::Scaled { estimate, .. } => (Some(estimate), true),
+            Delta::Unmeasured => (None, false),
+        };
+        let count = counted.map(|counted| start::in_units(counted.saturating_sub(own), self.scale()));
+        Count { event: self.event.clone(), unit: self.unit, count, is_scaled }
+    }
+
+    /// The factor from the raw count to the event's unit; `None` if they are the same.
+    pub(crate) fn scale(&self) -> Option<f64> {
+        self.counter.is_none().then(start::nanoseconds_per_tick)
+    }
+
+    #[cfg(feature = "criterion")]
+    pub(crate) fn name(&self) -> &str {
+        &self.event
+    }
+
+    #[cfg(feature = "criterion")]
+    pub(crate) fn unit(&self) -> Unit {
+        self.unit
+    }
+}
+
+/// Does the work between the readings, with the same instructions around any work.
+#[inline(never)]
+fn run(meters: &[Meter], spans: &mut [Span], work: &mut dyn FnMut()) {
+    for (meter, span) in meters.iter().zip(&mut *spans) {
+        meter.begin(span);
+    }
+    work();
+    for (meter, span) in meters.iter().zip(spans).rev() {
+        meter.end(span);
+    }
+}
+
+/// What measuring an empty closure counts in each event: the median of a few runs.
+fn overhead(meters: &[Meter]) -> Vec<u64> {
+    const TIMES: usize = 31;
+    let mut spans = vec![Span::default(); meters.len()];
+    let mut seen = vec![Vec::with_capacity(TIMES); meters.len()];
+    for _ in 0..TIMES {
+        run(meters, &mut spans, black_box(&mut || ()));
+        for (seen, span) in seen.iter_mut().zip(&spans) {
+            if let Delta::Exact(counted) = span.delta() {
+                seen.push(counted);
+            }
+        }
+    }
+    let middle = |mut seen: Vec<u64>| {
+        seen.sort_unstable();
+        seen.get(seen.len() / 2).copied().unwrap_or(0)
+    };
+    seen.into_iter().map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(event: &str, unit: Unit, count: Option<u64>, is_scaled: bool) -> Count {
+        Count { event: event.into(), unit, count, is_scaled }
+    }
+
+    #[test]
+    fn counts_are_written_in_one_line() {
+        let counts = vec![
+            count("instructions", Unit::Count, Some(1_234), false),
+            count("cycles", Unit::Count, Some(567), true),
+            count("time", Unit::Ns, Some(89), false),
+            count("cache-misses", Unit::Count, None, false),
+        ];
+        let measured = Measured { value: (), counts };
+        assert_eq!(measured.to_string(), "1234 instructions, about 567 cycles, 89 ns, cache-misses: not counted");
+        assert_eq!((measured.count("cycles"), measured.count("cache-misses")), (Some(567), None));
+    }
+
+    #[test]
+    fn the_work_runs_once_and_its_value_is_returned() {
+        let mut times = 0;
+        let measured = measure(&["time"], || {
+            times += 1;
+            "a value".to_owned()
+        });
+        let measured = measured.expect("there is always time");
+        assert_eq!((times, measured.value.as_str()), (1, "a value"));
+        assert_eq!((measured.counts.len(), measured.counts[0].unit), (1, Unit::Ns));
+    }
+
+    #[test]
+    fn an_unknown_event_is_reported_and_the_work_does_not_run() {
+        let why = measure(&["time", "instuctions"], || unreachable!("it is not done")).expect_err("no event");
+        assert!(why.to_string().contains("instuctions"), "{why}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Chooses the hooks of a mark on a thread. This is the one file that knows every path.
+
+use perfmark_rdpmc::CounterSet;
+
+use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
+use super::options;
+use super::overhead::FAST_EVENT_SLOTS;
+use super::plan::{EventSet, Hooks, Plan};
+use super::slow;
+use crate::settings::recording::settings;
+
+/// Binds the hooks of an event set on a thread with this many event slots.
+pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
+    let hooks = |is_weighted| match (settings().has_call_graph, tracks_overhead, is_weighted) {
+        _ if !is_fast(set, slots, tracks_overhead) => slow::HOOKS,
+        (true, ..) => hooks_for::<WithGraph>(set),
+        (_, true, true) => hooks_for::<Weighted>(set),
+        (_, true, false) => hooks_for::<SeveralSets>(set),
+        (_, false, _) => hooks_for::<SingleSet>(set),
+    };
+    set.base_hooks.set(hooks(false));
+    set.weighted_hooks.set(hooks(true));
+}
+
+/// Whether all events of a set are read in user space and together.
+fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
+    let counters = set.events().filter_map(|event| event.slot().counter()).count();
+    let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel());
+    is_read_here && (counters <= 1 || CounterSet::is_supported()) && !(tracks_overhead && slots > FAST_EVENT_SLOTS)
+}
+
+fn hooks_for<P: HookParams>(set: &EventSet) -> Hooks {
+    match (set.len(), set.has_time()) {
+        (1, false) => hooks::<P, 1, 1>(),
+        (1, true) => hooks::<P, 1, 0>(),
+        (2, false) => hooks::<P, 2, 2>(),
+        (2, true) => hooks::<P, 2, 1>(),
+        (3, false) => hooks::<P, 3, 3>(),
+        (3, true) => hooks::<P, 3, 2>(),
+        (4, false) => hooks::<P, 4, 4>(),
+        (4, true) => hooks::<P, 4, 3>(),
+        _ => slow::HOOKS,
+    }
+}
+
+fn hooks<P: HookParams, const N: usize, const K: usize>() -> Hooks {
+    let calls = Hooks {
+        begin: fast::begin::<P, N, K>,
+        end_leaf: fast::end::<P, N, K, true>,
+        end: fast::end::<P, N, K, false>,
+        ..slow::HOOKS
+    };
+    // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
+    if P::IS_SINGLE_SET || P::HAS_GRAPH {
+        return calls;
+    }
+    Hooks { close_leaf: fast::close::<P, N, K, true>, close: fast::close::<P, N, K, false>, ..calls }
+}
+
+/// Binds a plan's hooks: those of its event set, and those for its options.
+pub(super) fn bind_plan(plan: &Plan) {
+    let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
+    plan.bind_base_hooks();
+    let measured = options::measured(plan);
+    let begin = match (is_weighted, set.mode.is_polled) {
+        (false, _) => measured.begin,
+        (true, false) => options::begin_every,
+        (true, true) => options::begin_first_poll_of_every,
+    };
+    plan.hooks.set(Hooks { begin, ..measured });
+}

@@ -1,0 +1,264 @@
+//! Calibration: measures probe overhead once for each event set, on empty functions with and without a mark.
+//!
+//! perfmark subtracts from a call's value what an empty call shows. It subtracts from the values of marked calls around
+//! what the complete probe costs. The exit of a caller executes more instructions than that of a leaf call, so both are
+//! measured.
+
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use perfmark_rdpmc::{CounterSet, Delta};
+
+use super::counters::EventSlots;
+use super::overhead::{MeasuredOverhead, OverheadKey};
+use crate::platform::event_reading::EventReading;
+use crate::platform::per_process::PerProcess;
+use crate::recording::mark::Mark;
+use crate::settings::opening;
+
+/// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.
+pub(crate) struct CalibrationCalls {
+    pub(crate) unmarked: fn(),
+    /// With `empty_mark`.
+    pub(crate) marked: fn(),
+    /// With `skipped_mark`, all of whose calls are skipped.
+    pub(crate) skipped: fn(),
+    /// With `drawn_mark`, of which one call in [`CALLS`] is measured.
+    pub(crate) drawn: fn(),
+    pub(crate) unmarked_caller: fn(),
+    /// With `caller_mark`; calls `marked`.
+    pub(crate) marked_caller: fn(),
+    /// With `caller_mark`; calls `unmarked`.
+    pub(crate) marked_caller_of_unmarked: fn(),
+    /// Calls that are suspended once, if calls are made of polls.
+    pub(crate) unmarked_suspended: fn(),
+    pub(crate) marked_suspended: fn(),
+    /// With `empty_mark` and not made of polls: one call runs to its end, the other is left by `return`.
+    pub(crate) completed: fn(),
+    pub(crate) returned_early: fn(),
+    pub(crate) empty_mark: &'static Mark,
+    pub(crate) caller_mark: &'static Mark,
+    pub(crate) skipped_mark: &'static Mark,
+    pub(crate) drawn_mark: &'static Mark,
+}
+
+impl std::fmt::Debug for CalibrationCalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CalibrationCalls").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cache(Mutex<Vec<(OverheadKey, MeasuredOverhead)>>);
+
+static CACHE: PerProcess<Cache> = PerProcess::new();
+
+/// The thread that calibration runs on.
+pub(super) trait CalibrationThread {
+    /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be
+    /// marked.
+    fn run_calls(&self, calls: &dyn Fn());
+
+    /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
+    fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
+}
+
+/// Creates what the process needs once.
+pub(super) fn prepare() {
+    // If there is no memory for it, each thread measures overhead for itself.
+    _ = CACHE.get();
+    // This reads the machine's files, which is needless if no counter is opened.
+    if opening::why_not().is_none() {
+        _ = CounterSet::is_supported();
+    }
+}
+
+fn lock(cache: &'static Cache) -> MutexGuard<'static, Vec<(OverheadKey, MeasuredOverhead)>> {
+    cache.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The overhead for `key`, if it was measured in this process.
+pub(super) fn cached(key: &OverheadKey) -> Option<MeasuredOverhead> {
+    lock(CACHE.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, overhead)| overhead.clone())
+}
+
+/// Measures the overhead for `key` and keeps it. `None` if the counters were in use by other events.
+pub(super) fn measure(
+    key: &OverheadKey,
+    slots: &EventSlots,
+    calls: &CalibrationCalls,
+    thread: &dyn CalibrationThread,
+) -> Option<MeasuredOverhead> {
+    let overhead = measure_all(key, slots, calls, thread)?;
+    if let Ok(cache) = CACHE.get() {
+        lock(cache).push((key.clone(), overhead.clone()));
+    }
+    Some(overhead)
+}
+
+/// The number of single calls that `samples` measures. Their cost does not matter in an interpreter.
+const SAMPLES: usize = if cfg!(miri) { 3 } else { 31 };
+/// The number of loops, and of calls in each.
+const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
+pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
+
+fn measure_all(
+    key: &OverheadKey,
+    slots: &EventSlots,
+    calls: &CalibrationCalls,
+    thread: &dyn CalibrationThread,
+) -> Option<MeasuredOverhead> {
+    // The first calls run with cold caches and grow histograms.
+    thread.run_calls(&|| run(calls.marked_caller));
+    let events = key.set.len();
+    let samples = samples(events, thread, calls.empty_mark, calls.marked);
+    // The mean over consecutive calls, not of single calls. A single call costs more, and functions of a few
+    // nanoseconds would lose some of their own cost.
+    let in_leaf = means(events, thread, calls.empty_mark, calls.marked)?;
+    let most = samples.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
+    let noise = most.zip(&in_leaf).map(|(most, in_leaf)| most.saturating_sub(*in_leaf)).collect();
+    let loops = [
+        calls.unmarked,
+        calls.marked,
+        calls.unmarked_caller,
+        calls.marked_caller,
+        calls.skipped,
+        calls.drawn,
+        calls.unmarked_suspended,
+        calls.marked_suspended,
+        calls.completed,
+        calls.returned_early,
+    ];
+    let [unmarked, marked, unmarked_caller, caller, skipped, drawn, bare_suspended, suspended, completed, returned] =
+        in_loops(slots, thread, loops)?;
+    let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
+        let per_call =
+            |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
+        with.iter().zip(without).map(per_call).collect()
+    };
+    // In its loop, one call is drawn and the others are skipped.
+    let drawn_loop = drawn.iter().zip(&unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
+    let (total, caller, skipped) =
+        (difference(&marked, &unmarked), difference(&caller, &unmarked_caller), difference(&skipped, &unmarked));
+    let suspend_extra = difference(&suspended, &bare_suspended)
+        .iter()
+        .zip(&total)
+        .map(|(suspended, total)| suspended.saturating_sub(2 * total))
+        .collect();
+    let drawn_extra = drawn_loop
+        .zip(skipped.iter().zip(&total))
+        .map(|(drawn_loop, (skipped, total))| drawn_loop.saturating_sub(u64::from(CALLS - 1) * skipped + total))
+        .collect();
+    // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
+    let mut early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
+        .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
+        .collect();
+    // At most what an empty call counts, so that no value is negative.
+    for (&slot, &in_leaf) in key.set.iter().zip(&in_leaf) {
+        early_extra[slot] = early_extra[slot].min(in_leaf);
+    }
+    let in_early = key.set.iter().map(|&slot| early_extra[slot]).collect();
+    let caller_extra = caller.iter().zip(&total).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
+    let callers = means(events, thread, calls.caller_mark, calls.marked_caller)?;
+    let callers_of_unmarked = means(events, thread, calls.caller_mark, calls.marked_caller_of_unmarked)?;
+    // The value of a caller includes the inner call: its body and its probe.
+    let inner = callers_of_unmarked
+        .iter()
+        .zip(&in_leaf)
+        .zip(&key.set)
+        .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
+    let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
+    Some(MeasuredOverhead {
+        in_leaf,
+        noise,
+        in_caller,
+        total,
+        caller_extra,
+        skipped,
+        drawn_extra,
+        suspend_extra,
+        early_extra,
+        in_early,
+    })
+}
+
+/// The values of single calls of `call`, which has this mark, for each event of the set; sorted.
+fn samples(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
+    let mut samples = vec![Vec::with_capacity(SAMPLES); events];
+    for _ in 0..SAMPLES {
+        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
+        thread.run_calls(&|| black_box(call)());
+        for (n, (samples, before)) in samples.iter_mut().zip(before).enumerate() {
+            let after = thread.count_and_sum(mark, n);
+            // Leaves out a call that was not counted.
+            if after.0 > before.0 {
+                samples.push(after.1.wrapping_sub(before.1));
+            }
+        }
+    }
+    for samples in &mut samples {
+        samples.sort_unstable();
+    }
+    samples
+}
+
+/// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
+/// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
+fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
+    let mut least = vec![None::<u64>; events];
+    for _ in 0..LOOPS {
+        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
+        thread.run_calls(&|| run(call));
+        for (n, (least, before)) in least.iter_mut().zip(before).enumerate() {
+            let after = thread.count_and_sum(mark, n);
+            if after.0 - before.0 == u64::from(CALLS) {
+                let mean = (after.1.wrapping_sub(before.1) + u64::from(CALLS / 2)) / u64::from(CALLS);
+                *least = Some(least.map_or(mean, |least| least.min(mean)));
+            }
+        }
+    }
+    least.into_iter().collect()
+}
+
+/// What each event slot counts in a loop of each function: the least of several loops, which take turns. Every
+/// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
+/// event was counted in no loop of a function.
+fn in_loops<const N: usize>(
+    slots: &EventSlots,
+    thread: &dyn CalibrationThread,
+    loops: [fn(); N],
+) -> Option<[Vec<u64>; N]> {
+    let mut least = [const { Vec::new() }; N];
+    for least in &mut least {
+        least.resize(slots.len(), None::<u64>);
+    }
+    for _ in 0..LOOPS {
+        for (call, least) in loops.iter().zip(&mut least) {
+            let before: Vec<_> = slots.iter().map(|slot| EventReading::now(slot.counter())).collect();
+            thread.run_calls(&|| run(*call));
+            // In reverse order, so that the same instructions are between the two readings of each slot.
+            for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
+                let now = EventReading::now(slot.counter());
+                let counted = before.zip(now).and_then(|(before, now)| exact_count(now.since(before)));
+                *least = (*least).into_iter().chain(counted).min();
+            }
+        }
+    }
+    let known = least.map(|least| least.into_iter().collect::<Option<Vec<u64>>>());
+    if known.iter().any(Option::is_none) { None } else { Some(known.map(Option::unwrap_or_default)) }
+}
+
+/// The count of an event that was counted all the time.
+pub(super) fn exact_count(delta: Delta) -> Option<u64> {
+    match delta {
+        Delta::Exact(counted) => Some(counted),
+        Delta::Scaled { .. } | Delta::Unmeasured => None,
+    }
+}
+
+fn run(call: fn()) {
+    let call = black_box(call);
+    for _ in 0..CALLS {
+        call();
+    }
+}

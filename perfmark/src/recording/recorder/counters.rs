@@ -1,0 +1,276 @@
+//! A thread's counters. The first mark that needs an event opens it, and all marks of the thread share it.
+
+use std::ops::Deref;
+
+use perfmark_rdpmc::support::LoopCheck;
+use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead};
+
+use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
+use crate::settings::EventSpec;
+use crate::settings::opening;
+use crate::settings::recording::{ReadMode, settings};
+
+/// One event of a thread, and its counter.
+#[derive(Debug)]
+pub(super) struct EventSlot {
+    pub(super) event: EventId,
+    pub(super) source: Source,
+}
+
+/// The most events that a thread can have: `time`, and [`MAX_COUNTERS`] counters.
+pub(super) const EVENT_SLOTS: usize = MAX_COUNTERS + 1;
+const MAX_COUNTERS: usize = 15;
+
+const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
+
+/// A thread's event slots. A slot never moves.
+#[derive(Debug, Default)]
+#[allow(clippy::vec_box, reason = "pointers to them are kept")]
+pub(super) struct EventSlots {
+    all: Vec<Box<EventSlot>>,
+    /// The slots in the thread's group. The first one leads the group, the second one reads it.
+    group: Vec<usize>,
+    /// The events that could not be opened.
+    refused: Vec<EventId>,
+}
+
+impl Deref for EventSlots {
+    type Target = [Box<EventSlot>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+/// The source of an event's values.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "counters are stored inline for speed, and a thread has one slot of ticks"
+)]
+pub(super) enum Source {
+    Ticks,
+    Counter { counter: Counter, read_method: ReadMethod },
+}
+
+/// How entry and exit read a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadMethod {
+    /// In user space.
+    User,
+    /// By its own read(2).
+    Kernel,
+    /// By the read(2) of the thread's group.
+    Group,
+}
+
+impl EventSlot {
+    /// The counter; `None` for ticks.
+    pub(super) fn counter(&self) -> Option<&Counter> {
+        match &self.source {
+            Source::Counter { counter, .. } => Some(counter),
+            Source::Ticks => None,
+        }
+    }
+
+    /// How the counter is read; `None` for ticks.
+    pub(super) fn read_method(&self) -> Option<ReadMethod> {
+        match self.source {
+            Source::Counter { read_method, .. } => Some(read_method),
+            Source::Ticks => None,
+        }
+    }
+
+    /// Whether the event is read by read(2).
+    pub(super) fn is_read_by_kernel(&self) -> bool {
+        matches!(self.read_method(), Some(ReadMethod::Kernel | ReadMethod::Group))
+    }
+
+    /// Whether the event is in the thread's group.
+    pub(super) fn is_grouped(&self) -> bool {
+        self.read_method() == Some(ReadMethod::Group)
+    }
+}
+
+impl EventSlots {
+    /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
+    /// left out. If none is available, the result is the slot of `time`.
+    ///
+    /// `time` comes first, then the counters in the order in which they were opened. So the same events in another
+    /// order give the same set.
+    pub(super) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
+        let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
+        let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
+        let mut set: Vec<usize> =
+            time.into_iter().chain(counters).filter_map(|spec| self.slot_index_for(spec, events)).collect();
+        if set.is_empty() {
+            set.extend(self.slot_index_for(&EventSpec::Time, events));
+            events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
+        }
+        set.sort_by_key(|&index| (self[index].counter().is_some(), index));
+        // Two names can mean the same event.
+        set.dedup();
+        set
+    }
+
+    /// The slot whose counter reads the thread's group, if the group has several events.
+    pub(super) fn reader(&self) -> Option<&EventSlot> {
+        self.group.get(1).map(|&index| &*self.all[index])
+    }
+
+    /// Closes the counters. The slots stay, because plans point to them.
+    pub(super) fn close(&mut self) {
+        // Members close before their leader: when a leader closes, each remaining member becomes its own group.
+        for slot in self.all.iter_mut().rev() {
+            slot.source = Source::Ticks;
+        }
+    }
+
+    /// Those of the `wanted` events that are not available on this thread.
+    pub(super) fn refused_among(&self, wanted: &[EventSpec], events: &Events) -> Box<[EventId]> {
+        let mut refused: Vec<EventId> = wanted.iter().map(|spec| events.id(spec)).collect();
+        refused.retain(|event| self.refused.contains(event));
+        refused.dedup();
+        refused.into()
+    }
+
+    fn slot_index_for(&mut self, spec: &EventSpec, events: &Events) -> Option<usize> {
+        let event = events.id(spec);
+        if let Some(known) = self.iter().position(|slot| slot.event == event) {
+            return Some(known);
+        }
+        if self.refused.contains(&event) {
+            return None;
+        }
+        let has_room =
+            *spec == EventSpec::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < MAX_COUNTERS;
+        let source = if has_room {
+            self.open(spec, event, events)
+        } else {
+            refuse(event, events, || format!("a thread has {MAX_COUNTERS} counters at most"))
+        };
+        let Some(source) = source else {
+            self.refused.push(event);
+            return None;
+        };
+        let index = self.len();
+        self.all.push(Box::new(EventSlot { event, source }));
+        if self.all[index].is_grouped() {
+            self.group.push(index);
+        }
+        Some(index)
+    }
+
+    /// Opens the event, and notes the result for the report.
+    fn open(&self, spec: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
+        let opened = match spec {
+            EventSpec::Time => return Some(Source::Ticks),
+            EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
+            EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
+        };
+        if let Err(why) = opening::ask() {
+            return refuse(id, events, || why.to_owned());
+        }
+        let (mut counter, group) = match opened.and_then(|attr| self.open_counter(&attr)) {
+            Ok(opened) => opened,
+            Err(error) => return refuse(id, events, || error.reason().to_owned()),
+        };
+        if is_known_of_a_loop(counter.event())
+            && events.with(id, |entry| entry.truth).is_none()
+            && let Ok(truth) = LoopCheck::of(&counter)
+        {
+            events.with(id, |entry| entry.truth = Some(truth));
+        }
+        let why_syscall = reason_for_syscall(&counter, id, events);
+        let (read_method, why_syscall) = match (why_syscall, group) {
+            (None, _) => (ReadMethod::User, None),
+            (Some(why), Some(Ok(()))) => (ReadMethod::Group, Some(why)),
+            (Some(why), Some(Err(error))) => {
+                (ReadMethod::Kernel, Some(format!("{why}, by itself: {}", error.reason())))
+            }
+            (Some(why), None) => (ReadMethod::Kernel, Some(why)),
+        };
+        if read_method != ReadMethod::User {
+            counter.read_by_kernel_only();
+        }
+        let lost = events.with(id, |entry| {
+            match why_syscall {
+                None => entry.user += 1,
+                Some(why) => {
+                    entry.syscall += 1;
+                    entry.why_syscall.get_or_insert(why);
+                }
+            }
+            entry.lost.clone()
+        });
+        counter.count_loss_in(lost);
+        Some(Source::Counter { counter, read_method })
+    }
+
+    /// Opens the event. The second value is `None` for an event that cannot be grouped, `Ok` for one in the thread's
+    /// group, and an error for one that counts by itself because it could not join the group.
+    fn open_counter(&self, attr: &Attr) -> Result<(Counter, Option<Result<(), Error>>), Error> {
+        let by_itself = || Counter::open(attr).and_then(check_readable);
+        if !Counter::is_groupable(attr) {
+            return Ok((by_itself()?, None));
+        }
+        let group: Vec<_> = self.group.iter().filter_map(|&index| self[index].counter()).collect();
+        let joined = match group[..] {
+            [] => return Ok((by_itself()?, Some(Ok(())))),
+            [leader] => Counter::open_reader(attr, leader),
+            [leader, reader, ..] => Counter::open_member(attr, leader, reader),
+        };
+        match joined.and_then(check_readable) {
+            Ok(counter) => Ok((counter, Some(Ok(())))),
+            Err(why) => {
+                // The leader was stopped so that the event could join, and may not have started again.
+                if group[0].read().is_err() {
+                    for counter in group {
+                        counter.give_up();
+                    }
+                }
+                Ok((by_itself()?, Some(Err(why))))
+            }
+        }
+    }
+}
+
+fn check_readable(counter: Counter) -> Result<Counter, Error> {
+    counter.read().map(|_| counter)
+}
+
+impl Drop for EventSlots {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn refuse(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Option<Source> {
+    events.with(event, |entry| {
+        entry.refused += 1;
+        entry.why_refused.get_or_insert_with(why);
+    });
+    None
+}
+
+/// The reason to read `counter` by read(2), if there is one.
+fn reason_for_syscall(counter: &Counter, id: EventId, events: &Events) -> Option<String> {
+    if let Err(why) = counter.user_reads() {
+        return Some(why);
+    }
+    match settings().read {
+        ReadMode::User => None,
+        ReadMode::Syscall => Some("PERFMARK_READ=syscall".into()),
+        ReadMode::Auto => {
+            let known = events.with(id, |entry| entry.user_is_cheaper);
+            let user_is_cheaper = known.unwrap_or_else(|| {
+                let (user, syscall) = counter.cost();
+                // Neither is known if the counter is not on the PMU at the moment; a later first call tries again.
+                let cheaper = user.zip(syscall).map(|(user, syscall)| user <= syscall);
+                events.with(id, |entry| entry.user_is_cheaper = cheaper);
+                cheaper.unwrap_or(true)
+            });
+            (!user_is_cheaper).then(|| "read(2) is cheaper than a user read on this machine".into())
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Entry and exit: acquires the thread's recorder and calls the mark's hooks.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::panicking;
+
+use super::calibrate::{self, CalibrationCalls};
+use super::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token};
+use super::first_call::first_call;
+use super::memory::plan_entry;
+use super::plan::Plan;
+use super::slow;
+use super::stack::{FRAME_EVENTS, FrameRef};
+use super::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
+use super::thread_end;
+use crate::platform::errno::KeepErrno;
+use crate::recording::cells::OpenCall;
+use crate::recording::cells::registry::registry;
+use crate::recording::event_table::events;
+use crate::recording::mark::Mark;
+use crate::recording::start;
+
+/// Begins a call of the mark with this slot, which is not off. If the token [needs setup](needs_setup), the marked
+/// function calls [`enter_with_setup`]; so this function need not keep the mark in a register.
+#[inline(never)]
+#[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
+pub(crate) fn enter(slot: u64) -> Token {
+    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
+    let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
+    match HeldRecorder::acquire_if(plan) {
+        Some((recorder, plan)) => (plan.hooks.get().begin)(plan, recorder),
+        None => NEEDS_SETUP,
+    }
+}
+
+/// Whether the marked function must call [`enter_with_setup`] instead.
+#[inline]
+pub(crate) fn needs_setup(token: Token) -> bool {
+    token & (NEEDS_SETUP ^ NO_FRAME) != 0
+}
+
+/// Begins a call if the thread has no plan of the mark, or if its recorder cannot be acquired. This is the thread's
+/// first call of the mark, or a call in perfmark's own work or in a signal handler. `None` if it is not recorded.
+pub(crate) fn enter_with_setup(mark: &'static Mark, calibration_calls: &'static CalibrationCalls) -> Option<Token> {
+    let (plan, recorder) = set_up_call(mark, calibration_calls, true)?;
+    Some((plan.hooks.get().begin)(plan, recorder))
+}
+
+/// Sets up what the call needs. `None` if the call is not recorded; it is then counted if `counts`.
+pub(super) fn set_up_call<'a>(
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+    counts: bool,
+) -> Option<(&'a Plan, HeldRecorder)> {
+    // Comes before everything that makes a system call.
+    if start::is_off() {
+        mark.switch_off();
+        return None;
+    }
+    let count = |count: &AtomicU64| {
+        if counts {
+            mark.register();
+            count.fetch_add(1, Relaxed);
+        }
+    };
+    with_thread(|thread| {
+        match thread.activity.get() {
+            Activity::Program if !thread.is_busy() => return first_call(thread, mark, calibration_calls),
+            Activity::OwnWork => {}
+            Activity::Program | Activity::Calibration => count(&mark.interrupted),
+            Activity::Ended => count(&mark.unrecorded),
+        }
+        None
+    })
+}
+
+/// Notes that a panic was in progress when the call that began last did so. Returns the call's new token.
+pub(crate) fn note_panic(token: Token) -> Token {
+    let Some(recorder) = HeldRecorder::acquire() else { return token };
+    let token = slow::note_panic(&recorder, token);
+    recorder.release();
+    token
+}
+
+/// Ends a call of the mark that was given a frame, and whose body ran to its end.
+#[inline(never)]
+#[allow(unsafe_code, reason = "finds the innermost frame")]
+pub(crate) fn leave(token: Token, mark: &'static Mark) {
+    let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
+    // SAFETY: the token came from a begin hook, which returns what `Stack::open` gave, or a token without a frame.
+    let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
+    let plan = Plan::of(frame);
+    (plan.hooks.get().end_leaf)(plan, frame, recorder);
+}
+
+/// Ends a call of the mark that `return`, `?` or a panic ended, or whose guard is dropped.
+#[inline(never)]
+pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
+    let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
+    if panicking() {
+        return leave_slow(token, mark, recorder, true);
+    }
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
+    let plan = Plan::of(frame);
+    if plan.set().len() <= FRAME_EVENTS {
+        plan.set().overhead.exclude_early_exit(&frame, &frame.below());
+    }
+    let hooks = plan.hooks.get();
+    let end = if recorder.stack.serial.get() == token { hooks.end_leaf } else { hooks.end };
+    end(plan, frame, recorder);
+}
+
+/// The innermost frame, if it belongs to the call with this token.
+fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
+    recorder.stack.top().filter(|frame| frame.serial.get() == token)
+}
+
+/// Ends a call that has inner calls.
+#[inline(never)]
+fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
+    let plan = Plan::of(frame);
+    (plan.hooks.get().end)(plan, frame, recorder);
+}
+
+/// Ends a call whose frame is not the innermost, or that has no frame on this thread, or while a panic is in progress.
+#[cold]
+#[inline(never)]
+fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder, panicking: bool) {
+    if !slow::leave(token, recorder, panicking) {
+        leave_elsewhere(token, mark, true);
+    }
+}
+
+/// Ends a call that has no frame on this thread. The call is counted if `counts`.
+///
+/// If it began on this thread, it ends or is jumped over in a signal handler that interrupted entry or exit code. The
+/// next call removes its frame. Otherwise it began on another thread, which may have ended.
+#[cold]
+#[inline(never)]
+pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
+    // A forked child does not record its parent's calls. After recording has ended, no system call is allowed.
+    if with_thread(ThreadState::is_forked) || start::is_off() {
+        return;
+    }
+    if began_here(token) {
+        // Whoever removes a frame counts its call. Polls are an exception, because their calls may continue.
+        if counts && mark.mode.is_polled {
+            mark.unrecorded.fetch_add(1, Relaxed);
+        }
+        return;
+    }
+    let _errno = KeepErrno::new();
+    own_work(|| {
+        if let Ok(registry) = registry() {
+            registry.end_elsewhere(mark, token & SERIAL, counts);
+        }
+    });
+}
+
+/// Whether the call with this token began on this thread.
+pub(super) fn began_here(token: Token) -> bool {
+    with_thread(|thread| thread.began_call(token & SERIAL))
+}
+
+/// The number of this thread and the cost of its open calls so far. `None` if the thread has recorded nothing, or in a
+/// signal handler that interrupted entry or exit code. Must be called in the thread's [own work](own_work).
+pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
+    with_thread(|thread| {
+        let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts_hook.get())?;
+        // Calls that ended on another thread are no longer open.
+        slow::remove_ended_elsewhere(recorder);
+        Some((recorder.cells()?.owner.number, Recorder::in_flight(recorder)))
+    })
+}
+
+/// Creates what the process needs while it has one thread. A fork during this work on another thread would leave the
+/// child waiting for a thread that it does not have.
+pub(crate) fn prepare_process() {
+    own_work(|| {
+        // If it fails, the first call fails in the same way and reports it.
+        _ = (registry(), events());
+        calibrate::prepare();
+        thread_end::prepare();
+    });
+}

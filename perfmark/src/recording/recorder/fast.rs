@@ -1,0 +1,313 @@
+//! The fast path of entry and exit: from the acquired recorder back to the program, in the common case.
+//!
+//! Each function here returns, or calls a function of `slow` as its last step. So the compiler saves no registers for
+//! rare cases.
+#![allow(unsafe_code, reason = "hooks rely on the parameters that they were bound for")]
+
+use std::array;
+use std::hint::assert_unchecked;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::{Delta, clock};
+
+use super::call_token::Token;
+use super::counters::EVENT_SLOTS;
+use super::overhead::{FAST_EVENT_SLOTS, InnerCalls};
+use super::plan::{EventSet, Plan, node_of};
+use super::slow;
+use super::stack::FrameRef;
+use super::state::{HeldRecorder, Recorder};
+use crate::recording::cells::EventCells;
+use crate::recording::cells::histogram::add;
+
+/// What a hook is compiled for, besides the number of events `N`, of which the last `K` are counters.
+///
+/// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. Its event
+/// set reads `K` counters together; if `K` is `N - 1`, the first event is `time`.
+pub(super) trait HookParams {
+    /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
+    /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
+    /// [`FAST_EVENT_SLOTS`] event slots.
+    const IS_SINGLE_SET: bool;
+    /// Whether a measured call may count as several.
+    const IS_WEIGHTED: bool;
+    /// Whether the thread has a call graph.
+    const HAS_GRAPH: bool;
+}
+
+/// Marks of a thread that does not track overhead.
+pub(super) struct SingleSet;
+/// Marks of a thread that tracks overhead.
+pub(super) struct SeveralSets;
+/// Marks with `every`, on a thread that tracks overhead.
+pub(super) struct Weighted;
+/// Marks of a thread with a call graph.
+pub(super) struct WithGraph;
+
+impl HookParams for SingleSet {
+    const IS_SINGLE_SET: bool = true;
+    const IS_WEIGHTED: bool = false;
+    const HAS_GRAPH: bool = false;
+}
+
+impl HookParams for SeveralSets {
+    const IS_SINGLE_SET: bool = false;
+    const IS_WEIGHTED: bool = false;
+    const HAS_GRAPH: bool = false;
+}
+
+impl HookParams for Weighted {
+    const IS_SINGLE_SET: bool = false;
+    const IS_WEIGHTED: bool = true;
+    const HAS_GRAPH: bool = false;
+}
+
+impl HookParams for WithGraph {
+    const IS_SINGLE_SET: bool = false;
+    const IS_WEIGHTED: bool = true;
+    const HAS_GRAPH: bool = true;
+}
+
+/// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
+/// a reading wait for it. On arm64, which loads adjacent words by one instruction, registers suffice for two events.
+const fn looks_up_first(events: usize) -> bool {
+    cfg!(target_arch = "x86_64") || events <= 2
+}
+
+/// The slot of event `n` of a set.
+#[inline]
+fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
+    let slot = if P::IS_SINGLE_SET { n } else { set.slot_indices[n] };
+    // SAFETY: BINDING: with one set, `n` is one of its event slots. Otherwise all slots are below `FAST_EVENT_SLOTS`.
+    unsafe { assert_unchecked(slot < if P::IS_SINGLE_SET { EVENT_SLOTS } else { FAST_EVENT_SLOTS }) };
+    slot
+}
+
+/// Begins a call. The counters are read last.
+pub(super) fn begin<P: HookParams, const N: usize, const K: usize>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let stack = &recorder.stack;
+    let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
+    let open_before = plan.cells.open.load(Relaxed);
+    let token = stack.open(frame, plan.pointer(), open_before);
+    if P::HAS_GRAPH {
+        let [last_caller, last] = &plan.last_nodes;
+        let caller = frame.below().node.get();
+        if last_caller.get() == caller {
+            frame.node.set(last.get());
+        } else {
+            slow::find_node(plan, frame, &recorder);
+        }
+    }
+    let set = plan.set();
+    if K < N {
+        frame.begun[0].set(clock::ticks());
+    }
+    let locks = set.counters.locks();
+    // SAFETY: BINDING: the set has `K` counters. The locks were read from it just now.
+    let Some(raw) = (unsafe { set.counters.read::<K>(locks) }) else {
+        return slow::begin_again(plan, recorder, frame);
+    };
+    if K > 0 {
+        frame.locks.set(locks);
+    }
+    (0..K).for_each(|n| frame.begun[N - K + n].set(raw[n]));
+    // After the reading, because on x86-64 the reading waits for the instructions before it.
+    plan.cells.open.store(open_before + 1, Relaxed);
+    recorder.release();
+    token
+}
+
+/// What each event of the innermost call counted. `None` if that takes the slow path. A value is negative if ticks ran
+/// backwards, or if a counter overflowed and the kernel has not handled that yet.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "a call between the program and the readings would be measured")]
+fn read_counts<const N: usize, const K: usize>(set: &EventSet, frame: FrameRef) -> Option<[u64; N]> {
+    let mut counted = [0; N];
+    let begun = |n: usize| frame.begun[n].get();
+    let loaded: [u64; N] = array::from_fn(begun);
+    if K < N {
+        counted[0] = clock::ticks().wrapping_sub(loaded[0]);
+    }
+    // SAFETY: BINDING: the set has `K` counters. `begin` stored their locks in the frame; the slow path stores
+    // `LOCKS_SPLIT` there, which no locks add up to.
+    let raw = unsafe { set.counters.read::<K>(frame.locks.get()) }?;
+    for n in N - K..N {
+        counted[n] = raw[n - (N - K)].wrapping_sub(if looks_up_first(N) { loaded[n] } else { begun(n) });
+    }
+    Some(counted)
+}
+
+/// The probe overhead in the values of the innermost call.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
+fn probe_overhead<P: HookParams, const N: usize, const IS_LEAF: bool>(
+    set: &EventSet,
+    frame: FrameRef,
+    recorder: &Recorder,
+) -> [u64; N] {
+    let overhead = &set.overhead;
+    if IS_LEAF {
+        return array::from_fn(|n| overhead.in_leaf[n].get());
+    }
+    let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
+    array::from_fn(|n| overhead.of_caller(&frame, n, slot_index::<P>(set, n), inner, !P::IS_SINGLE_SET))
+}
+
+/// Ends the innermost call, a leaf if `IS_LEAF`. The counters are read first.
+pub(super) fn end<P: HookParams, const N: usize, const K: usize, const IS_LEAF: bool>(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: HeldRecorder,
+) {
+    let set = plan.set();
+    let look_up = || {
+        // SAFETY: BINDING: the plan has `N` events, and a plan that is bound has its event cells set.
+        let cells = unsafe { plan.event_cells::<N>() };
+        (cells, frame.open_before.get(), frame.below(), probe_overhead::<P, N, IS_LEAF>(set, frame, &recorder))
+    };
+    let looked_up = looks_up_first(N).then(look_up);
+    let Some(counted) = read_counts::<N, K>(set, frame) else { return slow::end(plan, frame, recorder) };
+    let (cells, open_before, below, overhead) = looked_up.unwrap_or_else(look_up);
+    let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
+    // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
+    // time comes from ticks that ran backwards.
+    if !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
+        return end_out_of_range(plan, frame, recorder, &counted);
+    }
+    plan.cells.open.store(open_before, Relaxed);
+    let inner_cost = pass_to_caller::<P, N, IS_LEAF>(plan, frame, below, &net);
+    add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost);
+    if P::HAS_GRAPH
+        && let Some(node) = node_of(&frame)
+    {
+        let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
+        node.add_call();
+        // SAFETY: BINDING: the node was made for this mark, which has `N` events, or is `Graph::nowhere`.
+        unsafe { node.add_costs::<N, IS_LEAF>(&weighted(&net), &weighted(&inner_cost)) };
+    }
+    recorder.stack.pop_to(below);
+    recorder.release();
+}
+
+/// Closes the innermost frame, of a poll, and stores in it what the poll cost. The counters are read first.
+pub(super) fn close<P: HookParams, const N: usize, const K: usize, const IS_LEAF: bool>(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: &Recorder,
+) -> bool {
+    let set = plan.set();
+    let look_up = || probe_overhead::<P, N, IS_LEAF>(set, frame, recorder);
+    let looked_up = looks_up_first(N).then(look_up);
+    let Some(counted) = read_counts::<N, K>(set, frame) else { return false };
+    let overhead: [u64; N] = looked_up.unwrap_or_else(look_up);
+    if counted.iter().any(|counted| counted.cast_signed() < 0) {
+        return false;
+    }
+    let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    let below = frame.below();
+    let inner_cost = pass_to_caller::<P, N, IS_LEAF>(plan, frame, below, &net);
+    for n in 0..N {
+        frame.set_poll_cost(n, net[n], inner_cost[n]);
+    }
+    recorder.stack.pop_to(below);
+    true
+}
+
+/// Continues the end of a call whose values are out of its histograms' range, or are negative.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "keeps its arguments in registers")]
+fn end_out_of_range<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, counted: &[u64; N]) {
+    if counted.iter().any(|counted| counted.cast_signed() < 0) {
+        return slow::end(plan, frame, recorder);
+    }
+    for (n, &counted) in counted.iter().enumerate() {
+        frame.set_counted(n, Delta::Exact(counted));
+    }
+    slow::end_counted(plan, frame, recorder);
+}
+
+/// Adds the cost of a call and its inner calls to the call around, and the overhead of their probes. `net` is the
+/// call's cost without overhead. Returns the cost of the inner calls.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
+fn pass_to_caller<P: HookParams, const N: usize, const IS_LEAF: bool>(
+    plan: &Plan,
+    frame: FrameRef,
+    below: FrameRef,
+    net: &[u64; N],
+) -> [u64; N] {
+    let (set, mut inner_cost) = (plan.set(), [0; N]);
+    if !IS_LEAF {
+        inner_cost = array::from_fn(|n| frame.inner_cost[slot_index::<P>(set, n)].get());
+        frame.move_early_to(&below);
+        if P::IS_SINGLE_SET {
+            // `net` includes the cost of inner calls.
+            (0..N).for_each(|n| frame.inner_cost[n].set(0));
+            below.inner_callers().set(below.inner_callers().get() + 1 + frame.inner_callers().take());
+        } else {
+            for n in 0..FAST_EVENT_SLOTS {
+                below.add_inner_cost(n, frame.inner_cost[n].take());
+            }
+        }
+    }
+    // All loads come before the first store, so that the compiler can combine them.
+    let sums: [u64; N] = array::from_fn(|n| below.inner_cost[slot_index::<P>(set, n)].get());
+    for n in 0..N {
+        let cost = if P::IS_WEIGHTED {
+            plan.weight().wrapping_mul(net[n].wrapping_sub(inner_cost[n]))
+        } else if P::IS_SINGLE_SET {
+            net[n]
+        } else {
+            net[n].wrapping_sub(inner_cost[n])
+        };
+        below.inner_cost[slot_index::<P>(set, n)].set(sums[n].wrapping_add(cost));
+    }
+    if !P::IS_SINGLE_SET {
+        let overhead = &set.overhead;
+        let mut new_sums: [u64; FAST_EVENT_SLOTS] =
+            array::from_fn(|n| below.inner_overhead[n].get().wrapping_add(overhead.total[n].get()));
+        if !IS_LEAF {
+            for (n, new) in new_sums.iter_mut().enumerate() {
+                *new = new.wrapping_add(overhead.caller_extra[n].get()).wrapping_add(frame.inner_overhead[n].take());
+            }
+            if frame.inner_estimates().take() != 0 {
+                add(&plan.cells.estimated, 1);
+            }
+        }
+        for (sum, new) in below.inner_overhead.iter().zip(new_sums) {
+            sum.set(new);
+        }
+        if P::IS_WEIGHTED {
+            below.inner_estimates().set(below.inner_estimates().get() + u64::from(plan.weight() > 1));
+        }
+    }
+    inner_cost
+}
+
+/// Adds a call to its cells, which have buckets for it. When it began, `open_before` calls of the mark were open.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
+fn add_call<const N: usize, const IS_LEAF: bool>(
+    open_before: u64,
+    cells: &[&EventCells; N],
+    net: &[u64; N],
+    inner_cost: &[u64; N],
+) {
+    // The same as `MarkCells::is_nested`, with values that are in registers.
+    if open_before != 0 && open_before > cells[0].elsewhere.load(Relaxed) {
+        for n in 0..N {
+            add(&cells[n].nested, net[n]);
+        }
+    }
+    // The first event is written last: a reader that sees the call there sees it in all events.
+    for n in (0..N).rev() {
+        if !IS_LEAF {
+            add(&cells[n].inside, inner_cost[n]);
+        }
+        cells[n].values.add_to_sum(net[n]);
+        // SAFETY: `Plan::has_room` returned true for this value in `end`, so the cells span it.
+        let bucket = unsafe { cells[n].values.bucket(net[n]) };
+        if n > 0 { bucket.add() } else { bucket.publish() }
+    }
+}

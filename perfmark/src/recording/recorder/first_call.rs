@@ -1,0 +1,397 @@
+//! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
+#![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::{Region, clock};
+
+use super::calibrate::{self, CalibrationCalls, CalibrationThread, exact_count};
+use super::call_token::SERIAL;
+use super::cold_stack::on_cold_stack;
+use super::counters::{EventSlot, EventSlots};
+use super::draws::Draws;
+use super::memory::{self, PlanPtr, plan_entry};
+use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
+use super::plan::{EventSet, Plan};
+use super::resources::Resources;
+use super::state::{
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
+};
+use super::{bind, reuse, slow, thread_end};
+use crate::platform::errno::KeepErrno;
+use crate::platform::event_reading::EventReading;
+use crate::platform::signals::BlockedSignals;
+use crate::platform::sync::Arc;
+use crate::recording::cells::graph::Graph;
+use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
+use crate::recording::cells::switched::{CALLS, Switched};
+use crate::recording::cells::{EventCells, MarkCells, Owner};
+use crate::recording::event_table::events;
+use crate::recording::mark::mark_settings::{self, Variant};
+use crate::recording::mark::{Mark, is_off};
+use crate::recording::start;
+use crate::settings::recording::settings;
+
+/// Begins a thread's first call of a mark: sets up what it needs. `None` if the mark is off, or if nothing can be
+/// recorded; the call is counted in the second case.
+#[cold]
+#[inline(never)]
+pub(super) fn first_call<'a>(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+) -> Option<(&'a Plan, HeldRecorder)> {
+    let _errno = KeepErrno::new();
+    let plan = {
+        // Signals are blocked because a mark in a handler would be taken for one in an allocator.
+        let _signals = BlockedSignals::new();
+        let _restore = ActivityGuard::set(thread, Activity::OwnWork);
+        // After recording has ended, no system call is allowed.
+        if start::is_off() {
+            mark.switch_off();
+            return None;
+        }
+        on_cold_stack(|| prepare_call(thread, mark, calibration_calls))?
+    };
+    // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
+    Some((unsafe { &*plan }, thread.acquire()?))
+}
+
+/// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in
+/// the second case.
+fn prepare_call(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+) -> Option<*const Plan> {
+    let before_setup = resources(thread).map_or_else(Vec::new, |resources| {
+        resources.slots.iter().map(|slot| EventReading::now(slot.counter())).collect()
+    });
+    start::start();
+    let Some(_setup) = Setup::begin() else {
+        mark.switch_off();
+        return None;
+    };
+    mark.register();
+    // If the mark keeps its former settings, the report says so.
+    _ = mark_settings::apply(mark);
+    let slot = mark.slot();
+    if is_off(slot) {
+        return None;
+    }
+    let prepared = prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(slot), &before_setup).ok();
+    if prepared.is_none() {
+        forget_parents_calls();
+        mark.unrecorded.fetch_add(1, Relaxed);
+    }
+    prepared
+}
+
+/// Creates the thread's recorder, if there is none, and the mark's plan in it.
+fn prepare_plan(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+    variant: Option<&'static Variant>,
+    before_setup: &[Option<EventReading>],
+) -> io::Result<*const Plan> {
+    let (events, recorder_ptr) = (events()?, set_up_recorder(thread, mark)?);
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    let Some(resources) = resources(thread) else { return Err(io::ErrorKind::Other.into()) };
+    // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
+    // have returned to a former slot just now.
+    let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
+    let existing = if slot == 0 {
+        resources.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.slot() == 0)
+    } else {
+        // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `mark::SLOTS`.
+        unsafe { plan_entry(recorder_ptr, slot.into()) }.get().plan()
+    };
+    if let Some(plan) = existing {
+        return Ok(plan);
+    }
+    let mark_settings = mark_settings::resolve(mark, variant);
+    let (wanted, every, mode) = (mark_settings.events(), mark_settings.every, mark_settings.mode);
+    let slots = resources.slots.slot_indices_for(&wanted, events);
+    let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
+    let index = existing.unwrap_or_else(|| {
+        // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
+        let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
+        resources.sets.push(Box::new(set));
+        resources.sets.len() - 1
+    });
+    let tracks_overhead = resources.sets.len() > 1 || every > 1 || mode.is_polled || settings().has_call_graph;
+    if tracks_overhead && !recorder.tracks_overhead.get() {
+        start_tracking_overhead(resources, recorder);
+    }
+    // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
+    // thread tracks overhead.
+    for set in &resources.sets {
+        bind_and_calibrate(thread, recorder_ptr, resources, set);
+    }
+    let set = &resources.sets[index];
+    let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+    let cells = MarkCells::new(mark, cells, every).without(resources.slots.refused_among(&wanted, events));
+    // SAFETY: CELLS: sets live as long as the plans that the thread's calls use.
+    let plan = unsafe { Plan::new(cells, set, variant, Draws::new(every, &recorder.random)) };
+    let plan = resources.cells.add(plan);
+    resources.plans.push(plan);
+    // SAFETY: CELLS: it lives as long as the thread's cells.
+    let plan_ref = unsafe { &*plan };
+    plan_ref.set_event_cells();
+    plan_ref.publish_overhead();
+    bind::bind_plan(plan_ref);
+    add_to_table(recorder_ptr, plan_ref);
+    exclude_setup(&resources.slots, recorder, before_setup);
+    Ok(plan)
+}
+
+/// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs
+/// inside another.
+fn resources<'a>(thread: &ThreadState) -> Option<&'a mut Resources> {
+    // In a forked child, the recorder is wiped, and the resources are the parent's.
+    thread.recorder().filter(|recorder| recorder.is_set_up())?;
+    // SAFETY: null, or the box that `set_up_recorder` stored. First calls and the thread's end do not run inside one
+    // another, so there is no other reference.
+    unsafe { thread.resources.get().cast::<Resources>().as_mut() }
+}
+
+/// Adds a plan to the table, if its mark has a slot.
+fn add_to_table(recorder_ptr: NonNull<Recorder>, plan: &Plan) {
+    if plan.slot() != 0 {
+        // SAFETY: RECORDER holds for this thread's recorder and for the calibration recorder. The slot of a plan is
+        // below `mark::SLOTS`.
+        unsafe { plan_entry(recorder_ptr, plan.slot().into()) }.set(PlanPtr::of(plan));
+    }
+}
+
+/// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
+fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Recorder>> {
+    /// The number of recorders set up in this process and those that it was forked from. It gives each recorder its own
+    /// range of call numbers, so a guard of another thread or of the parent finds no frame. Calibration uses the first
+    /// range.
+    static RECORDERS: AtomicU64 = AtomicU64::new(1);
+    let registry = registry()?;
+    let existing = thread.recorder_ptr();
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    if let Some(recorder_ptr) = existing.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
+        return Ok(recorder_ptr);
+    }
+    let first = RECORDERS.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
+    let (owner, switched) = (Owner::new(), Switched::new(first));
+    let reused = if existing.is_none() { reuse::take(mark) } else { None };
+    let (recorder_ptr, mut resources) = if let Some(reused) = reused {
+        reused
+    } else {
+        let resources = Box::new(Resources::new()?);
+        (existing.map_or_else(memory::allocate, Ok)?, resources)
+    };
+    // No other thread refers to these cells yet.
+    if let Some(cells) = Arc::get_mut(&mut resources.cells) {
+        cells.give_to(owner, switched);
+    }
+    resources.plans().for_each(Plan::reset_spans);
+    let cells = &resources.cells;
+    registry.add(Arc::clone(cells));
+    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    // The seed differs between threads and between runs.
+    let seed = owner.number.wrapping_mul(SEED) ^ clock::ticks().wrapping_mul(SEED.rotate_left(32));
+    recorder.random.set(seed | 1);
+    recorder.generation.set(registry.generation);
+    // SAFETY: the recorder came from `memory::allocate`, perhaps for a former thread. CELLS: `resources` owns the
+    // cells, and lives until the thread ends.
+    unsafe {
+        memory::set_up_stack(recorder_ptr, first);
+        recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref());
+    }
+    thread.resources.set(Box::into_raw(resources).cast());
+    // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
+    unsafe {
+        thread.set_recorder(recorder_ptr);
+        thread_end::call_at_end(end_of_thread, recorder_ptr.as_ptr().cast());
+    }
+    Ok(recorder_ptr)
+}
+
+/// An odd number with an irregular bit pattern.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Makes the thread's frames track overhead for each event slot from now on.
+fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
+    recorder.tracks_overhead.set(true);
+    // Until now, all calls used the first set.
+    let Some(set) = resources.sets.first() else { return };
+    let mut begun = recorder.stack.serial.get();
+    for frame in recorder.stack.iter() {
+        // The calls inside this frame that ended, without those inside the frame above, which passes them on.
+        let inner = InnerCalls::of(&frame, begun);
+        for event in set.events() {
+            frame.inner_overhead[event.slot_index].set(set.overhead.of_inner_calls(inner, event.slot_index));
+        }
+        begun = frame.number() - 1;
+        // There are no estimates among the inner calls yet.
+        frame.inner_callers().set(0);
+    }
+}
+
+/// Binds the hooks of a set's marks for the thread's current events and settings, and measures their probe overhead.
+/// Does nothing if these have not changed.
+fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, resources: &Resources, set: &EventSet) {
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    let tracks_overhead = unsafe { recorder_ptr.as_ref() }.tracks_overhead.get();
+    let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, tracks_overhead);
+    if set.overhead_key.borrow().as_ref() == Some(&key) {
+        return;
+    }
+    bind::bind_set(set, resources.slots.len(), tracks_overhead);
+    let zero = MeasuredOverhead::default();
+    // Calibration must measure values from which nothing is subtracted.
+    set.overhead.set(&zero);
+    // If the counters are in use by other events, the next first call tries again.
+    let measured = calibrate::cached(&key).or_else(|| calibrate_set(thread, recorder_ptr, resources, set, &key));
+    set.overhead.set(measured.as_ref().unwrap_or(&zero));
+    set.overhead_key.replace(measured.is_some().then_some(key));
+    set.measured_overhead.replace(measured);
+    for plan in resources.plans().filter(|plan| ptr::eq(plan.set(), set)) {
+        bind::bind_plan(plan);
+        plan.publish_overhead();
+    }
+}
+
+/// Measures the probe overhead of a set on this thread. It uses a separate recorder, so that the program's data is not
+/// changed.
+fn calibrate_set(
+    thread: &ThreadState,
+    program: NonNull<Recorder>,
+    resources: &Resources,
+    set: &EventSet,
+    key: &OverheadKey,
+) -> Option<MeasuredOverhead> {
+    struct Calibration<'a> {
+        thread: &'a ThreadState,
+        scratch_ptr: NonNull<Recorder>,
+        marked: [&'a MarkCells; 2],
+    }
+    impl CalibrationThread for Calibration<'_> {
+        fn run_calls(&self, calls: &dyn Fn()) {
+            // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
+            unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
+        }
+
+        fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
+            let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
+            cells.map_or((0, 0), |cells| cells.events[n].values.so_far())
+        }
+    }
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    slow::detach(unsafe { program.as_ref() }.stack.iter());
+    // Calibration has its own call graph.
+    let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
+    let plan = |mark, weight, draws| {
+        let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+        // SAFETY: the plan is used in this function only, and `set` outlives that.
+        unsafe { Plan::new(MarkCells::new(mark, cells, weight), set, None, draws) }
+    };
+    let calibration_calls = set.calibration_calls;
+    let (empty, caller) = (
+        plan(calibration_calls.empty_mark, 1, Draws::default()),
+        plan(calibration_calls.caller_mark, 1, Draws::default()),
+    );
+    // One call is drawn in each loop of calls.
+    let drawn = plan(calibration_calls.drawn_mark, calibrate::CALLS, Draws::default());
+    let skipped = plan(calibration_calls.skipped_mark, u32::MAX, Draws::never());
+    let scratch_ptr = memory::allocate().ok()?;
+    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up. CELLS: cells
+    // and graph live until it is freed below.
+    unsafe {
+        let (scratch, program) = (scratch_ptr.as_ref(), program.as_ref());
+        memory::set_up_stack(scratch_ptr, 0);
+        scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
+        scratch.tracks_overhead.set(program.tracks_overhead.get());
+        scratch.generation.set(program.generation.get());
+        scratch.random.set(SEED);
+    }
+    for plan in [&empty, &caller, &skipped, &drawn] {
+        plan.set_event_cells();
+        bind::bind_plan(plan);
+        add_to_table(scratch_ptr, plan);
+    }
+    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells] };
+    let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
+    // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
+    unsafe { memory::free(scratch_ptr) };
+    measured
+}
+
+/// Excludes perfmark's own work since `before_setup` from the open calls. Counters whose work is unknown are unmeasured
+/// in these calls.
+fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option<EventReading>]) {
+    let elapsed = |slot: &EventSlot, before_setup: Option<EventReading>| {
+        let before_setup = before_setup?;
+        exact_count(EventReading::now(slot.counter())?.since(before_setup))
+    };
+    let work: Vec<_> =
+        slots.iter().zip(before_setup).map(|(slot, before_setup)| elapsed(slot, *before_setup)).collect();
+    for frame in recorder.stack.iter() {
+        let set = Plan::of(frame).set();
+        for event in set.events() {
+            let raw = frame.raw(event.n);
+            match work.get(event.slot_index).copied().flatten() {
+                Some(work) => raw.set(raw.get().wrapping_add(work)),
+                None if event.slot().counter().is_some() => {
+                    set.split_locks(frame);
+                    frame.set_region(event.n, Region::default());
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.
+pub(crate) fn close_thread() {
+    with_thread(|thread| {
+        if thread.recorder_ptr().is_none() || thread.activity.get() != Activity::Program {
+            return;
+        }
+        let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
+        // If this runs in a signal handler that interrupted entry or exit code, that code still uses the recorder.
+        // Nobody acquires the recorder after it.
+        if let Some(recorder) = HeldRecorder::acquire()
+            && let Some(resources) = resources(thread)
+        {
+            resources.sets.iter().for_each(|set| set.counters.forget());
+            resources.slots.close();
+            recorder.stack.clear();
+        }
+        thread.activity.set(Activity::Ended);
+    });
+}
+
+/// Runs at the thread's end: merges its cells into the registry, closes its counters, and frees or reuses its memory.
+unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
+    let Some(recorder_ptr) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+    // After recording has ended, no system call is allowed. The process's end releases what the thread holds.
+    let Some(_setup) = Setup::begin() else { return };
+    let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
+    with_thread(|thread| {
+        thread.activity.set(Activity::OwnWork);
+        // There are none in a forked child.
+        let resources = resources(thread).map(NonNull::from);
+        thread.clear_recorder();
+        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it.
+        let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
+        if let (Some(resources), Ok(registry)) = (&resources, registry()) {
+            registry.retire(&resources.cells);
+        }
+        // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
+        unsafe { reuse::put_or_free(recorder_ptr, resources) };
+        thread.activity.set(Activity::Ended);
+    });
+}

@@ -1,0 +1,138 @@
+//! The mapped memory of threads: frames, recorder, and the table of plans.
+//!
+//! There is as much of it as threads recorded at the same time. The memory of a thread that ended is reused.
+#![allow(unsafe_code, reason = "maps memory")]
+
+use std::cell::Cell;
+use std::io;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::plan::Plan;
+use super::stack::{FrameSpace, STACK_ALIGNMENT};
+use super::state::Recorder;
+use crate::platform::per_process::{self, PerProcess};
+use crate::recording::mark;
+
+/// A pointer to a mark's plan; null if the mark was not called on this thread.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct PlanPtr(*const Plan);
+
+impl PlanPtr {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self(plan)
+    }
+
+    /// The plan; `None` if the mark was not called on this thread.
+    #[inline]
+    pub(super) fn plan<'a>(self) -> Option<&'a Plan> {
+        // SAFETY: CELLS: the plan that `of` was given lives as long as the recorder whose table holds the pointer.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// The layout of a thread's memory, which is aligned to [`STACK_ALIGNMENT`].
+#[repr(C)]
+pub(super) struct ThreadMemory {
+    pub(super) frames: FrameSpace,
+    pub(super) recorder: Recorder,
+    /// The thread's table of plans, by the marks' slots.
+    plans: [Cell<PlanPtr>; mark::SLOTS],
+}
+
+impl ThreadMemory {
+    /// The memory that contains this recorder.
+    ///
+    /// # Safety
+    ///
+    /// The recorder came from [`allocate`], so it is in a `ThreadMemory`, and the pointer is valid for all of that.
+    #[inline]
+    pub(super) unsafe fn of(recorder: NonNull<Recorder>) -> *mut Self {
+        // SAFETY: by this function's `# Safety` section, the result is within the same mapping.
+        unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
+    }
+}
+
+/// The entry of a thread's table for the mark with this slot.
+///
+/// # Safety
+///
+/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "below `mark::SLOTS`")]
+pub(super) unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<PlanPtr> {
+    // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
+    unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<PlanPtr>>().add(slot as usize) }
+}
+
+/// The memory of threads that ended. A forked child starts with an empty pool.
+#[derive(Debug, Default)]
+struct Pool(Mutex<Vec<Free>>);
+
+/// Zeroed memory that nobody uses.
+#[derive(Debug)]
+struct Free(NonNull<Recorder>);
+
+// SAFETY: only the thread that takes it out of the pool uses it.
+unsafe impl Send for Free {}
+
+static POOL: PerProcess<Pool> = PerProcess::new();
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, Vec<Free>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns a recorder that is not set up, in new memory or in memory that was freed.
+pub(super) fn allocate() -> io::Result<NonNull<Recorder>> {
+    if let Some(Free(recorder)) = POOL.get().ok().and_then(|pool| pool.lock().pop()) {
+        return Ok(recorder);
+    }
+    let memory = per_process::map_aligned(size_of::<ThreadMemory>(), STACK_ALIGNMENT)?;
+    // SAFETY: the offset is within the new mapping.
+    Ok(unsafe { memory.byte_add(offset_of!(ThreadMemory, recorder)).cast() })
+}
+
+/// Sets up the stack of a recorder. Its calls get the numbers after `number`.
+///
+/// # Safety
+///
+/// The recorder came from [`allocate`].
+pub(super) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
+    // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
+    let (stack, frames) = unsafe {
+        let memory = ThreadMemory::of(recorder);
+        (&(*memory).recorder.stack, NonNull::new_unchecked(&raw mut (*memory).frames))
+    };
+    stack.set_up(frames, number);
+}
+
+/// Whether more than 128 calls were open at once, so that their frames take memory.
+///
+/// # Safety
+///
+/// The recorder came from [`allocate`].
+pub(super) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
+    const DEEP: usize = 128;
+    // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
+    let frame = unsafe { &(*ThreadMemory::of(recorder)).frames[DEEP] };
+    // Frames are used from the bottom up, and a frame that was used holds a plan.
+    !frame.plan().is_null()
+}
+
+/// Zeroes the memory of a recorder, returns its pages to the kernel, and keeps the mapping for another thread.
+///
+/// # Safety
+///
+/// The recorder came from [`allocate`], and nobody uses it any more.
+pub(super) unsafe fn free(recorder: NonNull<Recorder>) {
+    // SAFETY: by this function's `# Safety` section, this is a mapped `ThreadMemory` that nobody uses.
+    unsafe { per_process::clear(NonNull::new_unchecked(ThreadMemory::of(recorder)).cast(), size_of::<ThreadMemory>()) };
+    // If the list cannot be allocated, the memory stays mapped and unused.
+    if let Ok(pool) = POOL.get() {
+        pool.lock().push(Free(recorder));
+    }
+}

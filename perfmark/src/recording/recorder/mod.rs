@@ -1,0 +1,43 @@
+//! What a marked call executes at entry and exit, and the state that each thread keeps for it.
+//!
+//! `CONTRIBUTING.md` draws the path of a call and lists the job of each file. A call begins and ends in `call`, which
+//! goes through `enter` to the hooks in `fast` or `slow`. A thread's first call of a mark goes to `first_call`.
+
+mod thread_end;
+mod cold_stack;
+mod tls;
+mod counters;
+mod event_cost;
+mod call_token;
+mod stack;
+mod overhead;
+mod calibrate;
+mod state;
+mod draws;
+mod plan;
+mod slow;
+mod fast;
+mod options;
+mod bind;
+mod packed_cost;
+mod polled_call;
+mod memory;
+mod resources;
+mod reuse;
+mod first_call;
+mod in_flight;
+mod enter;
+mod poll;
+mod call;
+#[cfg(all(test, perfmark_loom))]
+mod tests {
+    mod model;
+}
+
+pub(crate) use calibrate::CalibrationCalls;
+pub use call::{Begun, Guard, begin, ended, enter};
+pub(crate) use enter::{in_flight, prepare_process};
+pub(crate) use first_call::close_thread;
+pub(crate) use poll::{RunningPoll, cancel};
+pub(crate) use polled_call::PolledCall;
+pub(crate) use state::own_work;

@@ -1,0 +1,185 @@
+//! Probe overhead: as calibration measures it, and as entry and exit look it up.
+//!
+//! A probe has two kinds of overhead. A part of it is in the call's own value, because it runs between the two readings
+//! of the counters: `in_leaf`, `in_caller`, `in_early`. All of it is in the values of the calls around: the other
+//! fields. They are separate for each event slot of the thread, because other marks may count other events.
+
+use std::array;
+use std::cell::Cell;
+use std::iter;
+
+use super::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
+use super::stack::{FRAME_EVENTS, Frame};
+use crate::recording::event_table::EventId;
+use crate::recording::mark::CallMode;
+
+/// The most event slots for which the fast path can add overhead to a frame.
+pub(super) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
+
+/// The overhead of the probe of one event set, on threads with the same events and settings. What is missing is zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MeasuredOverhead {
+    /// Overhead in the value of a leaf call, for each event of the set.
+    pub(super) in_leaf: Vec<u64>,
+    /// The noise of `in_leaf` for each event of the set: in nine cases of ten, an empty call shows at most
+    /// this much more.
+    pub(super) noise: Vec<u64>,
+    /// Overhead of a caller's own probe in its value, for each event of the set.
+    pub(super) in_caller: Vec<u64>,
+    /// Overhead of a leaf call in the values of the calls around, for each event slot of the thread.
+    pub(super) total: Vec<u64>,
+    /// How much more a caller adds than a leaf call, for each event slot.
+    pub(super) caller_extra: Vec<u64>,
+    /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
+    pub(super) skipped: Vec<u64>,
+    pub(super) drawn_extra: Vec<u64>,
+    /// How much more a call made of polls adds each time it is suspended, for each event slot.
+    pub(super) suspend_extra: Vec<u64>,
+    /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
+    /// of the set. Zero for times.
+    pub(super) early_extra: Vec<u64>,
+    pub(super) in_early: Vec<u64>,
+}
+
+/// What probe overhead depends on. Calibration runs once for each key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OverheadKey {
+    /// The thread's events, and how they are read.
+    pub(super) events: Vec<(EventId, Option<ReadMethod>)>,
+    /// The indices of the set's event slots.
+    pub(super) set: Vec<usize>,
+    mode: CallMode,
+    /// Whether frames track overhead, which takes longer.
+    tracks_overhead: bool,
+}
+
+impl OverheadKey {
+    pub(super) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, tracks_overhead: bool) -> Self {
+        let events = slots.iter().map(|slot| (slot.event, slot.read_method())).collect();
+        Self { events, set: set.to_vec(), mode, tracks_overhead }
+    }
+}
+
+/// The inner calls of a call.
+#[derive(Clone, Copy, Default)]
+pub(super) struct InnerCalls {
+    pub(super) calls: u64,
+    /// The number of them that had inner calls themselves. Meaningless if the thread tracks overhead.
+    pub(super) callers: u64,
+    /// The number of them that `return` or `?` ended.
+    pub(super) early: u64,
+}
+
+impl InnerCalls {
+    /// The inner calls of a call that ends while `serial` is the number of the call that began last.
+    #[inline]
+    pub(super) fn of(frame: &Frame, serial: u64) -> Self {
+        Self { calls: serial - frame.number(), callers: frame.inner_callers().get(), early: frame.inner_early.get() }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.calls == 0
+    }
+}
+
+/// The overhead of an event set's probe, as entry and exit look it up: [`MeasuredOverhead`], or all zero.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct OverheadTable {
+    // For each event of the set.
+    pub(super) in_leaf: [Cell<u64>; EVENT_SLOTS],
+    pub(super) in_caller: [Cell<u64>; EVENT_SLOTS],
+    // For each event slot of the thread.
+    pub(super) total: [Cell<u64>; EVENT_SLOTS],
+    pub(super) caller_extra: [Cell<u64>; EVENT_SLOTS],
+    skipped: [Cell<u64>; EVENT_SLOTS],
+    drawn_extra: [Cell<u64>; EVENT_SLOTS],
+    pub(super) suspend_extra: [Cell<u64>; EVENT_SLOTS],
+    early_extra: [Cell<u64>; EVENT_SLOTS],
+    in_early: [Cell<u64>; EVENT_SLOTS],
+}
+
+impl OverheadTable {
+    pub(super) fn new() -> Self {
+        let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
+        let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early] =
+            array::from_fn(|_| zeroes());
+        Self { in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early }
+    }
+
+    /// Sets the overhead to what was measured.
+    pub(super) fn set(&self, measured: &MeasuredOverhead) {
+        for (cells, values) in [
+            (&self.in_leaf, &measured.in_leaf),
+            (&self.in_caller, &measured.in_caller),
+            (&self.total, &measured.total),
+            (&self.caller_extra, &measured.caller_extra),
+            (&self.skipped, &measured.skipped),
+            (&self.drawn_extra, &measured.drawn_extra),
+            (&self.suspend_extra, &measured.suspend_extra),
+            (&self.early_extra, &measured.early_extra),
+            (&self.in_early, &measured.in_early),
+        ] {
+            cells.iter().zip(values.iter().chain(iter::repeat(&0))).for_each(|(cell, &value)| cell.set(value));
+        }
+    }
+
+    /// The overhead in a call's value for event `n` of the set, which is in this slot. It is the overhead of the call's
+    /// own probe and of the probes of its inner calls.
+    #[inline]
+    pub(super) fn of_call(
+        &self,
+        frame: &Frame,
+        n: usize,
+        slot: usize,
+        inner: InnerCalls,
+        tracks_overhead: bool,
+    ) -> u64 {
+        if inner.is_empty() {
+            return self.in_leaf[n].get();
+        }
+        self.of_caller(frame, n, slot, inner, tracks_overhead)
+    }
+
+    /// The same for a call that has inner calls.
+    #[inline]
+    pub(super) fn of_caller(
+        &self,
+        frame: &Frame,
+        n: usize,
+        slot: usize,
+        inner: InnerCalls,
+        tracks_overhead: bool,
+    ) -> u64 {
+        let of_inner =
+            if tracks_overhead { frame.inner_overhead[slot].get() } else { self.of_inner_calls(inner, slot) };
+        let early = inner.early.wrapping_mul(self.early_extra[slot].get());
+        self.in_caller[n].get().wrapping_add(of_inner).wrapping_add(early)
+    }
+
+    /// The overhead of inner calls in this slot, if all of them have this event set and none ended early.
+    #[inline]
+    pub(super) fn of_inner_calls(&self, InnerCalls { calls, callers, .. }: InnerCalls, slot: usize) -> u64 {
+        let extra = callers.wrapping_mul(self.caller_extra[slot].get());
+        calls.wrapping_mul(self.total[slot].get()).wrapping_add(extra)
+    }
+
+    /// Excludes the overhead of an early exit by `return` or `?` from a call of this set: moves its values at entry.
+    /// Counts the exit in the frame around. The set has at most [`FRAME_EVENTS`].
+    #[inline]
+    pub(super) fn exclude_early_exit(&self, frame: &Frame, around: &Frame) {
+        // All loads come before the first store, so that the compiler can combine them.
+        let moved: [u64; FRAME_EVENTS] = array::from_fn(|n| frame.begun[n].get().wrapping_add(self.in_early[n].get()));
+        frame.begun.iter().zip(moved).for_each(|(begun, moved)| begun.set(moved));
+        around.inner_early.set(around.inner_early.get() + 1);
+    }
+
+    /// Adds the overhead of a drawn call to the frame around: of the draw, and of the calls that it stands for.
+    pub(super) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
+        for ((sum, each_skipped), drawn_extra) in around.inner_overhead.iter().zip(&self.skipped).zip(&self.drawn_extra)
+        {
+            sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(skipped)).wrapping_add(drawn_extra.get()));
+        }
+    }
+}

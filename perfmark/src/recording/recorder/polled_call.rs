@@ -1,0 +1,119 @@
+//! The state of an async call between polls, which its future keeps.
+
+use super::event_cost::EventCost;
+use super::packed_cost::{NO_EVENT, PackedCost, PackedCosts};
+use super::stack::FRAME_EVENTS;
+use super::state::own_work;
+use crate::recording::cells::MarkCells;
+
+/// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows
+/// by no more than that.
+#[derive(Debug, Default)]
+pub(crate) enum PolledCall {
+    /// No poll has begun.
+    #[default]
+    NotBegun,
+    /// `every` leaves the call out.
+    Skipped(CallInfo),
+    /// The cost of the polls so far, for marks with few events.
+    Inline(CallInfo, [PackedCost; INLINE_EVENTS]),
+    /// The same for marks with more events.
+    Boxed(CallInfo, PackedCosts),
+    /// The call is over, or began in another process.
+    Over,
+}
+
+/// The most events whose cost is kept in the future itself.
+pub(super) const INLINE_EVENTS: usize = FRAME_EVENTS;
+
+const _: () = assert!(size_of::<PolledCall>() <= 64 && align_of::<PolledCall>() == 1);
+
+/// What is known about a call that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallInfo {
+    /// The generation of the process in which the call began.
+    pub(super) generation: u8,
+    /// In bit 0, whether the first poll had another call of the mark around it. In the other bits, a tag of the call's
+    /// weight.
+    flags: u8,
+}
+
+impl CallInfo {
+    pub(super) fn new(generation: u8, is_nested: bool, weight: u32) -> Self {
+        Self { generation, flags: u8::from(is_nested) | Self::tag(weight) << 1 }
+    }
+
+    pub(super) fn is_nested(self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// Whether the call counts as this many calls. It may be wrong for one in 127 weights.
+    pub(super) fn has_weight(self, weight: u32) -> bool {
+        self.flags >> 1 == Self::tag(weight)
+    }
+
+    /// 0 for the weight 1 only. One in 127 of the other weights have the same tag.
+    fn tag(weight: u32) -> u8 {
+        match weight {
+            0 | 1 => 0,
+            _ => 1 + (weight % 127) as u8,
+        }
+    }
+}
+
+impl PolledCall {
+    /// What is known about the call, if it has begun and not ended.
+    #[inline]
+    pub(super) fn info(&self) -> Option<CallInfo> {
+        match self {
+            Self::NotBegun | Self::Over => None,
+            Self::Skipped(info) | Self::Inline(info, _) | Self::Boxed(info, _) => Some(*info),
+        }
+    }
+
+    /// The cost of the polls so far.
+    #[inline]
+    pub(super) fn costs(&self) -> &[PackedCost] {
+        match self {
+            Self::Inline(_, costs) => costs,
+            Self::Boxed(_, costs) => costs,
+            Self::NotBegun | Self::Skipped(_) | Self::Over => &[],
+        }
+    }
+
+    /// The state of a suspended call that is unmeasured.
+    pub(super) fn unmeasured(info: CallInfo) -> Self {
+        Self::Inline(info, [PackedCost::NONE; INLINE_EVENTS])
+    }
+
+    /// Keeps the cost so far for the next poll.
+    pub(super) fn keep(&mut self, info: CallInfo, measured: &[Option<EventCost>], cells: &MarkCells) {
+        let packed = |(cost, event): (&Option<EventCost>, Option<u8>)| PackedCost::new(event?, (*cost)?);
+        let events = cells.events.iter().map(|cells| cells.event.below(NO_EVENT));
+        let new = measured.iter().zip(events).map(|one| packed(one).unwrap_or(PackedCost::NONE));
+        if let Self::Boxed(_, costs) = self
+            && costs.len() == measured.len()
+        {
+            costs.iter_mut().zip(new).for_each(|(packed, new)| *packed = new);
+        } else if measured.len() <= INLINE_EVENTS {
+            let mut inline = [PackedCost::NONE; INLINE_EVENTS];
+            inline.iter_mut().zip(new).for_each(|(packed, new)| *packed = new);
+            self.set(Self::Inline(info, inline));
+        } else if let Some(boxed) = own_work(|| new.collect()) {
+            self.set(Self::Boxed(info, boxed));
+        }
+    }
+
+    pub(super) fn set(&mut self, to: Self) {
+        if let Self::Boxed(..) = self {
+            return free(std::mem::replace(self, to));
+        }
+        *self = to;
+    }
+}
+
+/// Frees a box as perfmark's own work, because the program's allocator may be marked.
+#[cold]
+fn free(call: PolledCall) {
+    own_work(|| drop(call));
+}

@@ -1,0 +1,55 @@
+//! The resources of a thread's recorder: plans, counters, event sets and cells.
+#![allow(unsafe_code, reason = "plans are found by pointers")]
+
+use std::io;
+
+use super::counters::EventSlots;
+use super::plan::{EventSet, Plan};
+use crate::platform::sync::Arc;
+use crate::recording::cells::graph::Graph;
+use crate::recording::cells::switched::Switched;
+use crate::recording::cells::{Owner, ThreadCells};
+use crate::settings::recording::settings;
+
+/// The most marks that resources may have to be reused by another thread.
+const MAX_MARKS: usize = 64;
+
+/// The resources of a thread's recorder. The thread's first calls of marks create them.
+pub(super) struct Resources {
+    /// They are owned by `cells` and live equally long.
+    pub(super) plans: Vec<*const Plan>,
+    pub(super) slots: EventSlots,
+    /// The event sets of the thread's marks.
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    pub(super) sets: Vec<Box<EventSet>>,
+    pub(super) cells: Arc<ThreadCells>,
+}
+
+impl Resources {
+    /// Empty resources of a thread that has no [owner](ThreadCells::give_to) yet.
+    pub(super) fn new() -> io::Result<Self> {
+        let graph = settings().has_call_graph.then(Graph::new).transpose()?;
+        let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
+        Ok(Self { plans: Vec::new(), slots: EventSlots::default(), sets: Vec::new(), cells })
+    }
+
+    pub(super) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
+        // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
+        self.plans.iter().map(|&plan| unsafe { &*plan })
+    }
+
+    /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the
+    /// cells at the moment.
+    pub(super) fn is_reusable(&mut self) -> bool {
+        // Not with `every`: its draws depend on the number of skipped calls in the cells, which reuse resets.
+        let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.cells.is_complete();
+        self.plans.len() <= MAX_MARKS
+            && self.cells.arena.is_small()
+            && self.cells.graph.is_none()
+            && self.cells.switched.is_unused()
+            && self.slots.iter().all(|slot| slot.counter().is_none())
+            && self.sets.iter().all(|set| set.overhead_key.borrow().is_some())
+            && self.plans().all(is_plain)
+            && Arc::get_mut(&mut self.cells).is_some()
+    }
+}

@@ -1,0 +1,390 @@
+//! The slow path of entry and exit: for uncommon cases, for marks with many events, and for events that only read(2)
+//! reads.
+
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::Delta;
+
+use super::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
+use super::event_cost::EventCost;
+use super::overhead::InnerCalls;
+use super::plan::{EventSet, Hooks, Plan, SetEvent, node_of};
+use super::stack::{FrameRef, LOCKS_SPLIT, Stack};
+use super::state::{HeldRecorder, Recorder};
+use crate::recording::cells::graph::Known;
+use crate::recording::cells::histogram::add;
+use crate::recording::start;
+
+/// The hooks of marks that always take the slow path.
+pub(super) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close_leaf: never_close, close: never_close };
+
+/// Closes no poll: each one takes the slow path.
+fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
+    false
+}
+
+/// Begins a call.
+#[inline(never)]
+pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let set = plan.set();
+    let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
+    let open_before = plan.cells.open.load(Relaxed);
+    let token = recorder.stack.open(frame, plan.pointer(), open_before);
+    find_node(plan, frame, &recorder);
+    plan.cells.open.store(open_before + 1, Relaxed);
+    frame.locks.set(LOCKS_SPLIT);
+    let (mut is_fast, mut is_touched) = (true, false);
+    for event in set.events() {
+        if event.slot().is_read_by_kernel() {
+            is_fast = false;
+        } else if !event.begin(frame) {
+            (is_fast, is_touched) = (false, true);
+        }
+    }
+    if is_touched {
+        detach(recorder.stack.iter().filter(|around| *around != frame));
+    }
+    if !is_fast {
+        begin_via_pages(set, frame);
+        if set.has_group() {
+            begin_group(set, frame);
+        }
+        reread_user_counters(set, frame);
+    }
+    recorder.release();
+    token
+}
+
+/// Finds the call's node in the call graph, if there is one.
+pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
+    let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return };
+    let caller = frame.below().node.get();
+    let [last_caller, last] = &plan.last_nodes;
+    if !ptr::eq(last_caller.get(), caller) {
+        let events = &plan.cells.events;
+        let event = |n: usize| events[n].event;
+        let mark = Known { key: plan.pointer(), mark: plan.cells.mark, events: events.len(), event: &event };
+        last.set(graph.callee(caller, mark, arena));
+        last_caller.set(caller);
+    }
+    frame.node.set(last.get());
+}
+
+/// Notes in the frame of the call that began last that a panic is in progress. Returns the call's new token.
+pub(super) fn note_panic(recorder: &Recorder, token: Token) -> Token {
+    let Some(frame) = recorder.stack.innermost() else { return token };
+    frame.serial.set(frame.serial.get() | PANICKING);
+    // Frame and token now differ, so the call ends on the slow path.
+    token | SLOW
+}
+
+/// Begins a call when the stack is full. The call is counted but not measured.
+#[cold]
+#[inline(never)]
+fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
+    remove_ended_elsewhere(&recorder);
+    if recorder.stack.next_for(plan.set().len()).is_some() {
+        return (plan.base_hooks().begin)(plan, recorder);
+    }
+    let cells = &plan.cells;
+    cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
+    if let Some(graph) = recorder.graph() {
+        graph.lose();
+    }
+    // It remains an inner call of the call around, which its overhead is subtracted from.
+    recorder.stack.skip();
+    recorder.release();
+    if plan.set().mode.is_polled { STACK_FULL } else { NO_FRAME }
+}
+
+/// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
+/// pages again, then takes the fast path if possible, so that the same instructions follow the reading at each entry.
+///
+/// The frame is the innermost one. The fast path opened it, but did not count the call as open yet.
+#[cold]
+#[inline(never)]
+pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
+    let (set, stack) = (plan.set(), &recorder.stack);
+    frame.locks.set(LOCKS_SPLIT);
+    if refresh_counters(set, stack, frame) {
+        stack.pop(frame);
+        stack.serial.set(stack.serial.get() - 1);
+        return (plan.base_hooks().begin)(plan, recorder);
+    }
+    reread_user_counters(set, frame);
+    add(&plan.cells.open, 1);
+    let token = frame.serial.get();
+    recorder.release();
+    token
+}
+
+/// Reads the counters' pages, and lets the fast path use what they contain now. Returns whether it can.
+// This is a function of its own so that `begin_again` needs no stack frame and ends by a jump to the fast path: none of
+// its instructions follow the reading.
+#[inline(never)]
+fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool {
+    detach(stack.iter().filter(|around| *around != innermost));
+    begin_via_pages(set, innermost) && set.remember_counters()
+}
+
+/// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
+pub(super) fn detach(open: impl Iterator<Item = FrameRef>) {
+    for frame in open {
+        let set = Plan::of(frame).set();
+        set.split_locks(frame);
+        for event in set.events() {
+            if let Some(counter) = event.slot().counter() {
+                let mut region = frame.region(event.n);
+                counter.keep(&mut region);
+                frame.set_region(event.n, region);
+            }
+        }
+    }
+}
+
+/// Begins by the counters' pages, or by read(2) for counters without one. Leaves out events of the thread's group.
+/// Returns whether the fast path can read all these counters from now on.
+fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
+    let mut is_fast = true;
+    for event in set.events().filter(|event| !event.is_grouped()) {
+        if let Some(counter) = event.slot().counter() {
+            let mut region = frame.region(event.n);
+            counter.begin(&mut region);
+            is_fast &= counter.begin_unchanged(&mut region);
+            frame.set_region(event.n, region);
+        }
+    }
+    is_fast
+}
+
+/// Begins the events of the thread's group by one reading.
+#[inline(never)]
+fn begin_group(set: &EventSet, frame: FrameRef) {
+    let Some(group) = set.read_group() else { return };
+    for event in set.events().filter(|event| event.is_grouped()) {
+        if let Some(counter) = event.slot().counter() {
+            frame.set_region(event.n, group.begin(counter));
+        }
+    }
+}
+
+/// Reads the user-space counters again, so that they do not count the work for the other events.
+fn reread_user_counters(set: &EventSet, frame: FrameRef) {
+    for event in set.events().filter(|event| !event.slot().is_read_by_kernel()) {
+        _ = event.begin(frame);
+    }
+}
+
+/// Ends the innermost call.
+#[inline(never)]
+pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    store_counts(plan.set(), frame);
+    close_call(plan, frame, &recorder, false);
+    recorder.release();
+}
+
+/// Ends the innermost call, whose frame already holds what was counted.
+#[cold]
+#[inline(never)]
+pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    discard_if_off(plan.set(), frame);
+    close_call(plan, frame, &recorder, false);
+    recorder.release();
+}
+
+/// If recording has ended, makes the call unmeasured: readings and growing histograms take system calls, which are no
+/// longer allowed. Returns whether it has ended.
+fn discard_if_off(set: &EventSet, frame: FrameRef) -> bool {
+    let is_off = start::is_off();
+    if is_off {
+        set.events().for_each(|event| frame.set_counted(event.n, Delta::Unmeasured));
+    }
+    is_off
+}
+
+/// Reads the counters and stores in the innermost frame what each event counted.
+pub(super) fn store_counts(set: &EventSet, frame: FrameRef) {
+    if discard_if_off(set, frame) {
+        return;
+    }
+    set.split_locks(frame);
+    // Counters in user space are read first, so that they do not count the other readings.
+    for event in set.events() {
+        if let Some(value) = event.end(frame) {
+            frame.set_counted(event.n, Delta::Exact(value));
+        } else if event.slot().counter().is_none() {
+            frame.set_counted(event.n, Delta::Unmeasured);
+        }
+    }
+    if set.has_group() {
+        end_group(set, frame);
+    }
+    for event in set.events().filter(|event| frame.is_unread(event.n)) {
+        if let Some(counter) = event.slot().counter() {
+            frame.set_counted(event.n, counter.end(&frame.region(event.n)));
+        }
+    }
+}
+
+/// Reads the thread's group and stores in the frame what its events counted.
+#[inline(never)]
+fn end_group(set: &EventSet, frame: FrameRef) {
+    let Some(group) = set.read_group() else { return };
+    for event in set.events().filter(|event| event.is_grouped()) {
+        if let Some(counter) = event.slot().counter() {
+            frame.set_counted(event.n, group.end(counter, &frame.region(event.n)));
+        }
+    }
+}
+
+/// Adds the innermost call to its cells and removes its frame.
+fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool) {
+    let cells = &plan.cells;
+    let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
+    let (below, weight) = (frame.below(), plan.weight());
+    let node = recorder.graph().and_then(|_| node_of(&frame));
+    if let Some(node) = node {
+        node.add_call();
+    }
+    close(plan, frame, recorder, |event, cost| {
+        let events = &cells.events[event.n];
+        match cost {
+            Some(cost) if !is_unwound => {
+                if let Some(arena) = recorder.arena() {
+                    cost.add_call(events, is_nested, arena);
+                    plan.update_span(event.n);
+                }
+                if let Some(node) = node {
+                    cost.add_to_node(node, event.n, weight);
+                }
+                return;
+            }
+            Some(cost) => cost.add_unwound(events, is_nested),
+            None if is_unwound => {}
+            None => {
+                below.add_inner_cost(event.slot_index, weight.wrapping_mul(events.impute(is_nested)));
+                events.add_unmeasured(1, is_nested);
+            }
+        }
+        if let Some(node) = node {
+            node.add_unmeasured(event.n);
+        }
+    });
+    if is_unwound {
+        add(&cells.unwound, 1);
+    }
+}
+
+/// Removes the innermost frame, which holds what was counted. Passes the cost of each event to `add`, or `None` if it
+/// is unmeasured, and adds it to the call around. The first event comes last: a reader that sees the call there sees it
+/// in all events.
+pub(super) fn close(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: &Recorder,
+    mut add: impl FnMut(SetEvent<'_>, Option<EventCost>),
+) {
+    let (set, below, tracks_overhead) = (plan.set(), frame.below(), recorder.tracks_overhead.get());
+    let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    for event in set.events().rev() {
+        let Some((counted, is_scaled)) = frame.counted(event.n) else {
+            add(event, None);
+            continue;
+        };
+        let overhead = set.overhead.of_call(&frame, event.n, event.slot_index, inner, tracks_overhead);
+        let (net, inner_cost) = (counted.wrapping_sub(overhead), frame.inner_cost[event.slot_index].get());
+        // The cost of inner calls is the sum of their self values. Therefore the call around gets this call's self
+        // value, as often as the call counts.
+        below.add_inner_cost(event.slot_index, plan.weight().wrapping_mul(net.wrapping_sub(inner_cost)));
+        add(event, Some(EventCost { net, inner: inner_cost, is_scaled }));
+    }
+    pass_to_caller(plan, frame, below, tracks_overhead, !inner.is_empty());
+    recorder.stack.pop(frame);
+}
+
+/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around.
+fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead: bool, is_caller: bool) {
+    let overhead = &plan.set().overhead;
+    if tracks_overhead {
+        below.add_overhead(&overhead.total);
+        if is_caller {
+            below.add_overhead(&overhead.caller_extra);
+        }
+        // Only estimates among the direct inner calls make this call's self an estimate: their own cost includes deeper
+        // ones.
+        if frame.inner_estimates().take() != 0 && is_caller {
+            add(&plan.cells.estimated, 1);
+        }
+        below.inner_estimates().set(below.inner_estimates().get() + u64::from(plan.weight() > 1));
+    } else if is_caller {
+        below.inner_callers().set(below.inner_callers().get() + 1);
+    }
+    frame.move_all_to(&below);
+}
+
+/// Ends a call whose frame is not the innermost, or that takes the slow path for another reason. Returns `false`, and
+/// does nothing, if the call has no frame on this thread.
+#[cold]
+#[inline(never)]
+pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bool {
+    let found = find_frame(&recorder, token);
+    if let Some(frame) = found {
+        let plan = Plan::of(frame);
+        store_counts(plan.set(), frame);
+        close_call(plan, frame, &recorder, panicking);
+    }
+    recorder.release();
+    found.is_some()
+}
+
+/// Finds the frame with this token and makes it the innermost. Frames above it belong to calls that never ended; they
+/// are counted as unmeasured.
+pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> {
+    let (cells, stack) = (recorder.cells()?, &recorder.stack);
+    let found = stack.iter().find(|frame| frame.number() == token & SERIAL)?;
+    if stack.innermost() == Some(found) {
+        return Some(found);
+    }
+    let mut switched = cells.switched.lock();
+    for frame in stack.above(found) {
+        let (plan, open_before) = (Plan::of(frame), frame.open_before.get());
+        plan.cells.open.store(open_before, Relaxed);
+        if !switched.take(frame.number()) {
+            plan.cells.abandon(1, plan.cells.is_nested(open_before));
+        }
+        pass_to_caller(plan, frame, frame.below(), recorder.tracks_overhead.get(), false);
+        stack.pop(frame);
+    }
+    // Advances the serial number, so that no token of a removed frame is the number of the call that began last.
+    stack.skip();
+    switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
+    Some(found)
+}
+
+/// Removes the frames of calls that ended on other threads.
+#[inline]
+pub(super) fn remove_ended_elsewhere(recorder: &Recorder) {
+    if recorder.cells().is_some_and(|cells| cells.switched.has_ended()) {
+        remove_frames_ended_elsewhere(recorder);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn remove_frames_ended_elsewhere(recorder: &Recorder) {
+    let (Some(cells), stack) = (recorder.cells(), &recorder.stack) else { return };
+    let mut state = cells.switched.lock();
+    let remove = |frame: FrameRef, below: FrameRef| {
+        let plan = Plan::of(frame);
+        let open = &plan.cells.open;
+        open.store(open.load(Relaxed) - 1, Relaxed);
+        for above in stack.above(frame).filter(|above| above.plan() == frame.plan()) {
+            above.open_before.set(above.open_before.get() - 1);
+        }
+        pass_to_caller(plan, frame, below, recorder.tracks_overhead.get(), false);
+    };
+    stack.retain(|frame| !state.take(frame.number()), remove, |frame| Plan::of(frame).set().len());
+    cells.switched.forget(&mut state);
+}

@@ -1,0 +1,437 @@
+//! The call stack of a thread: one frame for each open call, in bounded memory.
+//!
+//! Frames are on this stack and not in the guards. A guard holds only the serial number of its frame. A guard that is
+//! dropped late, out of order or in a forked child finds that its frame is gone. The frame of a guard that was
+//! forgotten is removed when a call below it ends.
+//!
+//! All frames have one size, with room for the few events that nearly all marks have. A call with more events takes
+//! several blocks of that size; the topmost block is its frame.
+//!
+//! Code elsewhere refers to two invariants of this file by name:
+//!
+//! - FRAMES: the memory of a thread's frames, including all blocks, is mapped until the thread ends. Only a [`Stack`]
+//!   makes a [`FrameRef`], and it cannot leave its thread. Therefore a `FrameRef` may be read at any time.
+//! - ZEROES: in a block that belongs to no open call, `inner_cost`, `inner_overhead`, `inner_count` and `inner_early`
+//!   are zero. Therefore entry does not write them, and exit writes them only if there were inner calls.
+//!
+//! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
+#![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+
+use perfmark_rdpmc::{Delta, Region};
+
+use super::call_token::{PANICKING, SERIAL, Token};
+use super::counters::EVENT_SLOTS;
+use crate::recording::cells::graph::Node;
+use crate::recording::cells::switched::ROOM;
+
+/// Events that fit into one block.
+pub(super) const FRAME_EVENTS: usize = 4;
+
+/// Frames begin within this many bytes. The kernel provides memory only for those that were ever in use.
+const STACK_BYTES: usize = 1 << 19;
+
+/// The alignment of the frames' memory. With it, one bit of an address shows that a frame would be beyond that memory.
+pub(super) const STACK_ALIGNMENT: usize = 2 * STACK_BYTES;
+
+/// The most frames that a thread can have.
+const MAX_FRAMES: usize = STACK_BYTES.div_ceil(size_of::<Frame>());
+
+const _: () = assert!(MAX_FRAMES <= ROOM);
+
+/// The number of blocks below the frame of a call with this many events.
+fn extra_blocks(events: usize) -> usize {
+    events.saturating_sub(1) / FRAME_EVENTS
+}
+
+/// The state of one open call.
+#[repr(C, align(64))]
+pub(super) struct Frame {
+    /// The mark's [`Plan`](super::plan::Plan), a type that this file cannot import.
+    plan: Cell<*const ()>,
+    /// The call's token, possibly with [`PANICKING`].
+    pub(super) serial: Cell<u64>,
+    /// The number of calls of the mark that were open when this one began.
+    pub(super) open_before: Cell<u64>,
+    below: Cell<*const Self>,
+    /// The sum of the page locks of the call's counters at entry, or [`LOCKS_SPLIT`].
+    pub(super) locks: Cell<u64>,
+    /// For each event, the counter's bits or the ticks at entry: the first part of its [`Region`].
+    pub(super) begun: [Cell<u64>; FRAME_EVENTS],
+    /// [`inner_callers`](Self::inner_callers). If the thread tracks overhead,
+    /// [`inner_estimates`](Self::inner_estimates).
+    inner_count: Cell<u64>,
+    /// Of the inner calls that ended, the number left by `return` or `?`.
+    pub(super) inner_early: Cell<u64>,
+    /// The call's node in the call graph; null without a call graph.
+    pub(super) node: Cell<*const Node>,
+    /// For each event, one of these:
+    /// - from entry to exit, in a frame with [`LOCKS_SPLIT`]: the second part of its [`Region`], which is the lock of
+    ///   the counter's page, or the reason why there is none;
+    /// - after [`set_counted`](FrameRef::set_counted): the kind of the value in `begun`;
+    /// - after [`set_poll_cost`](Self::set_poll_cost): the cost of inner calls.
+    aux: [Cell<u64>; FRAME_EVENTS],
+    region_times: [[Cell<u64>; 2]; FRAME_EVENTS],
+    /// The cost of the inner calls that ended, for each event slot of the thread. It wraps.
+    pub(super) inner_cost: [Cell<u64>; EVENT_SLOTS],
+    /// The probe overhead of those calls for each event slot, if the thread tracks overhead.
+    pub(super) inner_overhead: [Cell<u64>; EVENT_SLOTS],
+}
+
+/// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
+pub(super) const LOCKS_SPLIT: u64 = u64::MAX;
+
+/// The memory of a thread's frames. The first frame is a sentinel, which collects the cost of outermost calls.
+pub(super) type FrameSpace = [Frame; MAX_FRAMES];
+
+/// A frame on this thread's stack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameRef(NonNull<Frame>);
+
+impl Deref for FrameRef {
+    type Target = Frame;
+
+    #[inline]
+    fn deref(&self) -> &Frame {
+        // SAFETY: FRAMES: every reference is to a frame in mapped memory, and all of its fields are cells.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl FrameRef {
+    /// The frame at this address, which is at most [`STACK_BYTES`] above a stack's bottom. `None` beyond its memory.
+    #[inline]
+    fn within(frame: *const Frame) -> Option<Self> {
+        // SAFETY: FRAMES: it is within the stack's memory, and not null because it is above another frame.
+        (frame.addr() & STACK_BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
+    }
+
+    /// The frame below this one: of a call, or the sentinel.
+    #[inline]
+    pub(super) fn below(self) -> Self {
+        // SAFETY: `Stack::open` and `Stack::close_gaps` store the address of a frame there.
+        Self(unsafe { NonNull::new_unchecked(self.below.get().cast_mut()) })
+    }
+
+    /// The block that holds event `n`, and the event's index in that block.
+    fn block(&self, n: usize) -> (&Frame, usize) {
+        // SAFETY: FRAMES: a call has as many adjacent blocks as its events need, and this one is the topmost.
+        (unsafe { self.0.sub(n / FRAME_EVENTS).as_ref() }, n % FRAME_EVENTS)
+    }
+
+    /// The entry state of event `n`, in a frame with [`LOCKS_SPLIT`].
+    pub(super) fn region(self, n: usize) -> Region {
+        let (block, n) = self.block(n);
+        let [enabled, running] = &block.region_times[n];
+        Region::from_parts([block.begun[n].get(), block.aux[n].get(), enabled.get(), running.get()])
+    }
+
+    pub(super) fn set_region(self, n: usize, region: Region) {
+        let (block, n) = self.block(n);
+        let [raw, aux, enabled, running] = region.parts();
+        block.begun[n].set(raw);
+        block.aux[n].set(aux);
+        block.region_times[n][0].set(enabled);
+        block.region_times[n][1].set(running);
+    }
+
+    /// The first part of event `n`'s region.
+    pub(super) fn raw(&self, n: usize) -> &Cell<u64> {
+        let (block, n) = self.block(n);
+        &block.begun[n]
+    }
+
+    /// Replaces the entry state of event `n` by what the event counted.
+    pub(super) fn set_counted(self, n: usize, counted: Delta) {
+        let (raw, aux) = match counted {
+            Delta::Exact(value) => (value, EXACT),
+            Delta::Scaled { estimate, .. } => (estimate, SCALED),
+            Delta::Unmeasured => (0, UNMEASURED),
+        };
+        let (block, n) = self.block(n);
+        block.begun[n].set(raw);
+        block.aux[n].set(aux);
+    }
+
+    /// What event `n` counted, and whether that is scaled. `None` if it is unmeasured or not read yet.
+    pub(super) fn counted(self, n: usize) -> Option<(u64, bool)> {
+        let (block, n) = self.block(n);
+        let aux = block.aux[n].get();
+        matches!(aux, EXACT | SCALED).then(|| (block.begun[n].get(), aux == SCALED))
+    }
+
+    /// Whether the frame still holds the entry state of event `n`.
+    pub(super) fn is_unread(self, n: usize) -> bool {
+        let (block, n) = self.block(n);
+        block.aux[n].get() < UNMEASURED
+    }
+}
+
+/// Values of `aux` after `set_counted`. No lock has such a value.
+const EXACT: u64 = u64::MAX;
+const SCALED: u64 = EXACT - 1;
+const UNMEASURED: u64 = EXACT - 2;
+
+impl Frame {
+    /// A pointer to the mark's plan; see [`Plan::of`](super::plan::Plan::of).
+    #[inline]
+    pub(super) fn plan(&self) -> *const () {
+        self.plan.get()
+    }
+
+    /// The serial number, without flags.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.serial.get() & SERIAL
+    }
+
+    /// Whether a panic was in progress when the call began.
+    pub(super) fn began_in_panic(&self) -> bool {
+        self.serial.get() & PANICKING != 0
+    }
+
+    /// Of the inner calls that ended, the number that had inner calls themselves. Only if the thread does not track
+    /// overhead.
+    #[inline]
+    pub(super) fn inner_callers(&self) -> &Cell<u64> {
+        &self.inner_count
+    }
+
+    /// The number of direct inner calls whose cost is an estimate. Only if the thread tracks overhead.
+    #[inline]
+    pub(super) fn inner_estimates(&self) -> &Cell<u64> {
+        &self.inner_count
+    }
+
+    /// Stores the lock of event `n`'s counter page at entry, in a frame with [`LOCKS_SPLIT`].
+    pub(super) fn set_lock(&self, n: usize, lock: u64) {
+        self.aux[n].set(lock);
+    }
+
+    /// Stores what a poll cost in event `n`, when its frame is removed, in place of its entry state: without probe
+    /// overhead, and the part of its inner calls.
+    #[inline]
+    pub(super) fn set_poll_cost(&self, n: usize, net: u64, inner_cost: u64) {
+        self.begun[n].set(net);
+        self.aux[n].set(inner_cost);
+    }
+
+    /// What [`set_poll_cost`](Self::set_poll_cost) stored.
+    #[inline]
+    pub(super) fn poll_cost(&self, n: usize) -> (u64, u64) {
+        (self.begun[n].get(), self.aux[n].get())
+    }
+
+    /// Adds the cost of an inner call in one slot.
+    #[inline]
+    pub(super) fn add_inner_cost(&self, slot: usize, cost: u64) {
+        let sum = &self.inner_cost[slot];
+        sum.set(sum.get().wrapping_add(cost));
+    }
+
+    /// Adds the probe overhead of an inner call in every slot.
+    #[inline]
+    pub(super) fn add_overhead(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+        self.add_overhead_of_first::<EVENT_SLOTS>(overhead);
+    }
+
+    /// Adds the probe overhead of an inner call in the first `COUNT` slots.
+    #[inline]
+    pub(super) fn add_overhead_of_first<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+        for (sum, cost) in self.inner_overhead.iter().zip(overhead).take(COUNT) {
+            sum.set(sum.get().wrapping_add(cost.get()));
+        }
+    }
+
+    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It leaves
+    /// `inner_cost`, which must go there together with this call's own cost.
+    pub(super) fn move_overhead_to(&self, below: &Self) {
+        below.add_overhead(&self.inner_overhead);
+        self.inner_overhead.iter().for_each(|sum| sum.set(0));
+        self.move_early_to(below);
+    }
+
+    /// Moves `inner_early` to the frame below when this call ends.
+    #[inline]
+    pub(super) fn move_early_to(&self, below: &Self) {
+        below.inner_early.set(below.inner_early.get() + self.inner_early.take());
+    }
+
+    /// Moves everything about inner calls to the frame below, to keep ZEROES, when this call's own cost is unknown.
+    pub(super) fn move_all_to(&self, below: &Self) {
+        for (slot, sum) in self.inner_cost.iter().enumerate() {
+            below.add_inner_cost(slot, sum.take());
+        }
+        self.move_overhead_to(below);
+        below.inner_count.set(below.inner_count.get() + self.inner_count.take());
+    }
+}
+
+/// A thread's open frames. All zeroes are a stack that is not set up.
+#[repr(C)]
+pub(super) struct Stack {
+    /// The innermost call's frame, or the sentinel.
+    top: Cell<*const Frame>,
+    /// The serial number of the call that began last. Skipped calls have a number, too, because the call around them
+    /// still counts them as inner calls.
+    pub(super) serial: Cell<u64>,
+    /// The sentinel.
+    bottom: Cell<*const Frame>,
+}
+
+impl Stack {
+    /// Empties the stack. Its frames are in `space`, and its calls have the numbers after `number`.
+    pub(super) fn set_up(&self, space: NonNull<FrameSpace>, number: u64) {
+        let bottom = space.as_ptr().cast::<Frame>().cast_const();
+        self.bottom.set(bottom);
+        debug_assert_eq!(bottom.addr() % STACK_ALIGNMENT, 0);
+        self.top.set(bottom);
+        self.serial.set(number);
+    }
+
+    /// Removes all frames without recording their calls.
+    pub(super) fn clear(&self) {
+        self.top.set(self.bottom.get());
+    }
+
+    /// Gives a number to a call that is not measured and has no frame.
+    #[inline]
+    pub(super) fn skip(&self) {
+        self.serial.set(self.serial.get() + 1);
+    }
+
+    /// The innermost call's frame, or the sentinel. `None` if the stack is not set up.
+    #[inline]
+    pub(super) fn top(&self) -> Option<FrameRef> {
+        NonNull::new(self.top.get().cast_mut()).map(FrameRef)
+    }
+
+    /// The frame of the call with this token, if it is the call that began last. Then that frame is the innermost: a
+    /// call without a frame advances the serial number, and a frame that is removed otherwise belongs to a call that
+    /// ends without its token.
+    ///
+    /// # Safety
+    ///
+    /// The token came from [`open`](Self::open), or it is one [without a frame](super::call_token::has_frame).
+    #[inline]
+    pub(super) unsafe fn begun_last(&self, token: Token) -> Option<FrameRef> {
+        let (top, serial) = (self.top.get(), self.serial.get());
+        // SAFETY: `open` returns numbers from 1 on, and other tokens are no serial numbers. So the stack is set up, and
+        // `top` is not null.
+        (serial == token).then(|| FrameRef(unsafe { NonNull::new_unchecked(top.cast_mut()) }))
+    }
+
+    /// The innermost call's frame. `None` if no call is open.
+    pub(super) fn innermost(&self) -> Option<FrameRef> {
+        self.top().filter(|_| self.top.get() != self.bottom.get())
+    }
+
+    /// The frame for a new call with at most [`FRAME_EVENTS`] events. `None` if the stack is full.
+    #[inline]
+    pub(super) fn next(&self) -> Option<FrameRef> {
+        FrameRef::within(self.top.get().wrapping_add(1))
+    }
+
+    /// The frame for a new call with this many events. `None` if the stack is full.
+    pub(super) fn next_for(&self, events: usize) -> Option<FrameRef> {
+        FrameRef::within(self.top.get().wrapping_add(1 + extra_blocks(events)))
+    }
+
+    /// Opens a frame that [`next`](Self::next) or [`next_for`](Self::next_for) returned. Returns its serial number.
+    #[inline]
+    pub(super) fn open(&self, frame: FrameRef, plan: *const (), open_before: u64) -> u64 {
+        // All loads come before the first store, so that the compiler can combine them.
+        let (top, serial) = (self.top.get(), self.serial.get() + 1);
+        frame.plan.set(plan);
+        frame.serial.set(serial);
+        frame.open_before.set(open_before);
+        frame.below.set(top);
+        self.top.set(frame.0.as_ptr());
+        self.serial.set(serial);
+        serial
+    }
+
+    /// Removes the innermost frame, which has one block and is above `below`.
+    #[inline]
+    pub(super) fn pop_to(&self, below: FrameRef) {
+        self.top.set(below.0.as_ptr());
+    }
+
+    /// Removes the innermost frame.
+    pub(super) fn pop(&self, frame: FrameRef) {
+        self.pop_to(frame.below());
+    }
+
+    /// All frames, from the innermost.
+    pub(super) fn iter(&self) -> impl Iterator<Item = FrameRef> + use<> {
+        let (mut next, bottom) = (self.innermost(), self.bottom.get());
+        // Reads the next frame before it returns this one, which may be removed.
+        std::iter::from_fn(move || {
+            let frame = next?;
+            next = Some(frame.below()).filter(|below| !ptr::eq(below.0.as_ptr(), bottom));
+            Some(frame)
+        })
+    }
+
+    /// Removes the frames for which `is_kept` returns `false`, wherever they are on the stack. Before that, it calls
+    /// `remove` with the frame and the one below it. `events` returns the number of a frame's events.
+    pub(super) fn retain(
+        &self,
+        mut is_kept: impl FnMut(FrameRef) -> bool,
+        remove: impl Fn(FrameRef, FrameRef),
+        events: impl Fn(FrameRef) -> usize,
+    ) {
+        let mut above: Option<FrameRef> = None;
+        for frame in self.iter() {
+            if is_kept(frame) {
+                above = Some(frame);
+                continue;
+            }
+            let below = frame.below();
+            remove(frame, below);
+            // Its blocks are not reused before `close_gaps` moves the frames above it.
+            match above {
+                Some(above) => above.below.set(below.0.as_ptr()),
+                None => self.pop_to(below),
+            }
+        }
+        self.close_gaps(events);
+    }
+
+    /// Moves frames down into the gaps that `retain` left.
+    fn close_gaps(&self, events: impl Fn(FrameRef) -> usize) {
+        // Reverses the links: each frame now refers to the one above it.
+        let (mut next, mut bottom) = (None, None);
+        for frame in self.iter() {
+            bottom = Some(frame);
+            frame.below.set(next.replace(frame).map_or(ptr::null(), |above: FrameRef| above.0.as_ptr()));
+        }
+        self.clear();
+        while let (Some(frame @ FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
+            let extra_blocks = extra_blocks(events(frame));
+            // SAFETY: FRAMES: source and destination are blocks of this stack. Each block of the destination belongs to
+            // the frame that moves, or to no open call.
+            unsafe {
+                bottom = NonNull::new(from.as_ref().below.get().cast_mut()).map(FrameRef);
+                let to = top.add(1);
+                if to.add(extra_blocks) != from {
+                    ptr::copy(from.sub(extra_blocks).as_ptr(), to.as_ptr(), extra_blocks + 1);
+                    // Restores ZEROES in the blocks that were not overwritten.
+                    let gap = to.add(extra_blocks + 1).max(from.sub(extra_blocks));
+                    gap.as_ptr().write_bytes(0, from.add(1).offset_from(gap).cast_unsigned());
+                }
+                let to = FrameRef(to.add(extra_blocks));
+                to.below.set(top.as_ptr());
+                self.top.set(to.0.as_ptr());
+            }
+        }
+    }
+
+    /// The frames above `frame`, from the innermost.
+    pub(super) fn above(&self, frame: FrameRef) -> impl Iterator<Item = FrameRef> {
+        self.iter().take_while(move |above| *above != frame)
+    }
+}

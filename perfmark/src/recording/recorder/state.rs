@@ -1,0 +1,288 @@
+//! A thread's recorder, and how entry and exit code acquires it.
+//!
+//! The recorder is in memory that a fork wipes. All zeroes are a recorder that is not set up, so a forked child starts
+//! without one. The thread's [pointer](TlsPointer) refers to it, and is null while somebody on the thread holds the
+//! recorder: entry or exit code, or perfmark's own work. A mark in a signal handler then leaves the recorder alone.
+//!
+//! Code elsewhere refers to two invariants of this file by name:
+//!
+//! - RECORDER: a thread's pointer is null, or refers to the thread's recorder; during calibration, to a recorder for
+//!   that. A recorder is part of memory that is mapped as long as the pointer can refer to it. All of it is cells or
+//!   atomics, so shared references suffice.
+//! - CELLS: from when a recorder is set up, the cells of its thread live as long as the recorder is used. So do the
+//!   plans, event sets and counters that its calls use.
+#![allow(unsafe_code, reason = "raw pointers to state that outlives thread-locals")]
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::compiler_fence;
+
+use super::stack::Stack;
+use super::tls::TlsPointer;
+use crate::platform::arena::Arena;
+use crate::platform::signals::BlockedSignals;
+use crate::recording::cells::ThreadCells;
+use crate::recording::cells::graph::Graph;
+
+/// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
+#[repr(C)]
+pub(super) struct Recorder {
+    pub(super) stack: Stack,
+    /// The state of the random numbers that select which calls `every` measures.
+    pub(super) random: Cell<u64>,
+    /// Null if the recorder is not set up.
+    cells: Cell<*const ThreadCells>,
+    /// The call graph; null without one. During calibration it is another graph than the thread's.
+    graph: Cell<*const Graph>,
+    /// The generation of the process: a forked child has another one than its parent.
+    pub(super) generation: Cell<u8>,
+    /// Whether frames track probe overhead for each event slot, because it differs between the thread's calls.
+    pub(super) tracks_overhead: Cell<bool>,
+}
+
+impl Recorder {
+    /// Sets up the recorder with these cells and this call graph.
+    ///
+    /// # Safety
+    ///
+    /// CELLS holds for `cells` and `graph`.
+    pub(super) unsafe fn set_up(&self, cells: *const ThreadCells, graph: Option<&Graph>) {
+        self.cells.set(cells);
+        self.graph.set(graph.map_or(ptr::null(), ptr::from_ref));
+    }
+
+    pub(super) fn is_set_up(&self) -> bool {
+        !self.cells.get().is_null()
+    }
+
+    /// The thread's cells. `None` if the recorder is not set up.
+    pub(super) fn cells(&self) -> Option<&ThreadCells> {
+        // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
+        unsafe { self.cells.get().as_ref() }
+    }
+
+    /// The memory in which the thread's histograms grow.
+    pub(super) fn arena(&self) -> Option<&Arena> {
+        Some(&self.cells()?.arena)
+    }
+
+    /// The call graph. `None` without one.
+    pub(super) fn graph(&self) -> Option<&Graph> {
+        // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
+        unsafe { self.graph.get().as_ref() }
+    }
+}
+
+/// This thread's recorder, held by entry or exit code. Nobody else on this thread uses it until it is released.
+///
+/// Functions pass it on by value. It cannot leave its thread.
+#[must_use = "nobody else can take the recorder until it is put back"]
+pub(super) struct HeldRecorder {
+    recorder: NonNull<Recorder>,
+    tls: TlsPointer,
+}
+
+impl Deref for HeldRecorder {
+    type Target = Recorder;
+
+    #[inline]
+    fn deref(&self) -> &Recorder {
+        // SAFETY: RECORDER: the thread's pointer referred to it when it was acquired.
+        unsafe { self.recorder.as_ref() }
+    }
+}
+
+impl HeldRecorder {
+    /// Acquires the recorder. `None` if there is none, or if entry or exit code or perfmark's own work holds it.
+    #[inline]
+    pub(super) fn acquire() -> Option<Self> {
+        let (tls, recorder) = lookup()?;
+        Some(Self::new(tls, recorder))
+    }
+
+    #[inline]
+    fn new(tls: TlsPointer, recorder: NonNull<Recorder>) -> Self {
+        tls.clear();
+        compiler_fence(SeqCst);
+        Self { recorder, tls }
+    }
+
+    /// Acquires the recorder if `look` finds something in it.
+    #[inline]
+    pub(super) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
+        let (tls, recorder) = lookup()?;
+        let found = look(recorder)?;
+        Some((Self::new(tls, recorder), found))
+    }
+
+    #[inline]
+    pub(super) fn release(self) {
+        compiler_fence(SeqCst);
+        self.tls.store(self.recorder.as_ptr().cast_const().cast());
+    }
+}
+
+/// This thread's pointer, and the recorder that it refers to.
+#[inline]
+fn lookup() -> Option<(TlsPointer, NonNull<Recorder>)> {
+    let tls = TlsPointer::get();
+    Some((tls, NonNull::new(tls.load().cast_mut().cast())?))
+}
+
+/// What the thread does at the moment, as far as marks are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// The program's code, or entry or exit code, which holds the recorder.
+    Program,
+    /// Perfmark's cold work. A mark called now is in an allocator and not recorded; signals are blocked.
+    OwnWork,
+    /// Calibration: calls of the marks that measure probe overhead. Any other mark called now is in a signal handler.
+    Calibration,
+    /// The thread's cells are merged into the registry. Calls are counted but not measured.
+    Ended,
+}
+
+/// The state of a thread apart from its calls. It has no destructor, so it can be used while destructors of other
+/// thread-locals run.
+pub(super) struct ThreadState {
+    /// The thread's recorder, held or not; null before the first call and after the thread's end.
+    recorder: Cell<*const Recorder>,
+    pub(super) activity: Cell<Activity>,
+    /// Whether perfmark's own work runs in a signal handler that interrupted entry or exit code. The open calls are
+    /// then in the state in which that code was interrupted.
+    pub(super) interrupts_hook: Cell<bool>,
+    /// What the thread's first calls allocated: [`Resources`](super::resources::Resources), used by them alone. The
+    /// pointer is in thread-local memory because leak checkers do not search mapped memory.
+    pub(super) resources: Cell<*mut ()>,
+}
+
+thread_local! {
+    static THREAD: ThreadState = const {
+        ThreadState {
+            recorder: Cell::new(ptr::null()),
+            activity: Cell::new(Activity::Program),
+            interrupts_hook: Cell::new(false),
+            resources: Cell::new(ptr::null_mut()),
+        }
+    };
+}
+
+/// Calls `work` with this thread's state.
+pub(super) fn with_thread<R>(work: impl FnOnce(&ThreadState) -> R) -> R {
+    THREAD.with(work)
+}
+
+impl ThreadState {
+    /// A pointer to the thread's recorder, if there is one.
+    pub(super) fn recorder_ptr(&self) -> Option<NonNull<Recorder>> {
+        NonNull::new(self.recorder.get().cast_mut())
+    }
+
+    /// The thread's recorder, if there is one.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        // SAFETY: RECORDER: `set_recorder` and `with_calibration_recorder` require it.
+        self.recorder_ptr().map(|recorder| unsafe { recorder.as_ref() })
+    }
+
+    /// Makes this the thread's recorder, which calls can then acquire.
+    ///
+    /// # Safety
+    ///
+    /// RECORDER and CELLS hold for `recorder`.
+    pub(super) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
+        self.recorder.set(recorder.as_ptr());
+    }
+
+    /// Leaves the thread without a recorder.
+    pub(super) fn clear_recorder(&self) {
+        TlsPointer::get().clear();
+        self.recorder.set(ptr::null());
+    }
+
+    /// Whether interrupted entry or exit code holds the recorder.
+    pub(super) fn is_busy(&self) -> bool {
+        self.recorder().is_some_and(Recorder::is_set_up) && TlsPointer::get().load().is_null()
+    }
+
+    /// Acquires the recorder after perfmark's own work. `None` if a signal handler ended recording on this thread
+    /// meanwhile.
+    pub(super) fn acquire(&self) -> Option<HeldRecorder> {
+        let recorder = self.recorder_ptr().filter(|_| self.activity.get() == Activity::Program)?;
+        Some(HeldRecorder::new(TlsPointer::get(), recorder))
+    }
+
+    /// Whether the call with this number began on this thread, in this process.
+    pub(super) fn began_call(&self, number: u64) -> bool {
+        let cells = self.recorder().and_then(Recorder::cells);
+        cells.is_some_and(|cells| cells.switched.is_its(number))
+    }
+
+    /// Whether this process was forked after the thread's recorder was set up, which wiped it.
+    pub(super) fn is_forked(&self) -> bool {
+        self.recorder().is_some_and(|recorder| !recorder.is_set_up())
+    }
+}
+
+/// Runs perfmark's own work on this thread. Marks called in it, such as in an allocator, are not recorded. `None` if
+/// this thread does such work already, so that it does not acquire a lock twice.
+pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
+    with_thread(|thread| {
+        // Entry or exit code that a signal handler interrupted holds no lock and is not in an allocator.
+        if matches!(thread.activity.get(), Activity::OwnWork | Activity::Calibration) {
+            return None;
+        }
+        let _signals = BlockedSignals::new();
+        let _restore = ActivityGuard::set(thread, Activity::OwnWork);
+        Some(work())
+    })
+}
+
+/// Calls `work` with this thread's recorder, unless there is none or it is held.
+pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
+    if let Some(taken) = HeldRecorder::acquire() {
+        work(&taken);
+        taken.release();
+    }
+}
+
+/// Restores the thread's activity when it is dropped, also after a panic.
+pub(super) struct ActivityGuard<'a> {
+    thread: &'a ThreadState,
+    activity: Activity,
+    interrupts_hook: bool,
+}
+
+impl<'a> ActivityGuard<'a> {
+    /// Sets the thread's activity. Nobody can acquire the recorder as long as the guard lives.
+    pub(super) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
+        let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
+        TlsPointer::get().clear();
+        Self { thread, activity: thread.activity.replace(activity), interrupts_hook }
+    }
+}
+
+impl Drop for ActivityGuard<'_> {
+    fn drop(&mut self) {
+        if !self.thread.interrupts_hook.replace(self.interrupts_hook) {
+            TlsPointer::get().store(self.thread.recorder.get().cast());
+        }
+        self.thread.activity.set(self.activity);
+    }
+}
+
+/// Makes `recorder` this thread's recorder while it runs `calls`, during perfmark's own work.
+///
+/// # Safety
+///
+/// RECORDER and CELLS hold for `recorder` until `calls` returns.
+pub(super) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
+    let activity = thread.activity.replace(Activity::Calibration);
+    let program_recorder = thread.recorder.replace(recorder.as_ptr());
+    TlsPointer::get().store(recorder.as_ptr().cast_const().cast());
+    calls();
+    TlsPointer::get().clear();
+    thread.recorder.set(program_recorder);
+    thread.activity.set(activity);
+}

@@ -1,0 +1,110 @@
+//! The process's start: its clock and its settings.
+
+use std::process;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Once, OnceLock};
+
+use perfmark_rdpmc::clock::Clock;
+
+use super::mark::mark_settings;
+use crate::platform::terminal::say;
+use crate::platform::token;
+pub(crate) use crate::settings::recording::is_off;
+use crate::settings::recording::{read_environment, settings, turn_off};
+
+/// The process in which the program started.
+static STARTED: OnceLock<Process> = OnceLock::new();
+
+/// A process's identity, as it knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    /// An address that differs in a forked child. Its number may be the same as its parent's in another namespace
+    /// (`pid_namespaces(7)`). `None` if the kernel has no memory that a fork wipes, and if nothing is recorded from the
+    /// start on.
+    address: Option<usize>,
+    /// 0 if it is unknown.
+    number: u32,
+}
+
+impl Process {
+    /// Whether it is the calling process, and not one that it was forked from.
+    pub(crate) fn is_this(self) -> bool {
+        let this = this_process();
+        self.number == this.number && self.address.zip(this.address).is_none_or(|(one, other)| one == other)
+    }
+}
+
+fn started() -> &'static Process {
+    STARTED.get_or_init(this_process)
+}
+
+/// The calling process.
+pub(crate) fn this_process() -> Process {
+    // If nothing is recorded, nothing is mapped: a library would leave it behind when it is closed.
+    let has_address = STARTED.get().map_or_else(|| !is_off(), |started| started.address.is_some());
+    if !has_address {
+        return Process { address: None, number: process::id() };
+    }
+    Process { address: token::address(), number: token::number().unwrap_or(0) }
+}
+
+/// The clock, started with the program.
+pub(crate) fn clock() -> &'static Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    CLOCK.get_or_init(Clock::start)
+}
+
+/// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
+pub(crate) fn nanoseconds_per_tick() -> f64 {
+    /// The value's bits; 0 before the first use.
+    static FOUND: AtomicU64 = AtomicU64::new(0);
+    let found = f64::from_bits(FOUND.load(Relaxed));
+    if found > 0.0 {
+        return found;
+    }
+    let now = clock().nanoseconds_per_tick();
+    match FOUND.compare_exchange(0, now.to_bits(), Relaxed, Relaxed) {
+        Ok(_) => now,
+        Err(before) => f64::from_bits(before),
+    }
+}
+
+/// Converts a value to the event's unit; `scale` turns ticks into nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+pub(crate) fn in_units(value: u64, scale: Option<f64>) -> u64 {
+    scale.map_or(value, |scale| (value as f64 * scale).round() as u64)
+}
+
+/// Converts a sum to the event's unit. It saturates.
+#[expect(clippy::cast_possible_truncation, reason = "saturates")]
+pub(crate) fn sum_in_units(sum: i128, scale: Option<f64>) -> i64 {
+    let clamped = sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    scale.map_or(clamped, |scale| (sum as f64 * scale).round() as i64)
+}
+
+/// Whether this process was forked from the one that started.
+pub(crate) fn is_forked_child() -> bool {
+    !started().is_this()
+}
+
+/// Starts the clock, reads the settings and reports their errors. It runs once, before `main`, or at the first call of
+/// a mark if another static initialiser makes it before ours runs.
+pub(crate) fn start() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        clock();
+        let wrong = read_environment();
+        if !settings().on || cfg!(perfmark_off) {
+            turn_off();
+        }
+        started();
+        for wrong in wrong {
+            say(&wrong);
+        }
+        if !is_off() && !settings().filter.is_empty() {
+            // No mark was called yet.
+            _ = mark_settings::set(&settings().filter);
+        }
+    });
+}

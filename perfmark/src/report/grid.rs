@@ -1,0 +1,205 @@
+//! Rows of names and cells in columns that are as wide as their content.
+//!
+//! If the report is not wide enough, columns that only wide reports have are left out, and then names are cut.
+
+use super::column::Column;
+use super::quantity::Quantity;
+use super::style::{Page, Style};
+use super::text::{push_left, push_right, shorten, shorten_each, width, wrap};
+
+/// From this width on, a mark's path and source location are shown beside its name.
+const LOCATIONS: usize = 140;
+
+pub(super) enum Line {
+    /// The name of the first column, and the columns' heads.
+    Head(String),
+    /// A mark, its source location, and at the right the facts about all its events.
+    Heading { label: String, locations: [String; 2], facts: String },
+    /// An event of the mark above, or a mark.
+    Row { label: String, cells: Vec<Quantity>, is_measured: bool },
+    /// A sentence about the rows above, and whether it reports missing values.
+    Note { text: String, is_lacking: bool },
+}
+
+pub(super) struct Grid {
+    pub(super) shown: Vec<Column>,
+    lines: Vec<Line>,
+    columns: usize,
+}
+
+/// Between columns.
+const GAP: usize = 2;
+/// Columns of a long name that are shown before columns that only wide reports have.
+const NAME: usize = 40;
+
+impl Grid {
+    /// With as many of the columns as have room beside the names. The cells of each row are those of all columns.
+    pub(super) fn new(shown: Vec<Column>, lines: Vec<Line>, columns: usize) -> Self {
+        let mut grid = Self { shown, lines, columns };
+        for at in (0..grid.shown.len()).rev() {
+            if !grid.shown[at].is_shown(columns) {
+                grid.remove(at);
+            }
+        }
+        grid.fit();
+        grid
+    }
+
+    /// Removes columns that leave names too little room: first those that only the widest reports have.
+    fn fit(&mut self) {
+        loop {
+            let cells_width = cells_width(&self.layout());
+            if self.columns.saturating_sub(cells_width) >= self.needed(cells_width).min(NAME) {
+                return;
+            }
+            let optional = (0..self.shown.len()).filter(|&at| self.shown[at].from > 0);
+            let Some(widest) = optional.max_by_key(|&at| self.shown[at].from) else { return };
+            self.remove(widest);
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.shown.remove(at);
+        for line in &mut self.lines {
+            if let Line::Row { cells, .. } = line {
+                cells.remove(at);
+            }
+        }
+    }
+
+    pub(super) fn has_column(&self, head: &str) -> bool {
+        self.shown.iter().any(|column| column.head == head)
+    }
+
+    /// Whether some value has this flag.
+    pub(super) fn has(&self, flag: char) -> bool {
+        let is_flagged = |cell: &Quantity| cell.number.starts_with(flag);
+        self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_flagged)))
+    }
+
+    pub(super) fn paint(&self, page: &mut Page) {
+        let layout = self.layout();
+        let cells_width = cells_width(&layout);
+        let label_width = self.needed(cells_width).min(self.columns.saturating_sub(cells_width));
+        // Names of marks are distinct, also when they are cut; names of events recur.
+        let mut names = self.names(label_width, label_width + cells_width).into_iter();
+        let has_headings = self.lines.iter().any(|line| matches!(line, Line::Heading { .. }));
+        for line in &self.lines {
+            match line {
+                Line::Head(head) => page.styled(Style::Bold, |out| {
+                    push_left(out, &shorten(head, label_width), label_width);
+                    for (column, width) in self.shown.iter().zip(&layout) {
+                        push_right(out, column.head, GAP + width.all);
+                    }
+                }),
+                Line::Heading { locations, facts, .. } => {
+                    let room = (label_width + cells_width).saturating_sub(GAP + width(facts));
+                    self.heading(page, &names.next().unwrap_or_default(), locations, room);
+                    page.plain().push_str(facts);
+                }
+                Line::Row { label, cells, is_measured } => {
+                    let name =
+                        if has_headings { shorten(label, label_width) } else { names.next().unwrap_or_default() };
+                    push_left(page.plain(), &name, label_width);
+                    for (cell, width) in cells.iter().zip(&layout) {
+                        width.paint(page, cell, *is_measured);
+                    }
+                }
+                Line::Note { text, is_lacking } => {
+                    let style = if *is_lacking { Style::Red } else { Style::Dim };
+                    let indent = if has_headings { 4 } else { 0 };
+                    page.styled(style, |out| wrap(out, text, indent, self.columns));
+                    continue;
+                }
+            }
+            page.end_line();
+            if matches!(line, Line::Head(_)) {
+                page.plain().push_str(&"─".repeat(label_width + cells_width));
+                page.end_line();
+            }
+        }
+    }
+
+    /// The marks' names, in their room beside cells, or in a line with facts.
+    fn names(&self, label_width: usize, line_width: usize) -> Vec<String> {
+        let heading = |line: &Line| match line {
+            Line::Heading { facts, .. } => Some(GAP + width(facts)),
+            _ => None,
+        };
+        let facts = self.lines.iter().filter_map(heading).max();
+        let names = self.lines.iter().filter_map(|line| match line {
+            Line::Heading { label, .. } => Some(label.as_str()),
+            Line::Row { label, .. } if facts.is_none() => Some(label.as_str()),
+            _ => None,
+        });
+        shorten_each(&names.collect::<Vec<_>>(), facts.map_or(label_width, |facts| line_width.saturating_sub(facts)))
+    }
+
+    /// The mark's name, and as much of its location as fits.
+    fn heading(&self, page: &mut Page, label: &str, locations: &[String; 2], room: usize) {
+        page.styled(Style::Bold, |out| out.push_str(label));
+        let mut left = room - width(label).min(room);
+        let fits = |location: &&String| self.columns >= LOCATIONS && GAP + width(location) <= left;
+        if let Some(location) = locations.iter().find(fits) {
+            push_right(page.plain(), "", GAP);
+            page.styled(Style::Dim, |out| out.push_str(location));
+            left -= GAP + width(location);
+        }
+        push_right(page.plain(), "", left + GAP);
+    }
+
+    fn layout(&self) -> Vec<Width> {
+        (0..self.shown.len()).map(|index| self.column_width(index)).collect()
+    }
+
+    fn column_width(&self, index: usize) -> Width {
+        let cells = self.lines.iter().filter_map(|line| match line {
+            Line::Row { cells, .. } => cells.get(index),
+            _ => None,
+        });
+        let (mut number, mut unit) = (0, 0);
+        for cell in cells {
+            number = number.max(width(&cell.number));
+            unit = unit.max(width(cell.unit));
+        }
+        let unit = if unit > 0 { unit + 1 } else { 0 };
+        let head = self.shown.get(index).map_or(0, |column| column.head.len());
+        Width { unit, all: head.max(number + unit) }
+    }
+
+    /// The width in which every label and heading fits, beside cells of this width.
+    fn needed(&self, cells_width: usize) -> usize {
+        let needed = self.lines.iter().map(|line| match line {
+            Line::Heading { label, facts, .. } => (width(label) + GAP + width(facts)).saturating_sub(cells_width),
+            Line::Row { label, .. } => width(label),
+            Line::Head(head) => width(head),
+            Line::Note { .. } => 0,
+        });
+        needed.max().unwrap_or(0)
+    }
+}
+
+/// A column's width, and the part of it that units take, including the space before them.
+struct Width {
+    unit: usize,
+    all: usize,
+}
+
+impl Width {
+    fn paint(&self, page: &mut Page, cell: &Quantity, is_measured: bool) {
+        let missing = self.all - self.unit - width(&cell.number).min(self.all - self.unit);
+        push_right(page.plain(), "", GAP + missing);
+        let number = |out: &mut String| out.push_str(&cell.number);
+        match () {
+            () if cell.is_flagged() => page.styled(Style::Yellow, number),
+            () if !is_measured && cell.is_missing() => page.styled(Style::Red, number),
+            () => number(page.plain()),
+        }
+        let unit = if cell.unit.is_empty() { String::new() } else { format!(" {}", cell.unit) };
+        page.styled(Style::Dim, |out| push_left(out, &unit, self.unit));
+    }
+}
+
+fn cells_width(layout: &[Width]) -> usize {
+    layout.iter().map(|width| GAP + width.all).sum()
+}

@@ -1,0 +1,54 @@
+//! Ratios of two events of a mark.
+
+use super::quantity::percent;
+use crate::snapshot::{Mark, Values};
+
+/// A ratio of two events, and its text.
+pub(super) struct Ratio {
+    of: &'static str,
+    to: &'static str,
+    pub(super) text: fn(i64, i64) -> String,
+}
+
+pub(super) const INSTRUCTIONS: &str = "instructions";
+pub(super) const INSTRUCTIONS_PER_CYCLE: Ratio =
+    Ratio { of: INSTRUCTIONS, to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) };
+
+/// Without room, the last ones are dropped first.
+pub(super) const RATIOS: [Ratio; 4] = [
+    INSTRUCTIONS_PER_CYCLE,
+    Ratio {
+        of: "branch-misses",
+        to: "branches",
+        text: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())),
+    },
+    Ratio {
+        of: "cache-misses",
+        to: "cache-references",
+        text: |of, to| format!("{} cache misses", percent(of, to.unsigned_abs().into())),
+    },
+    // Cycles per nanosecond.
+    Ratio { of: "cycles", to: "time", text: |of, to| format!("{} GHz", hundredths(of, to)) },
+];
+
+impl Ratio {
+    /// Both sums, if the ratio means something: both events were counted over the same calls, and neither is noise.
+    pub(super) fn of_mark(&self, mark: &Mark) -> Option<(i64, i64)> {
+        let find =
+            |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
+        let (of, to) = (find(self.of)?, find(self.to)?);
+        // The same number, and almost all calls: otherwise they may be different calls.
+        let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
+        let is_noise = |values: &Values| {
+            let noise = u128::from(values.overhead.noise) * u128::from(values.weight);
+            noise > 0 && u128::from(values.sum.unsigned_abs()) <= noise
+        };
+        (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to)).then_some((of.sum, to.sum))
+    }
+}
+
+/// With two decimals, and never a false zero.
+pub(super) fn hundredths(of: i64, to: i64) -> String {
+    let ratio = of as f64 / to as f64;
+    if of > 0 && ratio < 0.005 { "<0.01".to_owned() } else { format!("{ratio:.2}") }
+}

@@ -1,0 +1,67 @@
+//! Tests of all formats, and the snapshots that tests of the report share.
+
+pub(super) mod sample;
+mod names;
+mod tables;
+
+use super::*;
+use crate::snapshot::{Event, Read, Unit, Values};
+
+#[test]
+fn every_listed_format_is_known_in_every_build() {
+    for name in Format::NAMES {
+        match Format::from_name(name) {
+            Ok(format) => assert!(render(&sample::typical(), format, &View::new(100)).ends_with('\n')),
+            Err(why) => assert!(why.contains("enable its feature"), "{name}: {why}"),
+        }
+    }
+}
+
+#[test]
+fn every_format_is_the_same_each_time_whatever_the_snapshot_holds() {
+    for format in Format::NAMES.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+        for snapshot in sample::nasty() {
+            let has_color = format != Format::Table;
+            let colored = View { has_color, ..View::new(100) };
+            let [one, again] = [View::new(100), colored].map(|view| render(&snapshot, format, &view));
+            assert_eq!(one, again, "{format:?}: and only a table has colours");
+        }
+    }
+}
+
+#[test]
+fn formats_for_people_and_terminals_have_no_invisible_character() {
+    let shown = ["table", "csv", "markdown", "folded", "svg", "openmetrics"];
+    for format in shown.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+        for snapshot in sample::nasty() {
+            let text = render(&snapshot, format, &View::new(100));
+            assert!(!text.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {text:?}");
+        }
+    }
+}
+
+/// If each event were searched for among all, this would take minutes.
+#[test]
+fn a_mark_of_very_many_events_is_rendered_quickly() {
+    let mut one = sample::mark("one", 1);
+    let mut events = Vec::new();
+    for number in 0..20_000 {
+        let name = format!("r{number:x}");
+        events
+            .push(Event { reason: Some(format!("reason {number}")), ..sample::event(&name, Unit::Count, Read::User) });
+        one.values.push(Values { unmeasured: number, ..sample::values(&name, 1, 1) });
+    }
+    let snapshot = sample::snapshot(&events, &[one]);
+    for format in ["table", "markdown", "html"].into_iter().filter_map(|name| Format::from_name(name).ok()) {
+        let view = View { details: Some(Filter::default()), ..View::new(100) };
+        assert!(render(&snapshot, format, &view).contains("r4e1f"), "{format:?}");
+    }
+}
+
+#[test]
+fn an_unknown_format_is_reported_with_the_known_ones() {
+    assert_eq!(
+        Format::from_name("xml").unwrap_err(),
+        "unknown format `xml`; expected one of table, json, csv, markdown, html, folded, svg, openmetrics"
+    );
+}

@@ -1,0 +1,89 @@
+//! What a report shows of a snapshot, in which order, and in which width.
+
+use crate::settings::Filter;
+
+/// What a report shows.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    /// Columns of a table.
+    pub(super) columns: usize,
+    pub(super) has_color: bool,
+    /// The most rows of marks.
+    pub(super) top: usize,
+    pub(super) sort: Sort,
+    /// The marks whose details follow.
+    pub(super) details: Option<Filter>,
+}
+
+impl View {
+    /// The rows of a table, unless another number is set.
+    pub(super) const TOP: usize = 20;
+
+    pub(super) fn new(columns: usize) -> Self {
+        Self { columns, has_color: false, top: Self::TOP, sort: Sort::default(), details: None }
+    }
+
+    /// The width of a table.
+    pub(super) fn width(&self) -> usize {
+        const NARROWEST: usize = 80;
+        self.columns.max(NARROWEST)
+    }
+
+    /// How many of that many marks have a row. A line about a single mark that has none would be as long as its row.
+    pub(super) fn rows(&self, marks: usize) -> usize {
+        if marks <= self.top.saturating_add(1) { marks } else { self.top }
+    }
+}
+
+/// The order of the marks in a report, the largest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sort {
+    /// By the cost without marked callees: the mark where most of it is spent is first.
+    #[default]
+    SelfCost,
+    /// By the cost with marked callees.
+    Total,
+    /// By the number of calls.
+    Calls,
+    /// By the mean cost of a call.
+    Mean,
+    /// By the cost that half the calls do not exceed.
+    P50,
+    /// By the cost that 99 calls in a hundred do not exceed.
+    P99,
+    /// By the cost of the largest call.
+    Max,
+}
+
+impl Sort {
+    const NAMES: [(&str, Self); 7] = [
+        ("self", Self::SelfCost),
+        ("total", Self::Total),
+        ("calls", Self::Calls),
+        ("mean", Self::Mean),
+        ("p50", Self::P50),
+        ("p99", Self::P99),
+        ("max", Self::Max),
+    ];
+
+    /// The names of the orders, which are those of the table's columns.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().map(|(name, _)| *name)
+    }
+
+    /// The order with that name.
+    ///
+    /// ```
+    /// assert_eq!(perfmark::Sort::from_name("self"), Some(perfmark::Sort::SelfCost));
+    /// assert!(perfmark::Sort::names().all(|name| perfmark::Sort::from_name(name).is_some()));
+    /// ```
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, sort)| *sort)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, sort)| *sort == self).map_or("", |(name, _)| name)
+    }
+}

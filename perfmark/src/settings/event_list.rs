@@ -1,0 +1,125 @@
+//! Lists of events, and of directives with events.
+
+#[cfg(feature = "record")]
+use std::fmt::{self, Display, Formatter};
+
+#[cfg(feature = "record")]
+use super::event_spec::EventSpec;
+use crate::snapshot::path::outside_brackets;
+
+/// The letters that perf accepts after an event, including those that do not apply to counting.
+const MODIFIERS: &str = "ukhGHIDepPSWbRX:";
+
+/// Splits a list at its commas, except those in the terms of `pmu/term,term/` and in `<…>`.
+///
+/// Terms begin after the slash that follows a PMU's name. They end at a slash that only modifiers follow, because a
+/// path in a term has slashes, too. The slash of `mem:0x1000/8:w` begins no terms.
+pub(crate) fn split(list: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut event) = (Vec::new(), 0, 0);
+    // Where the terms begin, and where their last slash is.
+    let mut terms: Option<(usize, usize)> = None;
+    let mut is_quoted = false;
+    for (at, c) in outside_brackets(list) {
+        match (c, terms) {
+            ('\'', Some(_)) => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            ('/', None) if !list[event..at].contains(':') => terms = Some((at, at)),
+            ('/', Some((opening, _))) => terms = Some((opening, at)),
+            (',' | '+', Some((opening, closing)))
+                if opening == closing || !list[closing + 1..at].trim_end().chars().all(|c| MODIFIERS.contains(c)) => {}
+            (',', _) => {
+                parts.push(&list[start..at]);
+                (start, event, terms) = (at + 1, at + 1, None);
+            }
+            ('+', _) | ('=', None) => (event, terms) = (at + 1, None),
+            _ => {}
+        }
+    }
+    parts.push(&list[start..]);
+    parts
+}
+
+/// Checks a list of events as `PERFMARK_EVENTS` takes it, for programs that set the variable for another program.
+///
+/// It reads the machine's lists of events in sysfs, and opens no counter. An event that this machine has, but that the
+/// program may not count, is valid; the report then gives the reason.
+///
+/// ```
+/// assert!(perfmark::check_events("time,page-faults,mem:0x1000/8:w").is_ok());
+///
+/// let why = perfmark::check_events("time,cycels").unwrap_err().to_string();
+/// # #[cfg(target_os = "linux")]
+/// assert!(why.contains("did you mean `cycles`"));
+/// ```
+///
+/// # Errors
+///
+/// An event has an invalid syntax or is unknown on this machine, or the list has no event.
+#[cfg(feature = "record")]
+pub fn check_events(list: &str) -> Result<(), EventsError> {
+    known(list).map(drop).map_err(EventsError)
+}
+
+/// Why a list of events is not valid.
+#[cfg(feature = "record")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventsError(String);
+
+#[cfg(feature = "record")]
+impl Display for EventsError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(feature = "record")]
+impl std::error::Error for EventsError {}
+
+/// The events of a list.
+#[cfg(feature = "record")]
+pub(crate) fn known(list: &str) -> Result<Vec<EventSpec>, String> {
+    let mut events = Vec::new();
+    for name in split(list).into_iter().map(str::trim).filter(|name| !name.is_empty()) {
+        let event = EventSpec::known(name).map_err(|why| {
+            let hint = if name.contains(' ') { "; separate events by commas" } else { "" };
+            format!("{why}{hint}")
+        })?;
+        if !events.contains(&event) {
+            events.push(event);
+        }
+    }
+    if events.is_empty() { Err("expected at least one event".into()) } else { Ok(events) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_terms_do_not_separate_events() {
+        for parts in [
+            &["cycles", "cpu/event=0xc2,umask=1/u", "mem:0x1000/4:w", "time", "cpu/x"][..],
+            &["cpu/event=0xc2,umask=1/ ", " time", "msr/tsc/:u", "r01c2"],
+            &["mem:0x1000", "mem:0x1000/8", "mem:0x1000/8:rw:u", "cpu/cycles,name=a/"],
+            &["uprobe/path=/usr/bin/true,offset=0x1130,retprobe/u", "uprobe/offset=1,path=/bin/true/", "cycles:u"],
+            &["uprobe/path='/tmp/a, b/u,c',offset=0/", "time"],
+            &["cpu//", "cpu//u", "time"],
+            &["", "", "time", ""],
+        ] {
+            assert_eq!(split(&parts.join(",")), parts);
+        }
+    }
+
+    #[test]
+    fn commas_in_terms_and_brackets_do_not_separate_directives() {
+        for parts in [
+            &["a=time+cpu/event=0xc2,umask=0x1/u", "S<fn(u8) -> u8, i8>::f", "b=off"][..],
+            &["a=mem:0x1000/4:w", "b=off"],
+            &["a=mem:0x1000/4:w+cpu/event=0xc2,umask=1/+mem:0x2000/8", "b=cpu/event=1,umask=2/+on", "c"],
+            &["S<dyn Iterator<Item = u8>>::f=cpu/event=1,umask=2/+every:3", "off"],
+            &["app::a/b", "app::c/d/e", "*=off"],
+        ] {
+            assert_eq!(split(&parts.join(",")), parts);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What users set: filters, and the environment's settings for recording.
+
+#[cfg(feature = "record")]
+mod event_spec;
+pub(crate) mod event_list;
+pub(crate) mod filter;
+#[cfg(feature = "record")]
+pub(crate) mod environment;
+#[cfg(feature = "record")]
+pub(crate) mod recording;
+#[cfg(feature = "record")]
+pub(crate) mod opening;
+
+#[cfg(feature = "record")]
+pub(crate) use event_spec::EventSpec;
+pub use filter::{Filter, FilterError, SetFilterError};

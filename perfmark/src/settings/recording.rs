@@ -1,0 +1,159 @@
+//! The environment's settings for what is recorded, and how. They are read once, before `main`.
+
+use std::ffi::OsStr;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::environment::{self, Environment, choice};
+use super::event_list::known;
+use super::event_spec::EventSpec;
+use super::filter::{Filter, FilterError};
+
+/// What is recorded, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RecordingSettings {
+    pub(crate) on: bool,
+    /// The events of a bare `#[perfmark]`, if set. [`time` alone](Self::is_time_only) applies to all marks.
+    pub(crate) events: Option<Vec<EventSpec>>,
+    /// The filter in force at the start.
+    pub(crate) filter: Filter,
+    pub(crate) read: ReadMode,
+    /// Whether the call graph is recorded.
+    pub(crate) has_call_graph: bool,
+}
+
+/// How hardware counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadMode {
+    /// In user space or by read(2), whichever is cheaper on this machine.
+    Auto,
+    /// In user space wherever the kernel allows it.
+    User,
+    /// By read(2).
+    Syscall,
+}
+
+/// The events of a bare `#[perfmark]`.
+pub(crate) const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
+
+impl Default for RecordingSettings {
+    fn default() -> Self {
+        Self { on: true, events: None, filter: Filter::default(), read: ReadMode::Auto, has_call_graph: false }
+    }
+}
+
+static SETTINGS: OnceLock<RecordingSettings> = OnceLock::new();
+
+/// The settings in force: those of the environment at the start, and the defaults before it was read.
+pub(crate) fn settings() -> &'static RecordingSettings {
+    static BEFORE_THE_START: OnceLock<RecordingSettings> = OnceLock::new();
+    SETTINGS.get().unwrap_or_else(|| BEFORE_THE_START.get_or_init(RecordingSettings::default))
+}
+
+/// Whether nothing is recorded.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing is recorded: because of `PERFMARK=off` or the build, which never changes, or because recording has
+/// ended.
+#[inline]
+pub(crate) fn is_off() -> bool {
+    OFF.load(SeqCst)
+}
+
+/// From now on nothing is recorded.
+pub(crate) fn turn_off() {
+    OFF.store(true, SeqCst);
+}
+
+/// Reads the environment. Returns its errors, a sentence each; the default applies to each wrong setting.
+pub(crate) fn read_environment() -> Vec<String> {
+    let (settings, mut wrong) = environment::read(RecordingSettings::read);
+    wrong.extend(environment::misspelled());
+    // Once, as the process starts once.
+    _ = SETTINGS.set(settings);
+    wrong
+}
+
+impl RecordingSettings {
+    /// Whether the environment sets `time` alone: no counter is then opened, whatever events marks name.
+    pub(crate) fn is_time_only(&self) -> bool {
+        self.events.as_deref() == Some(&[EventSpec::Time])
+    }
+
+    fn read(environment: &mut Environment<'_>) -> Self {
+        let default = Self::default();
+        let on = environment.parsed("PERFMARK", |value| choice(value, &[("on", true), ("off", false)]));
+        let events = environment.parsed("PERFMARK_EVENTS", events);
+        let filter = environment.parsed("PERFMARK_FILTER", filter);
+        let modes = [("auto", ReadMode::Auto), ("user", ReadMode::User), ("syscall", ReadMode::Syscall)];
+        let graph = [("off", false), ("on", true)];
+        Self {
+            on: on.unwrap_or(default.on),
+            events,
+            filter: filter.unwrap_or_default(),
+            has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
+            read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
+        }
+    }
+}
+
+fn filter(value: &OsStr) -> Result<Filter, String> {
+    let filter = value.to_str().ok_or("not valid UTF-8; recording all marks")?;
+    filter.parse().map_err(|why: FilterError| environment::instead(&why.to_string(), "recording all marks"))
+}
+
+fn events(value: &OsStr) -> Result<Vec<EventSpec>, String> {
+    let list = value.to_str().ok_or_else(|| "not valid UTF-8".to_owned());
+    list.and_then(known).map_err(|why| environment::instead(&why, &format!("using {}", DEFAULT_EVENTS.join(","))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perfmark_rdpmc::{Hardware, Software};
+
+    fn parse(variables: &[(&str, &str)]) -> (RecordingSettings, Vec<String>) {
+        let value =
+            |name: &str| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
+        environment::from(&value, RecordingSettings::read)
+    }
+
+    #[test]
+    fn an_empty_environment_and_empty_values_give_the_defaults() {
+        assert_eq!(parse(&[]), (RecordingSettings::default(), vec![]));
+        let empty = ["PERFMARK", "PERFMARK_EVENTS", "PERFMARK_FILTER", "PERFMARK_CALL_GRAPH", "PERFMARK_READ"];
+        assert_eq!(parse(&empty.map(|name| (name, ""))), (RecordingSettings::default(), vec![]));
+    }
+
+    #[test]
+    fn each_setting_takes_its_values() {
+        let (settings, wrong) = parse(&[
+            ("PERFMARK", "off"),
+            ("PERFMARK_EVENTS", "page_faults, time,branch-misses,time"),
+            ("PERFMARK_READ", "syscall"),
+        ]);
+        assert_eq!(wrong, [""; 0]);
+        assert!(!settings.on);
+        let [faults, misses] = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(EventSpec::Counter);
+        assert_eq!(settings.events, Some(vec![faults, EventSpec::Time, misses]));
+        assert_eq!(settings.read, ReadMode::Syscall);
+    }
+
+    #[test]
+    fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
+        for (name, value, reported) in [
+            ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
+            ("PERFMARK_READ", "fast", "expected `auto`, `user` or `syscall`; using `auto`"),
+            ("PERFMARK_EVENTS", "cycels", ": unknown event `cycels`; did you mean `cycles`"),
+            ("PERFMARK_EVENTS", "cycles instructions", "; separate events by commas; using time,"),
+            ("PERFMARK_EVENTS", ",", "expected at least one event"),
+        ] {
+            let (settings, wrong) = parse(&[(name, value)]);
+            assert_eq!(settings, RecordingSettings::default(), "{name}={value}");
+            assert_eq!(wrong.len(), 1, "{name}={value}");
+            assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
+            assert!(wrong[0].contains(reported), "{wrong:?}");
+        }
+    }
+}

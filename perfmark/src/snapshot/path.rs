@@ -1,0 +1,175 @@
+//! Paths of functions, as `type_name` writes them: `<app::Table<u8> as app::Load>::load::{{closure}}`.
+
+/// The characters of a text with paths that are outside of all `<…>`. The arrow of a function's type is not a bracket.
+pub(crate) fn outside_brackets(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut depth = 0_u32;
+    text.char_indices().filter(move |&(at, c)| {
+        match c {
+            '<' => depth += 1,
+            '>' if !text[..at].ends_with('-') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    })
+}
+
+/// A path for people: without the names of enclosing closures and async blocks.
+#[cfg(feature = "record")]
+pub(crate) fn readable(path: &str) -> String {
+    // Most paths have none.
+    if !path.contains('{') {
+        return path.into();
+    }
+    let mut path = path.replace("::{{closure}}::", "::");
+    while let Some(shorter) = path.strip_suffix("::{{closure}}") {
+        path.truncate(shorter.len());
+    }
+    path.replace("{{closure}}", "{closure}")
+}
+
+/// The last segments of a path; `::` within `<…>` does not separate segments.
+#[cfg(feature = "record")]
+pub(crate) fn end(path: &str, segments: usize) -> &str {
+    let starts = starts(path);
+    &path[starts[starts.len().saturating_sub(segments)]..]
+}
+
+/// Where the segments of a path begin.
+#[cfg(feature = "record")]
+pub(crate) fn starts(path: &str) -> Vec<usize> {
+    let separators = outside_brackets(path).filter(|&(at, c)| c == ':' && path[..at].ends_with(':'));
+    [0].into_iter().chain(separators.map(|(at, _)| at + 1)).collect()
+}
+
+/// A path without generic parameters, and with the type in place of its implementation: `app::Table::load` for
+/// `<app::Table<u8> as app::Load>::load`.
+#[cfg(feature = "record")]
+pub(crate) fn bare(path: &str) -> String {
+    let mut bare = String::new();
+    let starts = starts(path);
+    let ends = starts[1..].iter().map(|start| start - "::".len()).chain([path.len()]);
+    for (&start, end) in starts.iter().zip(ends) {
+        // Of `:::`, segments overlap.
+        let segment = path.get(start..end).unwrap_or_default();
+        if !bare.is_empty() {
+            bare.push_str("::");
+        }
+        // The last segment is a function, or the name of a region, which may begin with `<`.
+        match implementing(segment).filter(|_| end < path.len()) {
+            // `app::io::<impl app::Table<u8>>::load`: the module of the implementation is not the type's.
+            Some(of_type) => {
+                bare.clear();
+                let start = outside_brackets(of_type).map(|(_, c)| c);
+                bare.extend(start.filter(|&c| c != '>'));
+            }
+            None => match segment.find('<') {
+                Some(at @ 1..) => bare.push_str(&segment[..at]),
+                _ => bare.push_str(segment),
+            },
+        }
+    }
+    bare
+}
+
+/// The type in a segment such as `<app::Table<u8> as app::Load>` or `<impl app::Load for app::Table<u8>>`.
+#[cfg(feature = "record")]
+fn implementing(segment: &str) -> Option<&str> {
+    // The search below takes quadratic time.
+    const LONGEST: usize = 2_000;
+    let inner = segment.strip_prefix('<')?.strip_suffix('>').filter(|inner| inner.len() < LONGEST)?;
+    let find = |word: &str| inner.rmatch_indices(word).map(|(at, _)| at).find(|&at| is_outside(inner, at));
+    let inner = match (inner.strip_prefix("impl "), find(" for "), find(" as ")) {
+        (Some(_), Some(at), _) => &inner[at + " for ".len()..],
+        (Some(of_type), None, _) => of_type,
+        (None, _, Some(at)) => &inner[..at],
+        (None, _, None) => inner,
+    };
+    Some(inner.trim_start_matches(['&', '(']).trim_start_matches("mut ").trim_start_matches("dyn "))
+}
+
+#[cfg(feature = "record")]
+fn is_outside(text: &str, at: usize) -> bool {
+    outside_brackets(text).any(|(outside, _)| outside == at)
+}
+
+/// A path without the modules of the types in it: `<Table<u8> as Load>::load` for `<app::Table<u8> as
+/// app::Load>::load`.
+#[cfg(feature = "record")]
+pub(crate) fn brief(path: &str) -> String {
+    let (mut brief, mut depth) = (String::with_capacity(path.len()), 0_u32);
+    for c in path.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' if !brief.ends_with('-') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let module = brief.strip_suffix(':').filter(|_| c == ':' && depth > 0);
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        match module.map(|before| before.trim_end_matches(is_name).len()) {
+            Some(start) if start + 1 < brief.len() => brief.truncate(start),
+            _ => brief.push(c),
+        }
+    }
+    brief
+}
+
+/// The text that filters are compared with: the path, with the name appended if it differs.
+#[cfg(feature = "record")]
+pub(crate) fn target(path: String, name: &str) -> String {
+    if end(&path, 1) == name { path } else { format!("{path}::{name}") }
+}
+
+#[cfg(all(test, feature = "record"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closures_are_left_out_except_as_type_arguments() {
+        assert_eq!(readable("app::f::{{closure}}::{{closure}}"), "app::f");
+        assert_eq!(readable("app::f::{{closure}}::inner"), "app::f::inner");
+        assert_eq!(
+            readable("app::S<i32>::m<app::main::{{closure}}>::{{closure}}"),
+            "app::S<i32>::m<app::main::{closure}>"
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_path_has_complete_segments() {
+        assert_eq!(end("app::S<core::X>::m<fn(a::B) -> c::D>", 1), "m<fn(a::B) -> c::D>");
+        assert_eq!(end("app::S<core::X>::m", 2), "S<core::X>::m");
+        assert_eq!(end("<app::S<u8> as app::Tr>::e", 2), "<app::S<u8> as app::Tr>::e");
+    }
+
+    #[test]
+    fn a_bare_path_is_of_type_and_function() {
+        for (path, expected) in [
+            ("app::f", "app::f"),
+            ("app::Tree<u8, fn(u8) -> a::B>::insert", "app::Tree::insert"),
+            ("app::sum<u32>", "app::sum"),
+            ("<app::Table<u8> as app::Load<a::B>>::load", "app::Table::load"),
+            ("<app::Table<<u8 as a::B>::C> as app::Load>::load::inner", "app::Table::load::inner"),
+            ("app::io::<impl app::Table<u8>>::load", "app::Table::load"),
+            ("app::io::<impl app::Load for app::Table<u8>>::load", "app::Table::load"),
+            ("<&mut app::Table as app::Load>::load", "app::Table::load"),
+            ("<u8 as app::Load>::load", "u8::load"),
+            ("<[T] as app::Load>::load", "[T]::load"),
+            ("", ""),
+            ("app::<b>", "app::<b>"),
+        ] {
+            assert_eq!(bare(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_brief_path_keeps_types_without_their_modules() {
+        for (path, expected) in [
+            ("app::Tree<u8, core::fmt::X>::insert", "app::Tree<u8, X>::insert"),
+            ("<app::Table<a::B> as app::Load>::load", "<Table<B> as Load>::load"),
+            ("<<a::T as a::I>::Item as a::F>::f", "<<T as I>::Item as F>::f"),
+            ("app::m<app::main::{closure}>", "app::m<{closure}>"),
+            (":::<>>::", ":::<>>::"),
+        ] {
+            assert_eq!(brief(path), expected, "{path}");
+        }
+    }
+}
