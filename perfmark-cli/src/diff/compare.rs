@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use perfmark::text::{counted, sanitize};
 use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
 
-use super::figure::grouped;
 use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
+use super::number::grouped;
 use super::side::{Design, Side};
 
 /// Both sides' marks.

@@ -4,7 +4,7 @@
 //! (`judge`).
 
 mod side;
-mod figure;
+mod number;
 mod paired;
 mod judge;
 mod compare;
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     marks: Option<Filter>,
     /// Format of the comparison
     #[arg(long, value_enum, default_value_t)]
-    format: Form,
+    format: Format,
     /// Write to this file, which is replaced atomically
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -108,7 +108,7 @@ Exit status:
   3  no gate failed, but one cannot be judged: make more runs";
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum Format {
     /// For people
     #[default]
     Table,
@@ -139,7 +139,7 @@ pub(crate) fn compare(
     marks: Option<&Filter>,
     design: Design,
     gates: &[Gate],
-    form: Form,
+    format: Format,
     to: &Destination,
 ) -> Result<ExitCode, String> {
     check_marks(marks, sides.iter().flat_map(|side| &side.runs))?;
@@ -150,15 +150,15 @@ pub(crate) fn compare(
     }
     let comparison = &Comparison::of(&sides, design);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
-    let text = match form {
-        Form::Table => table::render(comparison, &gates),
-        Form::Markdown => markdown::render(comparison, &gates),
-        Form::Json => json::render(comparison, &gates),
+    let text = match format {
+        Format::Table => table::render(comparison, &gates),
+        Format::Markdown => markdown::render(comparison, &gates),
+        Format::Json => json::render(comparison, &gates),
     };
     to.give(&text)?;
     let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
     let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
-    if !matches!(form, Form::Table) || matches!(to, Destination::File(_)) {
+    if !matches!(format, Format::Table) || matches!(to, Destination::File(_)) {
         // A log then shows it in any format.
         failures.iter().chain(&undecided).for_each(|text| output::say(text));
     }

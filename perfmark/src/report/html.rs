@@ -109,7 +109,7 @@ impl Json for Words<'_> {
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
             out.field("hasLarge", &self.has_large);
-            out.field("signs", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
+            out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
         });
     }
 }

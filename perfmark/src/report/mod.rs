@@ -7,7 +7,7 @@ mod style;
 mod text;
 mod view;
 
-mod kinds;
+mod grouping;
 mod ratio;
 mod share;
 mod unfinished;
@@ -16,7 +16,7 @@ mod histogram;
 
 mod column;
 mod coverage;
-mod facts;
+mod calls_and_ratios;
 mod grid;
 mod legend;
 

@@ -2,7 +2,7 @@
 
 const textOf = (id) => document.getElementById(id).textContent;
 const words = JSON.parse(textOf("words"));
-const [ESTIMATE, NEAR] = words.signs;
+const [ESTIMATE, NEAR] = words.symbols;
 
 /** JSON.parse would round integers beyond 2^53: they are quoted first, and then become BigInt. */
 const LARGE = /"(?:[^"\\]|\\.)*"|-?\d+[.eE][-+.eE\d]*|-?\d{16,}/g;

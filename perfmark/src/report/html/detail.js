@@ -125,7 +125,7 @@ function showMark(mark, { movesFocus = true } = {}) {
   const title = make("h2", { id: "detail-title", tabindex: -1 }, mark.label || "(no name)");
   const ipc = ratio(mark);
   panel.replaceChildren(
-    make("header", {}, make("div", {}, title, make("p", { class: "place" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
+    make("header", {}, make("div", {}, title, make("p", { class: "location" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
       ...(ipc === undefined ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, ipc.toFixed(2)))])),
