@@ -15,21 +15,37 @@ const WORDS: &[&str] = &["fence", "generic", "kernel"];
 
 /// An event in the arguments.
 pub(crate) struct NamedEvent {
-    /// None for `time`.
-    event: Option<Event>,
+    source: Source,
     span: Span,
+}
+
+#[derive(PartialEq, Eq)]
+enum Source {
+    /// perfmark defines it. It has this name.
+    Own(&'static str),
+    /// The kernel counts it.
+    Counter(Event),
+}
+
+impl Source {
+    fn counter(&self) -> Option<&Event> {
+        match self {
+            Self::Own(_) => None,
+            Self::Counter(event) => Some(event),
+        }
+    }
 }
 
 /// Adds an event that is given in quotes. Its name may be that of an event that a PMU lists.
 pub(crate) fn add_quoted(events: &mut Vec<NamedEvent>, text: &str, span: Span) -> syn::Result<()> {
-    let event = parse(text, span)?;
-    if let Some(name) = event.as_ref().and_then(name_on_pmu)
+    let source = parse(text, span)?;
+    if let Some(name) = source.counter().and_then(name_on_pmu)
         && let Some(why) = misspelt(name, &[])
     {
         let on_pmu = format!("If a PMU lists an event of this name, write the PMU, too, as in `\"cpu/{name}/\"`");
-        return Err(Error::new(span, if name == "time" { why } else { format!("{why} {on_pmu}") }));
+        return Err(Error::new(span, if own(name).is_some() { why } else { format!("{why} {on_pmu}") }));
     }
-    add(events, event, text, span)
+    add(events, source, text, span)
 }
 
 /// Adds an event that is given without quotes: a generic event, a raw one, or `time`.
@@ -38,26 +54,30 @@ pub(crate) fn add_word(events: &mut Vec<NamedEvent>, word: &Ident, input: ParseS
         return Err(error);
     }
     let text = word.unraw().to_string();
-    let event = parse(&text, word.span())?;
-    match event.as_ref().and_then(name_on_pmu) {
+    let source = parse(&text, word.span())?;
+    match source.counter().and_then(name_on_pmu) {
         Some(name) => Err(Error::new(word.span(), unknown(name))),
-        None => add(events, event, &text, word.span()),
+        None => add(events, source, &text, word.span()),
     }
 }
 
-/// The event, or `None` for `time`.
-fn parse(text: &str, span: Span) -> syn::Result<Option<Event>> {
-    if text == "time" {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(|error: perfmark_rdpmc::Error| Error::new(span, error.reason()))
+/// The name of the event that perfmark defines, if it is one.
+fn own(text: &str) -> Option<&'static str> {
+    spelling::OWN_EVENTS.into_iter().find(|name| text.replace('-', "_") == *name)
 }
 
-fn add(events: &mut Vec<NamedEvent>, event: Option<Event>, text: &str, span: Span) -> syn::Result<()> {
-    if events.iter().any(|known| known.event == event) {
+fn parse(text: &str, span: Span) -> syn::Result<Source> {
+    if let Some(name) = own(text) {
+        return Ok(Source::Own(name));
+    }
+    text.parse().map(Source::Counter).map_err(|error: perfmark_rdpmc::Error| Error::new(span, error.reason()))
+}
+
+fn add(events: &mut Vec<NamedEvent>, source: Source, text: &str, span: Span) -> syn::Result<()> {
+    if events.iter().any(|known| known.source == source) {
         return Err(Error::new(span, format!("the event `{text}` is specified twice")));
     }
-    events.push(NamedEvent { event, span });
+    events.push(NamedEvent { source, span });
     Ok(())
 }
 
@@ -71,8 +91,8 @@ fn name_on_pmu(event: &Event) -> Option<&str> {
 
 /// Why this is not the name of an event, if it is certain. `words` are possible in addition to events.
 fn misspelt(name: &str, words: &[&str]) -> Option<String> {
-    if name == "time" {
-        return Some("`time` has no modifiers: write `time`".to_owned());
+    if let Some(name) = own(name) {
+        return Some(format!("`{name}` has no modifiers: write `{name}`"));
     }
     let meant = spelling::meant(name, words)?;
     Some(format!("unknown event `{name}`; did you mean `{meant}`?"))
@@ -85,7 +105,7 @@ fn unknown(name: &str) -> String {
     }
     let known = match &spelling::similar(name, WORDS)[..] {
         [] => {
-            "events are `time` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`".to_owned()
+            "events are `time`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`".to_owned()
         }
         similar => format!("similar names are `{}`", similar.join("`, `")),
     };
@@ -122,14 +142,17 @@ fn error_of_phrase(word: &Ident, input: ParseStream<'_>) -> syn::Result<Option<E
 /// The events' names in the recorder's form. With `kernel`, each also counts in the kernel.
 pub(crate) fn names(events: Vec<NamedEvent>, kernel: Option<Span>) -> syn::Result<Vec<String>> {
     if let Some(span) = kernel
-        && events.iter().all(|named| named.event.is_none())
+        && events.iter().all(|named| named.source.counter().is_none())
     {
-        let why = "`kernel` counts the listed events in the kernel, too: list an event other than `time`, \
+        let why = "`kernel` counts the listed events in the kernel, too: list an event that the kernel counts, \
                    as in `instructions, kernel`";
         return Err(Error::new(span, why));
     }
-    let name = |NamedEvent { event, span }: NamedEvent| {
-        let Some(event) = event else { return Ok("time".to_owned()) };
+    let name = |NamedEvent { source, span }: NamedEvent| {
+        let event = match source {
+            Source::Own(name) => return Ok(name.to_owned()),
+            Source::Counter(event) => event,
+        };
         if kernel.is_none() {
             return Ok(event.to_string());
         }
@@ -162,7 +185,7 @@ mod tests {
         let generic = Hardware::ALL.iter().flat_map(|event| event.names());
         let generic = generic.chain(Software::ALL.iter().flat_map(|event| event.names())).map(|&name| name.to_owned());
         let names = generic.chain(CacheEvent::all().map(|event| event.to_string()));
-        let others = ["time", "l1d", "LLC", "l1i_misses", "branch_load_misses", "r01c2", "rC0", "r0x1"];
+        let others = ["time", "off-cpu", "blocked", "preempted", "l1d", "LLC", "l1i_misses", "branch_load_misses", "r01c2", "rC0", "r0x1"];
         for name in names.chain(others.map(str::to_owned)) {
             let word = name.replace('-', "_");
             let quoted = events(&format!("{name:?}")).expect("known");

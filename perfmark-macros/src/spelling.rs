@@ -5,6 +5,9 @@
 
 use perfmark_rdpmc::{CacheEvent, Hardware, Software, difference, nearest};
 
+/// The events that perfmark defines itself.
+pub(crate) const OWN_EVENTS: [&str; 4] = ["time", "off_cpu", "blocked", "preempted"];
+
 /// Words for an event that are not similar to its name.
 const SYNONYMS: &[(&str, &str)] = &[
     ("context_switch", "context_switches"),
@@ -23,6 +26,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("nanoseconds", "time"),
     ("real_time", "time"),
     ("thread_time", "task_clock"),
+    ("wait_time", "off_cpu"),
+    ("waiting", "off_cpu"),
     ("wall", "time"),
     ("wall_clock", "time"),
     ("wall_time", "time"),
@@ -59,11 +64,11 @@ pub(crate) fn similar(wrong: &str, words: &[&str]) -> Vec<String> {
     nearest(wrong, names.iter().map(String::as_str)).into_iter().take(3).map(str::to_owned).collect()
 }
 
-/// `time`, the generic events and the words, as they are written without quotes.
+/// perfmark's own events, the generic ones and the words, as they are written without quotes.
 fn names(words: &[&str]) -> Vec<String> {
     let hardware = Hardware::ALL.iter().flat_map(|event| event.names());
     let generic = hardware.chain(Software::ALL.iter().flat_map(|event| event.names())).copied();
-    let names = generic.chain(["time"]).chain(words.iter().copied()).map(str::to_owned);
+    let names = generic.chain(OWN_EVENTS).chain(words.iter().copied()).map(str::to_owned);
     names.chain(CacheEvent::all().map(|event| event.to_string())).map(|name| name.replace('-', "_")).collect()
 }
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU8, compiler_fence};
 use crate::arch::{Native, Processor, ReadPair};
 use crate::counter::Counter;
 use crate::machine::Machine;
+use crate::off_cpu::OffCpu;
 use crate::region::{NO_PAGE, NONE};
 use crate::sys::MmapPage;
 
@@ -37,6 +38,8 @@ pub struct CounterSet {
     sum: Cell<u64>,
     /// The lock of the first page.
     first: Cell<u64>,
+    /// The page of the thread's context switches, for sets that use it.
+    switches: Cell<*const MmapPage>,
     pairs: [Cell<Option<Pair>>; Self::MOST / 2],
     /// Readers of the first and the third counter, for sets with an odd number of counters.
     singles: [Cell<Single>; Self::MOST / 2],
@@ -60,6 +63,7 @@ impl CounterSet {
             pages: array::from_fn(|_| Cell::new(&raw const NO_PAGE)),
             sum: Cell::new(NONE),
             first: Cell::new(NONE),
+            switches: Cell::new(&raw const NO_PAGE),
             pairs: array::from_fn(|_| Cell::new(None)),
             singles: array::from_fn(|_| Cell::new(Native.counter(0))),
             locks: array::from_fn(|_| Cell::new(NONE)),
@@ -82,30 +86,42 @@ impl CounterSet {
         HERE.load(Relaxed) == 1
     }
 
-    /// Copies the remembered page state of the counters. Call it after a [`Counter::begin`] of each of them. Returns
-    /// `false` if one of them remembers nothing, or if they cannot be read together. The set then remembers nothing.
+    /// Copies the remembered page state of the counters. Call it after a [`Counter::begin`] of each of them. With
+    /// `switches`, the set also notices the thread's context switches since the last [`OffCpu::catch_up`].
+    /// Returns `false` if one of them remembers nothing, or if they cannot be read together. The set then remembers
+    /// nothing.
     ///
     /// # Safety
     ///
-    /// The counters live until the set is dropped or [`forget`](Self::forget) is called. There are at most
-    /// [`MOST`](Self::MOST) of them.
+    /// The counters and `switches` live until the set is dropped or [`forget`](Self::forget) is called. There are at
+    /// most [`MOST`](Self::MOST) counters.
     #[allow(unsafe_code, reason = "keeps pointers to the counters' pages")]
     #[allow(single_use_lifetimes, reason = "anonymous ones in `impl Trait` are not stable")]
-    pub unsafe fn remember<'a>(&self, counters: impl Iterator<Item = &'a Counter>) -> bool {
+    pub unsafe fn remember<'a>(
+        &self,
+        counters: impl Iterator<Item = &'a Counter>,
+        switches: Option<&OffCpu>,
+    ) -> bool {
         self.forget();
-        let Some((sum, first, page)) = self.remember_all_but_the_first(counters) else { return false };
-        self.pages[0].set(page);
-        self.first.set(first);
+        let Some((mut sum, first)) = self.remember_all_but_the_first(counters) else { return false };
+        if let Some((lock, page)) = switches.map(OffCpu::remembered) {
+            self.switches.set(page);
+            sum += lock;
+        }
+        if let Some((lock, page)) = first {
+            self.pages[0].set(page);
+            self.first.set(lock);
+        }
         self.sum.set(sum);
         true
     }
 
-    /// The sum of all locks, the first lock, and the first page.
+    /// The sum of the counters' locks, and the first counter's lock and page.
     #[allow(single_use_lifetimes, reason = "as above")]
     fn remember_all_but_the_first<'a>(
         &self,
         counters: impl Iterator<Item = &'a Counter>,
-    ) -> Option<(u64, u64, *const MmapPage)> {
+    ) -> Option<(u64, Option<(u64, *const MmapPage)>)> {
         let (mut numbers, mut count, mut sum, mut first) = ([0; Self::MOST], 0, 0, None);
         for counter in counters {
             let (number, lock, page) = counter.remembered()?;
@@ -128,12 +144,13 @@ impl CounterSet {
         if count % 2 == 1 {
             self.singles[count / 2].set(Native.counter(numbers[count - 1]));
         }
-        first.map(|(lock, page)| (sum, lock, page))
+        Some((sum, first))
     }
 
     /// Forgets everything: [`read`](Self::read) then returns `None` for all locks, and accesses no counter's page.
     pub fn forget(&self) {
         self.pages[0].set(&raw const NO_PAGE);
+        self.switches.set(&raw const NO_PAGE);
         self.first.set(NONE);
         self.sum.set(NONE);
     }
@@ -152,43 +169,50 @@ impl CounterSet {
         self.locks[n].get()
     }
 
-    /// The raw values of the set's `K` counters, if the locks of their pages add up to `locks`. The first lock is
-    /// checked before the reading, and all of them after it.
+    /// The raw values of the set's counters, if the locks of all pages add up to `locks`. `K` is the number of counters
+    /// and, with the page of context switches, of the `W` events that depend on it; these have no value. The first lock
+    /// is checked before the reading, and all of them after it.
     ///
     /// # Safety
     ///
-    /// The set has `K` counters. `locks` is the value of [`locks`](Self::locks), now or when the region began.
+    /// The set has `K - W` counters, and the page of context switches if `W` is not 0. `locks` is the value of
+    /// [`locks`](Self::locks), now or when the region began.
     #[inline(always)]
     #[allow(unsafe_code, reason = "reads counters")]
     #[allow(clippy::inline_always, reason = "instructions between the program and the readings are measured")]
     #[must_use]
-    pub unsafe fn read<const K: usize>(&self, locks: u64) -> Option<[u64; K]> {
+    pub unsafe fn read<const K: usize, const W: usize>(&self, locks: u64) -> Option<[u64; K]> {
         let mut raw = [0; K];
         if K == 0 {
             return Some(raw);
         }
+        let counters = K - W;
         let pages: [*const MmapPage; K] = array::from_fn(|n| self.pages[n].get());
         let pairs = [self.pairs[0].get(), self.pairs[1].get()];
-        // SAFETY: mapped while the counters live, which `remember` requires; or `NO_PAGE`, whose lock no set remembers.
-        let lock_now = |n: usize| u64::from(unsafe { &*pages[n] }.lock.load(Relaxed));
-        if lock_now(0) != if K == 1 { locks } else { self.first.get() } {
-            return None;
-        }
-        compiler_fence(Acquire);
-        // SAFETY: the lock has the value for which the first counter's number is valid, so this thread may read that
-        // counter. It may then read the others as well, because the set remembers several only where that holds. In
-        // that case it also has its pairs.
-        unsafe {
-            for n in 0..K / 2 {
-                (raw[2 * n], raw[2 * n + 1]) = Native.read_pair(pairs[n].unwrap_unchecked());
+        // SAFETY: mapped while counters and switches live, which `remember` requires; or `NO_PAGE`, whose lock no set
+        // remembers.
+        let lock_of = |page: *const MmapPage| u64::from(unsafe { &*page }.lock.load(Relaxed));
+        if counters > 0 {
+            if lock_of(pages[0]) != if K == 1 { locks } else { self.first.get() } {
+                return None;
             }
-            if K % 2 == 1 {
-                raw[K - 1] = Native.read(self.singles[K / 2].get());
+            compiler_fence(Acquire);
+            // SAFETY: the lock has the value for which the first counter's number is valid, so this thread may read
+            // that counter. It may then read the others as well, because the set remembers several only where that
+            // holds. In that case it also has its pairs.
+            unsafe {
+                for n in 0..counters / 2 {
+                    (raw[2 * n], raw[2 * n + 1]) = Native.read_pair(pairs[n].unwrap_unchecked());
+                }
+                if counters % 2 == 1 {
+                    raw[counters - 1] = Native.read(self.singles[counters / 2].get());
+                }
             }
+            compiler_fence(Acquire);
         }
-        compiler_fence(Acquire);
-        let sum: u64 = (0..K).map(lock_now).sum();
-        if sum == locks { Some(raw) } else { None }
+        let sum: u64 = (0..counters).map(|n| lock_of(pages[n])).sum();
+        let of_switches = if W > 0 { lock_of(self.switches.get()) } else { 0 };
+        if sum + of_switches == locks { Some(raw) } else { None }
     }
 }
 
@@ -204,9 +228,9 @@ mod tests {
         let set = CounterSet::new();
         // SAFETY: the set's own locks.
         unsafe {
-            assert_eq!(set.read::<1>(set.locks()), None);
-            assert_eq!(set.read::<2>(set.locks()), None);
-            assert_eq!(set.read::<0>(set.locks()), Some([]));
+            assert_eq!(set.read::<1, 0>(set.locks()), None);
+            assert_eq!(set.read::<2, 0>(set.locks()), None);
+            assert_eq!(set.read::<0, 0>(set.locks()), Some([]));
         }
     }
 
@@ -225,14 +249,14 @@ mod tests {
             counters.iter().zip(&mut regions).for_each(|(counter, region)| counter.begin(region));
             // SAFETY: the counters outlive the set, which has two.
             let (locks, begun) = unsafe {
-                _ = set.remember(counters.into_iter());
-                (set.locks(), set.read::<2>(set.locks()))
+                _ = set.remember(counters.into_iter(), None);
+                (set.locks(), set.read::<2, 0>(set.locks()))
             };
             let Some(begun) = begun else { continue };
             let region = Region::from_parts([begun[1], set.lock(1), 0, 0]);
             _ = crate::known_loop(1_000);
             // SAFETY: as above.
-            let ended = unsafe { set.read::<2>(locks) };
+            let ended = unsafe { set.read::<2, 0>(locks) };
             if let (Some(ended), Delta::Exact(alone)) = (ended, instructions.end(&region)) {
                 let together = ended[1] - begun[1];
                 assert!((2_000..2_200).contains(&together) && together <= alone, "{together} {alone}");

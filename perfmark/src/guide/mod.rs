@@ -6,6 +6,7 @@
 //! | [`table`] | what each column, symbol and note of the report means |
 //! | [`formats`] | JSON, CSV, Markdown, HTML, flame graphs, OpenMetrics |
 //! | [`events`] | which events to count for which question, how many at once, and what they cost |
+//! | [`waiting`] | whether a call computed or waited: time off the CPU, blocked or preempted |
 //! | [`benchmarks`] | measuring one piece of code; criterion and divan |
 //! | [`gate`] | how to compare a program before and after a change, and fail CI |
 //! | [`production`] | how a service measures itself for months: metrics, dumps, filters, faults |
@@ -27,6 +28,9 @@ pub mod formats {}
 
 #[doc = include_str!("events.md")]
 pub mod events {}
+
+#[doc = include_str!("waiting.md")]
+pub mod waiting {}
 
 #[doc = include_str!("benchmarks.md")]
 pub mod benchmarks {}

@@ -268,6 +268,7 @@ fn program() -> String {
 fn name(what: &EventSpec) -> String {
     match what {
         EventSpec::Time => "time".into(),
+        EventSpec::OffCpu(kind) => kind.name().into(),
         EventSpec::Counter(event) => event.to_string(),
         EventSpec::Unknown(name) => (*name).into(),
     }
@@ -275,7 +276,7 @@ fn name(what: &EventSpec) -> String {
 
 fn event(entry: &Entry) -> snapshot::Event {
     let unit = match &entry.spec {
-        EventSpec::Time => Unit::Ns,
+        EventSpec::Time | EventSpec::OffCpu(_) => Unit::Ns,
         EventSpec::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };

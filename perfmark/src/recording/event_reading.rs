@@ -1,23 +1,31 @@
 //! The value of an event of the calling thread at one moment.
 
-use perfmark_rdpmc::{Counter, Delta, Reading, clock};
+use perfmark_rdpmc::{Counter, Delta, OffCpu, OffCpuReading, Reading, clock};
 
-/// The value of a counter, or of the tick counter for `time`, which has no counter.
+use crate::settings::OffCpuKind;
+
+/// The value of an event at one moment: of a counter, of the tick counter for `time`, or of the time off the CPU.
 ///
 /// Recorded calls do not use it: they hold a [`Region`](perfmark_rdpmc::Region) in their frame, which costs less.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EventReading {
     Ticks(u64),
     Counter(Reading),
+    OffCpu(OffCpuReading, OffCpuKind),
 }
 
 impl EventReading {
-    /// Reads the counter, or the tick counter if there is none. `None` if the counter cannot be read.
-    pub(super) fn now(counter: Option<&Counter>) -> Option<Self> {
-        match counter {
-            Some(counter) => counter.read().ok().map(Self::Counter),
-            None => Some(Self::Ticks(clock::ticks())),
-        }
+    pub(super) fn of_ticks() -> Self {
+        Self::Ticks(clock::ticks())
+    }
+
+    /// `None` if the counter cannot be read.
+    pub(super) fn of_counter(counter: &Counter) -> Option<Self> {
+        counter.read().ok().map(Self::Counter)
+    }
+
+    pub(super) fn of_off_cpu(switches: &OffCpu, kind: OffCpuKind) -> Self {
+        Self::OffCpu(switches.read(), kind)
     }
 
     /// What the event counted since `before`, an earlier reading of it on this thread.
@@ -26,6 +34,9 @@ impl EventReading {
             // Ticks run backwards on CPUs whose tick counters differ. That is no time.
             (Self::Ticks(before), Self::Ticks(now)) => now.checked_sub(before).map_or(Delta::Unmeasured, Delta::Exact),
             (Self::Counter(before), Self::Counter(now)) => now.since(&before),
+            (Self::OffCpu(before, kind), Self::OffCpu(now, _)) => {
+                now.since(&before).map_or(Delta::Unmeasured, |time| Delta::Exact(kind.of(time)))
+            }
             _ => Delta::Unmeasured,
         }
     }

@@ -131,6 +131,12 @@ impl<'a> RowValues<'a> {
         let number = ratio::INSTRUCTIONS_PER_CYCLE.of_mark(self.mark);
         number.map_or_else(missing, |(of, to)| Quantity { number: ratio::hundredths(of, to), unit: "" })
     }
+
+    /// The part of the time that was off the CPU.
+    fn off_cpu(&self) -> Quantity {
+        let of_time = ratio::OFF_CPU_OF_TIME.of_mark(self.mark);
+        of_time.map_or_else(missing, |(of, to)| percent(of, to.unsigned_abs().into()))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -168,11 +174,13 @@ pub(super) const COLUMNS: [Column; 14] = [
 ];
 /// In details, a mark's calls are beside its name.
 pub(super) const CALLS: &str = "calls";
-/// The columns of a mark with counters.
-pub(super) const COUNTERS: [Column; 2] = [
+/// The columns of marks that record the events which they need.
+pub(super) const OF_OTHER_EVENTS: [Column; 3] = [
+    Column { head: OFF_CPU, from: 0, cell: |row| row.off_cpu() },
     Column { head: INSN, from: 0, cell: |row| row.instructions() },
     Column { head: IPC, from: 0, cell: |row| row.instructions_per_cycle() },
 ];
+pub(super) const OFF_CPU: &str = "off-CPU";
 pub(super) const INSN: &str = "insn";
 pub(super) const IPC: &str = "IPC";
 
@@ -181,6 +189,6 @@ pub(super) fn of_marks(rows: &[RowValues<'_>]) -> Vec<Column> {
     let has_some = |column: &Column| rows.iter().any(|row| !(column.cell)(row).is_missing());
     let mut columns = COLUMNS.to_vec();
     let last = columns.len() - 1;
-    columns.splice(last..last, COUNTERS.into_iter().filter(has_some));
+    columns.splice(last..last, OF_OTHER_EVENTS.into_iter().filter(has_some));
     columns
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::SPREAD;
+use super::column::{INSN, IPC, OFF_CPU, SPREAD};
 use super::coverage;
 use super::grouping::group;
 use super::quantity::{ESTIMATE, NEAR, integer, rounded_count};
@@ -103,12 +103,15 @@ pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>) -> String {
     format!("self: share of everything measured in marks, without marked callees; total: with them{nested}.")
 }
 
-/// What the columns of counters mean.
-pub(super) fn counters(out: &mut String, has_instructions: bool, has_ratio: bool, columns: usize) {
-    let insn = has_instructions.then_some("insn: instructions per call.");
-    let ipc = has_ratio.then_some("IPC: instructions per cycle.");
-    let text: Vec<&str> = insn.into_iter().chain(ipc).collect();
-    wrap(out, &text.join(" "), 0, columns);
+/// What the columns of other events mean, of those that the table has.
+pub(super) fn other_events(out: &mut String, has_column: impl Fn(&str) -> bool, columns: usize) {
+    let sentences = [
+        (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
+        (INSN, "insn: instructions per call."),
+        (IPC, "IPC: instructions per cycle."),
+    ];
+    let shown: Vec<&str> = sentences.into_iter().filter(|(head, _)| has_column(head)).map(|(_, text)| text).collect();
+    wrap(out, &shown.join(" "), 0, columns);
 }
 
 /// The marks with calls that should have been measured, and were not.

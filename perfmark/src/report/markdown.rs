@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::column::{self, CALLS, Column, INSN, IPC, RowValues};
+use super::column::{self, CALLS, Column, RowValues};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::{Group, Shares};
 use super::text::UNBROKEN;
@@ -65,7 +65,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let has_column = |head| columns.iter().any(|column| column.head == head);
     let legend = lines("- ", |out| {
         legend::values(out, snapshot, &shares, view.sort, UNBROKEN);
-        legend::counters(out, has_column(INSN), has_column(IPC), UNBROKEN);
+        legend::other_events(out, has_column, UNBROKEN);
         legend::estimates(out, has_estimates, UNBROKEN);
         legend::probes(out, snapshot, has_noise, UNBROKEN);
     });

@@ -2,7 +2,7 @@
 //!
 //! Most reports have one event that all marks recorded. Marks without it are in a table of their own below.
 
-use super::column::{self, INSN, IPC, RowValues, SPREAD};
+use super::column::{self, RowValues, SPREAD};
 use super::grid::{Grid, Line};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Group, Shares};
@@ -37,7 +37,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         let has = |flag| grids().any(|grid| grid.has(flag));
         page.styled(Style::Dim, |out| {
             legend::values(out, snapshot, &shares, view.sort, columns);
-            legend::counters(out, has_column(INSN), has_column(IPC), columns);
+            legend::other_events(out, has_column, columns);
             legend::spread(out, has_column(SPREAD), columns);
             legend::clock(out, detailed.as_ref().is_some_and(|(_, has_clock)| *has_clock), columns);
             legend::estimates(out, has(ESTIMATE), columns);

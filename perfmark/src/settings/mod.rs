@@ -12,5 +12,5 @@ pub(crate) mod recording;
 pub(crate) mod counter_access;
 
 #[cfg(feature = "record")]
-pub(crate) use event_spec::EventSpec;
+pub(crate) use event_spec::{EventSpec, OffCpuKind};
 pub use filter::{Filter, FilterError, SetFilterError};

@@ -30,31 +30,39 @@ fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
 }
 
 fn hooks_for<P: HookParams>(set: &EventSet) -> Hooks {
-    match (set.len(), set.has_time()) {
-        (1, false) => hooks::<P, 1, 1>(),
-        (1, true) => hooks::<P, 1, 0>(),
-        (2, false) => hooks::<P, 2, 2>(),
-        (2, true) => hooks::<P, 2, 1>(),
-        (3, false) => hooks::<P, 3, 3>(),
-        (3, true) => hooks::<P, 3, 2>(),
-        (4, false) => hooks::<P, 4, 4>(),
-        (4, true) => hooks::<P, 4, 3>(),
+    match (set.len(), set.has_time(), set.off_cpu_events()) {
+        (1, false, 0) => hooks::<P, 1, 1, 0>(),
+        (1, true, 0) => hooks::<P, 1, 0, 0>(),
+        (2, false, 0) => hooks::<P, 2, 2, 0>(),
+        (2, true, 0) => hooks::<P, 2, 1, 0>(),
+        (3, false, 0) => hooks::<P, 3, 3, 0>(),
+        (3, true, 0) => hooks::<P, 3, 2, 0>(),
+        (4, false, 0) => hooks::<P, 4, 4, 0>(),
+        (4, true, 0) => hooks::<P, 4, 3, 0>(),
+        // Of the sets with off-CPU events, those that are likely.
+        (1, false, 1) => hooks::<P, 1, 1, 1>(),
+        (2, true, 1) => hooks::<P, 2, 1, 1>(),
+        (3, true, 1) => hooks::<P, 3, 2, 1>(),
+        (4, true, 1) => hooks::<P, 4, 3, 1>(),
+        (3, false, 1) => hooks::<P, 3, 3, 1>(),
+        (3, true, 2) => hooks::<P, 3, 2, 2>(),
+        (4, true, 3) => hooks::<P, 4, 3, 3>(),
         _ => slow::HOOKS,
     }
 }
 
-fn hooks<P: HookParams, const N: usize, const K: usize>() -> Hooks {
+fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hooks {
     let calls = Hooks {
-        begin: fast::begin::<P, N, K>,
-        end_leaf: fast::end::<P, N, K, true>,
-        end: fast::end::<P, N, K, false>,
+        begin: fast::begin::<P, N, K, W>,
+        end_leaf: fast::end::<P, N, K, W, true>,
+        end: fast::end::<P, N, K, W, false>,
         ..slow::HOOKS
     };
     // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
     if P::IS_SINGLE_SET || P::HAS_GRAPH {
         return calls;
     }
-    Hooks { close_leaf: fast::close::<P, N, K, true>, close: fast::close::<P, N, K, false>, ..calls }
+    Hooks { close_leaf: fast::close::<P, N, K, W, true>, close: fast::close::<P, N, K, W, false>, ..calls }
 }
 
 /// Binds a plan's hooks: those of its event set, and those for its options.

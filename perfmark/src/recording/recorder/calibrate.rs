@@ -12,7 +12,6 @@ use perfmark_rdpmc::{CounterSet, Delta};
 use super::counters::EventSlots;
 use super::overhead::{MeasuredOverhead, OverheadKey};
 use crate::platform::per_process::PerProcess;
-use crate::recording::event_reading::EventReading;
 use crate::recording::mark::Mark;
 use crate::settings::counter_access;
 
@@ -234,11 +233,11 @@ fn in_loops<const N: usize>(
     }
     for _ in 0..LOOPS {
         for (call, least) in loops.iter().zip(&mut least) {
-            let before: Vec<_> = slots.iter().map(|slot| EventReading::now(slot.counter())).collect();
+            let before: Vec<_> = slots.iter().map(|slot| slot.reading()).collect();
             thread.run_calls(&|| run(*call));
             // In reverse order, so that the same instructions are between the two readings of each slot.
             for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
-                let now = EventReading::now(slot.counter());
+                let now = slot.reading();
                 let counted = before.zip(now).and_then(|(before, now)| exact_count(now.since(before)));
                 *least = (*least).into_iter().chain(counted).min();
             }

@@ -1,12 +1,15 @@
 //! A thread's counters. The first mark that needs an event opens it, and all marks of the thread share it.
 
+use std::cell::Cell;
 use std::ops::Deref;
+use std::rc::Rc;
 
 use perfmark_rdpmc::support::LoopCheck;
-use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead};
+use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
+use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
-use crate::settings::EventSpec;
+use crate::settings::{EventSpec, OffCpuKind};
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
 
@@ -17,7 +20,7 @@ pub(super) struct EventSlot {
     pub(super) source: Source,
 }
 
-/// The most events that a thread can have: `time`, and [`MAX_COUNTERS`] counters.
+/// The most events that a thread can have: `time`, and [`MAX_COUNTERS`] other events.
 pub(super) const EVENT_SLOTS: usize = MAX_COUNTERS + 1;
 const MAX_COUNTERS: usize = 15;
 
@@ -28,6 +31,8 @@ const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
 #[allow(clippy::vec_box, reason = "pointers to them are kept")]
 pub(super) struct EventSlots {
     all: Vec<Box<EventSlot>>,
+    /// The thread's context switches, once a mark needs them.
+    switches: Option<Rc<OffCpu>>,
     /// The slots in the thread's group. The first one leads the group, the second one reads it.
     group: Vec<usize>,
     /// The events that could not be opened.
@@ -50,6 +55,8 @@ impl Deref for EventSlots {
 )]
 pub(super) enum Source {
     Ticks,
+    /// All slots of the thread share its context switches.
+    OffCpu { switches: Rc<OffCpu>, kind: OffCpuKind },
     Counter { counter: Counter, read_method: ReadMethod },
 }
 
@@ -65,19 +72,48 @@ pub(super) enum ReadMethod {
 }
 
 impl EventSlot {
-    /// The counter; `None` for ticks.
+    /// The counter; `None` for events without one.
     pub(super) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
-            Source::Ticks => None,
+            Source::Ticks | Source::OffCpu { .. } => None,
         }
     }
 
-    /// How the counter is read; `None` for ticks.
+    /// How the counter is read; `None` for events without one.
     pub(super) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
-            Source::Ticks => None,
+            Source::Ticks | Source::OffCpu { .. } => None,
+        }
+    }
+
+    pub(super) fn is_ticks(&self) -> bool {
+        matches!(self.source, Source::Ticks)
+    }
+
+    /// The thread's context switches, if the event is time off the CPU.
+    pub(super) fn switches(&self) -> Option<&OffCpu> {
+        match &self.source {
+            Source::OffCpu { switches, .. } => Some(switches),
+            Source::Ticks | Source::Counter { .. } => None,
+        }
+    }
+
+    /// The value of an off-CPU event, as of the thread's last [`OffCpu::catch_up`].
+    pub(super) fn off_cpu_value(&self) -> Option<&Cell<u64>> {
+        match &self.source {
+            Source::OffCpu { switches, kind } => Some(kind.cell(switches)),
+            Source::Ticks | Source::Counter { .. } => None,
+        }
+    }
+
+    /// The event's value now. `None` if it cannot be read.
+    pub(super) fn reading(&self) -> Option<EventReading> {
+        match &self.source {
+            Source::Ticks => Some(EventReading::of_ticks()),
+            Source::Counter { counter, .. } => EventReading::of_counter(counter),
+            Source::OffCpu { switches, kind } => Some(EventReading::of_off_cpu(switches, *kind)),
         }
     }
 
@@ -96,8 +132,8 @@ impl EventSlots {
     /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
     /// left out. If none is available, the result is the slot of `time`.
     ///
-    /// `time` comes first, then the counters in the order in which they were opened. So the same events in another
-    /// order give the same set.
+    /// `time` comes first, then the counters in the order in which they were opened, then the times off the CPU. So the
+    /// same events in another order give the same set.
     pub(super) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
         let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
@@ -107,10 +143,16 @@ impl EventSlots {
             set.extend(self.slot_index_for(&EventSpec::Time, events));
             events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
         }
-        set.sort_by_key(|&index| (self[index].counter().is_some(), index));
+        let kind = |slot: &EventSlot| (slot.switches().is_some(), slot.counter().is_some());
+        set.sort_by_key(|&index| (kind(&self[index]), index));
         // Two names can mean the same event.
         set.dedup();
         set
+    }
+
+    /// The thread's context switches, if an event needs them.
+    pub(super) fn switches(&self) -> Option<&OffCpu> {
+        self.switches.as_deref()
     }
 
     /// The slot whose counter reads the thread's group, if the group has several events.
@@ -120,6 +162,7 @@ impl EventSlots {
 
     /// Closes the counters. The slots stay, because plans point to them.
     pub(super) fn close(&mut self) {
+        self.switches = None;
         // Members close before their leader: when a leader closes, each remaining member becomes its own group.
         for slot in self.all.iter_mut().rev() {
             slot.source = Source::Ticks;
@@ -142,12 +185,11 @@ impl EventSlots {
         if self.refused.contains(&event) {
             return None;
         }
-        let has_room =
-            *spec == EventSpec::Time || self.iter().filter(|slot| slot.counter().is_some()).count() < MAX_COUNTERS;
+        let has_room = *spec == EventSpec::Time || self.iter().filter(|slot| !slot.is_ticks()).count() < MAX_COUNTERS;
         let source = if has_room {
             self.open(spec, event, events)
         } else {
-            refuse(event, events, || format!("a thread has {MAX_COUNTERS} counters at most"))
+            refuse(event, events, || format!("a thread has {MAX_COUNTERS} events besides `time` at most"))
         };
         let Some(source) = source else {
             self.refused.push(event);
@@ -162,9 +204,10 @@ impl EventSlots {
     }
 
     /// Opens the event, and notes the result for the report.
-    fn open(&self, spec: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
+    fn open(&mut self, spec: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
         let opened = match spec {
             EventSpec::Time => return Some(Source::Ticks),
+            EventSpec::OffCpu(kind) => return self.open_off_cpu(*kind, id, events),
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
@@ -205,6 +248,22 @@ impl EventSlots {
         });
         counter.count_loss_in(lost);
         Some(Source::Counter { counter, read_method })
+    }
+
+    /// Opens the thread's context switches, unless another event has opened them, and notes the result for the report.
+    fn open_off_cpu(&mut self, kind: OffCpuKind, id: EventId, events: &Events) -> Option<Source> {
+        if let Err(why) = counter_access::check() {
+            return refuse(id, events, || why.to_owned());
+        }
+        let switches = match &self.switches {
+            Some(switches) => Rc::clone(switches),
+            None => match OffCpu::open() {
+                Ok(switches) => self.switches.insert(Rc::new(switches)).clone(),
+                Err(error) => return refuse(id, events, || error.reason().to_owned()),
+            },
+        };
+        events.with(id, |entry| entry.user += 1);
+        Some(Source::OffCpu { switches, kind })
     }
 
     /// Opens the event. The second value is `None` for an event that cannot be grouped, `Ok` for one in the thread's

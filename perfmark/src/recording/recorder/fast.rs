@@ -20,10 +20,11 @@ use super::state::{HeldRecorder, Recorder};
 use crate::recording::cells::EventCells;
 use crate::recording::cells::histogram::add;
 
-/// What a hook is compiled for, besides the number of events `N`, of which the last `K` are counters.
+/// What a hook is compiled for, besides the number of events `N`, of which the last `K` are counters and off-CPU
+/// events. The last `W` are off-CPU events.
 ///
-/// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. Its event
-/// set reads `K` counters together; if `K` is `N - 1`, the first event is `time`.
+/// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. If `K` is
+/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events.
 pub(super) trait HookParams {
     /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
     /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
@@ -84,7 +85,10 @@ fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
 }
 
 /// Begins a call. The counters are read last.
-pub(super) fn begin<P: HookParams, const N: usize, const K: usize>(plan: &Plan, recorder: HeldRecorder) -> Token {
+pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usize>(
+    plan: &Plan,
+    recorder: HeldRecorder,
+) -> Token {
     let stack = &recorder.stack;
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
@@ -103,14 +107,19 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize>(plan: &Plan, 
         frame.begun[0].set(clock::ticks());
     }
     let locks = set.counters.locks();
-    // SAFETY: BINDING: the set has `K` counters. The locks were read from it just now.
-    let Some(raw) = (unsafe { set.counters.read::<K>(locks) }) else {
+    // SAFETY: BINDING: the set has these counters and off-CPU events. The locks were read from it just now.
+    let Some(raw) = (unsafe { set.counters.read::<K, W>(locks) }) else {
         return slow::begin_again(plan, recorder, frame);
     };
     if K > 0 {
         frame.locks.set(locks);
     }
-    (0..K).for_each(|n| frame.begun[N - K + n].set(raw[n]));
+    (0..K - W).for_each(|n| frame.begun[N - K + n].set(raw[n]));
+    if W > 0 {
+        // SAFETY: BINDING: the set has `W` off-CPU events.
+        let off_cpu = unsafe { set.off_cpu_values::<W>() };
+        (0..W).for_each(|n| frame.begun[N - W + n].set(off_cpu[n]));
+    }
     // After the reading, because on x86-64 the reading waits for the instructions before it.
     plan.cells.open.store(open_before + 1, Relaxed);
     recorder.release();
@@ -121,17 +130,18 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize>(plan: &Plan, 
 /// backwards, or if a counter overflowed and the kernel has not handled that yet.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a call between the program and the readings would be measured")]
-fn read_counts<const N: usize, const K: usize>(set: &EventSet, frame: FrameRef) -> Option<[u64; N]> {
+fn read_counts<const N: usize, const K: usize, const W: usize>(set: &EventSet, frame: FrameRef) -> Option<[u64; N]> {
     let mut counted = [0; N];
     let begun = |n: usize| frame.begun[n].get();
     let loaded: [u64; N] = array::from_fn(begun);
     if K < N {
         counted[0] = clock::ticks().wrapping_sub(loaded[0]);
     }
-    // SAFETY: BINDING: the set has `K` counters. `begin` stored their locks in the frame; the slow path stores
-    // `LOCKS_SPLIT` there, which no locks add up to.
-    let raw = unsafe { set.counters.read::<K>(frame.locks.get()) }?;
-    for n in N - K..N {
+    // SAFETY: BINDING: the set has these counters and off-CPU events. `begin` stored their locks in the frame; the slow
+    // path stores `LOCKS_SPLIT` there, which no locks add up to.
+    let raw = unsafe { set.counters.read::<K, W>(frame.locks.get()) }?;
+    // The thread was not switched, so off-CPU events counted nothing.
+    for n in N - K..N - W {
         counted[n] = raw[n - (N - K)].wrapping_sub(if looks_up_first(N) { loaded[n] } else { begun(n) });
     }
     Some(counted)
@@ -154,7 +164,7 @@ fn probe_overhead<P: HookParams, const N: usize, const IS_LEAF: bool>(
 }
 
 /// Ends the innermost call, a leaf if `IS_LEAF`. The counters are read first.
-pub(super) fn end<P: HookParams, const N: usize, const K: usize, const IS_LEAF: bool>(
+pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: HeldRecorder,
@@ -166,7 +176,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const IS_LEAF: 
         (cells, frame.open_before.get(), frame.below(), probe_overhead::<P, N, IS_LEAF>(set, frame, &recorder))
     };
     let looked_up = looks_up_first(N).then(look_up);
-    let Some(counted) = read_counts::<N, K>(set, frame) else { return slow::end(plan, frame, recorder) };
+    let Some(counted) = read_counts::<N, K, W>(set, frame) else { return slow::end(plan, frame, recorder) };
     let (cells, open_before, below, overhead) = looked_up.unwrap_or_else(look_up);
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
@@ -190,7 +200,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const IS_LEAF: 
 }
 
 /// Closes the innermost frame, of a poll, and stores in it what the poll cost. The counters are read first.
-pub(super) fn close<P: HookParams, const N: usize, const K: usize, const IS_LEAF: bool>(
+pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,
@@ -198,7 +208,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const IS_LEAF
     let set = plan.set();
     let look_up = || probe_overhead::<P, N, IS_LEAF>(set, frame, recorder);
     let looked_up = looks_up_first(N).then(look_up);
-    let Some(counted) = read_counts::<N, K>(set, frame) else { return false };
+    let Some(counted) = read_counts::<N, K, W>(set, frame) else { return false };
     let overhead: [u64; N] = looked_up.unwrap_or_else(look_up);
     if counted.iter().any(|counted| counted.cast_signed() < 0) {
         return false;

@@ -69,7 +69,10 @@ fn prepare_call(
     calibration_calls: &'static CalibrationCalls,
 ) -> Option<*const Plan> {
     let before_setup = resources(thread).map_or_else(Vec::new, |resources| {
-        resources.slots.iter().map(|slot| EventReading::now(slot.counter())).collect()
+        if let Some(recorder) = thread.recorder() {
+            slow::catch_up(resources.slots.switches(), &recorder.stack);
+        }
+        resources.slots.iter().map(|slot| slot.reading()).collect()
     });
     start::start();
     let Some(_setup) = Setup::begin() else {
@@ -334,7 +337,7 @@ fn calibrate_set(
 fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option<EventReading>]) {
     let elapsed = |slot: &EventSlot, before_setup: Option<EventReading>| {
         let before_setup = before_setup?;
-        exact_count(EventReading::now(slot.counter())?.since(before_setup))
+        exact_count(slot.reading()?.since(before_setup))
     };
     let work: Vec<_> =
         slots.iter().zip(before_setup).map(|(slot, before_setup)| elapsed(slot, *before_setup)).collect();
@@ -344,7 +347,7 @@ fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option
             let raw = frame.raw(event.n);
             match work.get(event.slot_index).copied().flatten() {
                 Some(work) => raw.set(raw.get().wrapping_add(work)),
-                None if event.slot().counter().is_some() => {
+                None if !event.slot().is_ticks() => {
                     set.split_locks(frame);
                     frame.set_region(event.n, Region::default());
                 }

@@ -4,11 +4,11 @@
 use std::cell::{Cell, RefCell};
 use std::{array, ptr};
 
-use perfmark_rdpmc::{Counter, CounterSet, GroupRead, Region, clock};
+use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
 
 use super::calibrate::CalibrationCalls;
 use super::call_token::Token;
-use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
+use super::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
 use super::draws::Draws;
 use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
 use super::stack::{FRAME_EVENTS, Frame, FrameRef, LOCKS_SPLIT};
@@ -235,6 +235,8 @@ pub(super) struct EventSet {
     pub(super) overhead_key: RefCell<Option<OverheadKey>>,
     /// The slot whose counter reads the thread's group, if several events of the set are in the group; else null.
     reader: *const EventSlot,
+    /// The values of the set's off-CPU events, as of the thread's last [`OffCpu::catch_up`].
+    off_cpu: [*const Cell<u64>; FRAME_EVENTS],
 }
 
 impl EventSet {
@@ -263,6 +265,7 @@ impl EventSet {
             measured_overhead: RefCell::default(),
             overhead_key: RefCell::default(),
             reader: ptr::null(),
+            off_cpu: [ptr::null(); FRAME_EVENTS],
         };
         for (n, &index) in slot_indices.iter().enumerate() {
             (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
@@ -271,6 +274,9 @@ impl EventSet {
         let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
         if let Some(reader) = slots.reader().filter(|_| is_read_together) {
             set.reader = reader;
+        }
+        for (value, index) in set.off_cpu.iter_mut().zip(slot_indices.iter().filter_map(|&n| slots[n].off_cpu_value())) {
+            *value = index;
         }
         set
     }
@@ -296,7 +302,28 @@ impl EventSet {
 
     /// Whether `time` is among the events. It is the first one then.
     pub(super) fn has_time(&self) -> bool {
-        self.events().next().is_some_and(|event| event.slot().counter().is_none())
+        self.events().next().is_some_and(|event| event.slot().is_ticks())
+    }
+
+    /// The number of off-CPU events. They are the last ones.
+    pub(super) fn off_cpu_events(&self) -> usize {
+        self.events().filter(|event| event.slot().switches().is_some()).count()
+    }
+
+    /// The thread's context switches, if the set has off-CPU events.
+    pub(super) fn switches(&self) -> Option<&OffCpu> {
+        self.events().next_back()?.slot().switches()
+    }
+
+    /// The value of each of the first `W` off-CPU events, as of the thread's last [`OffCpu::catch_up`].
+    ///
+    /// # Safety
+    ///
+    /// The set has `W` off-CPU events, and at most [`FRAME_EVENTS`] events.
+    #[inline]
+    pub(super) unsafe fn off_cpu_values<const W: usize>(&self) -> [u64; W] {
+        // SAFETY: `new` stored pointers to cells of the thread's `OffCpu`, which its slots own.
+        array::from_fn(|n| unsafe { &*self.off_cpu[n] }.get())
     }
 
     /// Replaces the sum of locks in a call's frame by the lock of each counter's page. If the set has remembered other
@@ -306,9 +333,14 @@ impl EventSet {
         if locks == LOCKS_SPLIT {
             return;
         }
-        let is_known = locks == self.counters.locks();
-        for (counter, n) in (usize::from(self.has_time())..FRAME_EVENTS).enumerate() {
-            frame.set_lock(n, if is_known { self.counters.lock(counter) } else { Region::NOT_BEGUN });
+        let (is_known, has_time) = (locks == self.counters.locks(), usize::from(self.has_time()));
+        for event in self.events().take(FRAME_EVENTS) {
+            let lock = match event.slot().counter() {
+                Some(_) if is_known => self.counters.lock(event.n - has_time),
+                Some(_) => Region::NOT_BEGUN,
+                None => 0,
+            };
+            frame.set_lock(event.n, lock);
         }
     }
 
@@ -327,9 +359,9 @@ impl EventSet {
     /// Lets the fast path read what the counters remember now. Returns `false` if it cannot.
     pub(super) fn remember_counters(&self) -> bool {
         let counters = self.events().filter_map(|event| event.slot().counter());
-        // SAFETY: `new` requires that slots, and so counters, live as long as the set. `count` is at most
+        // SAFETY: `new` requires that slots, and so counters and switches, live as long as the set. `count` is at most
         // `FAST_EVENTS`, which is what a `CounterSet` can hold.
-        self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters) }
+        self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters, self.switches()) }
     }
 }
 
@@ -356,22 +388,32 @@ impl<'a> SetEvent<'a> {
 
     /// Reads the event at entry. Returns `false` if the kernel touched the counter since the last reading.
     pub(super) fn begin(self, frame: FrameRef) -> bool {
-        let Some(counter) = self.slot().counter() else {
-            frame.raw(self.n).set(clock::ticks());
-            return true;
-        };
-        let mut region = frame.region(self.n);
-        let is_begun = counter.begin_unchanged(&mut region);
-        frame.set_region(self.n, region);
-        is_begun
+        match &self.slot().source {
+            Source::Ticks => frame.raw(self.n).set(clock::ticks()),
+            Source::OffCpu { switches, kind } => {
+                frame.set_region(self.n, Region::from_parts([kind.cell(switches).get(), 0, 0, 0]));
+            }
+            Source::Counter { counter, .. } => {
+                let mut region = frame.region(self.n);
+                let is_begun = counter.begin_unchanged(&mut region);
+                frame.set_region(self.n, region);
+                return is_begun;
+            }
+        }
+        true
     }
 
-    /// What the event counted since entry. `None` if the kernel touched the counter, or if ticks ran backwards.
+    /// What the event counted since entry. `None` if the kernel touched the counter, if ticks ran backwards, or if
+    /// records of context switches were lost.
     pub(super) fn end(self, frame: FrameRef) -> Option<u64> {
-        match self.slot().counter() {
-            Some(counter) => counter.end_unchanged(&frame.region(self.n)),
+        match &self.slot().source {
             // Ticks run backwards on CPUs whose tick counters differ. That is no time.
-            None => clock::ticks().checked_sub(frame.raw(self.n).get()),
+            Source::Ticks => clock::ticks().checked_sub(frame.raw(self.n).get()),
+            Source::OffCpu { switches, kind } => {
+                let [begun, lock, ..] = frame.region(self.n).parts();
+                (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
+            }
+            Source::Counter { counter, .. } => counter.end_unchanged(&frame.region(self.n)),
         }
     }
 }

@@ -210,7 +210,7 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     let (open_before, set) = (frame.open_before.get(), plan.set());
     let node = recorder.graph().and_then(|_| node_of(&frame));
-    slow::store_counts(set, frame);
+    slow::store_counts(set, frame, &recorder.stack);
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {

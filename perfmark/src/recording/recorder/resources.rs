@@ -47,7 +47,7 @@ impl Resources {
             && self.cells.arena.is_small()
             && self.cells.graph.is_none()
             && self.cells.switched.is_unused()
-            && self.slots.iter().all(|slot| slot.counter().is_none())
+            && self.slots.iter().all(|slot| slot.is_ticks())
             && self.sets.iter().all(|set| set.overhead_key.borrow().is_some())
             && self.plans().all(is_plain)
             && Arc::get_mut(&mut self.cells).is_some()

@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::Delta;
+use perfmark_rdpmc::{Delta, OffCpu, Region};
 
 use super::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
 use super::event_cost::EventCost;
@@ -34,6 +34,7 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     find_node(plan, frame, &recorder);
     plan.cells.open.store(open_before + 1, Relaxed);
     frame.locks.set(LOCKS_SPLIT);
+    catch_up(set.switches(), &recorder.stack);
     let (mut is_fast, mut is_touched) = (true, false);
     for event in set.events() {
         if event.slot().is_read_by_kernel() {
@@ -125,7 +126,22 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
 #[inline(never)]
 fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool {
     detach(stack.iter().filter(|around| *around != innermost));
+    catch_up(set.switches(), stack);
     begin_via_pages(set, innermost) && set.remember_counters()
+}
+
+/// Adds the context switches since the last time to the thread's time off the CPU. If records of them were lost, the
+/// off-CPU events of all open calls are unmeasured.
+pub(super) fn catch_up(switches: Option<&OffCpu>, stack: &Stack) {
+    if switches.is_some_and(|switches| !switches.catch_up()) {
+        for frame in stack.iter() {
+            let set = Plan::of(frame).set();
+            set.split_locks(frame);
+            for event in set.events().filter(|event| event.slot().switches().is_some()) {
+                frame.set_region(event.n, Region::default());
+            }
+        }
+    }
 }
 
 /// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
@@ -179,7 +195,7 @@ fn reread_user_counters(set: &EventSet, frame: FrameRef) {
 /// Ends the innermost call.
 #[inline(never)]
 pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    store_counts(plan.set(), frame);
+    store_counts(plan.set(), frame, &recorder.stack);
     close_call(plan, frame, &recorder, false);
     recorder.release();
 }
@@ -204,16 +220,18 @@ fn discard_if_off(set: &EventSet, frame: FrameRef) -> bool {
 }
 
 /// Reads the counters and stores in the innermost frame what each event counted.
-pub(super) fn store_counts(set: &EventSet, frame: FrameRef) {
+pub(super) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
     if discard_if_off(set, frame) {
         return;
     }
     set.split_locks(frame);
+    catch_up(set.switches(), stack);
     // Counters in user space are read first, so that they do not count the other readings.
     for event in set.events() {
         if let Some(value) = event.end(frame) {
             frame.set_counted(event.n, Delta::Exact(value));
         } else if event.slot().counter().is_none() {
+            // Not an event that a counter may still give.
             frame.set_counted(event.n, Delta::Unmeasured);
         }
     }
@@ -332,7 +350,7 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     let found = find_frame(&recorder, token);
     if let Some(frame) = found {
         let plan = Plan::of(frame);
-        store_counts(plan.set(), frame);
+        store_counts(plan.set(), frame, &recorder.stack);
         close_call(plan, frame, &recorder, panicking);
     }
     recorder.release();
