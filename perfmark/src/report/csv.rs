@@ -131,7 +131,8 @@ mod tests {
         let expected = "\
 name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,overhead_ns,event,unit,\
 measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,\
-unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,overhead_total,overhead_noise,label\r
+unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
+overhead_total,overhead_noise,label\r
 \"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,,time,ns,10000,10000,\
 1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6,\"say \"\"a, b\"\"\"\r
 never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
