@@ -35,6 +35,10 @@ pub struct Attr {
     wide: bool,
     user_reads: bool,
     fields: Vec<(Field, u64)>,
+    /// What a reading contains (`PERF_FORMAT_*`).
+    read_format: u64,
+    /// Whether the kernel writes records to a ring.
+    has_ring: bool,
 }
 
 /// Fields of `struct perf_event_attr` (`include/uapi/linux/perf_event.h`, linux 6.12) that only sampling and other rare
@@ -62,6 +66,22 @@ pub enum Field {
     BranchSampleType,
     /// Passed to the handler of the signal that `sigtrap` requests.
     SigData,
+    /// The user-mode registers in a sample, one bit each (`asm/perf_regs.h`).
+    SampleRegsUser,
+    /// The bytes of the user-mode stack in a sample.
+    SampleStackUser,
+    /// The registers of the interrupted code in a sample.
+    SampleRegsIntr,
+    /// The most entries of a sample's call chain.
+    SampleMaxStack,
+    /// The clock of the times in records, if the flag `use_clockid` is set.
+    ClockId,
+    /// The bytes in the AUX area after which the descriptor becomes ready.
+    AuxWatermark,
+    /// The bytes of the AUX area in a sample.
+    AuxSampleSize,
+    /// Whether the event starts, pauses or resumes the tracing of its group's leader (linux 6.13).
+    AuxAction,
 }
 
 /// The modes that modifiers name, and the flag that excludes each.
@@ -96,7 +116,15 @@ impl Attr {
         }
         flags |=
             FLAGS.iter().filter(|(modifier, _)| modifiers.contains(*modifier)).fold(0, |flags, (_, flag)| flags | flag);
-        Self { event, flags, wide: true, user_reads: true, fields: Vec::new() }
+        Self {
+            event,
+            flags,
+            wide: true,
+            user_reads: true,
+            fields: Vec::new(),
+            read_format: FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID,
+            has_ring: false,
+        }
     }
 
     fn flag(mut self, flag: u64, on: bool) -> Self {
@@ -216,6 +244,17 @@ impl Attr {
         self
     }
 
+    /// Sets or clears bits of a field.
+    pub(crate) fn bits(self, field: Field, bits: u64, on: bool) -> Self {
+        let others = self.set(field).unwrap_or(0) & !bits;
+        self.field(field, others | if on { bits } else { 0 })
+    }
+
+    /// For an event whose records are read from a ring; its readings contain more.
+    pub(crate) fn with_ring(self, more_to_read: u64) -> Self {
+        Self { has_ring: true, user_reads: false, read_format: self.read_format | more_to_read, ..self }
+    }
+
     /// The event.
     #[must_use]
     pub fn event(&self) -> &Event {
@@ -273,14 +312,19 @@ impl Attr {
         }
     }
 
-    fn set(&self, field: Field) -> Option<u64> {
+    pub(crate) fn set(&self, field: Field) -> Option<u64> {
         self.fields.iter().find(|(other, _)| *other == field).map(|&(_, value)| value)
     }
 
     /// The requests to the kernel, one for each PMU that counts the event on `machine`; or why it would count nothing.
     pub(crate) fn encode(&self, machine: &Machine) -> Result<Vec<Request>, Error> {
         let encodings = self.event.resolve(machine)?;
-        let requested = Requested { flags: self.flags, user_reads: self.user_reads, samples: self.samples() };
+        let requested = Requested {
+            flags: self.flags,
+            user_reads: self.user_reads,
+            samples: self.samples(),
+            has_ring: self.has_ring,
+        };
         let requests = encodings.into_iter().map(|encoding| match refusal::reason(&requested, &encoding, machine) {
             Some(why) => Err(Error::refused(self.to_string(), why)),
             None => Ok(Request { attr: self.fill(&encoding), encoding }),
@@ -290,6 +334,7 @@ impl Attr {
 
     fn fill(&self, encoding: &Encoding) -> PerfEventAttr {
         let given = |field, otherwise| self.set(field).unwrap_or(otherwise);
+        let given_32 = |field| u32::try_from(given(field, 0)).unwrap_or(u32::MAX);
         PerfEventAttr {
             kind: encoding.kind,
             size: PerfEventAttr::SIZE,
@@ -300,11 +345,19 @@ impl Attr {
             bp_type: encoding.bp_type,
             sample_period: given(Field::SamplePeriod, 0),
             sample_type: given(Field::SampleType, 0),
-            read_format: FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID,
+            read_format: self.read_format,
             flags: self.flags | given(Field::Flags, 0),
-            wakeup_events: u32::try_from(given(Field::WakeupEvents, 0)).unwrap_or(u32::MAX),
+            wakeup_events: given_32(Field::WakeupEvents),
             branch_sample_type: given(Field::BranchSampleType, 0),
             sig_data: given(Field::SigData, 0),
+            sample_regs_user: given(Field::SampleRegsUser, 0),
+            sample_stack_user: given_32(Field::SampleStackUser),
+            sample_regs_intr: given(Field::SampleRegsIntr, 0),
+            sample_max_stack: u16::try_from(given(Field::SampleMaxStack, 0)).unwrap_or(u16::MAX),
+            clockid: i32::try_from(given(Field::ClockId, 0)).unwrap_or(i32::MAX),
+            aux_watermark: given_32(Field::AuxWatermark),
+            aux_sample_size: given_32(Field::AuxSampleSize),
+            aux_action: given_32(Field::AuxAction),
             ..PerfEventAttr::default()
         }
     }

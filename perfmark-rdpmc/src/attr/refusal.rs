@@ -21,6 +21,8 @@ pub(super) struct Requested {
     pub(super) flags: u64,
     pub(super) user_reads: bool,
     pub(super) samples: bool,
+    /// Whether its records are read, which events without a count have as well.
+    pub(super) has_ring: bool,
 }
 
 /// Why the event is not opened on the PMU of `encoding`; `None` if it is.
@@ -52,7 +54,8 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
              name, Attr::kernel(true))"
         ));
     }
-    if encoding.kind == TYPE_SOFTWARE && matches!(encoding.config, COUNT_SW_DUMMY | COUNT_SW_BPF_OUTPUT) {
+    let is_placeholder = matches!(encoding.config, COUNT_SW_DUMMY | COUNT_SW_BPF_OUTPUT);
+    if encoding.kind == TYPE_SOFTWARE && is_placeholder && !requested.has_ring {
         return Some("it is a placeholder that counts nothing".into());
     }
     if let Some(pmu) = &encoding.pmu {

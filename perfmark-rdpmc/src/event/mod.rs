@@ -97,6 +97,11 @@ impl Event {
         Self { kind, modifiers: Modifiers::default() }
     }
 
+    /// The event with that type and config of `struct perf_event_attr`.
+    pub(crate) fn numbered(kind: u32, config: u64) -> Self {
+        Self::plain(Kind::Numbered { kind, config })
+    }
+
     /// The kind of event.
     #[must_use]
     pub fn kind(&self) -> &Kind {

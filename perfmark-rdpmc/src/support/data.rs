@@ -1,10 +1,11 @@
 //! The report as plain data.
 
-use super::limits::{Confinement, LockedMemory};
+use super::confinement::Confinement;
 use super::pmus::CorePmu;
 use super::trial::Trial;
 use super::virtual_machine::VirtualMachine;
 use crate::event;
+use crate::locked_memory::LockedMemory;
 use crate::machine::{BlockingSetting, DEVICES, Machine};
 use crate::rights::Rights;
 use crate::sys;

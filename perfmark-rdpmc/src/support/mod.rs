@@ -1,7 +1,7 @@
 //! What this machine allows this process to count: the kernel's settings, the results of test calls, and a remedy for
 //! each obstacle.
 
-mod limits;
+mod confinement;
 mod pmus;
 mod virtual_machine;
 mod trial;
@@ -10,10 +10,11 @@ mod number;
 mod findings;
 mod display;
 
+pub use crate::locked_memory::LockedMemory;
 pub use crate::rights::Rights;
+pub use confinement::{Confinement, Container};
 pub use data::Support;
 pub use findings::{Finding, Status};
-pub use limits::{Confinement, Container, LockedMemory};
 pub use pmus::{CorePmu, Counters};
 pub use trial::{Cost, LoopCheck, Time, Trial};
 pub use virtual_machine::VirtualMachine;

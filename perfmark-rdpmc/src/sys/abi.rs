@@ -18,6 +18,8 @@ pub(crate) const FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
 pub(crate) const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
 pub(crate) const FORMAT_ID: u64 = 1 << 2;
 pub(crate) const FORMAT_GROUP: u64 = 1 << 3;
+/// Since linux 6.0.
+pub(crate) const FORMAT_LOST: u64 = 1 << 4;
 
 /// Requests of `ioctl(2)`: `_IO('$', n)`, `_IOW`, `_IOR` (the pointers' size is in the number).
 pub(crate) const IOC_ENABLE: u64 = 0x2400;
@@ -26,6 +28,7 @@ pub(crate) const IOC_REFRESH: u64 = 0x2402;
 pub(crate) const IOC_RESET: u64 = 0x2403;
 pub(crate) const IOC_PERIOD: u64 = 0x4008_2404;
 pub(crate) const IOC_SET_OUTPUT: u64 = 0x2405;
+pub(crate) const IOC_SET_FILTER: u64 = 0x4008_2406;
 pub(crate) const IOC_ID: u64 = 0x8008_2407;
 pub(crate) const IOC_PAUSE_OUTPUT: u64 = 0x4004_2409;
 pub(crate) const IOC_MODIFY_ATTRIBUTES: u64 = 0x4008_240b;
@@ -40,11 +43,36 @@ pub(crate) const FLAG_EXCLUDE_USER: u64 = 1 << 4;
 pub(crate) const FLAG_EXCLUDE_KERNEL: u64 = 1 << 5;
 pub(crate) const FLAG_EXCLUDE_HV: u64 = 1 << 6;
 pub(crate) const FLAG_EXCLUDE_IDLE: u64 = 1 << 7;
+pub(crate) const FLAG_MMAP: u64 = 1 << 8;
+pub(crate) const FLAG_COMM: u64 = 1 << 9;
+pub(crate) const FLAG_FREQ: u64 = 1 << 10;
+pub(crate) const FLAG_INHERIT_STAT: u64 = 1 << 11;
 pub(crate) const FLAG_ENABLE_ON_EXEC: u64 = 1 << 12;
+pub(crate) const FLAG_TASK: u64 = 1 << 13;
+pub(crate) const FLAG_WATERMARK: u64 = 1 << 14;
 /// Two bits, 0 to 3.
 pub(crate) const PRECISE_IP_SHIFT: u32 = 15;
+pub(crate) const FLAG_MMAP_DATA: u64 = 1 << 17;
+pub(crate) const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 pub(crate) const FLAG_EXCLUDE_HOST: u64 = 1 << 19;
 pub(crate) const FLAG_EXCLUDE_GUEST: u64 = 1 << 20;
+pub(crate) const FLAG_EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
+pub(crate) const FLAG_EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
+pub(crate) const FLAG_MMAP2: u64 = 1 << 23;
+pub(crate) const FLAG_COMM_EXEC: u64 = 1 << 24;
+pub(crate) const FLAG_USE_CLOCKID: u64 = 1 << 25;
+pub(crate) const FLAG_CONTEXT_SWITCH: u64 = 1 << 26;
+pub(crate) const FLAG_WRITE_BACKWARD: u64 = 1 << 27;
+pub(crate) const FLAG_NAMESPACES: u64 = 1 << 28;
+pub(crate) const FLAG_KSYMBOL: u64 = 1 << 29;
+pub(crate) const FLAG_BPF_EVENT: u64 = 1 << 30;
+pub(crate) const FLAG_AUX_OUTPUT: u64 = 1 << 31;
+pub(crate) const FLAG_CGROUP: u64 = 1 << 32;
+pub(crate) const FLAG_TEXT_POKE: u64 = 1 << 33;
+pub(crate) const FLAG_BUILD_ID: u64 = 1 << 34;
+pub(crate) const FLAG_INHERIT_THREAD: u64 = 1 << 35;
+pub(crate) const FLAG_REMOVE_ON_EXEC: u64 = 1 << 36;
+pub(crate) const FLAG_SIGTRAP: u64 = 1 << 37;
 
 /// `struct perf_event_attr` up to `config3` (`PERF_ATTR_SIZE_VER8`, linux 6.3). An older kernel accepts it if the
 /// fields that it does not know are zero.
@@ -152,6 +180,28 @@ impl MmapPage {
         }
     }
 }
+
+/// `struct perf_event_mmap_page` up to `aux_size`: the first page of a ring.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RingPage {
+    pub(crate) start: MmapPage,
+    hole: [u8; RING_HEAD - size_of::<MmapPage>()],
+    /// Where the kernel writes next. Positions only grow; modulo `data_size` they are offsets in the data. In a ring
+    /// that is written backward they only fall.
+    pub(crate) data_head: AtomicU64,
+    /// Up to where user space has read.
+    pub(crate) data_tail: AtomicU64,
+    pub(crate) data_offset: AtomicU64,
+    pub(crate) data_size: AtomicU64,
+    pub(crate) aux_head: AtomicU64,
+    pub(crate) aux_tail: AtomicU64,
+    pub(crate) aux_offset: AtomicU64,
+    pub(crate) aux_size: AtomicU64,
+}
+
+const RING_HEAD: usize = 1024;
+const _: () = assert!(std::mem::offset_of!(RingPage, data_head) == RING_HEAD && size_of::<RingPage>() == 1088);
 
 /// Set by kernels whose other capability bits are valid (3.12 and later).
 pub(crate) const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;

@@ -33,13 +33,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use super::MmapPage;
 use super::identity::Identity;
+use super::wiped::{self, Slot, Slots};
 
 /// An event's descriptor, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: RawFd,
     identity: Identity,
-    _registration: Registration,
+    registration: Registration,
 }
 
 /// An event's metadata page, mapped read-only; unmapped when dropped.
@@ -51,11 +52,13 @@ pub(crate) struct Mapping {
 
 /// A resource that a child must not keep.
 #[derive(Clone, Copy, Debug)]
-enum Resource {
+pub(super) enum Resource {
     Nothing,
     Descriptor(RawFd, Identity),
     /// A page's address and length.
     Page(*mut libc::c_void, usize),
+    /// The length of a ring, and where its address is.
+    Ring(usize, Slot),
 }
 
 /// A node of an intrusive list. Nothing is allocated or freed while the lock is held, because an allocator may use
@@ -69,10 +72,15 @@ struct Node {
 
 /// Owns a node in the list of the process that created it, and the node's resource. Both are released on drop.
 #[derive(Debug)]
-struct Registration {
+pub(super) struct Registration {
     node: NonNull<Node>,
     generation: u32,
 }
+
+// SAFETY: the node belongs to the list and its lock, so any thread may register and release it.
+unsafe impl Send for Registration {}
+// SAFETY: as above; nothing is done with a shared reference.
+unsafe impl Sync for Registration {}
 
 /// The process's open descriptors and pages, and the state that is passed from the handler before a fork to those after
 /// it.
@@ -80,8 +88,9 @@ struct List {
     first: *mut Node,
     /// The generation of the process that owns the list.
     generation: u32,
-    /// Whether wipe-on-fork memory was requested.
+    /// Whether wipe-on-fork memory was requested for the generation.
     has_requested_wiped_memory: bool,
+    slots: Slots,
     /// The signal mask of the thread that forks.
     mask: Option<libc::sigset_t>,
 }
@@ -103,6 +112,7 @@ static LIST: SharedList = SharedList {
         first: ptr::null_mut(),
         generation: FIRST_GENERATION,
         has_requested_wiped_memory: false,
+        slots: Slots::new(),
         mask: None,
     }),
 };
@@ -155,23 +165,6 @@ fn register() {
     });
 }
 
-/// A number that reads as 0 in a forked child.
-fn map_wipe_on_fork() -> Option<&'static AtomicU32> {
-    let (length, access) = (size_of::<AtomicU32>(), libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new mapping at an address of the kernel's choice. It is unmapped only here, if madvise fails.
-    unsafe {
-        let start = libc::mmap(ptr::null_mut(), length, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
-        if start == libc::MAP_FAILED {
-            return None;
-        }
-        if libc::madvise(start, length, libc::MADV_WIPEONFORK) != 0 {
-            libc::munmap(start, length);
-            return None;
-        }
-        start.cast::<AtomicU32>().as_ref()
-    }
-}
-
 /// Blocks all signals of this thread, and returns the previous mask; `None` if a filter forbids that.
 fn block_signals() -> Option<libc::sigset_t> {
     // SAFETY: live sets, which may be zeroed.
@@ -218,9 +211,11 @@ impl List {
         if std::mem::replace(&mut self.has_requested_wiped_memory, true) {
             return;
         }
-        if let Some(wiped) = map_wipe_on_fork() {
-            wiped.store(self.generation, Relaxed);
-            GENERATION.store(ptr::from_ref(wiped).cast_mut(), Release);
+        if let Ok(wiped) = wiped::map(size_of::<AtomicU32>()) {
+            let wiped = wiped.cast::<AtomicU32>();
+            // SAFETY: mapped permanently.
+            unsafe { wiped.as_ref() }.store(self.generation, Relaxed);
+            GENERATION.store(wiped.as_ptr(), Release);
         }
     }
 
@@ -265,7 +260,9 @@ impl List {
         while let Some(node) = unsafe { next.as_ref() } {
             match node.resource {
                 Resource::Page(start, length) => put_empty_page(start, length),
-                resource => resource.release(),
+                // Cleared by the fork already. The ring itself is not mapped here.
+                Resource::Ring(..) => {}
+                resource => resource.release(&mut self.slots),
             }
             next = node.next;
         }
@@ -275,13 +272,17 @@ impl List {
 }
 
 impl Resource {
-    fn release(self) {
+    fn release(self, slots: &mut Slots) {
         // SAFETY: owned by the node, and not used afterwards; no reference into a page outlives the mapping.
         unsafe {
             match self {
                 // Only if the number still is that event's.
                 Self::Descriptor(fd, identity) if identity.is_of(fd) => _ = libc::close(fd),
                 Self::Page(start, length) => _ = libc::munmap(start, length),
+                Self::Ring(length, slot) => {
+                    libc::munmap(slot.load(Relaxed), length);
+                    slots.give_back(slot);
+                }
                 Self::Descriptor(..) | Self::Nothing => {}
             }
         }
@@ -304,7 +305,7 @@ fn put_empty_page(start: *mut libc::c_void, length: usize) {
 
 impl Registration {
     /// Registers what `make` opens or maps.
-    fn new(make: impl FnOnce() -> Result<Resource, i32>) -> Result<Self, i32> {
+    pub(super) fn new(make: impl FnOnce() -> Result<Resource, i32>) -> Result<Self, i32> {
         let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
         let node = NonNull::from(Box::leak(Box::new(empty)));
         let registration = with_list(|list| {
@@ -322,6 +323,16 @@ impl Registration {
     }
 }
 
+/// A slot for a ring's address.
+pub(super) fn slot() -> Result<Slot, i32> {
+    with_list(|list| list.slots.take())
+}
+
+/// Takes back a slot of this process's.
+pub(super) fn give_back(slot: Slot) {
+    with_list(|list| list.slots.give_back(slot));
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         if self.generation != generation() {
@@ -332,7 +343,7 @@ impl Drop for Registration {
             // SAFETY: in the list since it was created.
             unsafe {
                 list.remove(self.node);
-                self.node.as_ref().resource.release();
+                self.node.as_ref().resource.release(&mut list.slots);
             }
         });
         // SAFETY: created by `new`, and no longer in a list.
@@ -353,7 +364,7 @@ impl Descriptor {
         })?;
         // Always set: registration succeeded.
         let (fd, identity) = opened.ok_or(libc::EIO)?;
-        Ok(Self { fd, identity, _registration: registration })
+        Ok(Self { fd, identity, registration })
     }
 
     /// The number, for a read or a request that immediately follows.
@@ -382,6 +393,15 @@ impl Descriptor {
     /// Whether the event's id is known, so that its value can be found among a group's.
     pub(crate) fn is_identified(&self) -> bool {
         self.identity.is_known()
+    }
+
+    /// Makes it send the signal that was chosen for it when it becomes ready.
+    pub(super) fn make_async(&mut self) -> Result<(), i32> {
+        self.identity = self.identity.made_async(self.fd)?;
+        let resource = Resource::Descriptor(self.fd, self.identity);
+        // SAFETY: the node is in the list, whose lock is held.
+        with_list(|_| unsafe { (*self.registration.node.as_ptr()).resource = resource });
+        Ok(())
     }
 
     /// Why the descriptor could not be marked as this crate's, an errno. It is then never read.

@@ -71,6 +71,12 @@ impl Identity {
         Self { flags, id: event(fd) }
     }
 
+    /// Makes the file send a signal when it becomes ready. Returns its new identity.
+    pub(super) fn made_async(&self, fd: RawFd) -> Result<Self, i32> {
+        control(fd, libc::F_SETFL, MARK | libc::O_ASYNC)?;
+        Ok(Self { flags: control(fd, libc::F_GETFL, 0), ..*self })
+    }
+
     /// Whether reading that number is harmless: the file has the event's flags. One system call, which does not touch
     /// the file.
     #[inline]

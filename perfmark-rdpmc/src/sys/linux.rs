@@ -5,6 +5,7 @@
 //! Each call passes pointers to live values of the size that it states, and owns what it returns.
 #![allow(unsafe_code, reason = "perf_event_open, mmap, munmap and read have no safe form in libc")]
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
@@ -12,6 +13,7 @@ use std::ptr;
 use super::abi::{PerfEventAttr, ReadFormat};
 pub(crate) use super::fork::{Descriptor, Mapping, generation, page_size};
 use super::identity::Identity;
+pub(crate) use super::ring::{AuxMapping, RingMapping};
 use crate::arch::system_call;
 
 pub(crate) const SUPPORTED: bool = true;
@@ -27,14 +29,31 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
 
 /// As [`open`], as a member of the leader's group.
 pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
+    open_on(attr, Target::default(), leader)
+}
+
+/// Where an event is counted: on which thread, or the calling one; and on which CPU, or any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) thread: Option<u32>,
+    pub(crate) cpu: Option<u32>,
+}
+
+/// As [`open_in_group`], on another thread or on one CPU.
+pub(crate) fn open_on(attr: &PerfEventAttr, on: Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+    let number = |of: u32| libc::c_int::try_from(of).map_err(|_| libc::EINVAL);
+    let thread = on.thread.map_or(Ok(0), number)?;
+    let cpu = on.cpu.map_or(Ok(-1), number)?;
     let group = leader.map_or(-1, Descriptor::number);
     // The kernel writes the size that it supports into a structure that is too large for it.
     let mut attr = attr.clone();
     // All signals are blocked, so no handler interrupts it.
     Descriptor::open(|| {
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, 0, -1, group, PERF_FLAG_FD_CLOEXEC) };
+        let fd = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, &raw mut attr, thread, cpu, group, PERF_FLAG_FD_CLOEXEC)
+        };
         match RawFd::try_from(fd) {
             Ok(fd @ 0..) => {
                 let identity = Identity::of_new(fd);
@@ -86,6 +105,15 @@ pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, request: u64, argument: &mut T) 
     }
 }
 
+/// `ioctl(2)` with a text.
+pub(crate) fn ioctl_text(fd: &Descriptor, request: u64, text: &CStr) -> Result<(), i32> {
+    // SAFETY: the request of `abi` that takes a pointer to a text, which is live.
+    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, text.as_ptr()) } {
+        -1 => Err(errno()),
+        _ => Ok(()),
+    }
+}
+
 /// `ioctl(2)` with another descriptor, or none.
 pub(crate) fn ioctl_descriptor(fd: &Descriptor, request: u64, other: Option<&Descriptor>) -> Result<(), i32> {
     // The kernel compares with minus one as a long (`_perf_ioctl`, kernel/events/core.c).
@@ -94,6 +122,40 @@ pub(crate) fn ioctl_descriptor(fd: &Descriptor, request: u64, other: Option<&Des
     match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, other) } {
         -1 => Err(errno()),
         _ => Ok(()),
+    }
+}
+
+impl Descriptor {
+    /// Makes the kernel send `signal` to the thread, or to the calling one, when the descriptor becomes ready
+    /// (`fcntl(2)`).
+    pub(crate) fn send_signal(&mut self, signal: i32, thread: Option<u32>) -> Result<(), i32> {
+        const F_SETOWN_EX: libc::c_int = 15;
+        const F_SETSIG: libc::c_int = 10;
+        const F_OWNER_TID: libc::c_int = 0;
+        // SAFETY: takes nothing.
+        let own = || unsafe { libc::syscall(libc::SYS_gettid) };
+        let thread = thread.map_or_else(own, libc::c_long::from);
+        // `struct f_owner_ex`.
+        let owner = [F_OWNER_TID, libc::pid_t::try_from(thread).map_err(|_| libc::EINVAL)?];
+        let fd = self.number();
+        // SAFETY: a live structure, and a number.
+        if unsafe { libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()) == -1 || libc::fcntl(fd, F_SETSIG, signal) == -1 } {
+            return Err(errno());
+        }
+        self.make_async()
+    }
+}
+
+/// `poll(2)` until one of the descriptors is ready or has ended. Returns how many; 0 also if a signal came.
+pub(crate) fn poll(fds: &[&Descriptor], milliseconds: i32) -> Result<usize, i32> {
+    let entry = |fd: &&Descriptor| libc::pollfd { fd: fd.number(), events: libc::POLLIN, revents: 0 };
+    let mut entries: Vec<_> = fds.iter().map(entry).collect();
+    let count = libc::nfds_t::try_from(entries.len()).map_err(|_| libc::EINVAL)?;
+    // SAFETY: as many live entries as stated.
+    match usize::try_from(unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) }) {
+        Ok(ready) => Ok(ready),
+        Err(_) if errno() == libc::EINTR => Ok(0),
+        Err(_) => Err(errno()),
     }
 }
 

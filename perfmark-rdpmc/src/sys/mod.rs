@@ -14,7 +14,21 @@ mod identity;
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     not(any(miri, perfmark_unsupported)),
 ))]
+mod wiped;
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    not(any(miri, perfmark_unsupported)),
+))]
 mod fork;
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+    not(any(miri, perfmark_unsupported)),
+))]
+mod ring;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub(crate) mod errno;
 #[cfg_attr(
@@ -39,6 +53,6 @@ mod kernel;
 
 pub(crate) use abi::*;
 pub(crate) use kernel::{
-    Descriptor, Mapping, SUPPORTED, cpu, enable_all_of_thread, generation, ioctl, ioctl_descriptor, ioctl_pointer,
-    open, open_in_group, page_size, read, read_numbers,
+    AuxMapping, Descriptor, Mapping, RingMapping, SUPPORTED, Target, cpu, enable_all_of_thread, generation, ioctl,
+    ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll, read, read_numbers,
 };

@@ -1,6 +1,9 @@
 //! Targets without counters: nothing can be opened, so nothing can be read.
 
-use super::abi::{MmapPage, PerfEventAttr, ReadFormat};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage};
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -10,12 +13,35 @@ pub(crate) enum Descriptor {}
 #[derive(Debug)]
 pub(crate) enum Mapping {}
 
+#[derive(Debug)]
+pub(crate) enum RingMapping {}
+
+#[derive(Debug)]
+pub(crate) enum AuxMapping {}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) thread: Option<u32>,
+    pub(crate) cpu: Option<u32>,
+}
+
 pub(crate) fn open(_: &PerfEventAttr) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)
 }
 
 pub(crate) fn open_in_group(_: &PerfEventAttr, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)
+}
+
+pub(crate) fn open_on(_: &PerfEventAttr, _: Target, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
+    Err(libc::ENOSYS)
+}
+
+pub(crate) fn poll(fds: &[&Descriptor], _: i32) -> Result<usize, i32> {
+    match fds {
+        [] => Ok(0),
+        [fd, ..] => match **fd {},
+    }
 }
 
 pub(crate) fn cpu() -> Option<u32> {
@@ -39,6 +65,10 @@ pub(crate) fn ioctl(fd: &Descriptor, _: u64, _: u64) -> Result<(), i32> {
 }
 
 pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, _: u64, _: &mut T) -> Result<(), i32> {
+    match *fd {}
+}
+
+pub(crate) fn ioctl_text(fd: &Descriptor, _: u64, _: &CStr) -> Result<(), i32> {
     match *fd {}
 }
 
@@ -68,6 +98,38 @@ impl Descriptor {
     }
 
     pub(crate) fn why_unmarked(&self) -> Option<i32> {
+        match *self {}
+    }
+
+    pub(crate) fn send_signal(&mut self, _: i32, _: Option<u32>) -> Result<(), i32> {
+        match *self {}
+    }
+}
+
+impl RingMapping {
+    pub(crate) fn new(fd: &Descriptor, _: usize, _: bool) -> Result<Self, i32> {
+        match *fd {}
+    }
+
+    pub(crate) fn page(&self) -> Option<&RingPage> {
+        match *self {}
+    }
+
+    pub(crate) fn data(&self) -> Option<&[AtomicU64]> {
+        match *self {}
+    }
+
+    pub(crate) fn data_bytes(&self) -> usize {
+        match *self {}
+    }
+}
+
+impl AuxMapping {
+    pub(crate) fn new(fd: &Descriptor, _: &RingPage, _: bool) -> Result<Self, i32> {
+        match *fd {}
+    }
+
+    pub(crate) fn data(&self) -> &[AtomicU8] {
         match *self {}
     }
 }

@@ -1,7 +1,8 @@
-//! The limits on a process's mapped pages, and what confines the process.
+//! The limits on a process's mapped pages.
 
 use crate::machine::Machine;
-use crate::rights::{Rights, field};
+use crate::rights::Rights;
+use crate::sys;
 
 /// The limits on mapped counter pages. Each counter that is read in user space needs one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct LockedMemory {
 }
 
 impl LockedMemory {
-    pub(super) fn of(machine: &Machine, rights: &Rights) -> Self {
+    pub(crate) fn of(machine: &Machine, rights: &Rights) -> Self {
         let limits = machine.text("proc/self/limits").unwrap_or_default();
         let locked = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
         let soft = locked.and_then(|line| line.split_whitespace().next());
@@ -35,6 +36,12 @@ impl LockedMemory {
         }
     }
 
+    /// Those of this process.
+    pub(crate) fn here() -> Self {
+        let machine = Machine::here();
+        Self { page_bytes: Some(sys::page_size()), ..Self::of(&machine, &Rights::of(&machine)) }
+    }
+
     /// The number of counters that a user can map, if one process maps them all (`perf_mmap`, `kernel/events/core.c`).
     /// `None` if there is no limit, or if it is unknown.
     #[must_use]
@@ -45,6 +52,13 @@ impl LockedMemory {
         let page = self.page_bytes.filter(|&bytes| bytes > 0)?;
         let together = (self.perf_event_mlock_kb?.saturating_mul(1024) / page).saturating_mul(self.cpus?);
         Some(together.saturating_add(self.rlimit_memlock? / page))
+    }
+
+    /// The number of [rings](crate::sample) with that many pages of data that a user can map, if one process maps them
+    /// all. Each takes one page more. `None` if there is no limit, or if it is unknown.
+    #[must_use]
+    pub fn rings(&self, pages: u64) -> Option<u64> {
+        Some(self.counters()? / pages.saturating_add(1))
     }
 }
 
@@ -57,61 +71,6 @@ fn count_in_list(list: &str) -> Option<u64> {
         length = length.checked_add(to.checked_sub(from)?.checked_add(1)?)?;
     }
     Some(length)
-}
-
-/// A seccomp filter or a container around the process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Confinement {
-    /// Whether a seccomp filter checks the process's system calls.
-    pub seccomp: Option<bool>,
-    /// The container, if one was detected.
-    pub container: Option<Container>,
-}
-
-/// A container, and how it was detected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Container {
-    /// Its kind: `Docker`, `Podman`, `Kubernetes`, or as it calls itself.
-    pub name: String,
-    /// The evidence for it.
-    pub by: String,
-}
-
-impl Confinement {
-    pub(super) fn of(machine: &Machine) -> Self {
-        let status = machine.text("proc/self/status");
-        Self {
-            seccomp: status.and_then(|status| Some(field(&status, "Seccomp")? != "0")),
-            container: Container::of(machine),
-        }
-    }
-}
-
-impl Container {
-    fn of(machine: &Machine) -> Option<Self> {
-        let found = |name: &str, by: &str| Some(Self { name: name.into(), by: by.into() });
-        for (name, file) in [
-            // First, because it runs inside the containers of the others.
-            ("Kubernetes", "run/secrets/kubernetes.io"),
-            ("Kubernetes", "var/run/secrets/kubernetes.io"),
-            ("Podman", "run/.containerenv"),
-            ("Docker", ".dockerenv"),
-        ] {
-            if machine.path(file).exists() {
-                return found(name, &format!("/{file}"));
-            }
-        }
-        // systemd's interface for containers.
-        if let Some(name) = machine.text("run/systemd/container").filter(|name| !name.is_empty()) {
-            return found(&name, "/run/systemd/container");
-        }
-        let groups = machine.text("proc/1/cgroup")?;
-        let names = [("kubepods", "Kubernetes"), ("docker", "Docker"), ("libpod", "Podman"), ("lxc", "LXC")];
-        let (_, name) = names.into_iter().find(|(text, _)| groups.contains(text))?;
-        found(name, "/proc/1/cgroup")
-    }
 }
 
 #[cfg(test)]
@@ -135,8 +94,10 @@ mod tests {
             exempt: false,
         };
         assert_eq!(limits.counters(), Some(2 * 129 + 2));
+        assert_eq!((limits.rings(1), limits.rings(16)), (Some(130), Some(15)));
         limits.rlimit_memlock = Some(u64::MAX);
         assert_eq!(limits.counters(), None);
+        assert_eq!(limits.rings(1), None);
         limits = LockedMemory { exempt: true, rlimit_memlock: Some(0), ..limits };
         assert_eq!(limits.counters(), None);
     }

@@ -1,0 +1,104 @@
+//! Starts, stops and changes what is sampled.
+
+use std::ffi::CString;
+
+use super::ring::Ring;
+use super::source::Source;
+use crate::error::Error;
+use crate::pmu_event::Refusal;
+use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
+
+impl Ring {
+    /// Starts all events of the ring: after [`disable`](Self::disable), or if they were opened
+    /// [`disabled`](crate::Attr::disabled).
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses, or in a forked child, as the ring belongs to the parent. This holds for every request
+    /// here.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.all("ioctl(ENABLE)", |source| source.ioctl(IOC_ENABLE, 0))
+    }
+
+    /// Stops all events of the ring.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn disable(&self) -> Result<(), Error> {
+        self.all("ioctl(DISABLE)", |source| source.ioctl(IOC_DISABLE, 0))
+    }
+
+    /// Changes the sampled event's period, or its frequency if it has one.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable). [`Sampler::dummy`](super::Sampler::dummy) has no period.
+    pub fn period(&self, period: u64) -> Result<(), Error> {
+        self.own("ioctl(PERIOD)", |source| source.ioctl_pointer(IOC_PERIOD, &mut { period }))
+    }
+
+    /// Lets the sampled event take `samples` more samples, then stops it.
+    ///
+    /// # Errors
+    ///
+    /// As [`period`](Self::period).
+    pub fn refresh(&self, samples: u32) -> Result<(), Error> {
+        self.own("ioctl(REFRESH)", |source| source.ioctl(IOC_REFRESH, samples.into()))
+    }
+
+    /// Pauses what is written to the ring, or resumes it. What happens meanwhile is not recorded, and not counted as
+    /// lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
+        let paused = self.sources[0].ioctl(IOC_PAUSE_OUTPUT, pause.into());
+        self.explained("ioctl(PAUSE_OUTPUT)", paused)
+    }
+
+    /// Samples only what passes a filter: on a tracepoint's fields (`count > 10`), or on addresses for a PMU that
+    /// traces (`filter 0x1000/64@/bin/true`).
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable). Other events have no filters.
+    pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
+        let filter = CString::new(filter)
+            .map_err(|_| Error::refused(self.name.clone(), "a filter does not contain the character NUL"))?;
+        self.own("ioctl(SET_FILTER)", |source| {
+            sys::ioctl_text(source.fd()?, IOC_SET_FILTER, &filter).map_err(Refusal::Os)
+        })
+    }
+
+    /// The kernel's id of the sampled event, which records contain if requested.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn id(&self) -> Result<u64, Error> {
+        let mut id = 0;
+        let known = self.sources[0].ioctl_pointer(IOC_ID, &mut id);
+        self.explained("ioctl(ID)", known).map(|()| id)
+    }
+
+    fn all(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {
+        self.explained(call, self.sources.iter().try_for_each(request))
+    }
+
+    fn own(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {
+        self.explained(call, self.sources[..self.own].iter().try_for_each(request))
+    }
+
+    fn explained(&self, call: &str, result: Result<(), Refusal>) -> Result<(), Error> {
+        result.map_err(|refusal| match refusal {
+            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
+                let why = "the request does not fit this event: it takes no samples, or has no filters, or the value \
+                           is not valid";
+                Error::os(errno, call, self.name.clone(), why)
+            }
+            refusal => refusal.explain(call, self.name.clone()),
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! What the records of an event contain, which the records themselves do not say.
+
+use super::super::flags::{Branches, Content};
+use crate::sys::{FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
+
+/// What the records of an event contain, which is needed to read them. Records of events with other layouts cannot be
+/// told from these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// `PERF_SAMPLE_*`.
+    pub(in super::super) content: Content,
+    /// `PERF_FORMAT_*`.
+    pub(in super::super) read_format: u64,
+    pub(in super::super) branches: Branches,
+    /// A bit for each register in a sample.
+    pub(in super::super) user_registers: u64,
+    pub(in super::super) interrupt_registers: u64,
+    /// Whether records that are not samples say when and where they were written.
+    pub(in super::super) has_origin: bool,
+}
+
+impl Layout {
+    pub(super) fn has(&self, content: Content) -> bool {
+        self.content.contains(content)
+    }
+
+    pub(in super::super) fn reads_group(&self) -> bool {
+        self.read_format & FORMAT_GROUP != 0
+    }
+
+    pub(super) fn reads_enabled(&self) -> bool {
+        self.read_format & FORMAT_TOTAL_TIME_ENABLED != 0
+    }
+
+    pub(super) fn reads_running(&self) -> bool {
+        self.read_format & FORMAT_TOTAL_TIME_RUNNING != 0
+    }
+
+    pub(super) fn reads_id(&self) -> bool {
+        self.read_format & FORMAT_ID != 0
+    }
+
+    pub(in super::super) fn reads_lost(&self) -> bool {
+        self.read_format & FORMAT_LOST != 0
+    }
+
+    /// The bytes of a record's origin at its end.
+    pub(super) fn origin_bytes(&self) -> usize {
+        let parts =
+            [Content::THREAD, Content::TIME, Content::ID, Content::STREAM_ID, Content::CPU, Content::IDENTIFIER];
+        if self.has_origin { 8 * parts.iter().filter(|&&part| self.has(part)).count() } else { 0 }
+    }
+}

@@ -1,0 +1,112 @@
+//! What every record says: when and where it was written, and some flags.
+
+use super::super::flags::Content;
+use super::bytes::Bytes;
+use super::layout::Layout;
+
+/// A process and one of its threads. The kernel writes 0 or `u32::MAX` for a thread that has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadId {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+}
+
+impl ThreadId {
+    pub(super) fn parse(bytes: &mut Bytes<'_>) -> Option<Self> {
+        Some(Self { pid: bytes.u32()?, tid: bytes.u32()? })
+    }
+}
+
+/// When and where a record was written, as far as [`Sampler::content`](super::super::Sampler::content) requested it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The thread.
+    pub thread: Option<ThreadId>,
+    /// The time in nanoseconds, by the clock that was chosen.
+    pub time: Option<u64>,
+    /// The event's id, or its group's.
+    pub id: Option<u64>,
+    /// The event's id.
+    pub stream_id: Option<u64>,
+    /// The CPU.
+    pub cpu: Option<u32>,
+}
+
+impl Origin {
+    /// Parses the end of a record that is not a sample (`__perf_event__output_id_sample` in `kernel/events/core.c`,
+    /// linux 6.12).
+    pub(super) fn parse(mut bytes: Bytes<'_>, layout: &Layout) -> Option<Self> {
+        let mut origin = Self::default();
+        if !layout.has_origin {
+            return Some(origin);
+        }
+        if layout.has(Content::THREAD) {
+            origin.thread = Some(ThreadId::parse(&mut bytes)?);
+        }
+        origin.time = bytes.u64_if(layout.has(Content::TIME))?;
+        origin.id = bytes.u64_if(layout.has(Content::ID))?;
+        origin.stream_id = bytes.u64_if(layout.has(Content::STREAM_ID))?;
+        if layout.has(Content::CPU) {
+            origin.cpu = Some(Self::parse_cpu(&mut bytes)?);
+        }
+        origin.id = origin.id.or(bytes.u64_if(layout.has(Content::IDENTIFIER))?);
+        Some(origin)
+    }
+
+    /// The second number is reserved.
+    pub(super) fn parse_cpu(bytes: &mut Bytes<'_>) -> Option<u32> {
+        let cpu = bytes.u32()?;
+        bytes.u32()?;
+        Some(cpu)
+    }
+}
+
+/// The flags of a record (`PERF_RECORD_MISC_*`). Most bits have another meaning in each kind of record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Misc(pub(super) u16);
+
+impl Misc {
+    /// `MMAP_DATA`, `COMM_EXEC`, `SWITCH_OUT`.
+    pub(super) fn bit_13(self) -> bool {
+        self.0 & 1 << 13 != 0
+    }
+
+    /// `EXACT_IP`, `SWITCH_OUT_PREEMPT`, `MMAP_BUILD_ID`.
+    pub(super) fn bit_14(self) -> bool {
+        self.0 & 1 << 14 != 0
+    }
+
+    pub(super) fn mode(self) -> Mode {
+        match self.0 & 0b111 {
+            1 => Mode::Kernel,
+            2 => Mode::User,
+            3 => Mode::Hypervisor,
+            4 => Mode::GuestKernel,
+            5 => Mode::GuestUser,
+            _ => Mode::Unknown,
+        }
+    }
+}
+
+/// The mode of the processor when a record was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Not given: the record does not concern one.
+    #[default]
+    Unknown,
+    /// The kernel.
+    Kernel,
+    /// A program.
+    User,
+    /// The hypervisor.
+    Hypervisor,
+    /// The kernel of a virtual machine.
+    GuestKernel,
+    /// A program in a virtual machine.
+    GuestUser,
+}

@@ -1,0 +1,67 @@
+//! The counts in a record.
+
+use super::bytes::{Bytes, Words};
+use super::layout::Layout;
+
+/// The counts of an event, or of all events of its group, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Values<'a> {
+    /// Nanoseconds for which the event was enabled.
+    pub enabled: Option<u64>,
+    /// Nanoseconds for which the event was enabled and on the PMU.
+    pub running: Option<u64>,
+    /// Value, id and lost samples of each event, as far as the layout has them.
+    words: Words<'a>,
+    layout: Layout,
+}
+
+/// The count of one event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Value {
+    /// Events counted.
+    pub value: u64,
+    /// The event's id.
+    pub id: Option<u64>,
+    /// The samples that were lost (linux 6.0).
+    pub lost: Option<u64>,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn parse(bytes: &mut Bytes<'a>, layout: &Layout) -> Option<Self> {
+        let each = 1 + u64::from(layout.reads_id()) + u64::from(layout.reads_lost());
+        let count = if layout.reads_group() { bytes.u64()? } else { 1 };
+        // The value of a single event comes before the times, and the rest after them.
+        let mut single = *bytes;
+        if !layout.reads_group() {
+            bytes.u64()?;
+        }
+        let enabled = bytes.u64_if(layout.reads_enabled())?;
+        let running = bytes.u64_if(layout.reads_running())?;
+        let words = if layout.reads_group() {
+            bytes.words(count.checked_mul(each)?)?
+        } else {
+            bytes.words(each - 1)?;
+            single.words(each + u64::from(enabled.is_some()) + u64::from(running.is_some()))?
+        };
+        Some(Self { enabled, running, words, layout: *layout })
+    }
+
+    /// The events, the group's leader first.
+    pub fn iter(&self) -> impl Iterator<Item = Value> + use<'a> {
+        let (layout, mut words) = (self.layout, self.words.iter());
+        let times = if layout.reads_group() {
+            0
+        } else {
+            usize::from(layout.reads_enabled()) + usize::from(layout.reads_running())
+        };
+        std::iter::from_fn(move || {
+            let value = words.next()?;
+            (0..times).for_each(|_| _ = words.next());
+            let id = if layout.reads_id() { words.next() } else { None };
+            let lost = if layout.reads_lost() { words.next() } else { None };
+            Some(Value { value, id, lost })
+        })
+    }
+}

@@ -1,0 +1,335 @@
+//! What is sampled, and what the kernel writes to the ring.
+
+use super::flags::{Branches, Content, Records};
+use super::period;
+use super::record::Layout;
+use crate::attr::{Attr, Field};
+use crate::event::Event;
+use crate::sys::{
+    COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER, FLAG_FREQ,
+    FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID, FLAG_WATERMARK,
+    FLAG_WRITE_BACKWARD, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
+    TYPE_SOFTWARE, Target,
+};
+
+/// An event that is sampled, what its samples contain, and which other records are written.
+///
+/// ```
+/// use perfmark_rdpmc::sample::{Content, Sampler};
+/// use perfmark_rdpmc::{Attr, Software};
+///
+/// let sampler = Sampler::new(Attr::new(Software::TaskClock)).period(999_983).content(Content::IP | Content::TIME);
+/// match sampler.open() {
+///     Ok(ring) => println!("samples go to a ring of {} bytes", ring.bytes()),
+///     Err(why) => eprintln!("{why}"),
+/// }
+/// ```
+///
+/// [`Attr`] says how the event is counted: in which modes, pinned, precise, inherited. Values are not checked before
+/// [`open`](Self::open), which returns the kernel's error with its likely cause.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    pub(super) attr: Attr,
+    /// Events whose counts are in each sample as well.
+    pub(super) members: Vec<Attr>,
+    pub(super) target: Target,
+    pub(super) pages: usize,
+    pub(super) aux_pages: usize,
+    pub(super) is_overwritten: bool,
+    pub(super) signal: Option<i32>,
+}
+
+/// The clock of the times in records (`clock_gettime(2)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Clock {
+    /// The kernel's own clock of perf events, which starts at the machine's start.
+    #[default]
+    Perf,
+    /// `CLOCK_MONOTONIC`, as `std::time::Instant`.
+    Monotonic,
+    /// `CLOCK_MONOTONIC_RAW`.
+    MonotonicRaw,
+    /// `CLOCK_REALTIME`, as `std::time::SystemTime`.
+    Realtime,
+    /// `CLOCK_BOOTTIME`.
+    Boottime,
+    /// `CLOCK_TAI`.
+    Tai,
+}
+
+impl Clock {
+    /// The number in `include/uapi/linux/time.h`.
+    fn id(self) -> Option<u64> {
+        match self {
+            Self::Perf => None,
+            Self::Realtime => Some(0),
+            Self::Monotonic => Some(1),
+            Self::MonotonicRaw => Some(4),
+            Self::Boottime => Some(7),
+            Self::Tai => Some(11),
+        }
+    }
+}
+
+/// What an event in the group of a trace does to that trace (linux 6.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AuxAction {
+    /// For the trace itself: starts paused.
+    StartPaused = 1 << 0,
+    /// Pauses the trace.
+    Pause = 1 << 1,
+    /// Resumes the trace.
+    Resume = 1 << 2,
+}
+
+impl Sampler {
+    /// Samples `attr` on the calling thread. Without [`period`](Self::period) and [`frequency`](Self::frequency), the
+    /// period is a prime: for clocks about 1 ms, for cycles, instructions and raw events about a million, for other
+    /// hardware events about 10,000; other events are sampled at every occurrence. A prime is not in step with a
+    /// program's loops.
+    #[must_use]
+    pub fn new(attr: impl Into<Attr>) -> Self {
+        let attr = attr.into();
+        if attr.set(Field::SamplePeriod).is_some() {
+            return Self::of(attr);
+        }
+        let period = period::default_of(attr.event());
+        Self::of(attr.field(Field::SamplePeriod, period))
+    }
+
+    /// Takes no samples: the ring contains only [other records](Self::records). Requires no PMU and no permission.
+    #[must_use]
+    pub fn dummy() -> Self {
+        Self::of(Attr::new(Event::numbered(TYPE_SOFTWARE, COUNT_SW_DUMMY)))
+    }
+
+    fn of(attr: Attr) -> Self {
+        Self {
+            attr: attr.bits(Field::Flags, FLAG_SAMPLE_ID_ALL, true),
+            members: Vec::new(),
+            target: Target::default(),
+            pages: 8,
+            aux_pages: 0,
+            is_overwritten: false,
+            signal: None,
+        }
+    }
+
+    fn field(self, field: Field, value: u64) -> Self {
+        Self { attr: self.attr.field(field, value), ..self }
+    }
+
+    fn bits(self, field: Field, bits: u64, on: bool) -> Self {
+        Self { attr: self.attr.bits(field, bits, on), ..self }
+    }
+
+    /// The number of events between two samples; for clocks, nanoseconds.
+    #[must_use]
+    pub fn period(self, events: u64) -> Self {
+        self.field(Field::SamplePeriod, events).bits(Field::Flags, FLAG_FREQ, false)
+    }
+
+    /// The number of samples a second, at most `kernel.perf_event_max_sample_rate`. The kernel then adjusts the period
+    /// all the time; for clocks it is fixed.
+    #[must_use]
+    pub fn frequency(self, samples: u64) -> Self {
+        self.field(Field::SamplePeriod, samples).bits(Field::Flags, FLAG_FREQ, true)
+    }
+
+    /// Adds to what each sample contains.
+    #[must_use]
+    pub fn content(self, content: Content) -> Self {
+        self.bits(Field::SampleType, content.bits(), true)
+    }
+
+    /// Adds the user-mode registers whose bits are set to each sample; the bits are the processor's
+    /// (`asm/perf_regs.h`).
+    #[must_use]
+    pub fn user_registers(self, mask: u64) -> Self {
+        self.content(Content::USER_REGISTERS).field(Field::SampleRegsUser, mask)
+    }
+
+    /// Adds registers of the interrupted code to each sample, which may be the kernel's.
+    #[must_use]
+    pub fn interrupt_registers(self, mask: u64) -> Self {
+        self.content(Content::INTERRUPT_REGISTERS).field(Field::SampleRegsIntr, mask)
+    }
+
+    /// Adds that many bytes of the user-mode stack to each sample: a multiple of 8, below 65,528.
+    #[must_use]
+    pub fn user_stack(self, bytes: u32) -> Self {
+        self.content(Content::USER_STACK).field(Field::SampleStackUser, bytes.into())
+    }
+
+    /// Adds the last branches to each sample. Requires a processor that records them; not tested on one.
+    #[must_use]
+    pub fn branches(self, branches: Branches) -> Self {
+        self.content(Content::BRANCHES).bits(Field::BranchSampleType, branches.bits(), true)
+    }
+
+    /// Adds that many bytes of the AUX area of the group's leader to each sample. Not tested on a PMU with an AUX area.
+    #[must_use]
+    pub fn aux_samples(self, bytes: u32) -> Self {
+        self.content(Content::AUX).field(Field::AuxSampleSize, bytes.into())
+    }
+
+    /// The most entries of a call chain, at most `kernel.perf_event_max_stack`.
+    #[must_use]
+    pub fn max_stack(self, entries: u16) -> Self {
+        self.field(Field::SampleMaxStack, entries.into())
+    }
+
+    /// Whether to leave the kernel's functions out of call chains.
+    #[must_use]
+    pub fn exclude_callchain_kernel(self, exclude: bool) -> Self {
+        self.bits(Field::Flags, FLAG_EXCLUDE_CALLCHAIN_KERNEL, exclude)
+    }
+
+    /// Whether to leave the program's functions out of call chains.
+    #[must_use]
+    pub fn exclude_callchain_user(self, exclude: bool) -> Self {
+        self.bits(Field::Flags, FLAG_EXCLUDE_CALLCHAIN_USER, exclude)
+    }
+
+    /// Adds the counts of these events to each sample that [contains counts](Content::READ). They are one group with
+    /// the sampled event: counted together or not at all.
+    #[must_use]
+    pub fn group(self, members: impl IntoIterator<Item = Attr>) -> Self {
+        let members: Vec<Attr> = self.members.into_iter().chain(members).collect();
+        Self { members, ..self }
+    }
+
+    /// Adds kinds of records to write besides samples.
+    #[must_use]
+    pub fn records(self, records: Records) -> Self {
+        self.bits(Field::Flags, records.bits(), true)
+    }
+
+    /// Whether records that are not samples also say when and where they were written, as far as
+    /// [`content`](Self::content) requests it. On by default.
+    #[must_use]
+    pub fn sample_id_all(self, on: bool) -> Self {
+        self.bits(Field::Flags, FLAG_SAMPLE_ID_ALL, on)
+    }
+
+    /// The number of samples after which the ring becomes [ready](super::wait). By default it is half a ring.
+    #[must_use]
+    pub fn wakeup_events(self, samples: u32) -> Self {
+        self.field(Field::WakeupEvents, samples.into()).bits(Field::Flags, FLAG_WATERMARK, false)
+    }
+
+    /// The number of bytes after which the ring becomes [ready](super::wait).
+    #[must_use]
+    pub fn wakeup_watermark(self, bytes: u32) -> Self {
+        self.field(Field::WakeupEvents, bytes.into()).bits(Field::Flags, FLAG_WATERMARK, true)
+    }
+
+    /// The clock of the times in records.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Self {
+        let id = clock.id();
+        self.field(Field::ClockId, id.unwrap_or(0)).bits(Field::Flags, FLAG_USE_CLOCKID, id.is_some())
+    }
+
+    /// The ring's pages of records: a power of two, 8 by default. One page more describes the ring. All of them count
+    /// against the [locked memory](crate::support::LockedMemory::rings) of this user.
+    #[must_use]
+    pub fn pages(self, pages: usize) -> Self {
+        Self { pages, ..self }
+    }
+
+    /// Whether new records overwrite old ones; otherwise new ones are lost when the ring is full. The newest record is
+    /// then read first, and the kernel writes nothing while the ring is read.
+    #[must_use]
+    pub fn overwrite(self, overwrite: bool) -> Self {
+        Self { is_overwritten: overwrite, ..self.bits(Field::Flags, FLAG_WRITE_BACKWARD, overwrite) }
+    }
+
+    /// The pages of the AUX area, to which hardware writes a trace: a power of two, or 0 for none. Requires a PMU that
+    /// has one (Intel PT, Arm `CoreSight` or SPE); not tested on one.
+    #[must_use]
+    pub fn aux_pages(self, pages: usize) -> Self {
+        Self { aux_pages: pages, ..self }
+    }
+
+    /// The bytes of trace after which the ring becomes ready.
+    #[must_use]
+    pub fn aux_watermark(self, bytes: u32) -> Self {
+        self.field(Field::AuxWatermark, bytes.into())
+    }
+
+    /// Whether samples go to the AUX area of the group's leader.
+    #[must_use]
+    pub fn aux_output(self, on: bool) -> Self {
+        self.bits(Field::Flags, FLAG_AUX_OUTPUT, on)
+    }
+
+    /// What the event does to the trace of its group's leader.
+    #[must_use]
+    pub fn aux_action(self, action: AuxAction) -> Self {
+        self.field(Field::AuxAction, action as u64)
+    }
+
+    /// Samples another thread of this process instead of the calling one. Linux also allows threads of other processes
+    /// that the caller may trace.
+    #[must_use]
+    pub fn thread(self, tid: u32) -> Self {
+        Self { target: Target { thread: Some(tid), ..self.target }, ..self }
+    }
+
+    /// Samples the thread only while it is on that CPU, which [`Attr::inherit`] requires.
+    #[must_use]
+    pub fn cpu(self, cpu: u32) -> Self {
+        Self { target: Target { cpu: Some(cpu), ..self.target }, ..self }
+    }
+
+    /// Sends `signal` to the sampled thread for each sample (`fcntl(2)`, `F_SETSIG`). Its handler learns of the ring's
+    /// descriptor only.
+    #[must_use]
+    pub fn signal(self, signal: i32) -> Self {
+        Self { signal: Some(signal), ..self }
+    }
+
+    /// Sends SIGTRAP to the sampled thread, before its next instruction in user mode, for each sample (linux 5.13). The
+    /// handler finds `data` in its `siginfo_t`. Without a handler, the signal ends the process. The event is removed on
+    /// exec.
+    #[must_use]
+    pub fn sigtrap(self, data: u64) -> Self {
+        self.bits(Field::Flags, FLAG_SIGTRAP, true).remove_on_exec(true).field(Field::SigData, data)
+    }
+
+    /// Whether an exec removes the event.
+    #[must_use]
+    pub fn remove_on_exec(self, remove: bool) -> Self {
+        self.bits(Field::Flags, FLAG_REMOVE_ON_EXEC, remove)
+    }
+
+    /// Whether threads that the sampled thread creates from now on are sampled as well, but not new processes (linux
+    /// 5.13). Requires a [`cpu`](Self::cpu).
+    #[must_use]
+    pub fn inherit_thread(mut self, inherit: bool) -> Self {
+        self.attr = self.attr.inherit(inherit);
+        self.bits(Field::Flags, FLAG_INHERIT_THREAD, inherit)
+    }
+
+    /// What the event's records contain, for records that were saved as bytes. Before linux 6.0 readings do not contain
+    /// the lost samples, which [`Ring::layout`](super::Ring::layout) takes into account.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let given = |field| self.attr.set(field).unwrap_or(0);
+        Layout {
+            content: Content::of(given(Field::SampleType)),
+            read_format: FORMAT_TOTAL_TIME_ENABLED
+                | FORMAT_TOTAL_TIME_RUNNING
+                | FORMAT_ID
+                | FORMAT_LOST
+                | if self.members.is_empty() { 0 } else { FORMAT_GROUP },
+            branches: Branches::of(given(Field::BranchSampleType)),
+            user_registers: given(Field::SampleRegsUser),
+            interrupt_registers: given(Field::SampleRegsIntr),
+            has_origin: given(Field::Flags) & FLAG_SAMPLE_ID_ALL != 0,
+        }
+    }
+}
