@@ -102,7 +102,7 @@ impl OffCpu {
     ///
     /// As [`Sampler::open`]: most likely that locked memory is spent, with the number of rings that fit.
     pub fn open() -> Result<Self, Error> {
-        let sampler = Sampler::dummy().records(Records::SWITCHES).content(Content::TIME).clock(Clock::MonotonicRaw);
+        let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::MonotonicRaw);
         let ring = sampler.pages(Self::PAGES).open()?;
         let seen = Cell::new(ring.lock());
         Ok(Self { ring, seen, times: Default::default(), losses: Cell::new(0), of_thread: PhantomData })

@@ -28,7 +28,7 @@ use crate::sys::{
 pub struct Ring {
     // The order of the fields is the order in which they are dropped.
     pub(super) aux: Option<AuxMapping>,
-    pub(super) mapping: RingMapping,
+    pub(crate) mapping: RingMapping,
     /// The sampled event on each kind of core, and then the events that were added.
     pub(super) sources: Vec<Source>,
     /// How many of them are the sampled event.

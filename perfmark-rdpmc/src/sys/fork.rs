@@ -57,8 +57,8 @@ pub(super) enum Resource {
     Descriptor(RawFd, Identity),
     /// A page's address and length.
     Page(*mut libc::c_void, usize),
-    /// The length of a ring, and where its address is.
-    Ring(usize, Slot),
+    /// A ring's address and length, and the slot that contains the address.
+    Ring(*mut libc::c_void, usize, Slot),
 }
 
 /// A node of an intrusive list. Nothing is allocated or freed while the lock is held, because an allocator may use
@@ -260,8 +260,8 @@ impl List {
         while let Some(node) = unsafe { next.as_ref() } {
             match node.resource {
                 Resource::Page(start, length) => put_empty_page(start, length),
-                // Cleared by the fork already. The ring itself is not mapped here.
-                Resource::Ring(..) => {}
+                // The fork has cleared its slot. A region that began before the fork may still look at its page.
+                Resource::Ring(start, length, _) => put_empty_page(start, length),
                 resource => resource.release(&mut self.slots),
             }
             next = node.next;
@@ -279,8 +279,8 @@ impl Resource {
                 // Only if the number still is that event's.
                 Self::Descriptor(fd, identity) if identity.is_of(fd) => _ = libc::close(fd),
                 Self::Page(start, length) => _ = libc::munmap(start, length),
-                Self::Ring(length, slot) => {
-                    libc::munmap(slot.load(Relaxed), length);
+                Self::Ring(start, length, slot) => {
+                    libc::munmap(start, length);
                     slots.give_back(slot);
                 }
                 Self::Descriptor(..) | Self::Nothing => {}

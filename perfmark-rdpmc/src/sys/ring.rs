@@ -58,8 +58,9 @@ impl RingMapping {
         let length = pages.checked_add(1).and_then(|pages| pages.checked_mul(page_bytes)).ok_or(libc::ENOMEM)?;
         let slot = fork::slot()?;
         let registration = Registration::new(|| {
-            slot.store(map(fd, length, 0, is_writable)?, Relaxed);
-            Ok(Resource::Ring(length, slot))
+            let start = map(fd, length, 0, is_writable)?;
+            slot.store(start, Relaxed);
+            Ok(Resource::Ring(start, length, slot))
         });
         match registration {
             Ok(registration) => {

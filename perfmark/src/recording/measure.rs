@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use perfmark_rdpmc::support::LoopCheck;
-use perfmark_rdpmc::{Attr, Counter, Delta, Event};
+use perfmark_rdpmc::{Attr, Counter, Delta, Event, OffCpu};
 
 use super::api_use;
 use super::event_table::{is_known_of_a_loop, unreliable};
 use super::start;
 use crate::recording::event_reading::EventReading;
-use crate::settings::counter_access;
+use crate::settings::{EventSpec, OffCpuKind, counter_access};
 use crate::snapshot::Unit;
 
 /// The result of a piece of work, and what it cost.
@@ -115,8 +115,25 @@ pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<
 pub(crate) struct Meter {
     event: String,
     unit: Unit,
-    /// `None` for ticks.
-    counter: Option<Counter>,
+    source: Source,
+}
+
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are few, for a short time")]
+enum Source {
+    Ticks,
+    OffCpu(OffCpu, OffCpuKind),
+    Counter(Counter),
+}
+
+impl Source {
+    fn reading(&self) -> Option<EventReading> {
+        match self {
+            Self::Ticks => Some(EventReading::of_ticks()),
+            Self::OffCpu(off_cpu, kind) => Some(EventReading::of_off_cpu(off_cpu, *kind)),
+            Self::Counter(counter) => EventReading::of_counter(counter),
+        }
+    }
 }
 
 /// The readings at the beginning and the end of some work.
@@ -135,12 +152,21 @@ impl Span {
 
 impl Meter {
     pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
-        if name == "time" {
-            return Ok(Self { event: name.into(), unit: Unit::Ns, counter: None });
+        let check = || counter_access::check().map_err(|why| MeasureError(format!("{name}: {why}")));
+        match EventSpec::own(name) {
+            Some(EventSpec::Time) => {
+                return Ok(Self { event: name.into(), unit: Unit::Ns, source: Source::Ticks });
+            }
+            Some(EventSpec::OffCpu(kind)) => {
+                check()?;
+                let off_cpu = OffCpu::open().map_err(|why| MeasureError(why.to_string()))?;
+                return Ok(Self { event: kind.name().into(), unit: Unit::Ns, source: Source::OffCpu(off_cpu, kind) });
+            }
+            _ => {}
         }
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
-        counter_access::check().map_err(|why| MeasureError(format!("{event}: {why}")))?;
+        check()?;
         let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
@@ -150,15 +176,15 @@ impl Meter {
                 return Err(MeasureError(why));
             }
         }
-        Ok(Self { event: counter.event().to_string(), unit, counter: Some(counter) })
+        Ok(Self { event: counter.event().to_string(), unit, source: Source::Counter(counter) })
     }
 
     pub(crate) fn begin(&self, span: &mut Span) {
-        span.begun = EventReading::now(self.counter.as_ref());
+        span.begun = self.source.reading();
     }
 
     pub(crate) fn end(&self, span: &mut Span) {
-        span.ended = EventReading::now(self.counter.as_ref());
+        span.ended = self.source.reading();
     }
 
     fn count(&self, delta: Delta, own: u64) -> Count {
@@ -173,7 +199,7 @@ impl Meter {
 
     /// The factor from the raw count to the event's unit; `None` if they are the same.
     pub(crate) fn scale(&self) -> Option<f64> {
-        self.counter.is_none().then(start::nanoseconds_per_tick)
+        matches!(self.source, Source::Ticks).then(start::nanoseconds_per_tick)
     }
 
     #[cfg(feature = "criterion")]

@@ -104,7 +104,7 @@ pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>) -> String {
 }
 
 /// What the columns of other events mean, of those that the table has.
-pub(super) fn other_events(out: &mut String, has_column: impl Fn(&str) -> bool, columns: usize) {
+pub(super) fn other_events(out: &mut String, has_column: impl Fn(&'static str) -> bool, columns: usize) {
     let sentences = [
         (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
         (INSN, "insn: instructions per call."),
