@@ -38,12 +38,12 @@ pub struct CounterSet {
     sum: Cell<u64>,
     /// The lock of the first page.
     first: Cell<u64>,
-    /// The page of the thread's context switches, for sets that use it.
-    switches: Cell<*const MmapPage>,
     pairs: [Cell<Option<Pair>>; Self::MOST / 2],
     /// Readers of the first and the third counter, for sets with an odd number of counters.
     singles: [Cell<Single>; Self::MOST / 2],
     locks: [Cell<u64>; Self::MOST],
+    /// The page of the thread's context switches, for sets that use it.
+    switches: Cell<*const MmapPage>,
 }
 
 impl Default for CounterSet {
@@ -63,10 +63,10 @@ impl CounterSet {
             pages: array::from_fn(|_| Cell::new(&raw const NO_PAGE)),
             sum: Cell::new(NONE),
             first: Cell::new(NONE),
-            switches: Cell::new(&raw const NO_PAGE),
             pairs: array::from_fn(|_| Cell::new(None)),
             singles: array::from_fn(|_| Cell::new(Native.counter(0))),
             locks: array::from_fn(|_| Cell::new(NONE)),
+            switches: Cell::new(&raw const NO_PAGE),
         }
     }
 

@@ -65,6 +65,9 @@ functions! {
     #[perfmark(cycles, instructions, every = 4_000_000_000)] skipped;
     #[perfmark(cycles, instructions, fence)] fenced;
     #[perfmark(time, every = 4_000_000_000)] skipped_time;
+    #[perfmark(time, off_cpu)] waiting;
+    #[perfmark(cycles, instructions, off_cpu)] two_and_waiting;
+    #[perfmark(time, blocked, preempted)] blocked_and_preempted;
 }
 
 #[perfmark(cycles, instructions, generic)]
@@ -263,6 +266,9 @@ fn a_mark_costs_what_it_did() {
         ("two events, every = 50", alone(every_50) - bare, 41),
         ("a call that is skipped", alone(skipped) - bare, 36),
         ("two events, fence", alone(fenced) - bare, 151),
+        ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 112),
+        ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 159),
+        ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 123),
         ("two events, generic", alone(by_types) - bare, 161),
         // About 20 more for each type with an earlier slot, which depends on the addresses of a build.
         ("two events, generic, the mean of 200 types", alone(by_200_types) / TYPES - bare, 161),

@@ -75,6 +75,13 @@ const fn looks_up_first(events: usize) -> bool {
     cfg!(target_arch = "x86_64") || events <= 2
 }
 
+/// Whether the fast path adds nothing to sums for event `n`. It ends a call only if the thread was not switched, so
+/// off-CPU events counted 0, and so did those of the calls inside. Their probe overhead is 0, too. Only estimates of
+/// calls inside may differ.
+const fn is_zero<const N: usize, const W: usize, const IS_LEAF: bool>(n: usize) -> bool {
+    IS_LEAF && n >= N - W
+}
+
 /// The slot of event `n` of a set.
 #[inline]
 fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
@@ -150,14 +157,14 @@ fn read_counts<const N: usize, const K: usize, const W: usize>(set: &EventSet, f
 /// The probe overhead in the values of the innermost call.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn probe_overhead<P: HookParams, const N: usize, const IS_LEAF: bool>(
+fn probe_overhead<P: HookParams, const N: usize, const W: usize, const IS_LEAF: bool>(
     set: &EventSet,
     frame: FrameRef,
     recorder: &Recorder,
 ) -> [u64; N] {
     let overhead = &set.overhead;
     if IS_LEAF {
-        return array::from_fn(|n| overhead.in_leaf[n].get());
+        return array::from_fn(|n| if is_zero::<N, W, IS_LEAF>(n) { 0 } else { overhead.in_leaf[n].get() });
     }
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     array::from_fn(|n| overhead.of_caller(&frame, n, slot_index::<P>(set, n), inner, !P::IS_SINGLE_SET))
@@ -173,7 +180,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     let look_up = || {
         // SAFETY: BINDING: the plan has `N` events, and a plan that is bound has its event cells set.
         let cells = unsafe { plan.event_cells::<N>() };
-        (cells, frame.open_before.get(), frame.below(), probe_overhead::<P, N, IS_LEAF>(set, frame, &recorder))
+        (cells, frame.open_before.get(), frame.below(), probe_overhead::<P, N, W, IS_LEAF>(set, frame, &recorder))
     };
     let looked_up = looks_up_first(N).then(look_up);
     let Some(counted) = read_counts::<N, K, W>(set, frame) else { return slow::end(plan, frame, recorder) };
@@ -185,8 +192,8 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     plan.cells.open.store(open_before, Relaxed);
-    let inner_cost = pass_to_caller::<P, N, IS_LEAF>(plan, frame, below, &net);
-    add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost);
+    let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
+    add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
     if P::HAS_GRAPH
         && let Some(node) = node_of(&frame)
     {
@@ -206,7 +213,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usiz
     recorder: &Recorder,
 ) -> bool {
     let set = plan.set();
-    let look_up = || probe_overhead::<P, N, IS_LEAF>(set, frame, recorder);
+    let look_up = || probe_overhead::<P, N, W, IS_LEAF>(set, frame, recorder);
     let looked_up = looks_up_first(N).then(look_up);
     let Some(counted) = read_counts::<N, K, W>(set, frame) else { return false };
     let overhead: [u64; N] = looked_up.unwrap_or_else(look_up);
@@ -216,7 +223,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usiz
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     let below = frame.below();
-    let inner_cost = pass_to_caller::<P, N, IS_LEAF>(plan, frame, below, &net);
+    let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
     for n in 0..N {
         frame.set_poll_cost(n, net[n], inner_cost[n]);
     }
@@ -241,7 +248,7 @@ fn end_out_of_range<const N: usize>(plan: &Plan, frame: FrameRef, recorder: Held
 /// call's cost without overhead. Returns the cost of the inner calls.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn pass_to_caller<P: HookParams, const N: usize, const IS_LEAF: bool>(
+fn pass_to_caller<P: HookParams, const N: usize, const W: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     below: FrameRef,
@@ -263,7 +270,7 @@ fn pass_to_caller<P: HookParams, const N: usize, const IS_LEAF: bool>(
     }
     // All loads come before the first store, so that the compiler can combine them.
     let sums: [u64; N] = array::from_fn(|n| below.inner_cost[slot_index::<P>(set, n)].get());
-    for n in 0..N {
+    for n in (0..N).filter(|n| !is_zero::<N, W, IS_LEAF>(*n)) {
         let cost = if P::IS_WEIGHTED {
             plan.weight().wrapping_mul(net[n].wrapping_sub(inner_cost[n]))
         } else if P::IS_SINGLE_SET {
@@ -298,7 +305,7 @@ fn pass_to_caller<P: HookParams, const N: usize, const IS_LEAF: bool>(
 /// Adds a call to its cells, which have buckets for it. When it began, `open_before` calls of the mark were open.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn add_call<const N: usize, const IS_LEAF: bool>(
+fn add_call<const N: usize, const W: usize, const IS_LEAF: bool>(
     open_before: u64,
     cells: &[&EventCells; N],
     net: &[u64; N],
@@ -306,7 +313,7 @@ fn add_call<const N: usize, const IS_LEAF: bool>(
 ) {
     // The same as `MarkCells::is_nested`, with values that are in registers.
     if open_before != 0 && open_before > cells[0].elsewhere.load(Relaxed) {
-        for n in 0..N {
+        for n in (0..N).filter(|n| !is_zero::<N, W, IS_LEAF>(*n)) {
             add(&cells[n].nested, net[n]);
         }
     }
@@ -315,7 +322,9 @@ fn add_call<const N: usize, const IS_LEAF: bool>(
         if !IS_LEAF {
             add(&cells[n].inside, inner_cost[n]);
         }
-        cells[n].values.add_to_sum(net[n]);
+        if !is_zero::<N, W, IS_LEAF>(n) {
+            cells[n].values.add_to_sum(net[n]);
+        }
         // SAFETY: `Plan::has_room` returned true for this value in `end`, so the cells span it.
         let bucket = unsafe { cells[n].values.bucket(net[n]) };
         if n > 0 { bucket.add() } else { bucket.publish() }

@@ -41,6 +41,20 @@ pub(super) struct MeasuredOverhead {
     pub(super) in_early: Vec<u64>,
 }
 
+impl MeasuredOverhead {
+    /// Sets the overhead in these event slots to zero; `set` has the slots of the set's events.
+    pub(super) fn clear(&mut self, set: &[usize], is_cleared: impl Fn(usize) -> bool) {
+        let Self { in_leaf, noise, in_caller, in_early, .. } = self;
+        for of_event in [in_leaf, noise, in_caller, in_early] {
+            of_event.iter_mut().zip(set).filter(|(_, slot)| is_cleared(**slot)).for_each(|(value, _)| *value = 0);
+        }
+        let Self { total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, .. } = self;
+        for of_slot in [total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra] {
+            of_slot.iter_mut().enumerate().filter(|(slot, _)| is_cleared(*slot)).for_each(|(_, value)| *value = 0);
+        }
+    }
+}
+
 /// What probe overhead depends on. Calibration runs once for each key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OverheadKey {
