@@ -71,6 +71,8 @@ pub struct OffCpu {
     times: [Cell<u64>; 3],
     /// How often records were lost.
     losses: Cell<u64>,
+    /// Whether the ring was full the last time. The kernel reports that loss in its next record.
+    was_full: Cell<bool>,
     /// It is about the thread that opened it.
     of_thread: PhantomData<*const ()>,
 }
@@ -105,7 +107,8 @@ impl OffCpu {
         let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::MonotonicRaw);
         let ring = sampler.pages(Self::PAGES).open()?;
         let seen = Cell::new(ring.lock());
-        Ok(Self { ring, seen, times: Default::default(), losses: Cell::new(0), of_thread: PhantomData })
+        let (losses, was_full) = (Cell::new(0), Cell::new(false));
+        Ok(Self { ring, seen, times: Default::default(), losses, was_full, of_thread: PhantomData })
     }
 
     /// The time off the CPU until now.
@@ -166,7 +169,8 @@ impl OffCpu {
     /// Adds the switches between two positions of a ring with that many bytes, whose words `word` returns. Returns
     /// `false` if some are missing.
     fn add(&self, tail: u64, head: u64, bytes: u64, word: impl Fn(u64) -> u64) -> bool {
-        // `PERF_RECORD_SWITCH`, `PERF_RECORD_MISC_SWITCH_OUT` and `_PREEMPT` in `include/uapi/linux/perf_event.h`.
+        // `PERF_RECORD_LOST`, `PERF_RECORD_SWITCH`, `PERF_RECORD_MISC_SWITCH_OUT` and `_PREEMPT` in `include/uapi/linux/perf_event.h`.
+        const LOST: u64 = 2;
         const KIND: u64 = 14;
         const OUT: u64 = 1 << 13;
         const PREEMPTED: u64 = 1 << 14;
@@ -174,13 +178,16 @@ impl OffCpu {
         const SWITCH: u64 = 16;
         // Without room for one record, the kernel may have dropped the last ones (`__perf_output_begin` in
         // `kernel/events/ring_buffer.c` leaves one byte free).
-        let mut is_complete = head - tail + SWITCH < bytes;
+        let is_full = head - tail + SWITCH >= bytes;
+        let (was_full, mut is_complete) = (self.was_full.replace(is_full), !is_full);
         let (mut at, mut left) = (tail, None);
         while at < head {
             let [kind, misc, size] = [word(at) & 0xffff_ffff, word(at) >> 32 & 0xffff, word(at) >> 48];
             let time = word(at + 8);
-            if kind != KIND || size != SWITCH {
-                // Lost records, or none that this ring should contain.
+            if kind == LOST && at == tail && was_full {
+                // The loss that was noticed the last time.
+            } else if kind != KIND || size != SWITCH {
+                // Another loss, or a record that this ring should not contain.
                 is_complete = false;
             } else if misc & OUT != 0 {
                 left = Some((time, misc & PREEMPTED != 0));
@@ -232,5 +239,16 @@ mod tests {
             let Some((_, is_complete)) = added(words) else { return };
             assert!(!is_complete, "{why}");
         }
+    }
+
+    #[test]
+    fn a_loss_is_noticed_once() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let add = |words: &[u64]| {
+            off_cpu.add(0, 8 * words.len() as u64, 128, |at| words[usize::try_from(at / 8).expect("few")])
+        };
+        let full = [OUT, 1, IN, 2, OUT, 3, IN, 4, OUT, 5, IN, 6, OUT, 7, IN, 8];
+        let reported: Vec<u64> = LOST.into_iter().chain([OUT, 20, IN, 21]).collect();
+        assert_eq!([add(&full), add(&reported), add(&reported)], [false, true, false]);
     }
 }
