@@ -28,10 +28,11 @@ mod linux {
     use std::path::Path;
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::SeqCst;
-    use std::{env, fs, ptr};
+    use std::time::Duration;
+    use std::{env, fs, ptr, thread};
 
     use perfmark::{Filter, perfmark};
-    use perfmark_rdpmc::{Attr, Counter, Software};
+    use perfmark_rdpmc::{Attr, Counter, OffCpu, Software};
 
     use crate::program::threads::{self, reach, step, wait_for};
     use crate::program::{SCENARIO, command, file, text};
@@ -49,6 +50,7 @@ mod linux {
                 "kernel_events_cost_one_read_at_entry_and_one_at_exit",
                 kernel_events_cost_one_read_at_entry_and_one_at_exit,
             ),
+            ("time_off_the_cpu_costs_no_system_call", time_off_the_cpu_costs_no_system_call),
         ];
         support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
     }
@@ -85,6 +87,19 @@ mod linux {
         black_box(());
     }
 
+    #[perfmark(time, off_cpu)]
+    fn on_cpu() {
+        black_box(());
+    }
+
+    #[perfmark(time, off_cpu, blocked)]
+    fn sleep() {
+        thread::sleep(Duration::from_micros(100));
+    }
+
+    /// Calls of each are a phase of the scenario [`KERNEL_EVENTS`].
+    const WAITING_MARKS: [(&str, fn()); 2] = [("on the CPU", on_cpu), ("off the CPU", sleep)];
+
     /// Marks with that many software events. Calls of each are a phase of the scenario [`KERNEL_EVENTS`].
     const KERNEL_MARKS: [(&str, fn()); 3] = [("1 event", one), ("3 events", three), ("7 events", seven)];
     const KERNEL_EVENTS: &str = "events of the kernel";
@@ -93,10 +108,11 @@ mod linux {
     fn call_kernel_marks() {
         phase(FIRST_CALLS);
         // From here on, the thread has the same events and the same histograms.
-        for (_, call) in KERNEL_MARKS {
+        let marks = || KERNEL_MARKS.into_iter().chain(WAITING_MARKS);
+        for (_, call) in marks() {
             (0..100).for_each(|_| call());
         }
-        for (name, call) in KERNEL_MARKS {
+        for (name, call) in marks() {
             phase(name);
             (0..CALLS_OF_EACH).for_each(|_| call());
         }
@@ -109,6 +125,7 @@ mod linux {
         plain(n);
         software();
         hardware();
+        on_cpu();
     }
 
     /// The phases of a program's life. In [`HOST`], it makes system calls of its own.
@@ -132,7 +149,7 @@ mod linux {
         unsafe { libc::syscall(libc::SYS_write, -1, marker.as_ptr(), marker.len()) };
     }
 
-    extern "C" fn thread(_: *mut c_void) -> *mut c_void {
+    extern "C" fn second_thread(_: *mut c_void) -> *mut c_void {
         phase(FIRST_CALLS);
         call_all(1);
         phase(CALLS);
@@ -154,7 +171,7 @@ mod linux {
         phase(CALLS);
         (0..1_000).for_each(call_all);
         phase(HOST);
-        let first = threads::start(thread);
+        let first = threads::start(second_thread);
         wait_for(1);
         reach(2);
         threads::join(first);
@@ -176,7 +193,7 @@ mod linux {
         assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
         phase(HOST);
         if scenario == "finishes" {
-            let second = threads::start(thread);
+            let second = threads::start(second_thread);
             wait_for(3);
             phase(REPORT);
             perfmark::finish();
@@ -344,6 +361,20 @@ mod linux {
             made.retain(|call, _| !["mmap", "madvise"].contains(&call.as_str()));
             let twice = |call: &str| (call.to_owned(), 2 * CALLS_OF_EACH);
             assert_eq!(made, BTreeMap::from([twice("fcntl"), twice("read")]), "{name}");
+        }
+    }
+
+    fn time_off_the_cpu_costs_no_system_call() {
+        if let Err(why) = OffCpu::open() {
+            return println!("skipped: {why}");
+        }
+        let Some(made) = traced(KERNEL_EVENTS, &[]) else { return };
+        for (name, _) in WAITING_MARKS {
+            let mut made = made.get(name).cloned().unwrap_or_default();
+            println!("{name}: {made:?}");
+            // A histogram may have grown. The sleep is the program's.
+            made.retain(|call, _| !["mmap", "madvise", "clock_nanosleep"].contains(&call.as_str()));
+            assert_eq!(made, BTreeMap::new(), "{name}");
         }
     }
 

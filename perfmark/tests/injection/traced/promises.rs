@@ -60,7 +60,7 @@ pub(super) const ALL: &[Promises] = &[
     Promises {
         scenario: "sets",
         stdout: "half way\n",
-        calls: &[("plain", 2), ("hardware", 1), ("software", 0)],
+        calls: &[("plain", 2), ("hardware", 1), ("waiting", 1)],
         has_hardware: true,
         ..PLAIN
     },

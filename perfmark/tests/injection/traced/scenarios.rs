@@ -29,6 +29,11 @@ fn hardware() {
     black_box(());
 }
 
+#[perfmark(time, off_cpu)]
+fn waiting() {
+    black_box(());
+}
+
 /// A marked call. It must leave the program's errno unchanged, whatever fails in it.
 fn call(marked: fn()) {
     const OWN: libc::c_int = 4_242;
@@ -85,6 +90,7 @@ fn sets() {
     call(plain);
     call(hardware);
     say("half way\n");
+    call(waiting);
     call(plain);
 }
 
