@@ -22,6 +22,7 @@ const GRAMMAR: &[(&str, &str)] = &[
     ("time", "nanoseconds, from the processor's tick counter; defined by perfmark"),
     ("off_cpu", "nanoseconds in which the thread was not on a CPU; defined by perfmark"),
     ("blocked, preempted", "the parts of off_cpu: the thread waited, or the kernel ran another one"),
+    ("suspended", "nanoseconds between the polls of an async call; defined by perfmark"),
     ("r01c2", "the processor's event with that hexadecimal number: on x86, unit mask and event select"),
     ("PMU/event=0xc2,umask=1/", "an event of a PMU, by the fields of its format (below)"),
     ("PMU/EVENT,ldlat=30/", "an event that the PMU lists, with additional fields"),

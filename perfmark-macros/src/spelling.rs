@@ -6,7 +6,7 @@
 use perfmark_rdpmc::{CacheEvent, Hardware, Software, difference, nearest};
 
 /// The events that perfmark defines itself.
-pub(crate) const OWN_EVENTS: [&str; 4] = ["time", "off_cpu", "blocked", "preempted"];
+pub(crate) const OWN_EVENTS: [&str; 5] = ["time", "off_cpu", "blocked", "preempted", "suspended"];
 
 /// Words for an event that are not similar to its name.
 const SYNONYMS: &[(&str, &str)] = &[

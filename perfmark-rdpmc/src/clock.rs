@@ -62,6 +62,13 @@ impl Clock {
         self.instant.elapsed()
     }
 
+    /// Ticks since [`start`](Self::start). It wraps if the counter runs backwards.
+    #[inline]
+    #[must_use]
+    pub fn elapsed_ticks(&self) -> u64 {
+        ticks().wrapping_sub(self.ticks)
+    }
+
     /// Nanoseconds per tick, measured from the start until now. Its error is that of two readings of the monotonic
     /// clock (about 50 ns) over that time. Within the first millisecond after the start, it waits for that millisecond
     /// to pass.

@@ -64,6 +64,8 @@ mod linux {
     /// Both clocks count a part of each context switch, some microseconds.
     const PAUSE: Duration = Duration::from_millis(1);
     const TIMES: u32 = 1_000;
+    const TASKS: u64 = 1_000;
+    const BETWEEN_POLLS: Duration = Duration::from_millis(20);
 
     #[perfmark(time, off_cpu)]
     fn compute(n: u64) -> u64 {
@@ -112,11 +114,25 @@ mod linux {
         (0..600).for_each(|_| thread::sleep(Duration::from_nanos(1)));
     }
 
-    #[perfmark(time, off_cpu)]
+    #[perfmark(time, off_cpu, suspended)]
     async fn poll_and_wait() {
         thread::sleep(PAUSE);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(BETWEEN_POLLS).await;
         thread::sleep(PAUSE);
+        again().await;
+    }
+
+    #[perfmark(time, suspended)]
+    async fn again() {
+        tokio::time::sleep(BETWEEN_POLLS).await;
+    }
+
+    #[perfmark(time, suspended)]
+    async fn at_once() {}
+
+    #[perfmark(time, suspended)]
+    async fn dropped() {
+        std::future::pending::<()>().await;
     }
 
     /// Each call waits for a lock that another thread holds for a while.
@@ -243,10 +259,12 @@ mod linux {
             "async" => {
                 let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
                 runtime.expect("started").block_on(async {
-                    let tasks: Vec<_> = (0..200).map(|_| tokio::spawn(poll_and_wait())).collect();
+                    let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(poll_and_wait())).collect();
                     for task in tasks {
                         task.await.expect("it ends");
                     }
+                    at_once().await;
+                    _ = tokio::time::timeout(BETWEEN_POLLS, dropped()).await;
                 });
             }
             _ => unreachable!("{scenario}"),
@@ -394,11 +412,21 @@ mod linux {
 
     fn polls_add_up() {
         let report = json("async", &[], 0);
-        let [time, off_cpu] = ["time", "off_cpu"].map(|event| values(&report, "poll_and_wait", event));
-        assert_eq!([&time["measured"], &off_cpu["measured"]], [200, 200], "{off_cpu}");
-        let [time, off_cpu] = [time, off_cpu].map(|values| values["sum"].as_u64().expect("a number"));
-        // Two waits in polls, and not the one between them.
-        assert!((200 * 2 * 1_000_000..=time).contains(&off_cpu), "{off_cpu} of {time} ns");
-        assert!(values(&report, "poll_and_wait", "off_cpu")["min"].as_u64() < Some(20_000_000));
+        let all = ["time", "off_cpu", "suspended"].map(|event| values(&report, "poll_and_wait", event));
+        assert_eq!(all.map(|values| values["measured"].as_u64()), [Some(TASKS); 3]);
+        let [time, off_cpu, suspended] = all.map(|values| values["sum"].as_u64().expect("a number"));
+        println!("{time} ns in polls, {off_cpu} ns of it off the CPU, {suspended} ns between polls");
+        // Two waits in polls, and two between them.
+        assert!((TASKS * 2 * 1_000_000..=time).contains(&off_cpu), "{off_cpu} of {time} ns");
+        assert!(suspended >= TASKS * 2 * 20_000_000, "{suspended} ns");
+        // The inner call is suspended while the outer one is.
+        let inner = sum(&report, "again", "suspended");
+        let own = values(&report, "poll_and_wait", "suspended")["self"].as_i64().expect("a number");
+        assert!(inner >= 1_000 * 20_000_000, "{inner} ns");
+        assert_eq!(u64::try_from(inner + own), Ok(suspended));
+        assert_eq!(values(&report, "at_once", "suspended")["max"], 0);
+        let dropped = &mark(&report, "dropped");
+        let unwound = dropped["values"]["suspended"]["unwound_total"].as_u64().expect("a number");
+        assert!(dropped["cancelled"] == 1 && unwound >= 20_000_000, "{dropped}");
     }
 }

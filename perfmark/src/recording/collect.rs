@@ -179,14 +179,14 @@ struct Units {
 
 impl Units {
     fn of(events: &[(EventId, Entry)]) -> Self {
-        let has_time = events.iter().any(|(_, entry)| entry.spec == EventSpec::Time);
-        let nanoseconds = if has_time { start::nanoseconds_per_tick() } else { 1.0 };
+        let has_ticks = events.iter().any(|(_, entry)| is_in_ticks(&entry.spec));
+        let nanoseconds = if has_ticks { start::nanoseconds_per_tick() } else { 1.0 };
         Self { nanoseconds, edges: OnceCell::new() }
     }
 
     /// The factor for the event's values; `None` for 1.
     fn scale(&self, event: &Entry) -> Option<f64> {
-        (event.spec == EventSpec::Time).then_some(self.nanoseconds)
+        is_in_ticks(&event.spec).then_some(self.nanoseconds)
     }
 
     fn edges(&self) -> &ScaledEdges {
@@ -265,10 +265,16 @@ fn program() -> String {
     name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
 }
 
+/// Whether the event's values are ticks.
+fn is_in_ticks(what: &EventSpec) -> bool {
+    matches!(what, EventSpec::Time | EventSpec::Suspended)
+}
+
 fn name(what: &EventSpec) -> String {
     match what {
         EventSpec::Time => "time".into(),
         EventSpec::OffCpu(kind) => kind.name().into(),
+        EventSpec::Suspended => "suspended".into(),
         EventSpec::Counter(event) => event.to_string(),
         EventSpec::Unknown(name) => (*name).into(),
     }
@@ -276,12 +282,12 @@ fn name(what: &EventSpec) -> String {
 
 fn event(entry: &Entry) -> snapshot::Event {
     let unit = match &entry.spec {
-        EventSpec::Time | EventSpec::OffCpu(_) => Unit::Ns,
+        EventSpec::Time | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
         EventSpec::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };
     let (read, reason) = match entry {
-        Entry { spec: EventSpec::Time, .. } => (Read::Ticks, None),
+        Entry { spec, .. } if is_in_ticks(spec) => (Read::Ticks, None),
         Entry { user: 1.., .. } => (Read::User, None),
         Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),

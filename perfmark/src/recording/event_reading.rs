@@ -12,6 +12,8 @@ pub(super) enum EventReading {
     Ticks(u64),
     Counter(Reading),
     OffCpu(OffCpuReading, OffCpuKind),
+    /// Of an event that does not occur while a thread runs.
+    Nothing,
 }
 
 impl EventReading {
@@ -37,6 +39,7 @@ impl EventReading {
             (Self::OffCpu(before, kind), Self::OffCpu(now, _)) => {
                 now.since(&before).map_or(Delta::Unmeasured, |time| Delta::Exact(kind.of(time)))
             }
+            (Self::Nothing, Self::Nothing) => Delta::Exact(0),
             _ => Delta::Unmeasured,
         }
     }

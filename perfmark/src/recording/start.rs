@@ -54,6 +54,11 @@ pub(crate) fn clock() -> &'static Clock {
     CLOCK.get_or_init(Clock::start)
 }
 
+/// Ticks since the program's start.
+pub(crate) fn ticks() -> u64 {
+    clock().elapsed_ticks()
+}
+
 /// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
 pub(crate) fn nanoseconds_per_tick() -> f64 {
     /// The value's bits; 0 before the first use.

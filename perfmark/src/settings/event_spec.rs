@@ -12,6 +12,8 @@ pub(crate) enum EventSpec {
     Time,
     /// Time that the thread was not on a CPU.
     OffCpu(OffCpuKind),
+    /// Ticks between the polls of an async call.
+    Suspended,
     Counter(Event),
     /// A name that no event has.
     Unknown(&'static str),
@@ -67,8 +69,10 @@ impl EventSpec {
 
     /// The event of this name, if perfmark defines it and not the kernel.
     pub(crate) fn own(name: &str) -> Option<Self> {
-        if name == "time" {
-            return Some(Self::Time);
+        match name {
+            "time" => return Some(Self::Time),
+            "suspended" => return Some(Self::Suspended),
+            _ => {}
         }
         // perf's events have hyphens.
         OffCpuKind::ALL.into_iter().find(|kind| kind.name() == name.replace('-', "_")).map(Self::OffCpu)

@@ -244,12 +244,15 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
 impl MarkSettings {
     /// The events that the mark records, in the order in which they are named.
     pub(crate) fn events(&self) -> Vec<EventSpec> {
-        match self.events {
+        let mut events: Vec<_> = match self.events {
             Requested::Names(names) => names.iter().map(|name| EventSpec::parse(name)).collect(),
             Requested::Lines(lines) => lines.lines().map(EventSpec::parse).collect(),
             Requested::Specs(specs) => specs.to_vec(),
             Requested::Default => DEFAULT_EVENTS.into_iter().map(EventSpec::parse).collect(),
-        }
+        };
+        // Only calls made of polls are ever suspended.
+        events.retain(|event| self.mode.is_polled || *event != EventSpec::Suspended);
+        events
     }
 }
 

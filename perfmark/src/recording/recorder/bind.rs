@@ -25,7 +25,7 @@ pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
 /// Whether all events of a set are read in user space and together.
 fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
     let counters = set.events().filter_map(|event| event.slot().counter()).count();
-    let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel());
+    let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel() || event.slot().is_suspended());
     is_read_here && (counters <= 1 || CounterSet::is_supported()) && !(tracks_overhead && slots > FAST_EVENT_SLOTS)
 }
 

@@ -55,6 +55,8 @@ impl Deref for EventSlots {
 )]
 pub(super) enum Source {
     Ticks,
+    /// Ticks between polls. The entry and exit of a poll add them.
+    Suspended,
     /// All slots of the thread share its context switches.
     OffCpu { switches: Rc<OffCpu>, kind: OffCpuKind },
     Counter { counter: Counter, read_method: ReadMethod },
@@ -76,7 +78,7 @@ impl EventSlot {
     pub(super) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
-            Source::Ticks | Source::OffCpu { .. } => None,
+            Source::Ticks | Source::Suspended | Source::OffCpu { .. } => None,
         }
     }
 
@@ -84,7 +86,7 @@ impl EventSlot {
     pub(super) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
-            Source::Ticks | Source::OffCpu { .. } => None,
+            Source::Ticks | Source::Suspended | Source::OffCpu { .. } => None,
         }
     }
 
@@ -92,11 +94,15 @@ impl EventSlot {
         matches!(self.source, Source::Ticks)
     }
 
+    pub(super) fn is_suspended(&self) -> bool {
+        matches!(self.source, Source::Suspended)
+    }
+
     /// The thread's context switches, if the event is time off the CPU.
     pub(super) fn switches(&self) -> Option<&OffCpu> {
         match &self.source {
             Source::OffCpu { switches, .. } => Some(switches),
-            Source::Ticks | Source::Counter { .. } => None,
+            Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
         }
     }
 
@@ -104,7 +110,7 @@ impl EventSlot {
     pub(super) fn off_cpu_value(&self) -> Option<&Cell<u64>> {
         match &self.source {
             Source::OffCpu { switches, kind } => Some(kind.cell(switches)),
-            Source::Ticks | Source::Counter { .. } => None,
+            Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
         }
     }
 
@@ -112,6 +118,8 @@ impl EventSlot {
     pub(super) fn reading(&self) -> Option<EventReading> {
         match &self.source {
             Source::Ticks => Some(EventReading::of_ticks()),
+            // A thread that runs a call's code does not suspend it.
+            Source::Suspended => Some(EventReading::Nothing),
             Source::Counter { counter, .. } => EventReading::of_counter(counter),
             Source::OffCpu { switches, kind } => Some(EventReading::of_off_cpu(switches, *kind)),
         }
@@ -132,8 +140,8 @@ impl EventSlots {
     /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
     /// left out. If none is available, the result is the slot of `time`.
     ///
-    /// `time` comes first, then the counters in the order in which they were opened, then the times off the CPU. So the
-    /// same events in another order give the same set.
+    /// `time` comes first, then the counters in the order in which they were opened, then the times off the CPU and
+    /// between polls. So the same events in another order give the same set.
     pub(super) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
         let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
@@ -143,7 +151,12 @@ impl EventSlots {
             set.extend(self.slot_index_for(&EventSpec::Time, events));
             events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
         }
-        let kind = |slot: &EventSlot| (slot.switches().is_some(), slot.counter().is_some());
+        let kind = |slot: &EventSlot| match slot.source {
+            Source::Ticks => 0,
+            Source::Counter { .. } => 1,
+            Source::OffCpu { .. } => 2,
+            Source::Suspended => 3,
+        };
         set.sort_by_key(|&index| (kind(&self[index]), index));
         // Two names can mean the same event.
         set.dedup();
@@ -207,6 +220,7 @@ impl EventSlots {
     fn open(&mut self, spec: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
         let opened = match spec {
             EventSpec::Time => return Some(Source::Ticks),
+            EventSpec::Suspended => return Some(Source::Suspended),
             EventSpec::OffCpu(kind) => return self.open_off_cpu(*kind, id, events),
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),

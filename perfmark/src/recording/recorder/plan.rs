@@ -18,6 +18,7 @@ use crate::recording::cells::histogram::Span;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::CallMode;
 use crate::recording::mark::mark_settings::Variant;
+use crate::recording::start;
 
 /// Begins a call and releases the recorder.
 pub(super) type Begin = fn(&Plan, HeldRecorder) -> Token;
@@ -312,7 +313,12 @@ impl EventSet {
 
     /// The thread's context switches, if the set has off-CPU events.
     pub(super) fn switches(&self) -> Option<&OffCpu> {
-        self.events().next_back()?.slot().switches()
+        self.events().rev().find_map(|event| event.slot().switches())
+    }
+
+    /// The event of the time between polls, if the set has it.
+    pub(super) fn suspended(&self) -> Option<SetEvent<'_>> {
+        self.events().next_back().filter(|event| event.slot().is_suspended())
     }
 
     /// The value of each of the first `W` off-CPU events, as of the thread's last [`OffCpu::catch_up`].
@@ -390,6 +396,7 @@ impl<'a> SetEvent<'a> {
     pub(super) fn begin(self, frame: FrameRef) -> bool {
         match &self.slot().source {
             Source::Ticks => frame.raw(self.n).set(clock::ticks()),
+            Source::Suspended => frame.set_region(self.n, Region::from_parts([start::ticks(), 0, 0, 0])),
             Source::OffCpu { switches, kind } => {
                 frame.set_region(self.n, Region::from_parts([kind.cell(switches).get(), 0, 0, 0]));
             }
@@ -409,6 +416,8 @@ impl<'a> SetEvent<'a> {
         match &self.slot().source {
             // Ticks run backwards on CPUs whose tick counters differ. That is no time.
             Source::Ticks => clock::ticks().checked_sub(frame.raw(self.n).get()),
+            // A call of one poll. See `poll` for others.
+            Source::Suspended => Some(0),
             Source::OffCpu { switches, kind } => {
                 let [begun, lock, ..] = frame.region(self.n).parts();
                 (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)

@@ -7,6 +7,8 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use perfmark_rdpmc::Delta;
+
 use super::calibrate::CalibrationCalls;
 use super::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
 use super::counters::EVENT_SLOTS;
@@ -16,7 +18,7 @@ use super::memory::plan_entry;
 use super::options;
 use super::overhead::FAST_EVENT_SLOTS;
 use super::packed_cost::{NO_EVENT, PackedCost};
-use super::plan::{Plan, node_of};
+use super::plan::{Plan, SetEvent, node_of};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use super::slow;
 use super::stack::FrameRef;
@@ -24,7 +26,10 @@ use super::state::{HeldRecorder, Recorder, own_work, with_recorder};
 use crate::recording::cells::MarkCells;
 use crate::recording::cells::histogram::add;
 use crate::recording::cells::registry::registry;
+use crate::recording::event_table::events;
 use crate::recording::mark::{self, Mark};
+use crate::recording::start;
+use crate::settings::EventSpec;
 use crate::settings::recording::is_off;
 
 impl EventCost {
@@ -209,8 +214,12 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     let (open_before, set) = (frame.open_before.get(), plan.set());
+    let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
     let node = recorder.graph().and_then(|_| node_of(&frame));
     slow::store_counts(set, frame, &recorder.stack);
+    if let Some((event, ticks)) = suspended.filter(|(event, _)| frame.counted(event.n).is_some()) {
+        frame.set_counted(event.n, Delta::Exact(ticks));
+    }
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {
@@ -226,6 +235,14 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
         }
     }
     add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome);
+}
+
+/// What a poll adds to the time between its call's polls: it ends the time since the poll before it, and begins the
+/// time until the next one. The sum over all polls of a call is the time between them. It wraps.
+fn suspended_around(event: SetEvent<'_>, frame: FrameRef, call: &PolledCall, outcome: Outcome) -> u64 {
+    let ended = if call.info().is_some() { frame.raw(event.n).get() } else { 0 };
+    let begun = if outcome == Outcome::Pending { start::ticks() } else { 0 };
+    ended.wrapping_sub(begun)
 }
 
 /// Adds the cost of a poll to its call, or a finished call to the cells. When the poll began, `open_before` calls of
@@ -382,9 +399,13 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     mark.gone.fetch_add(1, Relaxed);
     // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
+        let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
         for cells in cells_of(recorder, mark).iter().flat_map(|cells| &cells.events) {
             let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));
-            if let Some(cost) = cells.event.below(NO_EVENT).and_then(cost) {
+            if let Some(mut cost) = cells.event.below(NO_EVENT).and_then(cost) {
+                if Some(cells.event) == suspended {
+                    cost.net = cost.net.wrapping_add(start::ticks());
+                }
                 cost.add_unwound(cells, info.is_nested());
             }
         }
