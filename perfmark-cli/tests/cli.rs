@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         ("times_are_compared_by_their_distributions", times_are_compared_by_their_distributions),
         ("times_of_one_or_two_runs_are_not_judged", times_of_one_or_two_runs_are_not_judged),
         ("pairs_of_runs_are_judged_and_marks_below_the_noise_are_listed", pairs_of_runs_are_judged),
+        ("a_comparison_has_the_names_and_the_order_of_a_report", a_comparison_has_names_and_order_of_a_report),
         ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
         ("run_alternates_two_programs_and_judges_the_pairs", run_alternates_two_programs),
         ("a_program_that_fails_ends_the_comparison", a_program_that_fails_ends_the_comparison),
@@ -872,6 +873,53 @@ fn pairs_of_runs_are_judged() {
     assert_contains(&uneven, &["a: No such file"]);
 }
 
+fn a_comparison_has_names_and_order_of_a_report() {
+    let folder = Folder::new("cli-order");
+    let of = |path: &str, line: u32, each: u64| {
+        let (_, name) = path.rsplit_once("::").expect("a path");
+        let mut mark = mark(name, vec![values("instructions", &[each; 100])]);
+        (mark.path, mark.line) = (path.into(), line);
+        mark
+    };
+    let run = |name: &str, warm: u64, more: Mark| {
+        let step = |line, each| of("app::parse::step", line, each);
+        let marks = [of("app::Tree::new", 1, 10_000), of("app::Table::new", 2, 30_000), of("app::cold", 3, 100)];
+        let steps = [step(5, 20_000), step(6, 40_000)];
+        folder.report(
+            name,
+            &snapshot(marks.into_iter().chain([of("app::warm", 4, warm)]).chain(steps).chain([more]).collect()),
+        )
+    };
+    let base = run("base", 15_000, of("app::gone::new", 7, 99_000));
+    let head = run("head", 16_000, of("app::came::new", 7, 5));
+    let names = |more: &[&str]| -> Vec<String> {
+        let printed = stdout(&[&["diff", "--format", "json", &base, &head], more].concat(), 0);
+        let document: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+        let marks = document["marks"].as_array().expect("a list");
+        marks.iter().map(|mark| mark["mark"].as_str().expect("a name").to_owned()).collect()
+    };
+    let expected = [
+        // It changed.
+        "warm",
+        // It is only in the base, where it costs most.
+        "gone::new",
+        "app::parse::step (src/main.rs:6)",
+        "Table::new",
+        "app::parse::step (src/main.rs:5)",
+        "Tree::new",
+        "cold",
+        "came::new",
+    ];
+    assert_eq!(names(&[]), expected);
+    for name in expected.iter().filter(|name| !name.ends_with(')')) {
+        assert_eq!(names(&["--marks", name]), [*name], "a filter accepts each name");
+    }
+    let shown = stdout(&["report", &head, "--format", "csv"], 0);
+    let labels: Vec<&str> = shown.lines().skip(1).filter_map(|row| row.rsplit(',').next()).collect();
+    let unchanged = |name: &&str| !["warm", "gone::new"].contains(name);
+    assert!(labels.into_iter().filter(unchanged).eq(expected.into_iter().filter(unchanged)), "{shown}");
+}
+
 fn report_and_diff_have_the_same_quantile() {
     let folder = Folder::new("cli-quantile");
     let calls: Vec<u64> = (0..1001).map(|n: u64| 1_000 + n * n % 70_000).collect();
@@ -1075,8 +1123,8 @@ fn a_coverage_gate_names_each_mark_below_it() {
 
 fn a_comparison_is_available_as_markdown_and_json() {
     let folder = Folder::new("cli-forms");
-    let base = folder.report("base", &report(&[("parse", 100_000), ("a|b<c>", 50_000)]));
-    let head = folder.report("head", &report(&[("parse", 110_000), ("a|b<c>", 50_000)]));
+    let base = folder.report("base", &report(&[("parse", 100_000), ("<c>a|b", 50_000)]));
+    let head = folder.report("head", &report(&[("parse", 110_000), ("<c>a|b", 50_000)]));
     let output = answer(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "markdown"], 1);
     let markdown = text(&output.stdout);
     assert!(markdown.starts_with("❌ **perfmark**: 1 of 2 marks changed; 1 of 1 gate failed\n\n- parse: instructions"));
@@ -1085,7 +1133,7 @@ fn a_comparison_is_available_as_markdown_and_json() {
         &[
             "| parse | instructions (mean) | 100,000 | 110,000 | +10.0 % | +10,000 |",
             "<details><summary>1 mark unchanged</summary> | mark |",
-            "| a\\|b&lt;c&gt; |",
+            "| &lt;c&gt;a\\|b |",
         ],
     );
     assert_contains(text(&output.stderr), &["perfmark: parse: instructions per call rose by 10.0 %"]);

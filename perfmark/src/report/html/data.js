@@ -70,15 +70,14 @@ function valuesOf(of, event) {
   return values && values.measured > 0 ? values : undefined;
 }
 
-/** Calls that did not return, by the rule of unfinished.rs: the name of their row, their number, and their values. */
+/** Calls that did not return, by the rule of unfinished.rs: the name of their row, and their values. */
 function unfinishedOf(mark, event) {
   const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
   if (!values) return [];
-  const row = (what, calls, total, self) =>
-    total || self ? [{ what, calls, values: { ...NOTHING, total, self } }] : [];
+  const row = (what, total, self) => (total || self ? [{ what, values: { ...NOTHING, total, self } }] : []);
   return [
-    ...row("unwound", BigInt(mark.unwound) + BigInt(mark.cancelled), values.unwound_total, values.unwound_self),
-    ...row("in flight", mark.in_flight, values.in_flight_total, values.in_flight_self),
+    ...row("unwound", values.unwound_total, values.unwound_self),
+    ...row("in flight", values.in_flight_total, values.in_flight_self),
   ];
 }
 
@@ -142,6 +141,14 @@ function withUnfinished(mark, event, key) {
   const all = [valuesOf(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
   const known = all.map((values) => values?.[key] ?? null).filter((value) => value !== null);
   return known.length ? known.reduce((sum, value) => sum + BigInt(value), 0n) : null;
+}
+
+/** The values of a mark's only row. Total and self include calls that did not return. */
+function valuesOfRow(mark, event) {
+  const values = valuesOf(mark, event);
+  if (unfinishedOf(mark, event).length === 0) return values;
+  const sum = (key) => (values?.[key] === null ? null : withUnfinished(mark, event, key));
+  return { ...(values ?? NOTHING), total: sum("total"), self: sum("self") };
 }
 
 /** Creates an element with attributes and children. Text never becomes markup. */
