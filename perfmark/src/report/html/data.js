@@ -96,6 +96,7 @@ const marks = snapshot.marks.map((mark, index) => ({
   index,
   label: words.labels[index],
   coverage: words.coverage[index],
+  ipc: words.ipc[index],
   sought: `${words.labels[index]}\n${mark.path}\n${mark.file}`.toLowerCase(),
   isCalled: mark.calls > 0 || mark.in_flight > 0,
 }));
@@ -103,16 +104,6 @@ const marks = snapshot.marks.map((mark, index) => ({
 /** Events that can order the table: those that were measured. */
 const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
-const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
-
-/** Instructions per cycle, if both were counted over the same calls. */
-function ratio(mark) {
-  const [cycles, instructions] = [valuesOf(mark, "cycles"), valuesOf(mark, "instructions")];
-  if (!cycles || !instructions || cycles.measured !== instructions.measured || !(cycles.sum > 0)) return undefined;
-  // Almost all calls: otherwise they may be different calls.
-  if ([cycles, instructions].some(({ measured, unmeasured }) => Number(unmeasured) * 64 > Number(measured))) return undefined;
-  return Number(instructions.sum) / Number(cycles.sum);
-}
 
 const flagged = (quantity, sign, isSo) => (isSo ? { ...quantity, number: sign + quantity.number } : quantity);
 const sizeOf = (value) => (value < 0 ? -value : value);

@@ -27,11 +27,11 @@ const COLUMNS = [
   },
   { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => integer(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
   {
-    id: "ratio",
+    id: "ipc",
     head: "IPC",
     why: "Instructions per cycle, if both were counted over the same calls",
-    cell: (mark) => (ratio(mark) === undefined ? MISSING : { number: ratio(mark).toFixed(2), unit: "" }),
-    order: ratio,
+    cell: (mark) => (mark.ipc === null ? MISSING : { number: mark.ipc, unit: "" }),
+    order: (mark) => (mark.ipc === null ? null : Number(mark.ipc.replace("<", ""))),
     ofMark: true,
   },
   call("mean", "mean", "The mean of the measured calls"),
@@ -42,7 +42,7 @@ const COLUMNS = [
   call("p99.9", "p999", "999 in a thousand calls are at or below, within 1/64"),
   call("max", "max", "The largest call"),
   { id: "spread", head: "distribution", why: "The distribution of the calls, on a logarithmic axis that all marks share" },
-].filter((column) => column.id !== "ratio" || hasRatio);
+].filter((column) => column.id !== "ipc" || marks.some((mark) => mark.ipc !== null));
 
 /** The flags before a share's number. */
 const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}]`);
