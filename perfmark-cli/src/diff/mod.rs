@@ -133,12 +133,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let design =
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
     let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
-    compare(sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
 }
 
 /// Compares these marks of the sides, judges the gates, and writes the comparison.
 pub(crate) fn compare(
-    sides: [Side; 2],
+    sides: &[Side; 2],
     marks: Option<&Filter>,
     design: Design,
     gates: &[Gate],
@@ -146,7 +146,7 @@ pub(crate) fn compare(
     to: &Destination,
 ) -> Result<ExitCode, String> {
     check_marks(marks, sides.iter().flat_map(|side| &side.runs))?;
-    let comparison = &Comparison::of(&sides, marks, design);
+    let comparison = &Comparison::of(sides, marks, design);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
     let text = match format {
         Format::Table => table::render(comparison, &gates),
