@@ -163,11 +163,14 @@ function drawRows() {
   }
 }
 
+/** The least width of the names' column beside all other columns, in pixels. Paths follow short names. */
+const LEAST = 180;
+
 /** Shows all columns if the longest name is complete beside them. Otherwise, some give way to it. */
 function fitColumns() {
   const [table, heads] = [byId("table"), [...byId("heads").children]];
   table.classList.remove("narrow");
-  const isCut = heads[0].clientWidth < view.longest || table.offsetWidth > byId("scroller").clientWidth;
+  const isCut = heads[0].clientWidth < Math.max(view.longest, LEAST) || table.offsetWidth > byId("scroller").clientWidth;
   table.classList.toggle("narrow", isCut);
   // A cell across more columns than are shown would add columns, which take room from the names.
   view.columns = heads.filter((head) => head.offsetWidth > 0).length;
