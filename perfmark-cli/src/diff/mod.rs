@@ -4,6 +4,7 @@
 //! (`judge`).
 
 mod side;
+mod identity;
 mod number;
 mod paired;
 mod judge;
@@ -76,6 +77,8 @@ What is compared:
   Marks are the same if path and name are the same; they may move in the source. Marks that exist
   or were called on one side only, calls that were not measured, and different numbers of calls
   are listed.
+  Marks that changed come first. Otherwise, marks have the names and the order of `perfmark report`:
+  the largest self in the last run of the head is first. --marks accepts each name.
 
 When a value has changed:
   counts        the mean per call: by at least 0.1 %, and by more than the cost of an empty call
@@ -130,12 +133,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let design =
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
     let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
-    compare(sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
 }
 
 /// Compares these marks of the sides, judges the gates, and writes the comparison.
 pub(crate) fn compare(
-    mut sides: [Side; 2],
+    sides: &[Side; 2],
     marks: Option<&Filter>,
     design: Design,
     gates: &[Gate],
@@ -143,12 +146,7 @@ pub(crate) fn compare(
     to: &Destination,
 ) -> Result<ExitCode, String> {
     check_marks(marks, sides.iter().flat_map(|side| &side.runs))?;
-    if let Some(filter) = marks {
-        for run in sides.iter_mut().flat_map(|side| &mut side.runs) {
-            run.retain(|mark| filter.has_mark(mark));
-        }
-    }
-    let comparison = &Comparison::of(&sides, design);
+    let comparison = &Comparison::of(sides, marks, design);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
     let text = match format {
         Format::Table => table::render(comparison, &gates),

@@ -149,7 +149,7 @@ fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
     let settings = |command: &mut Command| arguments.set_on(command);
     match against::run_pairs([base, Path::new(head)], given, settings, arguments.times) {
         Ok(sides) => {
-            diff::compare(sides, arguments.options.marks(), Design::Paired, &arguments.fail_on, format, &destination)
+            diff::compare(&sides, arguments.options.marks(), Design::Paired, &arguments.fail_on, format, &destination)
         }
         Err(ended) => Ok(against::fail(ended)),
     }

@@ -5,7 +5,7 @@
 
 use csv::{Terminator, WriterBuilder};
 
-use super::share::{Shares, is_called};
+use super::share::Shares;
 use super::view::Sort;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 use crate::text::sanitize;
@@ -89,13 +89,10 @@ const COLUMNS: [Column; 42] = [
 pub(super) fn render(snapshot: &Snapshot, sort: Sort) -> String {
     let shares = Shares::new(snapshot);
     let labels = snapshot.names();
-    let groups = shares.groups(sort);
-    let called = groups.iter().flat_map(|group| &group.marks).copied();
-    let never = (0..labels.len()).filter(|&index| !is_called(&snapshot.marks[index]));
     let mut out = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     // Writing to memory, with the same number of cells in each row, does not fail.
     _ = out.write_record(COLUMNS.map(|(name, _)| name));
-    for index in called.chain(never) {
+    for index in shares.order(sort) {
         let (mark, label) = (&snapshot.marks[index], labels[index].as_str());
         let rows = mark.values.iter().map(Some);
         for values in rows.chain(mark.values.is_empty().then_some(None)) {
