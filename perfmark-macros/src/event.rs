@@ -105,7 +105,8 @@ fn unknown(name: &str) -> String {
     }
     let known = match &spelling::similar(name, WORDS)[..] {
         [] => {
-            "events are `time`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`".to_owned()
+            "events are `time`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`"
+                .to_owned()
         }
         similar => format!("similar names are `{}`", similar.join("`, `")),
     };
@@ -185,7 +186,19 @@ mod tests {
         let generic = Hardware::ALL.iter().flat_map(|event| event.names());
         let generic = generic.chain(Software::ALL.iter().flat_map(|event| event.names())).map(|&name| name.to_owned());
         let names = generic.chain(CacheEvent::all().map(|event| event.to_string()));
-        let others = ["time", "off-cpu", "blocked", "preempted", "l1d", "LLC", "l1i_misses", "branch_load_misses", "r01c2", "rC0", "r0x1"];
+        let others = [
+            "time",
+            "off-cpu",
+            "blocked",
+            "preempted",
+            "l1d",
+            "LLC",
+            "l1i_misses",
+            "branch_load_misses",
+            "r01c2",
+            "rC0",
+            "r0x1",
+        ];
         for name in names.chain(others.map(str::to_owned)) {
             let word = name.replace('-', "_");
             let quoted = events(&format!("{name:?}")).expect("known");

@@ -97,11 +97,7 @@ impl CounterSet {
     /// most [`MOST`](Self::MOST) counters.
     #[allow(unsafe_code, reason = "keeps pointers to the counters' pages")]
     #[allow(single_use_lifetimes, reason = "anonymous ones in `impl Trait` are not stable")]
-    pub unsafe fn remember<'a>(
-        &self,
-        counters: impl Iterator<Item = &'a Counter>,
-        switches: Option<&OffCpu>,
-    ) -> bool {
+    pub unsafe fn remember<'a>(&self, counters: impl Iterator<Item = &'a Counter>, switches: Option<&OffCpu>) -> bool {
         self.forget();
         let Some((mut sum, first)) = self.remember_all_but_the_first(counters) else { return false };
         if let Some((lock, page)) = switches.map(OffCpu::remembered) {

@@ -1,6 +1,6 @@
 //! The time that a thread was not on a CPU, without a system call where there was none.
 //!
-//! The kernel writes a record of each switch from and to the thread into a ring, and updates the lock of the ring's page
+//! The kernel writes a record of each switch from and to the thread into a ring. It updates the lock of the ring's page
 //! when the thread is put on a CPU. While the lock is unchanged, the thread was on its CPU all the time.
 
 use std::cell::Cell;
@@ -104,7 +104,8 @@ impl OffCpu {
     ///
     /// As [`Sampler::open`]: most likely that locked memory is spent, with the number of rings that fit.
     pub fn open() -> Result<Self, Error> {
-        let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::MonotonicRaw);
+        let sampler =
+            Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::MonotonicRaw);
         let ring = sampler.pages(Self::PAGES).open()?;
         let seen = Cell::new(ring.lock());
         let (losses, was_full) = (Cell::new(0), Cell::new(false));
@@ -146,19 +147,16 @@ impl OffCpu {
     #[inline(never)]
     fn read_records(&self) -> bool {
         let mapping = &self.ring.mapping;
-        let is_complete = match (mapping.page(), mapping.data()) {
-            (Some(page), Some(data)) => {
-                let (tail, head) = (page.data_tail.load(Relaxed), page.data_head.load(Acquire));
-                let word = |at: u64| data[usize::try_from(at / 8).unwrap_or(0) % data.len()].load(Relaxed);
-                let is_complete = self.add(tail, head, mapping.data_bytes() as u64, word);
-                page.data_tail.store(head, Release);
-                is_complete
-            }
+        let is_complete = if let (Some(page), Some(data)) = (mapping.page(), mapping.data()) {
+            let (tail, head) = (page.data_tail.load(Relaxed), page.data_head.load(Acquire));
+            let word = |at: u64| data[usize::try_from(at / 8).unwrap_or(0) % data.len()].load(Relaxed);
+            let is_complete = self.add(tail, head, mapping.data_bytes() as u64, word);
+            page.data_tail.store(head, Release);
+            is_complete
+        } else {
             // A forked child. No lock has this odd value, so the next call comes here as well.
-            _ => {
-                self.seen.set(u32::MAX);
-                false
-            }
+            self.seen.set(u32::MAX);
+            false
         };
         if !is_complete {
             self.losses.set(self.losses.get() + 1);
@@ -169,7 +167,8 @@ impl OffCpu {
     /// Adds the switches between two positions of a ring with that many bytes, whose words `word` returns. Returns
     /// `false` if some are missing.
     fn add(&self, tail: u64, head: u64, bytes: u64, word: impl Fn(u64) -> u64) -> bool {
-        // `PERF_RECORD_LOST`, `PERF_RECORD_SWITCH`, `PERF_RECORD_MISC_SWITCH_OUT` and `_PREEMPT` in `include/uapi/linux/perf_event.h`.
+        // `PERF_RECORD_LOST`, `PERF_RECORD_SWITCH`, and flags of the latter: `PERF_RECORD_MISC_SWITCH_OUT` and
+        // `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT` (`include/uapi/linux/perf_event.h`).
         const LOST: u64 = 2;
         const KIND: u64 = 14;
         const OUT: u64 = 1 << 13;
@@ -217,7 +216,8 @@ mod tests {
     /// What a ring of 128 bytes that starts with these words adds, and whether it is complete.
     fn added(words: &[u64]) -> Option<([u64; 3], bool)> {
         let off_cpu = OffCpu::open().inspect_err(|why| println!("skipped: {why}")).ok()?;
-        let is_complete = off_cpu.add(0, 8 * words.len() as u64, 128, |at| words[usize::try_from(at / 8).expect("few")]);
+        let is_complete =
+            off_cpu.add(0, 8 * words.len() as u64, 128, |at| words[usize::try_from(at / 8).expect("few")]);
         Some((off_cpu.times.each_ref().map(Cell::get), is_complete))
     }
 

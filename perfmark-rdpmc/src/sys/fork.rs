@@ -259,9 +259,8 @@ impl List {
         // SAFETY: all nodes in the list are live, as in the parent.
         while let Some(node) = unsafe { next.as_ref() } {
             match node.resource {
-                Resource::Page(start, length) => put_empty_page(start, length),
-                // The fork has cleared its slot. A region that began before the fork may still look at its page.
-                Resource::Ring(start, length, _) => put_empty_page(start, length),
+                // The fork has cleared a ring's slot, but a region that began before may still access its page.
+                Resource::Page(start, length) | Resource::Ring(start, length, _) => put_empty_page(start, length),
                 resource => resource.release(&mut self.slots),
             }
             next = node.next;

@@ -13,11 +13,8 @@ pub(super) struct Ratio {
 pub(super) const INSTRUCTIONS: &str = "instructions";
 const INSTRUCTIONS_PER_CYCLE: Ratio =
     Ratio { of: INSTRUCTIONS, to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) };
-pub(super) const OFF_CPU_OF_TIME: Ratio = Ratio {
-    of: "off_cpu",
-    to: "time",
-    text: |of, to| format!("{} off-CPU", percent(of, to.unsigned_abs().into())),
-};
+pub(super) const OFF_CPU_OF_TIME: Ratio =
+    Ratio { of: "off_cpu", to: "time", text: |of, to| format!("{} off-CPU", percent(of, to.unsigned_abs().into())) };
 
 /// Without room, the last ones are dropped first.
 pub(super) const RATIOS: [Ratio; 5] = [

@@ -9,9 +9,9 @@ use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
 use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
-use crate::settings::{EventSpec, OffCpuKind};
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
+use crate::settings::{EventSpec, OffCpuKind};
 
 /// One event of a thread, and its counter.
 #[derive(Debug)]
@@ -58,8 +58,14 @@ pub(super) enum Source {
     /// Ticks between polls. The entry and exit of a poll add them.
     Suspended,
     /// All slots of the thread share its context switches.
-    OffCpu { switches: Rc<OffCpu>, kind: OffCpuKind },
-    Counter { counter: Counter, read_method: ReadMethod },
+    OffCpu {
+        switches: Rc<OffCpu>,
+        kind: OffCpuKind,
+    },
+    Counter {
+        counter: Counter,
+        read_method: ReadMethod,
+    },
 }
 
 /// How entry and exit read a counter.

@@ -276,7 +276,8 @@ impl EventSet {
         if let Some(reader) = slots.reader().filter(|_| is_read_together) {
             set.reader = reader;
         }
-        for (value, index) in set.off_cpu.iter_mut().zip(slot_indices.iter().filter_map(|&n| slots[n].off_cpu_value())) {
+        for (value, index) in set.off_cpu.iter_mut().zip(slot_indices.iter().filter_map(|&n| slots[n].off_cpu_value()))
+        {
             *value = index;
         }
         set
