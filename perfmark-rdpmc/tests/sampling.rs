@@ -1,20 +1,43 @@
 //! Sampling on a real kernel: software events anywhere, hardware events where there is a PMU.
 //!
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
-#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "only for linux"))]
+#![cfg(target_os = "linux")]
 
-#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod process;
+mod support;
+#[path = "sampling/clock.rs"]
+mod clock;
+#[path = "sampling/faults.rs"]
+mod faults;
+#[path = "sampling/scenarios.rs"]
+mod scenarios;
 #[path = "sampling/switches.rs"]
 mod switches;
-mod support;
 
 use perfmark_rdpmc::sample::{Ring, Sampler};
+use scenarios::passes;
 use support::trial;
 
-#[cfg(target_os = "linux")]
 fn main() {
+    if scenarios::run() {
+        return;
+    }
     support::run(
         vec![
+            trial("a_clock_is_sampled_by_a_user_without_permissions", || passes("a millisecond")),
+            trial("lost_records_are_counted_exactly", || passes("a stalled reader")),
+            trial("every_page_fault_has_its_exact_address", faults::every_fault_has_its_exact_address),
+            trial("records_that_wrap_are_whole", faults::records_that_wrap_are_whole),
+            trial("the_newest_records_of_an_overwritten_ring_are_read_first", || {
+                faults::the_newest_records_of_an_overwritten_ring_are_read_first();
+            }),
+            trial("samples_contain_what_was_requested", || passes("contents")),
+            trial("two_events_share_a_ring", faults::two_events_share_a_ring),
+            trial("a_ring_is_ready_after_as_many_samples_as_requested", || {
+                faults::a_ring_is_ready_after_as_many_samples_as_requested();
+            }),
+            trial("requests_change_what_is_sampled", faults::requests_change_what_is_sampled),
             trial("the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu", || {
                 switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu();
             }),
@@ -27,14 +50,10 @@ fn main() {
     );
 }
 
-#[cfg(not(target_os = "linux"))]
-fn main() {}
-
 fn open(sampler: &Sampler) -> Ring {
     sampler.open().unwrap_or_else(|error| panic!("{error}"))
 }
 
-#[cfg(target_os = "linux")]
 fn gettid() -> u32 {
     // SAFETY: takes nothing.
     u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).expect("small")

@@ -47,8 +47,7 @@ impl Ring {
         self.own("ioctl(REFRESH)", |source| source.ioctl(IOC_REFRESH, samples.into()))
     }
 
-    /// Pauses what is written to the ring, or resumes it. What happens meanwhile is not recorded, and not counted as
-    /// lost.
+    /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
     ///
     /// # Errors
     ///
