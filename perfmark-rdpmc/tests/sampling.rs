@@ -10,8 +10,16 @@ mod support;
 mod clock;
 #[path = "sampling/faults.rs"]
 mod faults;
+#[path = "sampling/forks.rs"]
+mod forks;
+#[path = "sampling/limits.rs"]
+mod limits;
+#[path = "sampling/pmu.rs"]
+mod pmu;
 #[path = "sampling/scenarios.rs"]
 mod scenarios;
+#[path = "sampling/signals.rs"]
+mod signals;
 #[path = "sampling/switches.rs"]
 mod switches;
 
@@ -45,8 +53,21 @@ fn main() {
             trial("another_thread_is_sampled_and_its_records_outlive_it", || {
                 switches::another_thread_is_sampled_and_its_records_outlive_it();
             }),
+            trial("a_forked_child_has_no_ring", || passes("fork")),
+            trial("rings_come_and_go_while_others_fork", || passes("fork beside openings")),
+            trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),
+            trial("a_sigtrap_is_sent_for_every_sample", || passes("sigtrap")),
+            trial("what_is_refused_is_named_with_its_remedy", limits::what_is_refused_is_named_with_its_remedy),
+            trial("what_requires_permission_is_named", || passes("permissions")),
+            trial("users_without_permissions_may_request_all_the_rest", || passes("without permissions")),
+            trial("spent_locked_memory_is_reported_with_the_number_of_rings_that_fit", || passes("locked memory")),
         ],
-        &[],
+        &[
+            ("every_overflow_of_a_counter_is_a_sample", pmu::every_overflow_is_a_sample),
+            ("a_sample_inside_a_region_does_not_change_its_count", || {
+                pmu::a_sample_inside_a_region_does_not_change_its_count();
+            }),
+        ],
     );
 }
 

@@ -57,7 +57,7 @@ impl Sampler {
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy. If locked
     /// memory is spent, it has the number of rings that fit.
     pub fn open(&self) -> Result<Ring, Error> {
-        let name = self.attr.to_string();
+        let name = self.name();
         if let Some(why) = refusal::before_opening(self).filter(|_| sys::SUPPORTED) {
             return Err(Error::refused(name, why));
         }
@@ -104,7 +104,7 @@ impl Sampler {
                 libc::EOPNOTSUPP => "the PMU of this event has no AUX area; only tracing PMUs have one".into(),
                 errno => refusal::mapping(self.aux_pages, errno),
             };
-            Error::os(errno, "mmap", self.attr.to_string(), &why)
+            Error::os(errno, "mmap", self.name(), &why)
         })
     }
 }
@@ -132,7 +132,7 @@ fn open_events(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, Lay
         let why = error.errno().and_then(|errno| refusal::opening(sampler, errno, machine)).or(culprit);
         match (error.errno(), why) {
             (Some(errno), Some(why)) => {
-                return Err(Error::os(errno, "perf_event_open", attr.to_string(), &why));
+                return Err(Error::os(errno, "perf_event_open", sampler.name(), &why));
             }
             // The kernel may be older than 6.0.
             (Some(libc::EINVAL), None) if lost != 0 => lost = 0,
@@ -184,7 +184,7 @@ impl Ring {
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
         let sampler = Sampler { target: self.target, ..sampler.clone() };
         let (opened, layout) = open_events(&sampler, &Machine::here())?;
-        let name = sampler.attr.to_string();
+        let name = sampler.name();
         if layout != self.layout {
             let why = "its records have another layout than the ring's other records, so they could not be read; \
                        request the same content for all events of a ring";

@@ -4,7 +4,7 @@ use super::flags::{Branches, Content, Records};
 use super::period;
 use super::record::Layout;
 use crate::attr::{Attr, Field};
-use crate::event::Event;
+use crate::event::{Event, Kind};
 use crate::sys::{
     COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER, FLAG_FREQ,
     FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID, FLAG_WATERMARK,
@@ -115,6 +115,12 @@ impl Sampler {
             is_overwritten: false,
             signal: None,
         }
+    }
+
+    /// The event's name in errors.
+    pub(super) fn name(&self) -> String {
+        let is_dummy = *self.attr.event().kind() == Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY };
+        if is_dummy { "dummy event".into() } else { self.attr.to_string() }
     }
 
     fn field(self, field: Field, value: u64) -> Self {
