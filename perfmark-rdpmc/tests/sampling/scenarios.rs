@@ -3,6 +3,8 @@
 use std::env;
 use std::process::Command;
 
+use perfmark_rdpmc::sample::Sampler;
+
 use super::{clock, faults, forks, limits, process, signals};
 
 const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
@@ -45,7 +47,7 @@ fn unprivileged_as(user: libc::uid_t, test: fn()) {
     if unsafe { libc::geteuid() } == 0 {
         process::become_user(user);
     }
-    match perfmark_rdpmc::sample::Sampler::dummy().open() {
+    match Sampler::dummy().open().map(drop) {
         Err(error) if error.errno_name() == Some("EACCES") => println!("skipped: {error}"),
         _ => test(),
     }
