@@ -31,6 +31,11 @@ fn main() {
     if scenarios::run() {
         return;
     }
+    if let Err(error) = Sampler::dummy().open()
+        && error.is_unsupported()
+    {
+        return eprintln!("skipped: {error}");
+    }
     support::run(
         vec![
             trial("a_clock_is_sampled_by_a_user_without_permissions", || passes("a millisecond")),
