@@ -16,6 +16,8 @@ mod forks;
 mod limits;
 #[path = "sampling/pmu.rs"]
 mod pmu;
+#[path = "sampling/records.rs"]
+mod records;
 #[path = "sampling/scenarios.rs"]
 mod scenarios;
 #[path = "sampling/signals.rs"]
@@ -58,6 +60,7 @@ fn main() {
             trial("another_thread_is_sampled_and_its_records_outlive_it", || {
                 switches::another_thread_is_sampled_and_its_records_outlive_it();
             }),
+            trial("mappings_names_and_threads_are_recorded", records::mappings_names_and_threads),
             trial("a_forked_child_has_no_ring", || passes("fork")),
             trial("rings_come_and_go_while_others_fork", || passes("fork beside openings")),
             trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),

@@ -202,7 +202,7 @@ impl Sampler {
     }
 
     /// Whether new records overwrite old ones; otherwise new ones are lost when the ring is full. The newest record is
-    /// then read first, and the kernel writes nothing while the ring is read.
+    /// then read first. While the ring is read, the kernel writes nothing, and counts that as lost.
     #[must_use]
     pub fn overwrite(self, overwrite: bool) -> Self {
         Self { is_overwritten: overwrite, ..self.bits(Field::Flags, FLAG_WRITE_BACKWARD, overwrite) }
