@@ -55,6 +55,12 @@ impl Error {
         Self(Box::new(Repr { kind, subject: subject.into(), reason: reason.into(), similar: None }))
     }
 
+    /// The same error about something else.
+    pub(crate) fn about(mut self, subject: String) -> Self {
+        self.0.subject = subject;
+        self
+    }
+
     /// The errno, if a system call failed.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {

@@ -108,6 +108,28 @@
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
+//! # Samples
+//!
+//! Module [`sample`] takes samples of any of these events: where the program was, how it got there, which address it
+//! accessed. The kernel writes them to a ring in memory, which any thread of the process reads without a system call. The
+//! ring also has other records, for example when the thread left its CPU and when it came back:
+//!
+//! ```
+//! use perfmark_rdpmc::sample::{Body, Content, Sampler};
+//! use perfmark_rdpmc::{Attr, Software};
+//!
+//! if let Ok(ring) = Sampler::new(Attr::new(Software::TaskClock)).content(Content::IP | Content::TIME).open() {
+//!     std::hint::black_box((0..1_000_000_u64).filter(|n| n.is_power_of_two()).count());
+//!     let mut reader = ring.reader()?;
+//!     while let Some(record) = reader.read() {
+//!         if let Body::Sample(sample) = record.body {
+//!             println!("at {:?} ns: {:x?}", record.origin.time, sample.ip);
+//!         }
+//!     }
+//! }
+//! # Ok::<(), perfmark_rdpmc::Error>(())
+//! ```
+//!
 //! # When an event cannot be counted
 //!
 //! Every [`Error`] names the event, the system call and its errno, the likely cause on this machine, and the remedy.
@@ -142,10 +164,11 @@
 //! The check is one more system call for each `read(2)`, and adds about a third to its cost. A [`Group`] needs one
 //! check for all its events. Where a filter forbids `fcntl`, counters are read in user space only.
 //!
-//! A child made by `fork` has no counters: the parent's are closed there immediately, and reading them returns an
-//! error. A child made by a bare `clone(2)` or `vfork` must not use its parent's counters. The same holds in the child
-//! for fork handlers (`pthread_atfork(3)`) registered by a library that was loaded before this crate. They run before
-//! this crate's own handler, and must not begin or end regions or call [`Counter::read_user`].
+//! A child made by `fork` has no counters and no rings: the parent's are closed there immediately, and reading them
+//! returns an error. A child made by a bare `clone(2)` or `vfork` must not use its parent's counters; rings return an
+//! error there as well. The same holds in the child for fork handlers (`pthread_atfork(3)`) registered by a library that
+//! was loaded before this crate. They run before this crate's own handler, and must not begin or end regions or call
+//! [`Counter::read_user`].
 
 #![deny(unsafe_code)]
 

@@ -53,7 +53,7 @@ impl Refusal {
     pub(crate) fn explain(self, call: &str, event: String) -> Error {
         match self {
             Self::Os(errno) => {
-                Error::os(errno, call, event, "the kernel opened the counter, but refuses this call on it")
+                Error::os(errno, call, event, "the kernel opened the event, but refuses this call on it")
             }
             Self::EndOfFile => {
                 Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
@@ -61,7 +61,7 @@ impl Refusal {
             Self::Closed => Error::refused(
                 event,
                 "its descriptor was closed by other code in this process, and its number may belong to another file; \
-                 open the counter again",
+                 open it again",
             ),
             Self::Unmarked(errno) => Error::os(
                 errno,
@@ -71,8 +71,7 @@ impl Refusal {
             ),
             Self::Forked => Error::refused(
                 event,
-                "the counter belongs to the parent: this process was forked from the one that opened it; open the \
-                 counter again",
+                "it belongs to the parent: this process was forked from the one that opened it; open it again",
             ),
         }
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use libtest_mimic::{Arguments, Failed, Trial};
 use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Event, Software};
 
+#[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 
 /// Set for the new process that becomes another user.

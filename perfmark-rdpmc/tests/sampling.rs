@@ -1,20 +1,58 @@
 //! Sampling on a real kernel: software events anywhere, hardware events where there is a PMU.
 //!
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
-#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "only for linux"))]
+#![cfg(target_os = "linux")]
 
-#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod process;
+mod support;
+#[path = "sampling/clock.rs"]
+mod clock;
+#[path = "sampling/faults.rs"]
+mod faults;
+#[path = "sampling/forks.rs"]
+mod forks;
+#[path = "sampling/limits.rs"]
+mod limits;
+#[path = "sampling/pmu.rs"]
+mod pmu;
+#[path = "sampling/records.rs"]
+mod records;
+#[path = "sampling/scenarios.rs"]
+mod scenarios;
+#[path = "sampling/signals.rs"]
+mod signals;
 #[path = "sampling/switches.rs"]
 mod switches;
-mod support;
 
 use perfmark_rdpmc::sample::{Ring, Sampler};
+use scenarios::passes;
 use support::trial;
 
-#[cfg(target_os = "linux")]
 fn main() {
+    if scenarios::run() {
+        return;
+    }
+    if let Err(error) = Sampler::dummy().open()
+        && error.is_unsupported()
+    {
+        return eprintln!("skipped: {error}");
+    }
     support::run(
         vec![
+            trial("a_clock_is_sampled_by_a_user_without_permissions", || passes("a millisecond")),
+            trial("lost_records_are_counted_exactly", || passes("a stalled reader")),
+            trial("every_page_fault_has_its_exact_address", faults::every_fault_has_its_exact_address),
+            trial("records_that_wrap_are_whole", faults::records_that_wrap_are_whole),
+            trial("the_newest_records_of_an_overwritten_ring_are_read_first", || {
+                faults::the_newest_records_of_an_overwritten_ring_are_read_first();
+            }),
+            trial("samples_contain_what_was_requested", || passes("contents")),
+            trial("two_events_share_a_ring", faults::two_events_share_a_ring),
+            trial("a_ring_is_ready_after_as_many_samples_as_requested", || {
+                faults::a_ring_is_ready_after_as_many_samples_as_requested();
+            }),
+            trial("requests_change_what_is_sampled", faults::requests_change_what_is_sampled),
             trial("the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu", || {
                 switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu();
             }),
@@ -22,19 +60,29 @@ fn main() {
             trial("another_thread_is_sampled_and_its_records_outlive_it", || {
                 switches::another_thread_is_sampled_and_its_records_outlive_it();
             }),
+            trial("mappings_names_and_threads_are_recorded", records::mappings_names_and_threads),
+            trial("a_forked_child_has_no_ring", || passes("fork")),
+            trial("rings_come_and_go_while_others_fork", || passes("fork beside openings")),
+            trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),
+            trial("a_sigtrap_is_sent_for_every_sample", || passes("sigtrap")),
+            trial("what_is_refused_is_named_with_its_remedy", limits::what_is_refused_is_named_with_its_remedy),
+            trial("what_requires_permission_is_named", || passes("permissions")),
+            trial("users_without_permissions_may_request_all_the_rest", || passes("without permissions")),
+            trial("spent_locked_memory_is_reported_with_the_number_of_rings_that_fit", || passes("locked memory")),
         ],
-        &[],
+        &[
+            ("every_overflow_of_a_counter_is_a_sample", pmu::every_overflow_is_a_sample),
+            ("a_sample_inside_a_region_does_not_change_its_count", || {
+                pmu::a_sample_inside_a_region_does_not_change_its_count();
+            }),
+        ],
     );
 }
-
-#[cfg(not(target_os = "linux"))]
-fn main() {}
 
 fn open(sampler: &Sampler) -> Ring {
     sampler.open().unwrap_or_else(|error| panic!("{error}"))
 }
 
-#[cfg(target_os = "linux")]
 fn gettid() -> u32 {
     // SAFETY: takes nothing.
     u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).expect("small")

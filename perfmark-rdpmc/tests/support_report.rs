@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::support::{Finding, LoopCheck, Status};
-use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, Support, support};
+use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, Software, Support, support};
 
 /// A machine's files in a temporary directory, removed on drop.
 struct Files(PathBuf);
@@ -236,6 +237,9 @@ fn the_report_of_this_machine_agrees_with_what_opens() {
         return;
     };
     assert_eq!(trial.instructions.is_ok(), counter.is_ok());
+    let clock = Sampler::new(Attr::new(Software::TaskClock)).open();
+    assert_eq!(trial.sampling.is_ok(), clock.is_ok(), "{:?}", trial.sampling);
+    assert!(clock.is_err() || finding(&support, "sampling").status == Status::Good);
     let Ok(counter) = counter else { return };
     assert_eq!(trial.user_reads.is_ok(), counter.user_reads().is_ok());
     assert!(support.user_mode() && trial.cost.read.is_some());

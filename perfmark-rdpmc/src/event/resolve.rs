@@ -98,6 +98,10 @@ fn on_cores(machine: &Machine, kind: u32, config: u64) -> Result<Vec<Encoding>, 
 /// Type and config as given. The type may be a PMU's, or a generic event's whose config names a PMU.
 fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failure> {
     let mut encoding = Encoding::new(kind, config);
+    if kind == TYPE_SOFTWARE {
+        // The kernel's own, on every machine.
+        return Ok(encoding);
+    }
     let is_of = |pmu: &Pmu<'_>| match kind {
         TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == pmu_of_config(config),
         _ => pmu.kind == kind,

@@ -6,7 +6,7 @@ use super::ring::Ring;
 use super::source::Source;
 use crate::error::Error;
 use crate::pmu_event::Refusal;
-use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
+use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
 
 impl Ring {
     /// Starts all events of the ring: after [`disable`](Self::disable), or if they were opened
@@ -47,8 +47,7 @@ impl Ring {
         self.own("ioctl(REFRESH)", |source| source.ioctl(IOC_REFRESH, samples.into()))
     }
 
-    /// Pauses what is written to the ring, or resumes it. What happens meanwhile is not recorded, and not counted as
-    /// lost.
+    /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
     ///
     /// # Errors
     ///
@@ -78,9 +77,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable).
     pub fn id(&self) -> Result<u64, Error> {
-        let mut id = 0;
-        let known = self.sources[0].ioctl_pointer(IOC_ID, &mut id);
-        self.explained("ioctl(ID)", known).map(|()| id)
+        self.id_of(0)
     }
 
     fn all(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {

@@ -132,12 +132,12 @@ bits! {
     READ = FLAG_INHERIT_STAT;
     /// Starts and ends of threads and processes.
     TASK = FLAG_TASK;
-    /// Mappings of data, in addition to `MMAP` or `MMAP2`.
+    /// Mappings of data.
     MMAP_DATA = FLAG_MMAP_DATA;
     /// Mappings of code with their file, protection and flags.
-    MMAP2 = FLAG_MMAP2;
-    /// Marks names that an exec gave.
-    COMM_EXEC = FLAG_COMM_EXEC;
+    MMAP2 = FLAG_MMAP | FLAG_MMAP2;
+    /// Names of threads, with a mark on those that an exec gave.
+    COMM_EXEC = FLAG_COMM | FLAG_COMM_EXEC;
     /// Switches to and from the thread.
     CONTEXT_SWITCH = FLAG_CONTEXT_SWITCH;
     /// Namespaces of new processes. Requires `CAP_PERFMON`.
@@ -150,8 +150,8 @@ bits! {
     CGROUP = FLAG_CGROUP;
     /// Changes of the kernel's code. Requires `CAP_PERFMON` on some kernels.
     TEXT_POKE = FLAG_TEXT_POKE;
-    /// The build id of a file instead of its inode, in `MMAP2` records.
-    BUILD_ID = FLAG_BUILD_ID;
+    /// As `MMAP2`, with the file's build id instead of its inode.
+    BUILD_ID = FLAG_MMAP | FLAG_MMAP2 | FLAG_BUILD_ID;
 }
 
 bits! {

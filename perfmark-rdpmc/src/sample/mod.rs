@@ -59,23 +59,22 @@
 
 mod flags;
 mod record;
-mod period;
+mod parameters;
 mod sampler;
 mod refusal;
 mod source;
 mod ring;
 mod reader;
 mod control;
-mod wait;
 
 pub use flags::{Branches, Content, Records};
-pub use reader::Reader;
+pub use parameters::{AuxAction, Clock};
+pub use reader::{Reader, wait};
 pub use record::{
     Aux, Body, BpfEvent, Branch, BranchStack, Comm, DataSource, Ksymbol, Layout, MappedFile, Mmap, Mmap2, Mode,
     Namespaces, Origin, Read, Record, Registers, Sample, Stack, Switch, Task, TextPoke, ThreadId, Throttle, Value,
     Values, Weight, Words,
 };
 pub use ring::Ring;
-pub use sampler::{AuxAction, Clock, Sampler};
+pub use sampler::Sampler;
 pub use source::Count;
-pub use wait::wait;

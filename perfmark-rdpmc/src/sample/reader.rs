@@ -1,14 +1,15 @@
-//! Reads a ring.
+//! Reads a ring, and waits for records.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use super::record::{Aux, Record};
 use super::ring::Ring;
 use crate::error::Error;
 use crate::pmu_event::Refusal;
-use crate::sys::IOC_PAUSE_OUTPUT;
+use crate::sys::{self, IOC_PAUSE_OUTPUT};
 
 /// Reads the records that are in a ring at the moment, the oldest first; or the newest first, if the ring is
 /// [overwritten](super::Sampler::overwrite). It makes room for new ones as it goes.
@@ -135,4 +136,22 @@ impl Drop for Reader<'_> {
             _ = self.ring.sources[0].ioctl(IOC_PAUSE_OUTPUT, 0);
         }
     }
+}
+
+/// Waits until one of the rings is ready, which [`Sampler::wakeup_events`](super::Sampler::wakeup_events) defines, or
+/// until its thread has ended, or for `timeout`; without one, without a limit. Returns the number of such rings: 0 also
+/// if a signal arrived first. A ring whose thread has ended is always ready.
+///
+/// # Errors
+///
+/// If `poll(2)` fails, or in a forked child.
+pub fn wait(rings: &[&Ring], timeout: Option<Duration>) -> Result<usize, Error> {
+    let mut fds = Vec::with_capacity(rings.len());
+    for ring in rings {
+        fds.push(ring.sources[0].fd().map_err(|refusal| refusal.explain("poll", ring.name.clone()))?);
+    }
+    // Rounded up, so that a wait for less than a millisecond is one.
+    let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));
+    sys::poll(&fds, milliseconds)
+        .map_err(|errno| Error::os(errno, "poll", format!("{} rings", rings.len()), "see poll(2)"))
 }

@@ -65,7 +65,7 @@ pub(super) fn culprit(raw: &PerfEventAttr, errno: i32, open: impl Fn(&PerfEventA
     let (_, what) = contents.chain(flags).find(|(without, _)| open(without))?;
     Some(match errno {
         libc::EACCES | libc::EPERM => {
-            format!("at this level of kernel.perf_event_paranoid, {what} requires CAP_PERFMON; leave it out")
+            format!("this level of kernel.perf_event_paranoid requires CAP_PERFMON for {what}; leave it out")
         }
         libc::EOPNOTSUPP => format!("the PMU of this event does not support {what}; leave it out"),
         _ => format!("this kernel does not accept {what} for this event; change it or leave it out"),

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::record::Layout;
 use super::refusal;
@@ -34,7 +35,7 @@ pub struct Ring {
     /// How many of them are the sampled event.
     pub(super) own: usize,
     /// Keeps the group's other events open.
-    _members: Vec<Source>,
+    members: Vec<Source>,
     target: Target,
     pub(super) layout: Layout,
     pub(super) is_overwritten: bool,
@@ -50,46 +51,31 @@ impl Sampler {
     /// Opens the event, maps its ring, and starts it, unless [`Attr::disabled`]. Each record from then on is in the
     /// ring or is counted as lost.
     ///
-    /// It takes 11 to 24 µs (x86-64 virtual machine, linux 6.18).
+    /// It takes about 15 µs (x86-64 virtual machine, linux 6.18).
     ///
     /// # Errors
     ///
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy. If locked
     /// memory is spent, it has the number of rings that fit.
     pub fn open(&self) -> Result<Ring, Error> {
-        let name = self.attr.to_string();
-        if let Some(why) = refusal::before_opening(self).filter(|_| sys::SUPPORTED) {
-            return Err(Error::refused(name, why));
-        }
-        let machine = Machine::here();
-        let (opened, layout) = open_events(self, &machine)?;
-        let pmu = opened.first().and_then(|first| first.encoding.core_pmu()).map(str::to_owned);
-        let sources: Vec<Source> = opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
-        let Some(first) = sources.first() else {
-            return Err(Error::refused(name, "no PMU of this machine counts it"));
-        };
-        let explain = |call: &'static str| {
-            let name = name.clone();
-            move |refusal: Refusal| refusal.explain(call, name)
-        };
-        let fd = first.fd().map_err(explain("perf_event_open"))?;
-        let members = open_members(self, fd, pmu.as_deref(), &machine)?;
+        let events = Events::open(self)?;
+        let name = self.name();
+        let fd = events.sources[0].fd().map_err(|refusal| refusal.explain("perf_event_open", name.clone()))?;
         let mapping = RingMapping::new(fd, self.pages, !self.is_overwritten)
             .map_err(|errno| Error::os(errno, "mmap", name.clone(), &refusal::mapping(self.pages, errno)))?;
-        let aux = self.map_aux(fd, &mapping)?;
         let mut ring = Ring {
-            aux,
+            aux: self.map_aux(fd, &mapping)?,
             mapping,
-            own: sources.len(),
-            sources,
-            _members: members,
+            own: events.sources.len(),
+            sources: events.sources,
+            members: events.members,
             target: self.target,
-            layout,
+            layout: events.layout,
             is_overwritten: self.is_overwritten,
-            name: name.clone(),
+            name,
             record: Mutex::new(Vec::with_capacity(RECORD)),
         };
-        ring.start(0, self).map_err(explain("starting it"))?;
+        ring.start(0, self)?;
         Ok(ring)
     }
 
@@ -104,17 +90,44 @@ impl Sampler {
                 libc::EOPNOTSUPP => "the PMU of this event has no AUX area; only tracing PMUs have one".into(),
                 errno => refusal::mapping(self.aux_pages, errno),
             };
-            Error::os(errno, "mmap", self.attr.to_string(), &why)
+            Error::os(errno, "mmap", self.name(), &why)
         })
     }
 }
 
-/// Opens the event, stopped, on each kind of core.
-fn open_events(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, Layout), Error> {
+/// The events of a sampler, open and stopped.
+struct Events {
+    /// The sampled event on each kind of core, at least one.
+    sources: Vec<Source>,
+    members: Vec<Source>,
+    layout: Layout,
+}
+
+impl Events {
+    fn open(sampler: &Sampler) -> Result<Self, Error> {
+        if let Some(why) = refusal::before_opening(sampler).filter(|_| sys::SUPPORTED) {
+            return Err(Error::refused(sampler.name(), why));
+        }
+        let machine = Machine::here();
+        let (opened, layout) = open_sampled(sampler, &machine)?;
+        let Some(first) = opened.first() else {
+            return Err(Error::refused(sampler.name(), "no PMU of this machine counts it"));
+        };
+        let mut open_event = |raw: &PerfEventAttr| sys::open_on(raw, sampler.target, Some(&first.fd));
+        let mut open_member = |attr: &Attr| {
+            let attr = attr.clone().user_reads(false);
+            open::open_member(&attr, &machine, first.encoding.core_pmu(), &mut open_event)
+        };
+        let members: Vec<Opened> = sampler.members.iter().map(&mut open_member).collect::<Result<_, _>>()?;
+        let sources = |opened: Vec<Opened>| opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
+        Ok(Self { members: sources(members), sources: sources(opened), layout })
+    }
+}
+
+/// Opens the sampled event on each kind of core.
+fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, Layout), Error> {
     let mut layout = sampler.layout();
-    let mut lost = FORMAT_LOST;
     loop {
-        layout.read_format = layout.read_format & !FORMAT_LOST | lost;
         let attr = sampler.attr.clone().with_ring(layout.read_format).disabled(true);
         let mut culprit = None;
         let mut open_event = |raw: &PerfEventAttr| {
@@ -131,73 +144,66 @@ fn open_events(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, Lay
         };
         let why = error.errno().and_then(|errno| refusal::opening(sampler, errno, machine)).or(culprit);
         match (error.errno(), why) {
-            (Some(errno), Some(why)) => {
-                return Err(Error::os(errno, "perf_event_open", attr.to_string(), &why));
-            }
+            (Some(errno), Some(why)) => return Err(Error::os(errno, "perf_event_open", sampler.name(), &why)),
             // The kernel may be older than 6.0.
-            (Some(libc::EINVAL), None) if lost != 0 => lost = 0,
-            _ => return Err(error),
+            (Some(libc::EINVAL), None) if layout.reads_lost() => layout.read_format &= !FORMAT_LOST,
+            _ => return Err(error.about(sampler.name())),
         }
     }
 }
 
-/// Opens the other events of the leader's group.
-fn open_members(
-    sampler: &Sampler,
-    leader: &Descriptor,
-    pmu: Option<&str>,
-    machine: &Machine,
-) -> Result<Vec<Source>, Error> {
-    let mut open_event = |raw: &PerfEventAttr| sys::open_on(raw, sampler.target, Some(leader));
-    let open = |attr: &Attr| {
-        let attr = attr.clone().user_reads(false);
-        open::open_member(&attr, machine, pmu, &mut open_event).map(|opened| Source::new(opened.fd))
-    };
-    sampler.members.iter().map(open).collect()
-}
-
 impl Ring {
-    /// Sends the records of all events from `first` on to the ring, and starts them.
-    fn start(&mut self, first: usize, sampler: &Sampler) -> Result<(), Refusal> {
+    /// Sends the records of the events from `first` on to the ring, and starts them.
+    fn start(&mut self, first: usize, sampler: &Sampler) -> Result<(), Error> {
         let (ring, rest) = self.sources.split_at_mut(first.max(1));
-        for source in &mut *rest {
-            sys::ioctl_descriptor(source.fd()?, IOC_SET_OUTPUT, Some(ring[0].fd()?)).map_err(Refusal::Os)?;
-        }
+        let set_output = rest.iter().try_for_each(|source| {
+            sys::ioctl_descriptor(source.fd()?, IOC_SET_OUTPUT, Some(ring[0].fd()?)).map_err(Refusal::Os)
+        });
+        set_output.map_err(|refusal| refusal.explain("ioctl(SET_OUTPUT)", sampler.name()))?;
         for source in &mut self.sources[first..] {
             if let Some(signal) = sampler.signal {
-                source.send_signal(signal, sampler.target.thread)?;
+                let sent = source.send_signal(signal, sampler.target.thread);
+                sent.map_err(|refusal| refusal.explain("fcntl(F_SETSIG)", sampler.name()))?;
             }
             if !sampler.attr.is_disabled() {
-                source.ioctl(IOC_ENABLE, 0)?;
+                let enabled = source.ioctl(IOC_ENABLE, 0);
+                enabled.map_err(|refusal| refusal.explain("ioctl(ENABLE)", sampler.name()))?;
             }
         }
         Ok(())
     }
 
-    /// Opens another event of the same thread whose records go to this ring as well, and returns its id: with
-    /// [`Content::IDENTIFIER`](super::Content::IDENTIFIER) each record says which event's it is. The new event's settings for the ring, such as
-    /// [`Sampler::pages`], have no effect.
+    /// Opens another event of the same thread whose records go to this ring as well, and returns its id. If all of the
+    /// ring's events have the [content](Sampler::content) `IDENTIFIER`, each record has the id of its event. Settings
+    /// of the ring, such as [`Sampler::pages`], have no effect.
     ///
     /// # Errors
     ///
-    /// As [`Sampler::open`], and if it is for another thread, or its records have another [layout](Layout).
+    /// As [`Sampler::open`], and if its records have another [layout](Layout).
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
         let sampler = Sampler { target: self.target, ..sampler.clone() };
-        let (opened, layout) = open_events(&sampler, &Machine::here())?;
-        let name = sampler.attr.to_string();
-        if layout != self.layout {
+        let events = Events::open(&sampler)?;
+        if events.layout != self.layout {
             let why = "its records have another layout than the ring's other records, so they could not be read; \
                        request the same content for all events of a ring";
-            return Err(Error::refused(name, why));
+            return Err(Error::refused(sampler.name(), why));
         }
-        let first = self.sources.len();
-        self.sources.extend(opened.into_iter().map(|opened| Source::new(opened.fd)));
-        let mut id = 0;
-        let started = self.start(first, &sampler).and_then(|()| self.sources[first].ioctl_pointer(IOC_ID, &mut id));
-        started.map(|()| id).map_err(|refusal| {
+        let (first, members) = (self.sources.len(), self.members.len());
+        self.sources.extend(events.sources);
+        self.members.extend(events.members);
+        let started = self.start(first, &sampler).and_then(|()| self.id_of(first));
+        if started.is_err() {
             self.sources.truncate(first);
-            refusal.explain("ioctl(SET_OUTPUT)", name)
-        })
+            self.members.truncate(members);
+        }
+        started
+    }
+
+    /// The kernel's id of one of the ring's events.
+    pub(super) fn id_of(&self, source: usize) -> Result<u64, Error> {
+        let mut id = 0;
+        let known = self.sources[source].ioctl_pointer(IOC_ID, &mut id);
+        known.map(|()| id).map_err(|refusal| refusal.explain("ioctl(ID)", self.name.clone()))
     }
 
     /// How far the kernel has written: the position after the newest record. It only grows, except in a ring that is
@@ -211,12 +217,21 @@ impl Ring {
 
     /// The lock of the ring's first page. It changes whenever the kernel updates the page: when the thread is put on a
     /// CPU, and for hardware events also at an overflow and when events are multiplexed. For an event that is not on a
-    /// PMU, such as [`Sampler::dummy`], it changes if, and only if, the thread was off its CPU. Two loads, the second
-    /// one from the ring.
+    /// PMU, such as [`Sampler::dummy`], it changes if, and only if, the thread was off its CPU. If there are several
+    /// kinds of core, it is the lock of a hardware event on the first kind. Two loads, the second one from the ring.
     #[inline]
     #[must_use]
     pub fn lock(&self) -> u32 {
         self.mapping.page().map_or(0, |page| page.start.lock.load(Relaxed))
+    }
+
+    /// The words that [`lock`](Self::lock) and [`head`](Self::head) load, which must not be used in a child made by
+    /// `fork` or `clone(2)`. `None` in such a child. For perfmark's recorder, whose own memory a fork wipes, only; not
+    /// covered by this crate's stability promise.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn words(&self) -> Option<(&AtomicU32, &AtomicU64)> {
+        self.mapping.page().map(|page| (&page.start.lock, &page.data_head))
     }
 
     /// Bytes of records that the ring has room for.

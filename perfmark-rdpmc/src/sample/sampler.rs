@@ -1,10 +1,10 @@
 //! What is sampled, and what the kernel writes to the ring.
 
 use super::flags::{Branches, Content, Records};
-use super::period;
+use super::parameters::{AuxAction, Clock, default_period};
 use super::record::Layout;
 use crate::attr::{Attr, Field};
-use crate::event::Event;
+use crate::event::{Event, Kind};
 use crate::sys::{
     COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER, FLAG_FREQ,
     FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID, FLAG_WATERMARK,
@@ -39,51 +39,6 @@ pub struct Sampler {
     pub(super) signal: Option<i32>,
 }
 
-/// The clock of the times in records (`clock_gettime(2)`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Clock {
-    /// The kernel's own clock of perf events, which starts at the machine's start.
-    #[default]
-    Perf,
-    /// `CLOCK_MONOTONIC`, as `std::time::Instant`.
-    Monotonic,
-    /// `CLOCK_MONOTONIC_RAW`.
-    MonotonicRaw,
-    /// `CLOCK_REALTIME`, as `std::time::SystemTime`.
-    Realtime,
-    /// `CLOCK_BOOTTIME`.
-    Boottime,
-    /// `CLOCK_TAI`.
-    Tai,
-}
-
-impl Clock {
-    /// The number in `include/uapi/linux/time.h`.
-    fn id(self) -> Option<u64> {
-        match self {
-            Self::Perf => None,
-            Self::Realtime => Some(0),
-            Self::Monotonic => Some(1),
-            Self::MonotonicRaw => Some(4),
-            Self::Boottime => Some(7),
-            Self::Tai => Some(11),
-        }
-    }
-}
-
-/// What an event in the group of a trace does to that trace (linux 6.13).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum AuxAction {
-    /// For the trace itself: starts paused.
-    StartPaused = 1 << 0,
-    /// Pauses the trace.
-    Pause = 1 << 1,
-    /// Resumes the trace.
-    Resume = 1 << 2,
-}
-
 impl Sampler {
     /// Samples `attr` on the calling thread. Without [`period`](Self::period) and [`frequency`](Self::frequency), the
     /// period is a prime: for clocks about 1 ms, for cycles, instructions and raw events about a million, for other
@@ -95,7 +50,7 @@ impl Sampler {
         if attr.set(Field::SamplePeriod).is_some() {
             return Self::of(attr);
         }
-        let period = period::default_of(attr.event());
+        let period = default_period(attr.event());
         Self::of(attr.field(Field::SamplePeriod, period))
     }
 
@@ -115,6 +70,12 @@ impl Sampler {
             is_overwritten: false,
             signal: None,
         }
+    }
+
+    /// The event's name in errors.
+    pub(super) fn name(&self) -> String {
+        let is_dummy = *self.attr.event().kind() == Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY };
+        if is_dummy { "dummy event".into() } else { self.attr.to_string() }
     }
 
     fn field(self, field: Field, value: u64) -> Self {
@@ -241,7 +202,7 @@ impl Sampler {
     }
 
     /// Whether new records overwrite old ones; otherwise new ones are lost when the ring is full. The newest record is
-    /// then read first, and the kernel writes nothing while the ring is read.
+    /// then read first. While the ring is read, the kernel writes nothing, and counts that as lost.
     #[must_use]
     pub fn overwrite(self, overwrite: bool) -> Self {
         Self { is_overwritten: overwrite, ..self.bits(Field::Flags, FLAG_WRITE_BACKWARD, overwrite) }

@@ -73,6 +73,7 @@ impl Support {
             findings.extend(self.user_reads(trial));
             findings.extend(self.loop_check(trial));
             findings.extend(costs(trial));
+            findings.extend(self.sampling(trial));
         } else if let Some(blocking) = self.setting_against_user_reads() {
             findings.push(bad("user reads", format!("not allowed: {}", blocking.setting), blocking.remedy));
         }
@@ -352,6 +353,33 @@ impl Support {
         })
     }
 
+    fn sampling(&self, trial: &Trial) -> Option<Finding> {
+        let subject = "sampling";
+        match &trial.sampling {
+            Ok(event) => {
+                let rings = match self.locked_memory.rings(1) {
+                    Some(rings) => format!("locked memory is enough for {} rings of one page", grouped(rings)),
+                    None => "there is no limit on rings".into(),
+                };
+                Some(good(subject, format!("works, as tested with {event}; {rings}")))
+            }
+            // Another finding says so.
+            Err(_) if !self.user_mode() => None,
+            Err(why) => {
+                let remedy = if why.errno() == Some(libc::EPERM) {
+                    self.more_locked_memory()
+                } else {
+                    "use another machine, or count instead of sampling".into()
+                };
+                Some(bad(subject, format!("not possible: {}", why.reason()), remedy))
+            }
+        }
+    }
+
+    fn more_locked_memory(&self) -> String {
+        format!("as root{}: sysctl kernel.perf_event_mlock_kb=4096; or ulimit -l 8192", self.on_its_host())
+    }
+
     fn memory(&self) -> Finding {
         let subject = "locked memory";
         let memory = &self.locked_memory;
@@ -373,7 +401,7 @@ impl Support {
             Some(counters @ 0..64) => bad(
                 subject,
                 format!("{} counters can be read in user space: {limits}", grouped(counters)),
-                format!("as root{}: sysctl kernel.perf_event_mlock_kb=4096; or ulimit -l 8192", self.on_its_host()),
+                self.more_locked_memory(),
             ),
             Some(counters) => {
                 note(subject, format!("{} counters can be read in user space: {limits}", grouped(counters)))

@@ -5,8 +5,9 @@ use crate::attr::Attr;
 use crate::clock::Clock;
 use crate::counter::Counter;
 use crate::error::Error;
-use crate::event::{Hardware, Software};
+use crate::event::{Event, Hardware, Software};
 use crate::reading::Delta;
+use crate::sample::{Content, Sampler};
 use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr};
 
 /// The results of test calls on this machine, by the calling thread.
@@ -23,6 +24,8 @@ pub struct Trial {
     pub user_reads: Result<(), String>,
     /// The cost of a reading.
     pub cost: Cost,
+    /// The event of which a sample was taken: cycles, or without a PMU the CPU's clock. If there was none, why.
+    pub sampling: Result<Event, Error>,
 }
 
 /// The count of a loop with a known number of instructions.
@@ -119,6 +122,7 @@ impl Trial {
             instructions,
             user_reads,
             cost: cost.map_or_else(|_| Cost::default(), |counter| Cost::of(&counter, clock)),
+            sampling: try_sampling(Hardware::Cycles.into()).or_else(|_| try_sampling(Software::TaskClock.into())),
         }
     }
 }
@@ -126,6 +130,25 @@ impl Trial {
 /// Opens an event that counts nothing, and closes it. The result depends on permissions alone.
 fn try_software(flags: u64) -> Result<(), i32> {
     sys::open(&PerfEventAttr::dummy(flags)).map(drop)
+}
+
+/// Samples a loop, and returns the event if there was a sample.
+fn try_sampling(event: Event) -> Result<Event, Error> {
+    /// A prime: of cycles, or of nanoseconds.
+    const PERIOD: u64 = 100_003;
+    const TURNS: u64 = 100_000;
+    const TRIES: usize = 100;
+    let ring = Sampler::new(Attr::new(event.clone())).period(PERIOD).content(Content::IP).pages(1).open()?;
+    for _ in 0..TRIES {
+        let _ = known_loop(TURNS);
+        if ring.head() > 0 {
+            return Ok(event);
+        }
+    }
+    Err(Error::refused(
+        event.to_string(),
+        "it can be opened, but no sample was taken of a loop of 20,000,000 instructions",
+    ))
 }
 
 impl Cost {

@@ -13,7 +13,7 @@ pub(crate) struct Memory {
     pages: usize,
 }
 
-fn page_size() -> usize {
+pub(crate) fn page_size() -> usize {
     // SAFETY: no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size")
 }
@@ -28,6 +28,11 @@ impl Memory {
         // SAFETY: our own mapping.
         unsafe { libc::madvise(start, pages * page_size(), libc::MADV_NOHUGEPAGE) };
         Self { start: NonNull::new(start.cast()).expect("not at 0"), pages }
+    }
+
+    /// Where it starts.
+    pub(crate) fn address(&self) -> usize {
+        self.start.as_ptr().addr()
     }
 
     /// Writes to each page.

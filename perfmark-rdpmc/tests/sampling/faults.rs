@@ -1,0 +1,205 @@
+//! Samples of page faults, whose addresses are known.
+
+use perfmark_rdpmc::sample::{self, Body, Content, Ring, Sampler};
+use perfmark_rdpmc::{Attr, Software};
+
+use super::process::{Memory, page_size};
+use super::{gettid, open};
+
+pub(super) fn faults() -> Sampler {
+    Sampler::new(Attr::new(Software::PageFaults)).content(Content::ADDRESS)
+}
+
+/// Touches that many new pages, and returns their addresses.
+pub(super) fn touch(pages: usize) -> Vec<u64> {
+    let memory = Memory::new(pages);
+    memory.touch();
+    (0..pages).map(|page| (memory.address() + page * page_size()) as u64).collect()
+}
+
+/// The addresses in the samples. What was lost while the output was paused is no sample.
+pub(super) fn addresses(ring: &Ring) -> Vec<u64> {
+    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let mut all = Vec::new();
+    while let Some(record) = reader.read() {
+        match record.body {
+            Body::Sample(sample) => all.push(sample.address.expect("requested")),
+            Body::Lost { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    all
+}
+
+pub(super) fn every_fault_has_its_exact_address() {
+    let ring = open(&faults());
+    // The reader's own memory.
+    touch(1);
+    let _ = addresses(&ring);
+    let mut touched = Vec::new();
+    for _ in 0..2 {
+        touched.extend(touch(500));
+    }
+    let mut sampled = addresses(&ring);
+    // The list of addresses is memory as well.
+    sampled.retain(|address| touched.contains(address));
+    println!("{} of {} exact", sampled.len(), touched.len());
+    assert_eq!(sampled, touched);
+    assert_eq!(ring.count().unwrap_or_else(|error| panic!("{error}")).lost.unwrap_or(0), 0);
+}
+
+pub(super) fn records_that_wrap_are_whole() {
+    // 1,000 records of 40 bytes in one page, which 40 does not divide.
+    let content = Content::IP | Content::THREAD | Content::TIME;
+    let ring = open(&faults().content(content).pages(1));
+    let mut last = 0;
+    for _ in 0..50 {
+        let touched = touch(20);
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        let mut sampled = Vec::new();
+        while let Some(record) = reader.read() {
+            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+            let (thread, time) = (record.origin.thread.expect("requested"), record.origin.time.expect("requested"));
+            assert_eq!((thread.pid, thread.tid), (std::process::id(), gettid()));
+            assert!(time >= last, "{time} after {last}");
+            last = time;
+            sampled.push(sample.address.expect("requested"));
+        }
+        sampled.retain(|address| touched.contains(address));
+        assert_eq!(sampled, touched);
+    }
+    assert!(ring.head() > 5 * ring.bytes() as u64, "it wrapped");
+}
+
+pub(super) fn the_newest_records_of_an_overwritten_ring_are_read_first() {
+    let ring = open(&faults().pages(1).overwrite(true));
+    for _ in 0..2 {
+        let touched = touch(1_000);
+        let mut sampled = addresses(&ring);
+        sampled.retain(|address| touched.contains(address));
+        let newest: Vec<u64> = touched.into_iter().rev().take(sampled.len()).collect();
+        println!("{} of 1,000", sampled.len());
+        assert!((200..=256).contains(&sampled.len()), "{}", sampled.len());
+        assert_eq!(sampled, newest);
+    }
+}
+
+pub(super) fn samples_contain_what_was_requested() {
+    // Unprivileged, without a PMU, on x86-64 and arm64: the stack pointer's number differs.
+    let stack_pointer = if cfg!(target_arch = "x86_64") { 7 } else { 31 };
+    let content = [
+        Content::IP,
+        Content::THREAD,
+        Content::TIME,
+        Content::READ,
+        Content::CALLCHAIN,
+        Content::ID,
+        Content::CPU,
+        Content::PERIOD,
+        Content::STREAM_ID,
+        Content::IDENTIFIER,
+        Content::TRANSACTION,
+        Content::DATA_SOURCE,
+        Content::WEIGHT,
+        Content::RAW,
+    ];
+    let all = content.into_iter().fold(Content::default(), |all, one| all | one);
+    let sampler = faults().content(all).user_stack(512).user_registers(1 << stack_pointer);
+    let ring = open(&sampler.interrupt_registers(1 << stack_pointer).group([Attr::new(Software::TaskClock)]));
+    let on_the_stack = 0xfeed_f00d_dead_beef_u64;
+    let touched = touch(3);
+    std::hint::black_box(&on_the_stack);
+    let id = ring.id().unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let (mut counts, mut last_time) = (Vec::new(), 0);
+    while let Some(record) = reader.read() {
+        let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+        if !touched.contains(&sample.address.expect("requested")) {
+            continue;
+        }
+        let [event, clock] = sample.values.expect("requested").iter().collect::<Vec<_>>()[..] else { panic!("two") };
+        assert_eq!((event.id, record.origin.id, record.origin.stream_id), (Some(id), Some(id), Some(id)));
+        assert!(clock.value >= last_time && clock.id != Some(id));
+        last_time = clock.value;
+        counts.push(event.value);
+        assert_eq!(sample.period, Some(1));
+        assert!(sample.callchain.expect("requested").iter().any(|ip| Some(ip) == sample.ip));
+        let stack = sample.user_stack.expect("requested");
+        assert!((1..=512).contains(&stack.valid) && stack.bytes.len() == 512, "{}", stack.valid);
+        let pointer = sample.user_registers.expect("requested").get(stack_pointer).expect("requested");
+        assert_eq!(sample.interrupt_registers.expect("requested").get(stack_pointer), Some(pointer));
+        let here = std::ptr::from_ref(&on_the_stack).addr() as u64;
+        assert!(pointer < here && here - pointer < 1 << 16, "{pointer:#x} {here:#x}");
+        assert!(record.origin.cpu.is_some() && sample.weight.is_some() && sample.data_source.is_some());
+    }
+    println!("{counts:?}");
+    assert!(counts.len() == 3 && counts.is_sorted_by(|a, b| a + 1 == *b), "{counts:?}");
+}
+
+pub(super) fn two_events_share_a_ring() {
+    let content = Content::IDENTIFIER;
+    let mut ring = open(&faults().content(content));
+    let clock = Sampler::new(Attr::new(Software::TaskClock)).content(content | Content::ADDRESS).period(100_000);
+    let added = ring.add(&clock).unwrap_or_else(|error| panic!("{error}"));
+    let own = ring.id().unwrap_or_else(|error| panic!("{error}"));
+    let (mut faults, mut ticks) = (0, 0);
+    while faults == 0 || ticks == 0 {
+        touch(10);
+        let _ = perfmark_rdpmc::known_loop(100_000);
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        while let Some(record) = reader.read() {
+            match record.origin.id.expect("requested") {
+                id if id == own => faults += 1,
+                id if id == added => ticks += 1,
+                id => panic!("{id}"),
+            }
+        }
+    }
+    let other = clock.content(Content::TIME);
+    let error = ring.add(&other).expect_err("its records are longer");
+    assert!(error.to_string().contains("another layout"), "{error}");
+}
+
+pub(super) fn a_ring_is_ready_after_as_many_samples_as_requested() {
+    let ring = open(&faults().wakeup_events(5));
+    let ready = || sample::wait(&[&ring], Some(std::time::Duration::ZERO)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(ready(), 0);
+    touch(5);
+    assert_eq!(ready(), 1);
+    assert_eq!(ready(), 0, "until five more");
+}
+
+pub(super) fn requests_change_what_is_sampled() {
+    let ring = open(&Sampler::new(Attr::new(Software::PageFaults).disabled(true)).content(Content::ADDRESS));
+    let sampled = |touched: &[u64]| addresses(&ring).iter().filter(|address| touched.contains(address)).count();
+    let check = |what: &str, result: Result<(), perfmark_rdpmc::Error>| {
+        result.unwrap_or_else(|error| panic!("{what}: {error}"));
+    };
+    assert_eq!(sampled(&touch(10)), 0, "opened stopped");
+    check("refresh", ring.refresh(3));
+    touch(10);
+    assert_eq!(addresses(&ring).len(), 3, "stopped after three");
+    check("enable", ring.enable());
+    assert_eq!(sampled(&touch(10)), 10);
+    check("pause", ring.pause_output(true));
+    touch(10);
+    check("resume", ring.pause_output(false));
+    assert!(ring.count().is_ok_and(|count| count.lost.is_none_or(|lost| lost >= 10)));
+    assert_eq!(sampled(&touch(10)), 10);
+    check("period", ring.period(5));
+    // The kernel completes the old period first.
+    touch(10);
+    let _ = addresses(&ring);
+    touch(50);
+    let few = addresses(&ring).len();
+    assert!((10..=12).contains(&few), "{few} of about 50 with a period of 5");
+    check("disable", ring.disable());
+    assert_eq!(sampled(&touch(10)), 0);
+    let error = ring.set_filter("address > 0").expect_err("it has no filters");
+    assert!(error.to_string().contains("ioctl(SET_FILTER) failed with EINVAL"), "{error}");
+    assert_eq!(sampler_without_samples_has_no_period(), Some("EINVAL"));
+}
+
+fn sampler_without_samples_has_no_period() -> Option<&'static str> {
+    open(&Sampler::dummy()).period(5).expect_err("it takes no samples").errno_name()
+}

@@ -1,0 +1,93 @@
+//! Rings in a forked child, and in one made by a bare `clone(2)`.
+
+use perfmark_rdpmc::sample::{self, Content, Ring, Sampler};
+use perfmark_rdpmc::{Attr, Error, Software};
+
+use super::faults::{addresses, faults, touch};
+use super::open;
+
+/// Whether the child that `make` creates passes. It is ended if it hangs.
+fn in_child(make: impl FnOnce() -> libc::pid_t, work: impl FnOnce() -> bool) -> bool {
+    match make() {
+        0 => {
+            // SAFETY: ends the child in any case.
+            unsafe {
+                libc::alarm(60);
+                let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+                libc::_exit(i32::from(!passed))
+            }
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: a child of ours, and a live integer.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            status == 0
+        }
+    }
+}
+
+fn fork() -> libc::pid_t {
+    // SAFETY: the child's work is this test's.
+    unsafe { libc::fork() }
+}
+
+/// Without the C library, so no fork handler runs.
+fn bare_clone() -> libc::pid_t {
+    // SAFETY: as above; a child that shares nothing, as of fork.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    libc::pid_t::try_from(child).expect("a process")
+}
+
+fn is_forked<T>(result: Result<T, Error>) -> bool {
+    result.is_err_and(|error| error.to_string().contains("forked"))
+}
+
+fn has_no_ring(ring: &Ring) -> bool {
+    ring.head() == 0 && ring.lock() == 0 && is_forked(ring.reader().map(drop)) && is_forked(ring.count())
+}
+
+pub(super) fn a_child_has_no_ring() {
+    let ring = open(&faults());
+    let touched = touch(5);
+    assert!(ring.head() > 0);
+    assert!(in_child(bare_clone, || {
+        touch(10);
+        has_no_ring(&ring) && is_forked(ring.disable())
+    }));
+    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    assert!(in_child(fork, || {
+        touch(10);
+        // A ring of its own works.
+        let own = open(&faults());
+        let touched = touch(5);
+        let sampled = addresses(&own);
+        has_no_ring(&ring)
+            && reader.read().is_none()
+            && is_forked(sample::wait(&[&ring], None))
+            && is_forked(ring.enable())
+            && touched.iter().all(|address| sampled.contains(address))
+    }));
+    drop(reader);
+    let mut sampled = addresses(&ring);
+    sampled.retain(|address| touched.contains(address));
+    assert_eq!(sampled, touched, "the parent's samples alone");
+}
+
+pub(super) fn rings_come_and_go_while_others_fork() {
+    let sampler = Sampler::new(Attr::new(Software::TaskClock)).content(Content::IP).pages(1);
+    let work = move || {
+        for _ in 0..200 {
+            let rings: Vec<Ring> = (0..3).map(|_| open(&sampler)).collect();
+            assert!(rings.iter().all(|ring| ring.lock() != 0 && ring.reader().is_ok()));
+        }
+    };
+    let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(work.clone())).collect();
+    let ring = open(&faults());
+    for _ in 0..50 {
+        assert!(in_child(fork, || has_no_ring(&ring) && open(&faults()).lock() != 0));
+    }
+    for thread in threads {
+        thread.join().expect("does not panic");
+    }
+    assert!(ring.lock() != 0);
+}

@@ -1,0 +1,101 @@
+//! What the kernel refuses, and why.
+
+use perfmark_rdpmc::sample::{Branches, Content, Records, Ring, Sampler};
+use perfmark_rdpmc::support::LockedMemory;
+use perfmark_rdpmc::{Attr, Software, support};
+
+use super::open;
+
+fn refused(sampler: &Sampler) -> String {
+    match sampler.open() {
+        Ok(_) => panic!("{sampler:?} is allowed"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn contains(text: &str, parts: &[&str]) {
+    println!("{text}");
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+}
+
+fn faults() -> Sampler {
+    Sampler::new(Attr::new(Software::PageFaults))
+}
+
+pub(super) fn what_is_refused_is_named_with_its_remedy() {
+    contains(&refused(&faults().pages(3)), &["page-faults:u: ", "power of two", "not 3"]);
+    contains(&refused(&faults().aux_pages(3)), &["power of two", "not 3"]);
+    contains(&refused(&faults().period(0)), &["a period of 0"]);
+    let inherits = Sampler::new(Attr::new(Software::PageFaults).inherit(true));
+    contains(&refused(&inherits), &["inherits", "Sampler::cpu"]);
+    contains(&refused(&faults().overwrite(true).aux_pages(1)), &["AUX area"]);
+    let fast = Sampler::new(Attr::new(Software::TaskClock)).frequency(100_000_000);
+    contains(&refused(&fast), &["EINVAL", "100000000 samples a second", "kernel.perf_event_max_sample_rate"]);
+    let deep = faults().content(Content::CALLCHAIN).max_stack(60_000);
+    contains(&refused(&deep), &["EOVERFLOW", "60000 entries", "kernel.perf_event_max_stack"]);
+    contains(&refused(&faults().thread(0x3fff_ffff)), &["ESRCH", "no thread"]);
+    let branches = faults().branches(Branches::ANY | Branches::USER);
+    contains(&refused(&branches), &["EOPNOTSUPP", "does not support samples that contain BRANCHES", "leave it out"]);
+    contains(&refused(&faults().aux_pages(1)), &["mmap failed with EOPNOTSUPP", "no AUX area"]);
+    let stack = faults().user_stack(13);
+    contains(&refused(&stack), &["EINVAL", "samples that contain USER_STACK", "change it or leave it out"]);
+}
+
+pub(super) fn what_requires_permission_is_named() {
+    let namespaces = Sampler::dummy().records(Records::NAMESPACES | Records::MMAP2 | Records::COMM);
+    contains(&refused(&namespaces), &["EACCES", "records of NAMESPACES", "CAP_PERFMON"]);
+    let physical = faults().content(Content::PHYSICAL_ADDRESS | Content::IP);
+    contains(&refused(&physical), &["EACCES", "PHYSICAL_ADDRESS", "CAP_PERFMON"]);
+    let kernel = Sampler::new(Attr::new(Software::PageFaults).kernel(true));
+    contains(&refused(&kernel), &["EACCES", "kernel.perf_event_paranoid is 2", "level 1"]);
+}
+
+pub(super) fn unprivileged_requests_are_allowed() {
+    let records = [
+        Records::MMAP,
+        Records::COMM,
+        Records::READ,
+        Records::TASK,
+        Records::MMAP_DATA,
+        Records::MMAP2,
+        Records::BUILD_ID,
+        Records::COMM_EXEC,
+        Records::CONTEXT_SWITCH,
+        Records::KSYMBOL,
+        Records::BPF_EVENT,
+        Records::CGROUP,
+    ];
+    for records in records {
+        drop(open(&Sampler::dummy().records(records)));
+    }
+    for content in [Content::CGROUP, Content::DATA_PAGE_SIZE, Content::CODE_PAGE_SIZE, Content::WEIGHT_PARTS] {
+        drop(open(&faults().content(content)));
+    }
+    drop(open(&faults().inherit_thread(true).cpu(0)));
+    drop(open(&faults().remove_on_exec(true)));
+    drop(open(&Sampler::new(Attr::new(Software::TaskClock).precise_ip(2)).frequency(997)));
+}
+
+pub(super) fn locked_memory() {
+    const PAGES: usize = 2;
+    let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
+    // SAFETY: a live limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
+    let memory: LockedMemory = support().locked_memory;
+    let fit = memory.rings(PAGES as u64).expect("limited");
+    let sampler = Sampler::dummy().pages(PAGES);
+    let (mut rings, mut refusal) = (Vec::<Ring>::new(), None);
+    while refusal.is_none() {
+        match sampler.open() {
+            Ok(ring) => rings.push(ring),
+            Err(error) => refusal = Some(error.to_string()),
+        }
+    }
+    let said = format!("may map {fit} such rings");
+    contains(&refusal.expect("there is one"), &["mmap failed with EPERM", "for a ring of 2 pages", &said, "ulimit -l"]);
+    assert_eq!(rings.len() as u64, fit);
+    rings.pop();
+    rings.push(open(&sampler));
+}

@@ -1,0 +1,65 @@
+//! Samples of hardware events.
+
+use perfmark_rdpmc::sample::{Body, Content, Sampler};
+use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region, known_loop};
+
+use super::{open, support};
+
+const PERIOD: u64 = 100_000;
+
+/// Pinned, so that it is on the counter of its own in the machine of `ci/pmu-machine`, whose other counters interrupt
+/// late.
+fn cycles() -> Sampler {
+    Sampler::new(Attr::new(Hardware::Cycles).pinned(true)).period(PERIOD).content(Content::IP)
+}
+
+pub(super) fn every_overflow_is_a_sample() {
+    let ring = open(&cycles());
+    let before = ring.count().unwrap_or_else(|error| panic!("{error}"));
+    let executed = known_loop(50_000_000);
+    let after = ring.count().unwrap_or_else(|error| panic!("{error}"));
+    ring.disable().unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let mut samples: u64 = 0;
+    while let Some(record) = reader.read() {
+        match record.body {
+            Body::Sample(_) => samples += 1,
+            Body::Throttle(_) | Body::Unthrottle(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let counted = after.value - before.value;
+    println!("{samples} samples of {counted} cycles, {executed} instructions");
+    assert!(samples.abs_diff(counted / PERIOD) <= 1, "{samples} samples of {counted} cycles");
+    // A cycle is an instruction there.
+    assert!(!support::is_emulated() || (999..=1_001).contains(&samples), "{samples} samples");
+    assert_eq!(after.lost.unwrap_or(0), 0);
+}
+
+pub(super) fn a_sample_inside_a_region_does_not_change_its_count() {
+    const REGIONS: usize = 400;
+    let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
+    let ring = open(&cycles());
+    let (mut region, mut with, mut without) = (Region::default(), Vec::new(), Vec::new());
+    let (mut last_lock, mut unchanged) = (None, 0);
+    while with.len() < REGIONS {
+        let head = ring.head();
+        counter.begin(&mut region);
+        let _ = known_loop(20_000);
+        let counted = counter.end(&region);
+        let sampled = ring.head() != head;
+        let Delta::Exact(counted) = counted else { panic!("{counted:?}") };
+        // A region in which the kernel changed the page, and the one after it, take more instructions to begin or end.
+        let lock = counter.page_lock();
+        unchanged = if lock == last_lock { unchanged + 1 } else { 0 };
+        last_lock = lock;
+        if unchanged > 1 {
+            if sampled { with.push(counted) } else { without.push(counted) }
+        }
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        while reader.read().is_some() {}
+    }
+    let [fewest, most] = [Iterator::min, Iterator::max].map(|of| of(with.iter().chain(&without)).expect("many"));
+    println!("{} regions with a sample, {} without: {fewest} to {most} instructions", with.len(), without.len());
+    assert!(fewest == most || !support::is_emulated(), "with a sample {with:?}, without {without:?}");
+}

@@ -1,0 +1,71 @@
+//! Signals for samples.
+
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use perfmark_rdpmc::sample::{Ring, Sampler};
+use perfmark_rdpmc::{Attr, Software};
+
+use super::faults::{addresses, touch};
+use super::{gettid, open};
+
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+static THREAD: AtomicU64 = AtomicU64::new(0);
+static DATA: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    /// The offset of `si_perf_data` in `siginfo_t` (`include/uapi/asm-generic/siginfo.h`).
+    const DATA_AT: usize = 24;
+    SIGNALS.fetch_add(1, Relaxed);
+    THREAD.store(gettid().into(), Relaxed);
+    // SAFETY: the kernel's structure is longer, and its fields are aligned.
+    DATA.store(unsafe { info.byte_add(DATA_AT).cast::<u64>().read() }, Relaxed);
+}
+
+fn handle(signal: libc::c_int) {
+    // SAFETY: a zeroed structure is valid, and the handler uses atomics only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = (handler as *const ()).addr();
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(signal, &raw const action, ptr::null_mut()), 0);
+    }
+}
+
+/// Samples page faults on another thread than the one that opens the ring.
+fn sampled_elsewhere(sampler: impl Fn(Sampler) -> Sampler, faults: usize) -> (Ring, u32) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tell.send(gettid()).expect("received");
+        wait.recv().expect("sent");
+        touch(faults);
+    });
+    let tid = told.recv().expect("sent");
+    let faults = Sampler::new(Attr::new(Software::PageFaults)).content(perfmark_rdpmc::sample::Content::ADDRESS);
+    let ring = open(&sampler(faults.thread(tid)));
+    go.send(()).expect("received");
+    thread.join().expect("does not panic");
+    (ring, tid)
+}
+
+pub(super) fn for_each_sample() {
+    handle(libc::SIGUSR1);
+    let (ring, tid) = sampled_elsewhere(|sampler| sampler.signal(libc::SIGUSR1), 50);
+    let (signals, samples) = (SIGNALS.load(Relaxed), addresses(&ring).len());
+    println!("{signals} signals, {samples} samples");
+    // Signals that are pending at once are one.
+    assert!(samples >= 50 && (1..=samples).contains(&signals), "{signals} {samples}");
+    assert_eq!(THREAD.load(Relaxed), tid.into());
+    assert!(ring.count().is_ok(), "the descriptor is still known as the event's");
+}
+
+pub(super) fn before_the_next_instruction() {
+    handle(libc::SIGTRAP);
+    let (ring, tid) = sampled_elsewhere(|sampler| sampler.sigtrap(77).wakeup_events(1), 50);
+    let (signals, samples) = (SIGNALS.load(Relaxed), addresses(&ring).len());
+    println!("{signals} signals, {samples} samples");
+    assert_eq!(signals, samples);
+    assert_eq!((THREAD.load(Relaxed), DATA.load(Relaxed)), (tid.into(), 77));
+}
