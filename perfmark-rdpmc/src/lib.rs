@@ -111,8 +111,8 @@
 //! # Samples
 //!
 //! Module [`sample`] takes samples of any of these events: where the program was, how it got there, which address it
-//! accessed. The kernel writes them to a ring in memory, which any thread of the process reads without a system call. The
-//! ring also has other records, for example when the thread left its CPU and when it came back:
+//! accessed. The kernel writes them to a ring in memory, which any thread of the process reads without a system call.
+//! The ring also has other records, for example when the thread left its CPU and when it came back:
 //!
 //! ```
 //! use perfmark_rdpmc::sample::{Body, Content, Sampler};
@@ -166,9 +166,9 @@
 //!
 //! A child made by `fork` has no counters and no rings: the parent's are closed there immediately, and reading them
 //! returns an error. A child made by a bare `clone(2)` or `vfork` must not use its parent's counters; rings return an
-//! error there as well. The same holds in the child for fork handlers (`pthread_atfork(3)`) registered by a library that
-//! was loaded before this crate. They run before this crate's own handler, and must not begin or end regions or call
-//! [`Counter::read_user`].
+//! error there as well. The same holds in the child for fork handlers (`pthread_atfork(3)`) registered by a library
+//! that was loaded before this crate. They run before this crate's own handler, and must not begin or end regions or
+//! call [`Counter::read_user`].
 
 #![deny(unsafe_code)]
 

@@ -52,7 +52,8 @@ const MILLION: u64 = 1_000_003;
 /// For events that are rarer than cycles.
 const TEN_THOUSAND: u64 = 10_007;
 
-/// The period if none is given. Primes, so that samples do not keep in step with a program's loops; 1 for events that each matter.
+/// The period if none is given: primes, so that samples do not keep in step with a program's loops; 1 for events that
+/// each matter.
 pub(super) fn default_period(event: &Event) -> u64 {
     match event.kind() {
         Kind::Hardware(Hardware::Cycles | Hardware::Instructions | Hardware::RefCycles | Hardware::BusCycles) => {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
 
 use super::record::{Aux, Record};
@@ -53,16 +53,13 @@ impl Ring {
         let refuse = |refusal: Refusal| refusal.explain("ioctl(PAUSE_OUTPUT)", self.name.clone());
         let Some(page) = self.mapping.page() else { return Err(refuse(Refusal::Forked)) };
         let record = match self.record.try_lock() {
+            Ok(record) => record,
+            // It is the last record only, which the next one replaces.
+            Err(TryLockError::Poisoned(record)) => record.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::refused(
-                    self.name.clone(),
-                    "its ring is being read already; drop that reader first",
-                ));
+                let why = "its ring is being read already; drop that reader first";
+                return Err(Error::refused(self.name.clone(), why));
             }
-            record => record.unwrap_or_else(|poisoned| match poisoned {
-                TryLockError::Poisoned(record) => PoisonError::into_inner(record),
-                TryLockError::WouldBlock => unreachable!("matched above"),
-            }),
         };
         if self.is_overwritten {
             self.sources[0].ioctl(IOC_PAUSE_OUTPUT, 1).map_err(refuse)?;
@@ -85,7 +82,8 @@ impl Reader<'_> {
         let data = self.ring.mapping.data()?;
         let size = self.next_size(data)?;
         self.record.clear();
-        for at in (self.position..).step_by(8).take(size / 8) {
+        for offset in (0..size as u64).step_by(8) {
+            let at = self.position.wrapping_add(offset);
             let word = data[index(at, self.ring.bytes()) / 8].load(Relaxed);
             self.record.extend_from_slice(&word.to_ne_bytes());
         }

@@ -84,13 +84,13 @@ impl Sampler {
         let bytes = |pages: usize| (pages as u64).saturating_mul(sys::page_size());
         page.aux_offset.store(bytes(1 + self.pages), Relaxed);
         page.aux_size.store(bytes(self.aux_pages), Relaxed);
-        let aux = AuxMapping::new(fd, page, true);
-        aux.map(Some).map_err(|errno| {
+        AuxMapping::new(fd, page).map(Some).map_err(|errno| {
             let why = match errno {
-                libc::EOPNOTSUPP => "the PMU of this event has no AUX area; only tracing PMUs have one".into(),
-                errno => refusal::mapping(self.aux_pages, errno),
+                libc::EOPNOTSUPP => "the PMU of this event has no AUX area; only tracing PMUs have one",
+                libc::EPERM => "no locked memory is left for the AUX area; use fewer pages, or raise RLIMIT_MEMLOCK",
+                _ => "the kernel does not map an AUX area of this size",
             };
-            Error::os(errno, "mmap", self.name(), &why)
+            Error::os(errno, "mmap", self.name(), why)
         })
     }
 }

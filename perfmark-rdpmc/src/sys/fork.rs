@@ -3,7 +3,8 @@
 //! The child has copies of the descriptors, but these refer to the *parent's* events. While the child keeps them, an
 //! event that the parent closed stays on the parent's PMU. The pages are not copied at all, so the child would be
 //! killed when it first accesses one. Therefore the child first closes the descriptors and maps an empty page in place
-//! of each page. Its counters then return errors.
+//! of each page. Its counters then return errors. The addresses of [rings](super::ring) are in memory that the fork
+//! wipes, so the child has none.
 //!
 //! A descriptor is opened and registered, or unregistered and closed, while the list's lock is held. A fork waits for
 //! that lock, so no descriptor is missed. A number is closed only if it still is the [event's](super::identity): the

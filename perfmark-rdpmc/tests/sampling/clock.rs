@@ -38,9 +38,9 @@ fn drained(ring: &Ring) -> (u64, u64) {
 pub(super) fn a_millisecond() {
     /// A tick that the hypervisor delays takes the place of those after it.
     const TRIES: usize = 10;
-    let sampler = Sampler::new(Attr::new(Software::TaskClock).disabled(true)).period(1_000_000).content(Content::IP);
+    let every = Sampler::new(Attr::new(Software::TaskClock).disabled(true)).period(1_000_000).content(Content::IP);
     let is_right = (0..TRIES).any(|_| {
-        let ring = open(&sampler);
+        let ring = open(&every);
         ring.enable().unwrap_or_else(|error| panic!("{error}"));
         compute(300_000_000);
         ring.disable().unwrap_or_else(|error| panic!("{error}"));
@@ -55,8 +55,8 @@ pub(super) fn a_millisecond() {
 
 pub(super) fn a_stalled_reader() {
     const MORE: u32 = 10;
-    let sampler = Sampler::new(Attr::new(Software::TaskClock)).period(10_000).content(Content::IP).pages(1);
-    let ring = open(&sampler);
+    let every = Sampler::new(Attr::new(Software::TaskClock)).period(10_000).content(Content::IP).pages(1);
+    let ring = open(&every);
     compute(100_000_000);
     ring.disable().unwrap_or_else(|error| panic!("{error}"));
     let (first, lost) = drained(&ring);

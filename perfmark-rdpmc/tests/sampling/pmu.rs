@@ -46,15 +46,15 @@ pub(super) fn a_sample_inside_a_region_does_not_change_its_count() {
         let head = ring.head();
         counter.begin(&mut region);
         let _ = known_loop(20_000);
-        let counted = counter.end(&region);
+        let inside = counter.end(&region);
         let sampled = ring.head() != head;
-        let Delta::Exact(counted) = counted else { panic!("{counted:?}") };
+        let Delta::Exact(exact) = inside else { panic!("{inside:?}") };
         // A region in which the kernel changed the page, and the one after it, take more instructions to begin or end.
         let lock = counter.page_lock();
         unchanged = if lock == last_lock { unchanged + 1 } else { 0 };
         last_lock = lock;
         if unchanged > 1 {
-            if sampled { with.push(counted) } else { without.push(counted) }
+            if sampled { with.push(exact) } else { without.push(exact) }
         }
         let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
         while reader.read().is_some() {}

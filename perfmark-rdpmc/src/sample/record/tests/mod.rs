@@ -176,7 +176,8 @@ fn kernel_code_and_control_groups() {
     check!(17, 0, bytes, Body::Ksymbol(is) => assert_eq!(*is, symbol));
     let event = BpfEvent { kind: 1, flags: 0, id: 9, tag: *b"12345678" };
     check!(18, 0, written().u16(1).u16(0).u32(9).bytes(b"12345678"), Body::BpfEvent(is) => assert_eq!(*is, event));
-    check!(19, 0, written().u64(6).text("/a/b"), Body::Cgroup { id, path } => assert_eq!((*id, *path), (6, &b"/a/b"[..])));
+    let bytes = written().u64(6).text("/a/b");
+    check!(19, 0, bytes, Body::Cgroup { id, path } => assert_eq!((*id, *path), (6, &b"/a/b"[..])));
     let poke = TextPoke { address: 0x1000, old: &[1, 2], new: &[3, 4, 5] };
     let bytes = written().u64(0x1000).u16(2).u16(3).bytes(&[1, 2, 3, 4, 5]).bytes(&[0; 7]);
     check!(20, 0, bytes, Body::TextPoke(is) => assert_eq!(*is, poke));
