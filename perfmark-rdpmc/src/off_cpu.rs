@@ -207,11 +207,11 @@ impl OffCpu {
 mod tests {
     use super::*;
 
-    const OUT: u64 = 14 | 1 << 45 | 16 << 48;
+    const OUT: u64 = IN | 1 << 45;
     const PREEMPTED: u64 = OUT | 1 << 46;
-    const IN: u64 = 14 | 16 << 48;
+    const IN: u64 = 0x0010_0000_0000_000e;
     /// Header, time, id and number of `PERF_RECORD_LOST`.
-    const LOST: [u64; 4] = [2 | 32 << 48, 9, 0, 3];
+    const LOST: [u64; 4] = [0x0020_0000_0000_0002, 9, 0, 3];
 
     /// What a ring of 128 bytes that starts with these words adds, and whether it is complete.
     fn added(words: &[u64]) -> Option<([u64; 3], bool)> {

@@ -28,10 +28,11 @@ pub mod private;
 /// assert_eq!(parse(" 7 ").and_then(|key| Table(vec![5, 7]).find(key)), Some(1));
 /// ```
 ///
-/// An event is `time`, one of perf's generic names with underscores for hyphens (`cache_misses`), or a raw event
-/// (`r01c2`). In quotes, an event has perf's complete grammar (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`,
-/// `"cycles:k"`): see [`perfmark_rdpmc::Event`]. The compiler checks the grammar; the report says which events the
-/// machine has.
+/// An event is `time`, the time off the CPU (`off_cpu`, or its parts `blocked` and `preempted`; see the chapter
+/// [`waiting`](crate::guide::waiting)), `suspended` (the time between polls), one of perf's generic names with
+/// underscores for hyphens (`cache_misses`), or a raw event (`r01c2`). In quotes, an event has perf's complete grammar
+/// (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. The compiler checks
+/// the grammar; the report says which events the machine has.
 ///
 /// Without quotes, the compiler accepts only the generic names. In quotes, it also accepts a name that a PMU may list
 /// (`"topdown-retiring"`), which is any name that is not a near miss of a generic one. An event with its PMU
