@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo build --release -p perfmark-cli                 # the command line that is examined
 //! cargo bench -p benches --bench gates                  # 20 and 5 comparisons on an idle and on a busy machine
-//! cargo bench -p benches --bench gates -- --record      # 200 and 50 of each, some 20 minutes; writes to records/
+//! cargo bench -p benches --bench gates -- --record      # 200 and 50 of each, about 20 minutes; writes to records/
 //! cargo bench -p benches --bench gates -- --record busy # only on a busy machine: with a busy loop for each processor
 //! ```
 

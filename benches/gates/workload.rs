@@ -1,4 +1,4 @@
-//! The program that `gates` compares with itself: some 12 ms of work in marks of different lengths.
+//! The program that `gates` compares with itself: about 12 ms of work in marks of different lengths.
 //!
 //! Started under a name that ends in `slower`, `parse` does 5 % more work.
 

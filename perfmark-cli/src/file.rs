@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{self, Path, PathBuf};
 use std::process;
 
+use perfmark::Report;
 use tempfile::NamedTempFile;
 
 /// The file's name in this process: each `%p` becomes its number, each `%u` a token that no other process has.
@@ -46,9 +47,7 @@ pub(crate) fn check(file: &Path) -> io::Result<()> {
 
 /// Whether the file is replaced, or created. Otherwise it is opened and written to.
 fn is_replaced(file: &Path) -> io::Result<bool> {
-    for part in path::absolute(file)?.ancestors() {
-        refuse_strangers_link(part)?;
-    }
+    Report::check_file(file)?;
     match fs::symlink_metadata(file) {
         Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
         Ok(there) => Ok(there.is_file()),
@@ -75,40 +74,6 @@ fn permissions_before(file: &Path, draft: &NamedTempFile) -> Option<fs::Permissi
     let user = draft.as_file().metadata().ok()?.uid();
     let before = fs::symlink_metadata(file).ok().filter(|before| before.uid() == user)?;
     Some(fs::Permissions::from_mode(before.mode() & READ_AND_WRITE))
-}
-
-/// Refuses a link in a directory where everybody may create one, such as /tmp, if neither this user nor the directory's
-/// owner created it. This is the rule of `fs.protected_symlinks` (`proc_sys_fs(5)`), which may be off.
-#[cfg(unix)]
-fn refuse_strangers_link(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    const STICKY: u32 = 0o1000;
-    const WRITABLE_BY_ALL: u32 = 0o002;
-    let Some(parent) = path.parent() else { return Ok(()) };
-    let Some(link) = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink) else { return Ok(()) };
-    let directory = fs::metadata(parent)?;
-    let is_shared = directory.mode() & (STICKY | WRITABLE_BY_ALL) == STICKY | WRITABLE_BY_ALL;
-    if !is_shared || link.uid() == user() || link.uid() == directory.uid() {
-        return Ok(());
-    }
-    let (path, user) = (path.display(), link.uid());
-    let why =
-        format!("{path} is a symbolic link of user {user} in a world-writable directory; perfmark does not follow it");
-    Err(io::Error::new(ErrorKind::PermissionDenied, why))
-}
-
-/// The process's effective user.
-#[cfg(unix)]
-#[allow(unsafe_code, reason = "asks libc")]
-fn user() -> u32 {
-    // SAFETY: it has no arguments, and always succeeds.
-    unsafe { libc::geteuid() }
-}
-
-#[cfg(not(unix))]
-#[allow(clippy::unnecessary_wraps, reason = "as on unix")]
-fn refuse_strangers_link(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

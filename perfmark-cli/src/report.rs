@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    form: Form,
+    options: Options,
     /// Merge all reports; this is the default
     #[arg(long, conflicts_with = "each")]
     merge: bool,
@@ -34,7 +34,7 @@ fn top(number: &str) -> Result<usize, String> {
 
 /// The format and destination of reports.
 #[derive(Args, Debug)]
-pub(crate) struct Form {
+pub(crate) struct Options {
     /// Format of the report
     #[arg(
         long,
@@ -66,7 +66,7 @@ pub(crate) struct Form {
     output: Option<PathBuf>,
 }
 
-impl Form {
+impl Options {
     /// Checks what can be checked before there are reports.
     pub(crate) fn check(&self) -> Result<(), String> {
         // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
@@ -117,19 +117,19 @@ impl Form {
 
 /// Reports to be shown: merged into one, unless each is shown by itself.
 pub(crate) struct Gathered<'a> {
-    form: &'a Form,
+    options: &'a Options,
     shown: Vec<(String, Snapshot)>,
     count: usize,
 }
 
 impl<'a> Gathered<'a> {
-    pub(crate) fn new(form: &'a Form) -> Self {
-        Self { form, shown: Vec::new(), count: 0 }
+    pub(crate) fn new(options: &'a Options) -> Self {
+        Self { options, shown: Vec::new(), count: 0 }
     }
 
     pub(crate) fn add(&mut self, name: String, snapshot: Snapshot) {
         self.count += 1;
-        match self.shown.first_mut().filter(|_| !self.form.each) {
+        match self.shown.first_mut().filter(|_| !self.options.each) {
             Some((_, merged)) => merged.merge(&snapshot),
             None => self.shown.push((name, snapshot)),
         }
@@ -137,7 +137,7 @@ impl<'a> Gathered<'a> {
 
     /// Shows the reports. Several reports have their names before them, in formats for people.
     pub(crate) fn show(&self, to: &Destination) -> Result<(), String> {
-        check_marks(self.form.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
+        check_marks(self.options.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
         if self.count > self.shown.len() {
             output::say(&format!(
                 "merged {}; program and process number are those of the first, the time is the longest; \
@@ -147,11 +147,11 @@ impl<'a> Gathered<'a> {
         }
         let mut text = String::new();
         for (name, snapshot) in &self.shown {
-            if self.shown.len() > 1 && self.form.is_for_people() {
+            if self.shown.len() > 1 && self.options.is_for_people() {
                 let before = if text.is_empty() { "" } else { "\n" };
                 _ = writeln!(text, "{before}==> {} <==", sanitize(name));
             }
-            text += &self.form.of(snapshot, to);
+            text += &self.options.of(snapshot, to);
         }
         to.give(&text)
     }
@@ -177,13 +177,13 @@ pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    arguments.form.check()?;
-    let mut all = Gathered::new(&arguments.form);
+    arguments.options.check()?;
+    let mut all = Gathered::new(&arguments.options);
     for file in &arguments.files {
         for (name, snapshot) in reports::read_each(file)? {
             all.add(name, snapshot);
         }
     }
-    all.show(&arguments.form.destination(Destination::Stdout))?;
+    all.show(&arguments.options.destination(Destination::Stdout))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -262,7 +262,7 @@ impl Attr {
     /// Whether the event's page is mapped; if not, why.
     pub(crate) fn maps(&self, encoding: &Encoding) -> Result<(), &'static str> {
         match encoding.counted_by {
-            CountedBy::Kernel => Err("only the kernel counts it"),
+            CountedBy::Kernel => Err("a kernel event without a hardware counter"),
             CountedBy::Topdown => {
                 Err("its hardware register holds fractions of slots, which only the kernel converts to counts")
             }

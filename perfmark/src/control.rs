@@ -6,7 +6,7 @@ mod with_record {
     pub(super) use crate::recording::api_use::note_call;
     pub(super) use crate::recording::collect::{reset, snapshot, threads};
     pub(super) use crate::recording::{filter, set_filter};
-    pub(super) use crate::settings::opening::disable_counters;
+    pub(super) use crate::settings::counter_access::disable_counters;
 }
 
 /// What the functions do in a build that records nothing.

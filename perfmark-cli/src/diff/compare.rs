@@ -1,18 +1,19 @@
 //! The comparison of two sides' marks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use perfmark::text::{counted, sanitize};
-use perfmark::{Event, Mark, Read, Snapshot, Unit, Values};
+use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
-use super::figure::grouped;
+use super::identity::{RunMarks, by_key, labels};
 use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
+use super::number::grouped;
 use super::side::{Design, Side};
 
 /// Both sides' marks.
 pub(crate) struct Comparison {
     pub(crate) files: [Vec<String>; 2],
+    /// Marks that changed are first. Otherwise, the order is that of a report: the largest self is first.
     pub(crate) marks: Vec<Pair>,
     /// The events of all runs, and why one could not be counted.
     pub(crate) events: BTreeMap<String, Option<String>>,
@@ -102,57 +103,33 @@ impl Pair {
         let [[least_before, most_before], [least_after, most_after]] = self.calls;
         self.presence == Presence::Both && (most_before < least_after || most_after < least_before)
     }
-
-    /// The largest relative change, for the order.
-    fn greatest(&self) -> f64 {
-        let changes = self.events.iter().filter(|event| event.has_changed()).filter_map(|event| event.judgement);
-        let relative = |judgement: Judgement| {
-            (judgement.head - judgement.base).abs() / judgement.base.min(judgement.head).max(f64::MIN_POSITIVE)
-        };
-        changes.map(relative).fold(0.0, f64::max)
-    }
-}
-
-/// The identity of a mark: path, name, and a number among marks with the same ones, in the order of their locations.
-type Key<'a> = (&'a str, &'a str, usize);
-
-fn by_key(run: &Snapshot) -> BTreeMap<Key<'_>, &Mark> {
-    let mut alike: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut marks = BTreeMap::new();
-    for mark in &run.marks {
-        let number = alike.entry((&mark.path, &mark.name)).or_default();
-        *number += 1;
-        marks.insert((&*mark.path, &*mark.name, *number), mark);
-    }
-    marks
 }
 
 impl Comparison {
-    pub(crate) fn of(sides: &[Side; 2], design: Design) -> Self {
-        let runs: [Vec<BTreeMap<Key<'_>, &Mark>>; 2] = [0, 1].map(|side| sides[side].runs.iter().map(by_key).collect());
-        let keys: BTreeSet<Key<'_>> = runs.iter().flatten().flat_map(|run| run.keys().copied()).collect();
-        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-        for (_, name, _) in &keys {
-            *names.entry(name).or_default() += 1;
-        }
+    /// Compares the marks that the filter turns on.
+    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design) -> Self {
+        let runs: [Vec<RunMarks<'_>>; 2] = [0, 1].map(|side: usize| sides[side].runs.iter().map(by_key).collect());
         let known = |side: usize| -> BTreeMap<&str, &Event> {
             sides[side].runs.iter().flat_map(|run| &run.events).map(|event| (&*event.name, event)).collect()
         };
         let known = [known(0), known(1)];
-        let mut marks: Vec<Pair> = keys
-            .iter()
-            .map(|key| {
+        let compared = labels(sides, &runs)
+            .into_iter()
+            .filter(|(_, newest, _)| filter.is_none_or(|filter| filter.has_mark(newest)));
+        let mut marks: Vec<Pair> = compared
+            .map(|(key, newest, label)| {
                 let of = [0, 1].map(|side: usize| {
-                    runs[side].iter().filter_map(|run| run.get(key).copied()).collect::<Vec<&Mark>>()
+                    runs[side].iter().filter_map(|run| run.get(&key).copied()).collect::<Vec<&Mark>>()
                 });
-                Pair::of(key, names[key.1] > 1, &of, &known, design)
+                Pair::of(label, newest, &of, &known, design)
             })
             .collect();
         let count = [0, 1].map(|side: usize| sides[side].runs.len());
         if design == Design::Paired {
             judge_all(&mut marks, count[0]);
         }
-        marks.sort_by(|one, other| other.greatest().total_cmp(&one.greatest()).then_with(|| one.path.cmp(&other.path)));
+        // Stable: within each part, the order stays.
+        marks.sort_by_key(|pair| !pair.has_changed());
         let mut events = BTreeMap::new();
         for event in sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.events) {
             let reason: &mut Option<String> = events.entry(event.name.clone()).or_default();
@@ -199,22 +176,12 @@ fn judge_all(marks: &mut [Pair], pairs: usize) {
 
 impl Pair {
     fn of(
-        (path, name, number): &Key<'_>,
-        is_namesake: bool,
+        label: String,
+        newest: &Mark,
         of: &[Vec<&Mark>; 2],
         known: &[BTreeMap<&str, &Event>; 2],
         design: Design,
     ) -> Self {
-        let mut label = if !is_namesake {
-            sanitize(name)
-        } else if path.ends_with(name) {
-            sanitize(path)
-        } else {
-            sanitize(&format!("{name} ({path})"))
-        };
-        if *number > 1 {
-            _ = write!(label, " #{number}");
-        }
         let calls = [0, 1].map(|side: usize| {
             let calls = || of[side].iter().map(|mark| mark.calls);
             [calls().min().unwrap_or(0), calls().max().unwrap_or(0)]
@@ -227,8 +194,7 @@ impl Pair {
             (.., [false, false]) => Presence::NeverCalled,
             (.., [in_base, _]) => Presence::CalledIn(usize::from(!in_base)),
         };
-        let newest = of.iter().flatten().last();
-        let location = newest.map(|mark| sanitize(&format!("{}:{}", mark.file, mark.line))).unwrap_or_default();
+        let location = sanitize(&format!("{}:{}", newest.file, newest.line));
         let mut events = Vec::new();
         if presence == Presence::Both {
             let mut named = BTreeSet::new();
@@ -238,7 +204,7 @@ impl Pair {
             }
         }
         let coverage = Coverage::of_head(of, known);
-        Self { label, path: sanitize(path), location, presence, calls, events, coverage }
+        Self { label, path: sanitize(&newest.path), location, presence, calls, events, coverage }
     }
 }
 

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use perfmark::text::sanitize;
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
-use super::figure::{change, grouped, percent, quantity};
 use super::judge::{SEVERAL, Verdict};
+use super::number::{change, grouped, percent, quantity};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
 

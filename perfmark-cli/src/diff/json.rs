@@ -4,9 +4,9 @@ use perfmark::Unit;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
-use super::figure::change;
 use super::gate::GateResult;
 use super::judge::Verdict;
+use super::number::change;
 use super::side::Design;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
@@ -47,7 +47,7 @@ fn mark(pair: &Pair) -> Value {
     json!({
         "mark": pair.label,
         "path": pair.path,
-        "place": pair.location,
+        "location": pair.location,
         "presence": presence,
         "changed": pair.has_changed(),
         "calls": {"base": pair.calls[0], "head": pair.calls[1]},

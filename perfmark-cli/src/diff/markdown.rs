@@ -141,6 +141,7 @@ mod tests {
         };
         let comparison = Comparison::of(
             &[side("base", marks(0)), side("head", marks(500))],
+            None,
             Design::Separate { allows_few_runs: false },
         );
         let gate = "instructions:1%".parse::<super::super::gate::Gate>().expect("a gate");

@@ -4,7 +4,8 @@
 //! (`judge`).
 
 mod side;
-mod figure;
+mod identity;
+mod number;
 mod paired;
 mod judge;
 mod compare;
@@ -64,7 +65,7 @@ pub(crate) struct Arguments {
     marks: Option<Filter>,
     /// Format of the comparison
     #[arg(long, value_enum, default_value_t)]
-    format: Form,
+    format: Format,
     /// Write to this file, which is replaced atomically
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -76,6 +77,8 @@ What is compared:
   Marks are the same if path and name are the same; they may move in the source. Marks that exist
   or were called on one side only, calls that were not measured, and different numbers of calls
   are listed.
+  Marks that changed come first. Otherwise, marks have the names and the order of `perfmark report`:
+  the largest self in the last run of the head is first. --marks accepts each name.
 
 When a value has changed:
   counts        the mean per call: by at least 0.1 %, and by more than the cost of an empty call
@@ -108,7 +111,7 @@ Exit status:
   3  no gate failed, but one cannot be judged: make more runs";
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum Format {
     /// For people
     #[default]
     Table,
@@ -130,35 +133,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let design =
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
     let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
-    compare(sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
 }
 
 /// Compares these marks of the sides, judges the gates, and writes the comparison.
 pub(crate) fn compare(
-    mut sides: [Side; 2],
+    sides: &[Side; 2],
     marks: Option<&Filter>,
     design: Design,
     gates: &[Gate],
-    form: Form,
+    format: Format,
     to: &Destination,
 ) -> Result<ExitCode, String> {
     check_marks(marks, sides.iter().flat_map(|side| &side.runs))?;
-    if let Some(filter) = marks {
-        for run in sides.iter_mut().flat_map(|side| &mut side.runs) {
-            run.retain(|mark| filter.has_mark(mark));
-        }
-    }
-    let comparison = &Comparison::of(&sides, design);
+    let comparison = &Comparison::of(sides, marks, design);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
-    let text = match form {
-        Form::Table => table::render(comparison, &gates),
-        Form::Markdown => markdown::render(comparison, &gates),
-        Form::Json => json::render(comparison, &gates),
+    let text = match format {
+        Format::Table => table::render(comparison, &gates),
+        Format::Markdown => markdown::render(comparison, &gates),
+        Format::Json => json::render(comparison, &gates),
     };
     to.give(&text)?;
     let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
     let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
-    if !matches!(form, Form::Table) || matches!(to, Destination::File(_)) {
+    if !matches!(format, Format::Table) || matches!(to, Destination::File(_)) {
         // A log then shows it in any format.
         failures.iter().chain(&undecided).for_each(|text| output::say(text));
     }

@@ -1,9 +1,9 @@
 //! The common parts of the formats for people: rows of values, and remarks.
 
 use super::compare::{Compared, Comparison, Pair, Presence};
-use super::figure::{change, grouped, percent, quantity};
 use super::gate::GateResult;
 use super::judge::{SEVERAL, Verdict};
+use super::number::{change, grouped, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
 use std::fmt::Write as _;

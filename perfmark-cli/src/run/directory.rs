@@ -94,9 +94,15 @@ pub(super) fn running_with(directory: &Path) -> Vec<(u32, String)> {
     let environment = |pid: u32| fs::read(format!("/proc/{pid}/environ")).ok().map(|environment| (pid, environment));
     let (none, some): (Vec<_>, Vec<_>) =
         pids.filter_map(environment).partition(|(_, environment)| environment.is_empty());
-    // Kernel threads have no environment, and a process that is just being started has none yet.
-    thread::sleep(A_MOMENT);
-    let started = none.into_iter().filter_map(|(pid, _)| environment(pid));
+    // A process that is just being started has no environment yet. It already has a program, because the kernel sets it
+    // before others see the new memory (`begin_new_exec` in fs/exec.c). Kernel threads and ended processes have none.
+    // No event can be waited for.
+    let has_program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+    let starting: Vec<u32> = none.into_iter().map(|(pid, _)| pid).filter(|&pid| has_program(pid)).collect();
+    if !starting.is_empty() {
+        thread::sleep(A_MOMENT);
+    }
+    let started = starting.into_iter().filter_map(environment);
     let has_it = |(_, environment): &(u32, Vec<u8>)| environment.windows(path.len()).any(|part| part == path);
     let mut running: Vec<_> = some.into_iter().chain(started).filter(has_it).map(|(pid, _)| (pid, name(pid))).collect();
     running.sort_unstable();

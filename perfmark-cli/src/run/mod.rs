@@ -19,7 +19,7 @@ use self::directory::{Directory, running_with};
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 use crate::diff::{self, Design, Gate};
 use crate::output::{Destination, say};
-use crate::report::{Form, Gathered};
+use crate::report::{Gathered, Options};
 
 /// Run a program, and show what its marks recorded in all of its processes
 ///
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     filter: Option<String>,
     #[command(flatten)]
-    form: Form,
+    options: Options,
     /// Compare with this program: run it and PROGRAM in turn, with the same arguments; formats table, markdown and json
     #[arg(long, value_name = "BASE", conflicts_with_all = ["each", "width"])]
     against: Option<PathBuf>,
@@ -82,11 +82,11 @@ fn filter(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    arguments.form.check()?;
+    arguments.options.check()?;
     if let Some(base) = &arguments.against {
         return run_against(arguments, base);
     }
-    let destination = arguments.form.destination(Destination::Stderr);
+    let destination = arguments.options.destination(Destination::Stderr);
     let directory = match destination.check().and_then(|()| Directory::make()) {
         Ok(directory) => directory,
         Err(why) => {
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     // Checked before the reports are read, so that a process that ends meanwhile is in both, and not in neither.
     let running = running_with(&directory.0);
     report_running(&running, &directory);
-    let shown = show(&directory, pid, &arguments.form, &destination);
+    let shown = show(&directory, pid, &arguments.options, &destination);
     let code = code(status);
     Ok(match shown {
         Err(why) => {
@@ -135,13 +135,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 /// Compares the program with another one.
 fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
-    let form = match arguments.form.format() {
-        Format::Table => diff::Form::Table,
-        Format::Markdown => diff::Form::Markdown,
-        Format::Json => diff::Form::Json,
+    let format = match arguments.options.format() {
+        Format::Table => diff::Format::Table,
+        Format::Markdown => diff::Format::Markdown,
+        Format::Json => diff::Format::Json,
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
-    let destination = arguments.form.destination(Destination::Stdout);
+    let destination = arguments.options.destination(Destination::Stdout);
     if let Err(why) = destination.check() {
         return Ok(against::fail((why, OWN_TROUBLE)));
     }
@@ -149,7 +149,7 @@ fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
     let settings = |command: &mut Command| arguments.set_on(command);
     match against::run_pairs([base, Path::new(head)], given, settings, arguments.times) {
         Ok(sides) => {
-            diff::compare(sides, arguments.form.marks(), Design::Paired, &arguments.fail_on, form, &destination)
+            diff::compare(&sides, arguments.options.marks(), Design::Paired, &arguments.fail_on, format, &destination)
         }
         Err(ended) => Ok(against::fail(ended)),
     }
@@ -180,12 +180,12 @@ fn report_running(running: &[(u32, String)], directory: &Directory) {
 }
 
 /// Shows the reports, and returns their number.
-fn show(directory: &Directory, pid: u32, form: &Form, destination: &Destination) -> Result<usize, String> {
+fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destination) -> Result<usize, String> {
     let (mut all, unreadable) = directory.reports()?;
     // The program's own first, because the merged report has its name and number.
     all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
     let count = all.len();
-    let mut gathered = Gathered::new(form);
+    let mut gathered = Gathered::new(options);
     for (name, snapshot) in all {
         gathered.add(name, snapshot);
     }

@@ -174,7 +174,7 @@ fn each_event_without_user_reads_has_its_reason() {
     };
     assert_eq!(message(attr("cpu_core/cycles/")), Ok(()));
     assert!(message(attr("cpu_core/cycles/").user_reads(false)).is_err_and(|why| why.contains("user_reads(false)")));
-    assert_eq!(message(attr("page-faults").user_reads(false)), Err("only the kernel counts it"));
+    assert_eq!(message(attr("page-faults").user_reads(false)), Err("a kernel event without a hardware counter"));
     assert!(message(attr("cpu_core/slots/")).is_err_and(|why| why.contains("fractions of slots")));
 }
 

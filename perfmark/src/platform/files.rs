@@ -133,6 +133,11 @@ fn remove_left(path: &Path) -> io::Result<()> {
     if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) { fs::remove_file(path) } else { Ok(()) }
 }
 
+/// Checks that no part of the path, and of those that its links lead to, is an untrusted link.
+pub(crate) fn check_links(file: &Path) -> io::Result<()> {
+    target(std::path::absolute(file)?).map(drop)
+}
+
 /// Checks that the file's directory exists and is accessible.
 pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
     let folder = file.parent().unwrap_or(file);

@@ -9,4 +9,3 @@ pub(crate) mod terminal;
 pub(crate) mod token;
 pub(crate) mod usage;
 pub(crate) mod files;
-pub(crate) mod event_reading;

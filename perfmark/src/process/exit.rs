@@ -21,7 +21,6 @@ use crate::recording::mark::{self, Mark, defaults, linked};
 use crate::recording::{recorder, start};
 use crate::report::{Format, Report};
 use crate::settings::recording;
-use crate::snapshot::Snapshot;
 
 /// The loader runs this before `main`, so that a program whose marks are never called writes a report, too.
 #[used]
@@ -118,11 +117,15 @@ pub(crate) fn disable_report() {
     dumps::end_from_environment();
 }
 
-/// Whether only downloaded crates have marks, and neither the environment nor the program uses perfmark. The crates'
-/// authors may have forgotten `default-features = false`.
+/// Whether the environment or the program uses perfmark beyond its marks.
+fn is_requested() -> bool {
+    output_settings().is_in_environment || api_use::is_called()
+}
+
+/// Whether only downloaded crates have marks. Their authors may have forgotten `default-features = false`.
 fn only_dependencies_have_marks() -> bool {
     let mut files = linked::all().into_iter().map(|mark| mark.file).chain(defaults::files());
-    !output_settings().is_in_environment && !api_use::is_called() && files.all(origin::is_downloaded)
+    files.all(origin::is_downloaded)
 }
 
 /// Whether this is a program of `cargo test`, and the environment does not ask for a report.
@@ -130,14 +133,9 @@ fn is_silent_test() -> bool {
     !output_settings().is_in_environment && origin::is_test(std::env::args_os())
 }
 
-/// Whether no mark was called, and nobody asked for a report.
-fn is_uneventful(snapshot: &Snapshot) -> bool {
-    let is_asked = output_settings().is_in_environment || api_use::is_called();
-    !is_asked && !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0)
-}
-
 fn write_report() {
-    if IS_REPORT_DISABLED.load(Relaxed) || only_dependencies_have_marks() || is_silent_test() {
+    let is_requested = is_requested();
+    if IS_REPORT_DISABLED.load(Relaxed) || !is_requested && only_dependencies_have_marks() || is_silent_test() {
         return;
     }
     dumps::end_from_environment();
@@ -145,11 +143,11 @@ fn write_report() {
     let is_child = start::is_forked_child();
     let is_silent = match &output_settings().output {
         // A child that called no mark has nothing to report, and neither has a program without marks.
-        _ if is_child => !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0),
+        _ if is_child || !is_requested => !snapshot.marks.iter().any(|mark| mark.calls + mark.in_flight > 0),
         Output::Stderr | Output::Stdout => snapshot.marks.is_empty(),
         Output::File(_) => false,
     };
-    if is_silent || is_uneventful(&snapshot) {
+    if is_silent {
         return;
     }
     let report = output_settings().report(&snapshot);

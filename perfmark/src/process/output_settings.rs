@@ -174,9 +174,7 @@ mod tests {
     use super::*;
 
     fn parse(variables: &[(&str, &str)]) -> (OutputSettings, Vec<String>) {
-        let value =
-            |name: &str| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
-        environment::from(&value, OutputSettings::read)
+        environment::read_from(variables, OutputSettings::read)
     }
 
     #[test]
@@ -215,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
-        for (name, value, reported) in [
+        let cases = [
             ("PERFMARK_FORMAT", "xml", "using table"),
             ("PERFMARK_TOP", "-1", "expected a number or `all`; using 20"),
             ("PERFMARK_DETAILS", "a=every:0", "showing no details"),
@@ -226,12 +224,7 @@ mod tests {
             ("PERFMARK_ON_SIGINT", "dump", "expected `report` or `end`"),
             ("PERFMARK_OUTPUT", "/", "is a directory"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
-        ] {
-            let (settings, wrong) = parse(&[(name, value)]);
-            assert_eq!(settings, DEFAULT, "{name}={value}");
-            assert_eq!(wrong.len(), 1, "{name}={value}");
-            assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
-            assert!(wrong[0].contains(reported), "{wrong:?}");
-        }
+        ];
+        environment::assert_refused(OutputSettings::read, &DEFAULT, &cases);
     }
 }

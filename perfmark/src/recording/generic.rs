@@ -9,7 +9,7 @@ use crate::settings::recording::is_off;
 #[inline]
 #[must_use]
 pub fn of_types(mark: &'static Mark, types: &'static str) -> &'static Mark {
-    if mark::is_off(mark.slot()) {
+    if mark::is_slot_off(mark.slot()) {
         return mark;
     }
     mark.by_types().find(types).unwrap_or_else(|| add(mark, types))

@@ -10,8 +10,8 @@ use perfmark_rdpmc::{Attr, Counter, Delta, Event};
 use super::api_use;
 use super::event_table::{is_known_of_a_loop, unreliable};
 use super::start;
-use crate::platform::event_reading::EventReading;
-use crate::settings::opening;
+use crate::recording::event_reading::EventReading;
+use crate::settings::counter_access;
 use crate::snapshot::Unit;
 
 /// The result of a piece of work, and what it cost.
@@ -140,7 +140,7 @@ impl Meter {
         }
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
-        opening::ask().map_err(|why| MeasureError(format!("{event}: {why}")))?;
+        counter_access::check().map_err(|why| MeasureError(format!("{event}: {why}")))?;
         let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.

@@ -1,6 +1,7 @@
 //! What records calls, from the static of a mark to a snapshot.
 
 pub(crate) mod api_use;
+mod event_reading;
 mod event_table;
 pub(crate) mod mark;
 pub(crate) mod start;

@@ -10,8 +10,7 @@ use perfmark_rdpmc::clock::Clock;
 use super::mark::mark_settings;
 use crate::platform::terminal::say;
 use crate::platform::token;
-pub(crate) use crate::settings::recording::is_off;
-use crate::settings::recording::{read_environment, settings, turn_off};
+use crate::settings::recording::{is_off, read_environment, settings, turn_off};
 
 /// The process in which the program started.
 static STARTED: OnceLock<Process> = OnceLock::new();

@@ -58,10 +58,7 @@ impl<'a> RowValues<'a> {
 
     /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
     fn flagged_sum(&self, value: i64, shown: Quantity, is_estimate: bool) -> Quantity {
-        let is_noise = self.values.is_some_and(|values| {
-            let noise = u128::from(values.overhead.noise) * u128::from(values.weight);
-            noise > 0 && u128::from(value.unsigned_abs()) <= noise
-        });
+        let is_noise = self.values.is_some_and(|values| ratio::is_noise(values, value));
         shown.flagged(NEAR, is_noise && !is_estimate).flagged(ESTIMATE, is_estimate)
     }
 
@@ -128,8 +125,8 @@ impl<'a> RowValues<'a> {
     }
 
     fn instructions_per_cycle(&self) -> Quantity {
-        let number = ratio::INSTRUCTIONS_PER_CYCLE.of_mark(self.mark);
-        number.map_or_else(missing, |(of, to)| Quantity { number: ratio::hundredths(of, to), unit: "" })
+        let number = ratio::instructions_per_cycle(self.mark);
+        number.map_or_else(missing, |number| Quantity { number, unit: "" })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sentence about a mark's calls that its values leave out.
 
-use super::kinds::kinds;
+use super::grouping::group;
 use crate::snapshot::{Mark, Values};
 use crate::text::{counted, exact, plural};
 
@@ -18,9 +18,9 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
         ));
     }
     if mark.skipped > 0 && mark.every == 1 {
-        parts.push(format!("{} not measured (filter)", counted(mark.skipped, "call")));
+        parts.push(format!("{} skipped (filter)", counted(mark.skipped, "call")));
     } else if mark.skipped > 0 {
-        parts.push(format!("{} not measured (every = {})", counted(mark.skipped, "call"), exact(mark.every.into())));
+        parts.push(format!("{} skipped (every = {})", counted(mark.skipped, "call"), exact(mark.every.into())));
     }
     if mark.polls > 0 {
         parts.push(counted(mark.polls, "poll"));
@@ -57,7 +57,7 @@ fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
         };
         if events.len() == shown.len() { text } else { format!("{}: {text}", events.join(", ")) }
     };
-    kinds(lacking).into_iter().map(part).collect()
+    group(lacking).into_iter().map(part).collect()
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     fn a_mark_that_skips_calls_says_so() {
         let mut mark = Mark { every: 64, skipped: 63, ..mark("m", 64) };
         mark.values.push(values("cycles", 1, 5));
-        assert_eq!(text(&mark).as_deref(), Some("63 calls not measured (every = 64)"));
+        assert_eq!(text(&mark).as_deref(), Some("63 calls skipped (every = 64)"));
     }
 
     #[test]

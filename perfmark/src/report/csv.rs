@@ -5,7 +5,7 @@
 
 use csv::{Terminator, WriterBuilder};
 
-use super::share::{Shares, is_called};
+use super::share::Shares;
 use super::view::Sort;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 use crate::text::sanitize;
@@ -40,7 +40,7 @@ fn text(text: &str) -> String {
 
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-const COLUMNS: [Column; 41] = [
+const COLUMNS: [Column; 42] = [
     ("name", |row| text(&row.mark.name)),
     ("path", |row| text(&row.mark.path)),
     ("file", |row| text(&row.mark.file)),
@@ -54,6 +54,7 @@ const COLUMNS: [Column; 41] = [
     ("interrupted", |row| row.mark.interrupted.to_string()),
     ("every", |row| row.mark.every.to_string()),
     ("skipped", |row| row.mark.skipped.to_string()),
+    ("overhead_ns", |row| row.mark.overhead_ns.map(|ns| ns.to_string()).unwrap_or_default()),
     ("event", |row| row.value(|values| text(&values.event))),
     ("unit", |row| row.value(|_| if row.unit == Unit::Ns { "ns" } else { "count" })),
     ("measured", |row| row.value(|values| values.measured)),
@@ -88,13 +89,10 @@ const COLUMNS: [Column; 41] = [
 pub(super) fn render(snapshot: &Snapshot, sort: Sort) -> String {
     let shares = Shares::new(snapshot);
     let labels = snapshot.names();
-    let groups = shares.groups(sort);
-    let called = groups.iter().flat_map(|group| &group.marks).copied();
-    let never = (0..labels.len()).filter(|&index| !is_called(&snapshot.marks[index]));
     let mut out = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     // Writing to memory, with the same number of cells in each row, does not fail.
     _ = out.write_record(COLUMNS.map(|(name, _)| name));
-    for index in called.chain(never) {
+    for index in shares.order(sort) {
         let (mark, label) = (&snapshot.marks[index], labels[index].as_str());
         let rows = mark.values.iter().map(Some);
         for values in rows.chain(mark.values.is_empty().then_some(None)) {
@@ -128,12 +126,13 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,event,unit,measured,weight,\
-scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,unwound_self,\
-in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,overhead_total,overhead_noise,label\r
-\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,time,ns,10000,10000,\
+name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,overhead_ns,event,unit,\
+measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,\
+unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
+overhead_total,overhead_noise,label\r
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,,time,ns,10000,10000,\
 1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6,\"say \"\"a, b\"\"\"\r
-never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
+never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
 ";
         assert_eq!(render(&snapshot(&events, &[one, never]), Sort::default()), expected);
     }
@@ -177,7 +176,7 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,
             let rows: Vec<csv::StringRecord> =
                 csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
             assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
-            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[13]))).collect();
+            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[14]))).collect();
             let of = |mark: &Mark| -> Vec<_> {
                 let events = mark.values.iter().map(|values| sanitize(&values.event));
                 let events = events.chain(mark.values.is_empty().then(String::new));

@@ -1,7 +1,7 @@
 //! The details of marks: each event with its distribution, and the calls that the values leave out.
 
+use super::calls_and_ratios::CallsAndRatios;
 use super::column::{CALLS, COLUMNS, Column, RowValues};
-use super::facts::Facts;
 use super::grid::{Grid, Line};
 use super::share::{Group, Shares};
 use super::view::View;
@@ -27,7 +27,7 @@ pub(super) fn of_marks(
     let width = view.width();
     let marks = chosen(snapshot, groups, view);
     let marks: Vec<_> = marks.into_iter().map(|&index| (&snapshot.marks[index], names[index].as_str())).collect();
-    let facts = Facts::new(marks.iter().copied(), width);
+    let calls_and_ratios = CallsAndRatios::new(marks.iter().copied(), width);
     let columns: Vec<Column> = columns().collect();
     let row = |label: String, row: &RowValues<'_>| Line::Row {
         label,
@@ -37,7 +37,11 @@ pub(super) fn of_marks(
     let mut lines = vec![Line::Head("details".to_owned())];
     for (number, &(mark, name)) in marks.iter().enumerate() {
         let shown = shares.shown(mark);
-        lines.push(Line::Heading { label: name.to_owned(), locations: locations(mark), facts: facts.of(number) });
+        lines.push(Line::Heading {
+            label: name.to_owned(),
+            locations: locations(mark),
+            right: calls_and_ratios.of(number),
+        });
         for values in &shown {
             let event = format!("  {}", sanitize(&values.event));
             lines.push(row(event.clone(), &RowValues::new(mark, Some(values), shares)));
@@ -49,7 +53,7 @@ pub(super) fn of_marks(
         let note = |text| Line::Note { text, is_lacking: coverage::is_lacking(mark, &shown) };
         lines.extend(coverage::sentence(mark, &shown).map(note));
     }
-    (lines.len() > 1).then(|| (Grid::new(columns, lines, width), facts.has_clock()))
+    (lines.len() > 1).then(|| (Grid::new(columns, lines, width), calls_and_ratios.has_clock()))
 }
 
 /// The columns of details: sums are always shown, and calls are beside the marks' names.

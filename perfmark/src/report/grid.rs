@@ -13,8 +13,8 @@ const LOCATIONS: usize = 140;
 pub(super) enum Line {
     /// The name of the first column, and the columns' heads.
     Head(String),
-    /// A mark, its source location, and at the right the facts about all its events.
-    Heading { label: String, locations: [String; 2], facts: String },
+    /// A mark, its source location, and at the right its calls, and the ratios of its events.
+    Heading { label: String, locations: [String; 2], right: String },
     /// An event of the mark above, or a mark.
     Row { label: String, cells: Vec<Quantity>, is_measured: bool },
     /// A sentence about the rows above, and whether it reports missing values.
@@ -92,10 +92,10 @@ impl Grid {
                         push_right(out, column.head, GAP + width.all);
                     }
                 }),
-                Line::Heading { locations, facts, .. } => {
-                    let room = (label_width + cells_width).saturating_sub(GAP + width(facts));
+                Line::Heading { locations, right, .. } => {
+                    let room = (label_width + cells_width).saturating_sub(GAP + width(right));
                     self.heading(page, &names.next().unwrap_or_default(), locations, room);
-                    page.plain().push_str(facts);
+                    page.plain().push_str(right);
                 }
                 Line::Row { label, cells, is_measured } => {
                     let name =
@@ -120,19 +120,19 @@ impl Grid {
         }
     }
 
-    /// The marks' names, in their room beside cells, or in a line with facts.
+    /// The marks' names, in their room beside cells, or in a line with calls and ratios.
     fn names(&self, label_width: usize, line_width: usize) -> Vec<String> {
         let heading = |line: &Line| match line {
-            Line::Heading { facts, .. } => Some(GAP + width(facts)),
+            Line::Heading { right, .. } => Some(GAP + width(right)),
             _ => None,
         };
-        let facts = self.lines.iter().filter_map(heading).max();
+        let right = self.lines.iter().filter_map(heading).max();
         let names = self.lines.iter().filter_map(|line| match line {
             Line::Heading { label, .. } => Some(label.as_str()),
-            Line::Row { label, .. } if facts.is_none() => Some(label.as_str()),
+            Line::Row { label, .. } if right.is_none() => Some(label.as_str()),
             _ => None,
         });
-        shorten_each(&names.collect::<Vec<_>>(), facts.map_or(label_width, |facts| line_width.saturating_sub(facts)))
+        shorten_each(&names.collect::<Vec<_>>(), right.map_or(label_width, |right| line_width.saturating_sub(right)))
     }
 
     /// The mark's name, and as much of its location as fits.
@@ -170,7 +170,7 @@ impl Grid {
     /// The width in which every label and heading fits, beside cells of this width.
     fn needed(&self, cells_width: usize) -> usize {
         let needed = self.lines.iter().map(|line| match line {
-            Line::Heading { label, facts, .. } => (width(label) + GAP + width(facts)).saturating_sub(cells_width),
+            Line::Heading { label, right, .. } => (width(label) + GAP + width(right)).saturating_sub(cells_width),
             Line::Row { label, .. } => width(label),
             Line::Head(head) => width(head),
             Line::Note { .. } => 0,

@@ -9,7 +9,7 @@ use super::json::{self, Json, Writer};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
-use super::{coverage, legend};
+use super::{coverage, legend, ratio};
 use crate::snapshot::Snapshot;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -68,6 +68,8 @@ struct Words<'a> {
     labels: Vec<String>,
     /// The sentences about calls that the marks' values leave out.
     coverage: Vec<Option<String>>,
+    /// Instructions per cycle of each mark.
+    ipc: Vec<Option<String>>,
     /// What shares are relative to, by event; it may exceed 64 bits.
     denominators: Vec<(&'a str, u128)>,
     /// The event that orders the marks at first.
@@ -87,6 +89,7 @@ impl<'a> Words<'a> {
         });
         Self {
             coverage: coverage.collect(),
+            ipc: snapshot.marks.iter().map(ratio::instructions_per_cycle).collect(),
             denominators: snapshot
                 .events
                 .iter()
@@ -105,11 +108,12 @@ impl Json for Words<'_> {
         out.level(['{', '}'], |out| {
             out.field("labels", &self.labels);
             out.field("coverage", &self.coverage);
+            out.field("ipc", &self.ipc);
             out.field("denominators", &Denominators(&self.denominators));
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
             out.field("hasLarge", &self.has_large);
-            out.field("signs", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
+            out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
         });
     }
 }
@@ -192,7 +196,7 @@ mod tests {
             let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
             let words = read(script(&page, "words"));
-            for key in ["labels", "coverage"] {
+            for key in ["labels", "coverage", "ipc"] {
                 assert_eq!(words[key].as_array().expect("a list").len(), snapshot.marks.len(), "{key}");
             }
             assert_eq!(frame(&page), empty);

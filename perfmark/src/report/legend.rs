@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::column::SPREAD;
 use super::coverage;
-use super::kinds::kinds;
+use super::grouping::group;
 use super::quantity::{ESTIMATE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, is_called};
 use super::text::{shorten, width, wrap};
@@ -238,7 +238,7 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, columns: usize) {
         (Read::None, "not available"),
     ] {
         let events = snapshot.events.iter().filter(|event| event.read == read);
-        for (reason, names) in kinds(events.map(|event| (event.reason.as_deref(), event.name.as_str()))) {
+        for (reason, names) in group(events.map(|event| (event.reason.as_deref(), event.name.as_str()))) {
             let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
             wrap(out, &format!("{how}: {}{why}", names.join(", ")), 0, columns);
         }

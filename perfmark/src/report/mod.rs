@@ -7,7 +7,7 @@ mod style;
 mod text;
 mod view;
 
-mod kinds;
+mod grouping;
 mod ratio;
 mod share;
 mod unfinished;
@@ -16,7 +16,7 @@ mod histogram;
 
 mod column;
 mod coverage;
-mod facts;
+mod calls_and_ratios;
 mod grid;
 mod legend;
 
@@ -51,7 +51,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::platform::files::{in_this_process, write_file};
+use crate::platform::files::{check_links, in_this_process, write_file};
 use crate::platform::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
 use crate::settings::Filter;
 use crate::snapshot::Snapshot;
@@ -247,6 +247,22 @@ impl<'a> Report<'a> {
     /// write, such as `/tmp`.
     pub fn write_to(&self, file: impl AsRef<Path>) -> io::Result<()> {
         self.write_in(file.as_ref(), false)
+    }
+
+    /// Checks that [`write_to`](Self::write_to) would not refuse the file: no part of its path is a link that another
+    /// user created in a directory where all may write. For a program that writes reports in a way of its own. The path
+    /// is used as it is, also with `%p` and `%u`.
+    ///
+    /// ```
+    /// perfmark::Report::check_file("target/report.json")?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The path has such a link, or the operating system cannot follow its links.
+    pub fn check_file(file: impl AsRef<Path>) -> io::Result<()> {
+        check_links(file.as_ref())
     }
 
     /// Adapts it to a descriptor: the terminal's width, and colours if the user may want them.

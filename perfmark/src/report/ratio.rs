@@ -11,7 +11,7 @@ pub(super) struct Ratio {
 }
 
 pub(super) const INSTRUCTIONS: &str = "instructions";
-pub(super) const INSTRUCTIONS_PER_CYCLE: Ratio =
+const INSTRUCTIONS_PER_CYCLE: Ratio =
     Ratio { of: INSTRUCTIONS, to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) };
 
 /// Without room, the last ones are dropped first.
@@ -39,16 +39,34 @@ impl Ratio {
         let (of, to) = (find(self.of)?, find(self.to)?);
         // The same number, and almost all calls: otherwise they may be different calls.
         let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
-        let is_noise = |values: &Values| {
-            let noise = u128::from(values.overhead.noise) * u128::from(values.weight);
-            noise > 0 && u128::from(values.sum.unsigned_abs()) <= noise
-        };
-        (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to)).then_some((of.sum, to.sum))
+        (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum)).then_some((of.sum, to.sum))
     }
 }
 
+/// Instructions per cycle of a mark.
+pub(super) fn instructions_per_cycle(mark: &Mark) -> Option<String> {
+    INSTRUCTIONS_PER_CYCLE.of_mark(mark).map(|(of, to)| hundredths(of, to))
+}
+
+/// Whether a sum over calls is no larger than the noise of that many calls.
+pub(super) fn is_noise(values: &Values, sum: i64) -> bool {
+    let noise = u128::from(values.overhead.noise) * u128::from(values.weight);
+    noise > 0 && u128::from(sum.unsigned_abs()) <= noise
+}
+
 /// With two decimals, and never a false zero.
-pub(super) fn hundredths(of: i64, to: i64) -> String {
+fn hundredths(of: i64, to: i64) -> String {
     let ratio = of as f64 / to as f64;
     if of > 0 && ratio < 0.005 { "<0.01".to_owned() } else { format!("{ratio:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_never_a_false_zero() {
+        assert_eq!(hundredths(0, 9), "0.00");
+        assert_eq!(hundredths(1, 900), "<0.01");
+    }
 }

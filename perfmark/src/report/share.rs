@@ -108,6 +108,14 @@ impl<'a> Shares<'a> {
         groups
     }
 
+    /// The indices of all marks in the order of their rows. Those never called are at the end.
+    pub(super) fn order(&self, sort: Sort) -> Vec<usize> {
+        let called = self.groups(sort).into_iter().flat_map(|group| group.marks);
+        let marks = self.snapshot.marks.iter().enumerate();
+        let never = marks.filter(|(_, mark)| !is_called(mark)).map(|(index, _)| index);
+        called.chain(never).collect()
+    }
+
     fn weight(&self, index: usize, event: &str, sort: Sort) -> (i128, i128, u64) {
         let mark = &self.snapshot.marks[index];
         let Some(values) = cost(mark, Some(event)) else { return (i128::MIN, 0, mark.calls) };
@@ -136,6 +144,31 @@ impl<'a> Shares<'a> {
         let sum: i128 = marks.iter().filter_map(own).sum();
         let all = event.map_or(0, |event| self.denominator(event).sum);
         percent(i64::try_from(sum).unwrap_or(i64::MAX), all)
+    }
+}
+
+impl Sort {
+    /// The order of the rows in a report of that snapshot, as indices of its marks. Marks that were never called are at
+    /// the end.
+    ///
+    /// ```standalone_crate
+    /// #[perfmark::perfmark(time)]
+    /// fn parse() {}
+    /// #[perfmark::perfmark(time)]
+    /// fn print() {}
+    ///
+    /// # fn main() {
+    /// print();
+    /// let snapshot = perfmark::snapshot();
+    /// # if cfg!(feature = "record") {
+    /// let first = perfmark::Sort::SelfCost.order(&snapshot)[0];
+    /// assert_eq!(snapshot.marks[first].name, "print");
+    /// # }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn order(self, snapshot: &Snapshot) -> Vec<usize> {
+        Shares::new(snapshot).order(self)
     }
 }
 
@@ -227,6 +260,7 @@ mod tests {
         let cycles_lead = snapshot(&events, &marks);
         assert_eq!(groups(&cycles_lead, Sort::SelfCost), [(Some("cycles"), vec![3, 2, 4]), (Some("time"), vec![1])]);
         assert_eq!(groups(&cycles_lead, Sort::Total)[0].1, [2, 3, 4]);
+        assert_eq!(Sort::SelfCost.order(&cycles_lead), [3, 2, 4, 1, 0]);
         marks[2].values.push(values("time", 1, 8));
         assert_eq!(Shares::new(&snapshot(&events, &marks)).leading(), Some("cycles"), "most marks name it first");
         marks[3].values.insert(0, values("time", 1, 8));

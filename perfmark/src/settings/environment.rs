@@ -35,13 +35,38 @@ pub(crate) fn read<R>(read: impl FnOnce(&mut Environment<'_>) -> R) -> (R, Vec<S
 }
 
 /// The same for variables from another source.
-pub(crate) fn from<R>(
+fn from<R>(
     variable: &dyn Fn(&str) -> Option<OsString>,
     read: impl FnOnce(&mut Environment<'_>) -> R,
 ) -> (R, Vec<String>) {
     let mut environment = Environment { variable, wrong: Vec::new() };
     let result = read(&mut environment);
     (result, environment.wrong)
+}
+
+/// The same for these variables.
+#[cfg(test)]
+pub(crate) fn read_from<R>(
+    variables: &[(&str, &str)],
+    read: impl FnOnce(&mut Environment<'_>) -> R,
+) -> (R, Vec<String>) {
+    from(&|name| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into()), read)
+}
+
+/// Checks that each of these variables is refused with a message that contains a text, and that the default applies.
+#[cfg(test)]
+pub(crate) fn assert_refused<R: std::fmt::Debug + PartialEq>(
+    read: fn(&mut Environment<'_>) -> R,
+    default: &R,
+    cases: &[(&str, &str, &str)],
+) {
+    for &(name, value, reported) in cases {
+        let (settings, wrong) = read_from(&[(name, value)], read);
+        assert_eq!(settings, *default, "{name}={value}");
+        assert_eq!(wrong.len(), 1, "{name}={value}");
+        assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
+        assert!(wrong[0].contains(reported), "{wrong:?}");
+    }
 }
 
 /// Whether any variable of perfmark's is set, even one that is wrong or unknown.

@@ -9,7 +9,7 @@ pub(crate) mod environment;
 #[cfg(feature = "record")]
 pub(crate) mod recording;
 #[cfg(feature = "record")]
-pub(crate) mod opening;
+pub(crate) mod counter_access;
 
 #[cfg(feature = "record")]
 pub(crate) use event_spec::EventSpec;

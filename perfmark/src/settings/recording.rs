@@ -114,9 +114,7 @@ mod tests {
     use perfmark_rdpmc::{Hardware, Software};
 
     fn parse(variables: &[(&str, &str)]) -> (RecordingSettings, Vec<String>) {
-        let value =
-            |name: &str| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into());
-        environment::from(&value, RecordingSettings::read)
+        environment::read_from(variables, RecordingSettings::read)
     }
 
     #[test]
@@ -142,18 +140,13 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
-        for (name, value, reported) in [
+        let cases = [
             ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
             ("PERFMARK_READ", "fast", "expected `auto`, `user` or `syscall`; using `auto`"),
             ("PERFMARK_EVENTS", "cycels", ": unknown event `cycels`; did you mean `cycles`"),
             ("PERFMARK_EVENTS", "cycles instructions", "; separate events by commas; using time,"),
             ("PERFMARK_EVENTS", ",", "expected at least one event"),
-        ] {
-            let (settings, wrong) = parse(&[(name, value)]);
-            assert_eq!(settings, RecordingSettings::default(), "{name}={value}");
-            assert_eq!(wrong.len(), 1, "{name}={value}");
-            assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
-            assert!(wrong[0].contains(reported), "{wrong:?}");
-        }
+        ];
+        environment::assert_refused(RecordingSettings::read, &RecordingSettings::default(), &cases);
     }
 }

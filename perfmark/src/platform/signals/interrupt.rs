@@ -1,24 +1,20 @@
 //! Work to do when SIGINT (Ctrl-C) is about to end the process.
 #![allow(unsafe_code, reason = "a signal handler that wakes a thread")]
 
-use std::cell::UnsafeCell;
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::ptr;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use libc::c_int;
 
 use super::background;
+use super::wakeup::Wakeup;
 
-/// A semaphore that the handler posts to (`signal-safety(7)`). It needs no descriptor, which the program could close.
-struct Wakeup(UnsafeCell<MaybeUninit<libc::sem_t>>);
-
-// SAFETY: semaphores may be shared between threads (`sem_overview(7)`).
-unsafe impl Sync for Wakeup {}
-
-static WAKEUP: Wakeup = Wakeup(UnsafeCell::new(MaybeUninit::zeroed()));
+/// Never taken out, so the handler may use it.
+static WAKEUP: OnceLock<Arc<Wakeup>> = OnceLock::new();
 /// The process that has the thread. A forked child does not.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
@@ -36,28 +32,18 @@ pub(crate) fn before_end(work: impl FnOnce() + Send + 'static) -> io::Result<()>
     if !is_default {
         return Ok(());
     }
-    // SAFETY: static memory that nobody uses yet.
-    if unsafe { libc::sem_init(semaphore(), 0, 0) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let wakeup = Wakeup::new()?;
+    _ = WAKEUP.set(wakeup.clone());
     // SAFETY: it only returns the process's number.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
     background::spawn("perfmark-sigint", move || {
-        // SAFETY: the initialized semaphore, which is never destroyed.
-        while unsafe { libc::sem_wait(semaphore()) } != 0 {
-            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                return;
-            }
+        if wakeup.wait() {
+            work();
+            end();
         }
-        work();
-        end();
     })?;
     install(handle as extern "C" fn(c_int) as usize);
     Ok(())
-}
-
-fn semaphore() -> *mut libc::sem_t {
-    WAKEUP.0.get().cast()
 }
 
 fn install(action: usize) {
@@ -72,17 +58,17 @@ fn install(action: usize) {
 
 /// Further signals while the work is done change nothing.
 extern "C" fn handle(_: c_int) {
-    // SAFETY: getpid(2) and sem_post(3) are async-signal-safe, and change no memory of the program except errno, which
-    // sem_post changes only if it fails: after two billion signals.
-    unsafe {
-        if libc::getpid() == PROCESS.load(Relaxed) {
-            libc::sem_post(semaphore());
-        } else {
-            // It takes effect when the handler returns.
-            install(libc::SIG_DFL);
-            libc::raise(libc::SIGINT);
+    // SAFETY: getpid(2) is async-signal-safe, and changes no memory.
+    if unsafe { libc::getpid() } == PROCESS.load(Relaxed) {
+        if let Some(wakeup) = WAKEUP.get() {
+            wakeup.post();
         }
+        return;
     }
+    // It takes effect when the handler returns.
+    install(libc::SIG_DFL);
+    // SAFETY: raise(3) is async-signal-safe.
+    unsafe { libc::raise(libc::SIGINT) };
 }
 
 /// Ends the process by SIGINT.

@@ -98,7 +98,7 @@ pub(crate) fn last_slot(slot: u64) -> u32 {
 
 /// Whether the slot means that calls do nothing.
 #[inline]
-pub(crate) fn is_off(slot: u64) -> bool {
+pub(crate) fn is_slot_off(slot: u64) -> bool {
     slot.cast_signed() < 0
 }
 

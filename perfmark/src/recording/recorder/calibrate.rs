@@ -11,10 +11,10 @@ use perfmark_rdpmc::{CounterSet, Delta};
 
 use super::counters::EventSlots;
 use super::overhead::{MeasuredOverhead, OverheadKey};
-use crate::platform::event_reading::EventReading;
 use crate::platform::per_process::PerProcess;
+use crate::recording::event_reading::EventReading;
 use crate::recording::mark::Mark;
-use crate::settings::opening;
+use crate::settings::counter_access;
 
 /// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.
 pub(crate) struct CalibrationCalls {
@@ -68,7 +68,7 @@ pub(super) fn prepare() {
     // If there is no memory for it, each thread measures overhead for itself.
     _ = CACHE.get();
     // This reads the machine's files, which is needless if no counter is opened.
-    if opening::why_not().is_none() {
+    if counter_access::refusal().is_none() {
         _ = CounterSet::is_supported();
     }
 }

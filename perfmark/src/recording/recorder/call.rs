@@ -44,7 +44,7 @@ impl Begun {
 #[must_use]
 pub fn begin(mark: &'static Mark) -> Begun {
     let slot = mark.slot();
-    if mark::is_off(slot) {
+    if mark::is_slot_off(slot) {
         // The slot of a mark that is off serves as a token, which avoids a choice between two values.
         return Begun::new(slot, mark);
     }

@@ -7,7 +7,7 @@ use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead};
 
 use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
 use crate::settings::EventSpec;
-use crate::settings::opening;
+use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
 
 /// One event of a thread, and its counter.
@@ -168,7 +168,7 @@ impl EventSlots {
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
-        if let Err(why) = opening::ask() {
+        if let Err(why) = counter_access::check() {
             return refuse(id, events, || why.to_owned());
         }
         let (mut counter, group) = match opened.and_then(|attr| self.open_counter(&attr)) {

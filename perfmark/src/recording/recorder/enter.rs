@@ -18,7 +18,7 @@ use crate::recording::cells::OpenCall;
 use crate::recording::cells::registry::registry;
 use crate::recording::event_table::events;
 use crate::recording::mark::Mark;
-use crate::recording::start;
+use crate::settings::recording::is_off;
 
 /// Begins a call of the mark with this slot, which is not off. If the token [needs setup](needs_setup), the marked
 /// function calls [`enter_with_setup`]; so this function need not keep the mark in a register.
@@ -53,7 +53,7 @@ pub(super) fn set_up_call<'a>(
     counts: bool,
 ) -> Option<(&'a Plan, HeldRecorder)> {
     // Comes before everything that makes a system call.
-    if start::is_off() {
+    if is_off() {
         mark.switch_off();
         return None;
     }
@@ -140,7 +140,7 @@ fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder, panicki
 #[inline(never)]
 pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     // A forked child does not record its parent's calls. After recording has ended, no system call is allowed.
-    if with_thread(ThreadState::is_forked) || start::is_off() {
+    if with_thread(ThreadState::is_forked) || is_off() {
         return;
     }
     if began_here(token) {

@@ -23,18 +23,18 @@ use super::state::{
 };
 use super::{bind, reuse, slow, thread_end};
 use crate::platform::errno::KeepErrno;
-use crate::platform::event_reading::EventReading;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
 use crate::recording::cells::graph::Graph;
 use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
 use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{EventCells, MarkCells, Owner};
+use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::events;
 use crate::recording::mark::mark_settings::{self, Variant};
-use crate::recording::mark::{Mark, is_off};
+use crate::recording::mark::{Mark, is_slot_off};
 use crate::recording::start;
-use crate::settings::recording::settings;
+use crate::settings::recording::{is_off, settings};
 
 /// Begins a thread's first call of a mark: sets up what it needs. `None` if the mark is off, or if nothing can be
 /// recorded; the call is counted in the second case.
@@ -51,7 +51,7 @@ pub(super) fn first_call<'a>(
         let _signals = BlockedSignals::new();
         let _restore = ActivityGuard::set(thread, Activity::OwnWork);
         // After recording has ended, no system call is allowed.
-        if start::is_off() {
+        if is_off() {
             mark.switch_off();
             return None;
         }
@@ -80,7 +80,7 @@ fn prepare_call(
     // If the mark keeps its former settings, the report says so.
     _ = mark_settings::apply(mark);
     let slot = mark.slot();
-    if is_off(slot) {
+    if is_slot_off(slot) {
         return None;
     }
     let prepared = prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(slot), &before_setup).ok();

@@ -25,7 +25,7 @@ use crate::recording::cells::MarkCells;
 use crate::recording::cells::histogram::add;
 use crate::recording::cells::registry::registry;
 use crate::recording::mark::{self, Mark};
-use crate::recording::start;
+use crate::settings::recording::is_off;
 
 impl EventCost {
     fn plus(self, other: Self) -> Self {
@@ -53,7 +53,7 @@ fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'s
         return begin_later(mark, call, calibration_calls);
     }
     let slot = mark.slot();
-    let token = if mark::is_off(slot) { None } else { Some(enter::enter(slot)) };
+    let token = if mark::is_slot_off(slot) { None } else { Some(enter::enter(slot)) };
     match token {
         Some(token) if !enter::needs_setup(token) => token,
         token => begin_first(mark, call, calibration_calls, token.is_none()),
@@ -81,7 +81,7 @@ fn begin_first(
 #[inline(never)]
 fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
     let slot = mark.slot();
-    if matches!(call, PolledCall::Over) || mark::is_off(slot) {
+    if matches!(call, PolledCall::Over) || mark::is_slot_off(slot) {
         return NO_FRAME;
     }
     #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
@@ -350,7 +350,7 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
 #[cold]
 #[inline(never)]
 fn end_unrecorded(mark: &'static Mark, call: &mut PolledCall, outcome: Outcome) {
-    let info = call.info().filter(|_| !start::is_off());
+    let info = call.info().filter(|_| !is_off());
     let Some(info) = info else { return *call = PolledCall::Over };
     match (outcome, &call) {
         (Outcome::Pending, PolledCall::Skipped(_)) => return,
@@ -375,7 +375,7 @@ pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, call: &mut PolledCall
 #[cold]
 #[inline(never)]
 fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
-    if start::is_off() || !began_in_this_process(info) {
+    if is_off() || !began_in_this_process(info) {
         return;
     }
     mark.cancelled.fetch_add(1, Relaxed);

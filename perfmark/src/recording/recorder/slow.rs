@@ -14,7 +14,7 @@ use super::stack::{FrameRef, LOCKS_SPLIT, Stack};
 use super::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Known;
 use crate::recording::cells::histogram::add;
-use crate::recording::start;
+use crate::settings::recording::is_off;
 
 /// The hooks of marks that always take the slow path.
 pub(super) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close_leaf: never_close, close: never_close };
@@ -196,11 +196,11 @@ pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) 
 /// If recording has ended, makes the call unmeasured: readings and growing histograms take system calls, which are no
 /// longer allowed. Returns whether it has ended.
 fn discard_if_off(set: &EventSet, frame: FrameRef) -> bool {
-    let is_off = start::is_off();
-    if is_off {
+    let has_ended = is_off();
+    if has_ended {
         set.events().for_each(|event| frame.set_counted(event.n, Delta::Unmeasured));
     }
-    is_off
+    has_ended
 }
 
 /// Reads the counters and stores in the innermost frame what each event counted.

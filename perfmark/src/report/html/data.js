@@ -2,7 +2,7 @@
 
 const textOf = (id) => document.getElementById(id).textContent;
 const words = JSON.parse(textOf("words"));
-const [ESTIMATE, NEAR] = words.signs;
+const [ESTIMATE, NEAR] = words.symbols;
 
 /** JSON.parse would round integers beyond 2^53: they are quoted first, and then become BigInt. */
 const LARGE = /"(?:[^"\\]|\\.)*"|-?\d+[.eE][-+.eE\d]*|-?\d{16,}/g;
@@ -70,15 +70,14 @@ function valuesOf(of, event) {
   return values && values.measured > 0 ? values : undefined;
 }
 
-/** Calls that did not return, by the rule of unfinished.rs: the name of their row, their number, and their values. */
+/** Calls that did not return, by the rule of unfinished.rs: the name of their row, and their values. */
 function unfinishedOf(mark, event) {
   const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
   if (!values) return [];
-  const row = (what, calls, total, self) =>
-    total || self ? [{ what, calls, values: { ...NOTHING, total, self } }] : [];
+  const row = (what, total, self) => (total || self ? [{ what, values: { ...NOTHING, total, self } }] : []);
   return [
-    ...row("unwound", BigInt(mark.unwound) + BigInt(mark.cancelled), values.unwound_total, values.unwound_self),
-    ...row("in flight", mark.in_flight, values.in_flight_total, values.in_flight_self),
+    ...row("unwound", values.unwound_total, values.unwound_self),
+    ...row("in flight", values.in_flight_total, values.in_flight_self),
   ];
 }
 
@@ -97,6 +96,7 @@ const marks = snapshot.marks.map((mark, index) => ({
   index,
   label: words.labels[index],
   coverage: words.coverage[index],
+  ipc: words.ipc[index],
   sought: `${words.labels[index]}\n${mark.path}\n${mark.file}`.toLowerCase(),
   isCalled: mark.calls > 0 || mark.in_flight > 0,
 }));
@@ -104,16 +104,6 @@ const marks = snapshot.marks.map((mark, index) => ({
 /** Events that can order the table: those that were measured. */
 const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
-const hasRatio = marks.some((mark) => ratio(mark) !== undefined);
-
-/** Instructions per cycle, if both were counted over the same calls. */
-function ratio(mark) {
-  const [cycles, instructions] = [valuesOf(mark, "cycles"), valuesOf(mark, "instructions")];
-  if (!cycles || !instructions || cycles.measured !== instructions.measured || !(cycles.sum > 0)) return undefined;
-  // Almost all calls: otherwise they may be different calls.
-  if ([cycles, instructions].some(({ measured, unmeasured }) => Number(unmeasured) * 64 > Number(measured))) return undefined;
-  return Number(instructions.sum) / Number(cycles.sum);
-}
 
 const flagged = (quantity, sign, isSo) => (isSo ? { ...quantity, number: sign + quantity.number } : quantity);
 const sizeOf = (value) => (value < 0 ? -value : value);
@@ -142,6 +132,14 @@ function withUnfinished(mark, event, key) {
   const all = [valuesOf(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
   const known = all.map((values) => values?.[key] ?? null).filter((value) => value !== null);
   return known.length ? known.reduce((sum, value) => sum + BigInt(value), 0n) : null;
+}
+
+/** The values of a mark's only row. Total and self include calls that did not return. */
+function valuesOfRow(mark, event) {
+  const values = valuesOf(mark, event);
+  if (unfinishedOf(mark, event).length === 0) return values;
+  const sum = (key) => (values?.[key] === null ? null : withUnfinished(mark, event, key));
+  return { ...(values ?? NOTHING), total: sum("total"), self: sum("self") };
 }
 
 /** Creates an element with attributes and children. Text never becomes markup. */

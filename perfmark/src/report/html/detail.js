@@ -123,12 +123,11 @@ function showMark(mark, { movesFocus = true } = {}) {
   const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: hideMark }, "✕");
   const title = make("h2", { id: "detail-title", tabindex: -1 }, mark.label || "(no name)");
-  const ipc = ratio(mark);
   panel.replaceChildren(
-    make("header", {}, make("div", {}, title, make("p", { class: "place" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
+    make("header", {}, make("div", {}, title, make("p", { class: "location" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
-      ...(ipc === undefined ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, ipc.toFixed(2)))])),
+      ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, mark.coverage)] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),
     ...all.slice(0, 1).map((event) => eventSection(mark, event)),

@@ -27,11 +27,11 @@ const COLUMNS = [
   },
   { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => integer(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
   {
-    id: "ratio",
+    id: "ipc",
     head: "IPC",
     why: "Instructions per cycle, if both were counted over the same calls",
-    cell: (mark) => (ratio(mark) === undefined ? MISSING : { number: ratio(mark).toFixed(2), unit: "" }),
-    order: ratio,
+    cell: (mark) => (mark.ipc === null ? MISSING : { number: mark.ipc, unit: "" }),
+    order: (mark) => (mark.ipc === null ? null : Number(mark.ipc.replace("<", ""))),
     ofMark: true,
   },
   call("mean", "mean", "The mean of the measured calls"),
@@ -42,14 +42,14 @@ const COLUMNS = [
   call("p99.9", "p999", "999 in a thousand calls are at or below, within 1/64"),
   call("max", "max", "The largest call"),
   { id: "spread", head: "distribution", why: "The distribution of the calls, on a logarithmic axis that all marks share" },
-].filter((column) => column.id !== "ratio" || hasRatio);
+].filter((column) => column.id !== "ipc" || marks.some((mark) => mark.ipc !== null));
 
 /** The flags before a share's number. */
 const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}]`);
 const ROW = 30;
 const SHOWN_AT_ONCE = 250;
 
-const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map() };
+const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map(), longest: 0, columns: COLUMNS.length };
 
 /** The common range of all marks' distributions of an event. */
 function rangeOfEvent(event) {
@@ -76,10 +76,10 @@ function sortedMarks() {
 function rowsOf(mark) {
   const note = mark.coverage ? [{ kind: "note", mark }] : [];
   const all = eventsOf(mark);
-  const unfinished = (event) => unfinishedOf(mark, event).map((row) => ({ kind: "unfinished", mark, event, ...row }));
   if (!state.showsAllEvents || all.length === 0) {
-    return [{ kind: "mark", mark, event: state.event }, ...unfinished(state.event), ...note];
+    return [{ kind: "mark", mark, event: state.event }, ...note];
   }
+  const unfinished = (event) => unfinishedOf(mark, event).map((row) => ({ kind: "unfinished", mark, event, ...row }));
   const ofEvents = all.flatMap((event) => [{ kind: "event", mark, event }, ...unfinished(event)]);
   return [{ kind: "heading", mark }, ...ofEvents, ...note];
 }
@@ -104,26 +104,24 @@ function drawRow(row, index) {
   line.dataset.mark = mark.index;
   if (openMark === mark) line.classList.add("open");
   if (kind === "note") {
-    line.append(make("td", { colspan: COLUMNS.length, title: mark.coverage }, make("span", {}, mark.coverage)));
+    line.append(make("td", { colspan: view.columns, title: mark.coverage }, make("span", {}, mark.coverage)));
     return line;
   }
   const isOfEvent = kind === "event" || kind === "unfinished";
-  const label = kind === "event" ? event : state.showsAllEvents ? `${event}, ${row.what}` : row.what;
+  const label = kind === "event" ? event : `${event}, ${row.what}`;
   const nameCell = () => make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark));
   line.append(make("th", { scope: "row" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
-  const values = row.values ?? (event === undefined ? undefined : valuesOf(mark, event));
-  // A row of calls that did not return has their number, and no other value of the mark.
-  const of = kind === "unfinished" ? { calls: row.calls, values: {} } : mark;
+  const values = row.values ?? (kind === "mark" ? valuesOfRow : valuesOf)(mark, event);
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
     const cell = make("td", { class: column.id === "spread" ? "spread" : `of-${column.id}` });
     line.append(cell);
-    if (kind === "heading" ? !column.ofMark : isOfEvent && state.showsAllEvents && column.ofMark) continue;
+    if (kind === "heading" ? !column.ofMark : isOfEvent && column.ofMark) continue;
     if (column.id === "spread") {
       if (values && bucketsOf(values).length) cell.append(sparkline(values, rangeOfEvent(event), unit));
       continue;
     }
-    const { number, unit: name } = column.cell(of, values, unit, event);
+    const { number, unit: name } = column.cell(mark, values, unit, event);
     cell.append(make("span", { class: "n" }, number), make("span", { class: "u" }, name));
     if (column.isBar && name) {
       const part = parseFloat(number.replace(SIGNS, "")) || 0;
@@ -165,6 +163,30 @@ function drawRows() {
   }
 }
 
+/** The least width of the names' column beside all other columns, in pixels. Paths follow short names. */
+const LEAST = 180;
+
+/** Shows all columns if the longest name is complete beside them. Otherwise, some give way to it. */
+function fitColumns() {
+  const [table, heads] = [byId("table"), [...byId("heads").children]];
+  table.classList.remove("narrow");
+  const isCut = heads[0].clientWidth < Math.max(view.longest, LEAST) || table.offsetWidth > byId("scroller").clientWidth;
+  table.classList.toggle("narrow", isCut);
+  // A cell across more columns than are shown would add columns, which take room from the names.
+  view.columns = heads.filter((head) => head.offsetWidth > 0).length;
+  for (const cell of byId("rows").querySelectorAll("td[colspan]")) cell.colSpan = view.columns;
+}
+
+/** The width of a column of these names, in pixels. */
+function widthOf(labels) {
+  const longest = labels.reduce((one, other) => (other.length > one.length ? other : one), "");
+  const name = make("span", { class: "name" }, longest);
+  const cell = document.body.appendChild(make("div", { class: "measured" }, name));
+  const width = cell.offsetWidth;
+  cell.remove();
+  return width;
+}
+
 /** Draws the table again after the filter, the event or the order changed. */
 function drawTable({ keepsPlace = false } = {}) {
   const found = sortedMarks();
@@ -178,7 +200,8 @@ function drawTable({ keepsPlace = false } = {}) {
   byId("scroller").classList.toggle("virtual", view.isVirtual);
   table.setAttribute("aria-rowcount", view.rows.length + 1);
   if (!keepsPlace) byId("scroller").scrollTop = 0;
-  const all = marks.filter((mark) => mark.isCalled || state.withUncalled).length;
+  const listed = marks.filter((mark) => mark.isCalled || state.withUncalled);
+  const all = listed.length;
   byId("found").textContent = `${found.length === all ? "" : `${exact(found.length)} of `}${exact(all)} mark${all === 1 ? "" : "s"}`;
   byId("nothing").hidden = all === 0 || found.length > 0;
   byId("scroller").hidden = found.length === 0;
@@ -188,6 +211,8 @@ function drawTable({ keepsPlace = false } = {}) {
     if (isSorted) head.setAttribute("aria-sort", state.isDown ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   }
+  view.longest = widthOf(listed.map(({ label }) => label));
+  fitColumns();
   drawRows();
 }
 
@@ -206,7 +231,6 @@ function setUpTable() {
     head.append(column.order ? make("button", { type: "button", onclick: () => sortBy(column) }, make("span", {}, column.head)) : make("span", {}, column.head));
     heads.append(head);
   }
-  for (const id of ["above", "below"]) byId(id).firstElementChild.colSpan = COLUMNS.length;
   let isScheduled = false;
   byId("scroller").addEventListener("scroll", () => {
     if (isScheduled || !view.isVirtual) return;
@@ -216,7 +240,10 @@ function setUpTable() {
       drawRows();
     });
   }, { passive: true });
-  new ResizeObserver(() => view.isVirtual && drawRows()).observe(byId("scroller"));
+  new ResizeObserver(() => {
+    fitColumns();
+    if (view.isVirtual) drawRows();
+  }).observe(byId("scroller"));
   byId("rows").addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-mark]");
     if (line && !String(getSelection())) showMark(marks[line.dataset.mark]);

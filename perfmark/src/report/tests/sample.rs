@@ -89,7 +89,7 @@ pub(in crate::report) fn typical() -> Snapshot {
         event("page-faults", Unit::Count, Read::Syscall),
         event("cache-misses", Unit::Count, Read::None),
     ];
-    events[3].reason = Some("only the kernel counts it".to_owned());
+    events[3].reason = Some("a kernel event without a hardware counter".to_owned());
     events[4].reason = Some("perf_event_open said ENOENT: this PMU has no such event".to_owned());
 
     let mut parse = mark("parse_line", 4_210_000);

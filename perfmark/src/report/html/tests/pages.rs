@@ -121,7 +121,7 @@ fn thirty() -> Snapshot {
     snapshot.events.insert(
         3,
         Event {
-            reason: Some("only the kernel counts it".to_owned()),
+            reason: Some("a kernel event without a hardware counter".to_owned()),
             ..event("page-faults", Unit::Count, Read::Syscall)
         },
     );

@@ -21,16 +21,16 @@ pub(crate) fn disable_counters() -> bool {
 /// # Errors
 ///
 /// The reason, if none may be opened.
-pub(crate) fn ask() -> Result<(), &'static str> {
-    why_not().map_or(Ok(()), Err)?;
+pub(crate) fn check() -> Result<(), &'static str> {
+    refusal().map_or(Ok(()), Err)?;
     // Sequentially consistent with `disable_counters`: either that sees the counter, or this sees that counters are
     // disabled.
     HAS_OPENED.store(true, SeqCst);
-    why_not().map_or(Ok(()), Err)
+    refusal().map_or(Ok(()), Err)
 }
 
 /// The reason why no counter may be opened, if there is one.
-pub(crate) fn why_not() -> Option<&'static str> {
+pub(crate) fn refusal() -> Option<&'static str> {
     if settings().is_time_only() {
         Some("PERFMARK_EVENTS=time opens no counters")
     } else if ARE_DISABLED.load(SeqCst) {

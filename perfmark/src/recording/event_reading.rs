@@ -6,14 +6,14 @@ use perfmark_rdpmc::{Counter, Delta, Reading, clock};
 ///
 /// Recorded calls do not use it: they hold a [`Region`](perfmark_rdpmc::Region) in their frame, which costs less.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum EventReading {
+pub(super) enum EventReading {
     Ticks(u64),
     Counter(Reading),
 }
 
 impl EventReading {
     /// Reads the counter, or the tick counter if there is none. `None` if the counter cannot be read.
-    pub(crate) fn now(counter: Option<&Counter>) -> Option<Self> {
+    pub(super) fn now(counter: Option<&Counter>) -> Option<Self> {
         match counter {
             Some(counter) => counter.read().ok().map(Self::Counter),
             None => Some(Self::Ticks(clock::ticks())),
@@ -21,7 +21,7 @@ impl EventReading {
     }
 
     /// What the event counted since `before`, an earlier reading of it on this thread.
-    pub(crate) fn since(self, before: Self) -> Delta {
+    pub(super) fn since(self, before: Self) -> Delta {
         match (before, self) {
             // Ticks run backwards on CPUs whose tick counters differ. That is no time.
             (Self::Ticks(before), Self::Ticks(now)) => now.checked_sub(before).map_or(Delta::Unmeasured, Delta::Exact),

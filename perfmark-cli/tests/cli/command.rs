@@ -1,0 +1,76 @@
+//! Running the command line.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use super::program::{SCENARIO, text};
+use super::sample::Folder;
+
+pub(super) fn perfmark(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perfmark"));
+    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
+        command.env_remove(variable);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// The output. Checks the exit status.
+#[track_caller]
+pub(super) fn answer(arguments: &[&str], status: i32) -> Output {
+    let output = perfmark(arguments).output().expect("started");
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}\n{stdout}\n{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    output
+}
+
+#[track_caller]
+pub(super) fn stdout(arguments: &[&str], status: i32) -> String {
+    text(&answer(arguments, status).stdout).into()
+}
+
+#[track_caller]
+pub(super) fn stderr(arguments: &[&str], status: i32) -> String {
+    text(&answer(arguments, status).stderr).into()
+}
+
+#[track_caller]
+pub(super) fn assert_contains(text: &str, parts: &[&str]) {
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in parts {
+        assert!(flat.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+pub(super) fn this_program() -> String {
+    env::current_exe().expect("known").to_str().expect("UTF-8").into()
+}
+
+/// `perfmark run` of a scenario, with a temporary directory of its own.
+pub(super) fn running(folder: &Folder, options: &[&str], scenario: &str) -> Command {
+    let program = this_program();
+    let mut arguments = vec!["run"];
+    arguments.extend(options);
+    arguments.extend(["--", &program]);
+    let mut command = perfmark(&arguments);
+    command.env(SCENARIO, scenario).env("TMPDIR", &folder.0).env("RUST_BACKTRACE", "0");
+    command
+}
+
+pub(super) fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).expect("there").next().is_none()
+}
+
+/// Runs a program as process 1 of a new namespace.
+pub(super) fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork"]);
+    // SAFETY: it takes no arguments and always succeeds.
+    if unsafe { libc::geteuid() } != 0 {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+}

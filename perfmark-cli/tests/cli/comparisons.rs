@@ -1,0 +1,192 @@
+//! `perfmark diff`: what it compares and shows.
+
+use perfmark::{Mark, Read, Report};
+
+use super::command::{answer, assert_contains, stdout};
+use super::program::text;
+use super::sample::{Folder, mark, report, snapshot, values};
+
+pub(super) const TESTS: &[(&str, fn())] = &[
+    ("a_caller_is_not_blamed_for_its_callees", a_caller_is_not_blamed_for_its_callees),
+    ("the_self_mean_covers_the_same_calls_as_the_self_sum", the_self_mean_covers_the_same_calls_as_the_self_sum),
+    ("a_comparison_has_the_names_and_the_order_of_a_report", a_comparison_has_names_and_order_of_a_report),
+    ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
+    ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
+    ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
+];
+
+fn a_caller_is_not_blamed_for_its_callees() {
+    let folder = Folder::new("cli-caller");
+    let with = |inner: u64| {
+        let mut outer = values("instructions", &[1000 + inner; 100]);
+        outer.self_sum = Some(100 * 1000);
+        snapshot(vec![mark("outer", vec![outer]), mark("inner", vec![values("instructions", &[inner; 100])])])
+    };
+    let (base, head) = (folder.report("base", &with(10_000)), folder.report("head", &with(11_000)));
+    let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 1);
+    assert_contains(
+        &printed,
+        &["✗ outer: instructions per call rose by 9.1 %", "the change is in marked calls inside it"],
+    );
+    let inner = printed.lines().find(|line| line.starts_with("✗ inner")).expect("printed");
+    assert!(!inner.contains("marked calls inside"), "{inner}");
+}
+
+fn the_self_mean_covers_the_same_calls_as_the_self_sum() {
+    let folder = Folder::new("cli-self-mean");
+    let mut lacking = report(&[("parse", 1000)]);
+    lacking.marks[0].calls = 150;
+    let values = &mut lacking.marks[0].values[0];
+    // 100 calls were measured and 50 were not. Self includes nothing for the latter.
+    (values.unmeasured, values.extrapolated) = (50, true);
+    let file = folder.report("lacking.json", &lacking);
+    let shown = Report::new(&lacking).width(200).to_string();
+    let row = shown.lines().find(|line| line.starts_with("parse")).expect("a row");
+    assert_eq!(row.matches(" ≈1,000 ").count(), 1, "{shown}");
+    let compared: serde_json::Value =
+        serde_json::from_str(&stdout(&["diff", &file, &file, "--format", "json"], 0)).expect("JSON");
+    let own = &compared["marks"][0]["events"][0]["self"];
+    assert_eq!((&own["base"], &own["head"]), (&1000.0.into(), &1000.0.into()), "{compared}");
+}
+
+fn a_comparison_has_names_and_order_of_a_report() {
+    let folder = Folder::new("cli-order");
+    let of = |path: &str, line: u32, each: u64| {
+        let (_, name) = path.rsplit_once("::").expect("a path");
+        let mut mark = mark(name, vec![values("instructions", &[each; 100])]);
+        (mark.path, mark.line) = (path.into(), line);
+        mark
+    };
+    let run = |name: &str, warm: u64, more: Mark| {
+        let step = |line, each| of("app::parse::step", line, each);
+        let marks = [of("app::Tree::new", 1, 10_000), of("app::Table::new", 2, 30_000), of("app::cold", 3, 100)];
+        let steps = [step(5, 20_000), step(6, 40_000)];
+        folder.report(
+            name,
+            &snapshot(marks.into_iter().chain([of("app::warm", 4, warm)]).chain(steps).chain([more]).collect()),
+        )
+    };
+    let base = run("base", 15_000, of("app::gone::new", 7, 99_000));
+    let head = run("head", 16_000, of("app::came::new", 7, 5));
+    let names = |more: &[&str]| -> Vec<String> {
+        let printed = stdout(&[&["diff", "--format", "json", &base, &head], more].concat(), 0);
+        let document: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+        let marks = document["marks"].as_array().expect("a list");
+        marks.iter().map(|mark| mark["mark"].as_str().expect("a name").to_owned()).collect()
+    };
+    let expected = [
+        // It changed.
+        "warm",
+        // It is only in the base, where it costs most.
+        "gone::new",
+        "app::parse::step (src/main.rs:6)",
+        "Table::new",
+        "app::parse::step (src/main.rs:5)",
+        "Tree::new",
+        "cold",
+        "came::new",
+    ];
+    assert_eq!(names(&[]), expected);
+    for name in expected.iter().filter(|name| !name.ends_with(')')) {
+        assert_eq!(names(&["--marks", name]), [*name], "a filter accepts each name");
+    }
+    let shown = stdout(&["report", &head, "--format", "csv"], 0);
+    let labels: Vec<&str> = shown.lines().skip(1).filter_map(|row| row.rsplit(',').next()).collect();
+    let unchanged = |name: &&str| !["warm", "gone::new"].contains(name);
+    assert!(labels.into_iter().filter(unchanged).eq(expected.into_iter().filter(unchanged)), "{shown}");
+}
+
+fn report_and_diff_have_the_same_quantile() {
+    let folder = Folder::new("cli-quantile");
+    let calls: Vec<u64> = (0..1001).map(|n: u64| 1_000 + n * n % 70_000).collect();
+    let mut one = snapshot(vec![mark("parse", vec![values("time", &calls)])]);
+    // Buckets as in a histogram: a quantile is the middle of one.
+    let buckets = &mut one.marks[0].values[0].buckets;
+    *buckets = buckets
+        .chunks(7)
+        .map(|part| (part[0].0, part[part.len() - 1].1, part.iter().map(|bucket| bucket.2).sum()))
+        .collect();
+    let median = one.marks[0].values[0].quantile(0.5);
+    one.marks[0].values[0].p50 = median;
+    let file = folder.report("a.json", &one);
+    let printed: serde_json::Value =
+        serde_json::from_str(&stdout(&["report", "--format", "json", &file], 0)).expect("JSON");
+    let compared: serde_json::Value =
+        serde_json::from_str(&stdout(&["diff", "--format", "json", &file, &file], 0)).expect("JSON");
+    let (shown, event) = (&printed["marks"][0]["values"]["time"]["p50"], &compared["marks"][0]["events"][0]);
+    assert_eq!(shown.as_u64(), median);
+    assert_eq!((event["statistic"].as_str(), event["base"].as_f64()), (Some("p50"), shown.as_f64()));
+}
+
+fn what_cannot_be_compared_is_reported() {
+    let folder = Folder::new("cli-printed");
+    let base = {
+        let mut base =
+            report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
+        base.notes.push("the counter \u{1b}[31mlies".into());
+        base
+    };
+    let head = {
+        let mut head = report(&[("came", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
+        head.marks.push(mark("fell silent", vec![]));
+        head.program = "another".into();
+        head.events[0].read = Read::Syscall;
+        for mark in &mut head.marks {
+            match &*mark.name {
+                "covered" => (mark.values[0].unmeasured, mark.values[0].scaled) = (25, 10),
+                "unmeasured" => {
+                    mark.values[0] = values("instructions", &[]);
+                    mark.values[0].unmeasured = 100;
+                }
+                "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
+                _ => {}
+            }
+        }
+        head
+    };
+    let (base, head) = (folder.report("base", &base), folder.report("head", &head));
+    let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:5%"], 1);
+    assert_contains(
+        &printed,
+        &[
+            "only in base: gone",
+            "only in head: came",
+            "called in base, not in head: fell silent",
+            "instructions: head: 20.0 % of the calls were not counted (covered)",
+            "instructions: head: 10.0 % of the calls were counted in part, and scaled (covered)",
+            "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
+             no call was counted",
+            "sampled: 100 calls in base, 6,400 in head",
+            "head: 100 of 6400 calls were measured (every)",
+            "read by user in base, by syscall in head",
+            "base is of program app, head of another",
+            "base: the counter \u{fffd}[31mlies",
+        ],
+    );
+}
+
+fn a_comparison_is_available_as_markdown_and_json() {
+    let folder = Folder::new("cli-forms");
+    let base = folder.report("base", &report(&[("parse", 100_000), ("<c>a|b", 50_000)]));
+    let head = folder.report("head", &report(&[("parse", 110_000), ("<c>a|b", 50_000)]));
+    let output = answer(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "markdown"], 1);
+    let markdown = text(&output.stdout);
+    assert!(markdown.starts_with("❌ **perfmark**: 1 of 2 marks changed; 1 of 1 gate failed\n\n- parse: instructions"));
+    assert_contains(
+        markdown,
+        &[
+            "| parse | instructions (mean) | 100,000 | 110,000 | +10.0 % | +10,000 |",
+            "<details><summary>1 mark unchanged</summary> | mark |",
+            "| &lt;c&gt;a\\|b |",
+        ],
+    );
+    assert_contains(text(&output.stderr), &["perfmark: parse: instructions per call rose by 10.0 %"]);
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "json"], 1))
+            .expect("JSON");
+    assert_eq!(document["failed"], true);
+    assert_eq!(document["gates"][0]["failures"][0]["mark"], "parse");
+    assert_eq!(document["marks"][0]["mark"], "parse");
+    assert_eq!(document["marks"][0]["events"][0]["verdict"], "more");
+    assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
+}

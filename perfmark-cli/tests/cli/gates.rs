@@ -1,0 +1,162 @@
+//! Gates of `perfmark diff`.
+
+use perfmark::Read;
+
+use super::command::{assert_contains, stderr, stdout};
+use super::sample::{Folder, mark, report, snapshot, values};
+
+pub(super) const TESTS: &[(&str, fn())] = &[
+    ("one_percent_more_instructions_fail_the_gate_and_name_the_function", one_percent_more_fails_the_gate),
+    ("comparing_equal_runs_passes_20_times_of_20", comparing_equal_runs_passes_20_times_of_20),
+    ("a_gate_that_judges_nothing_fails", a_gate_that_judges_nothing_fails),
+    ("a_side_with_too_few_measured_calls_fails_the_gate", a_side_with_too_few_measured_calls_fails_the_gate),
+    ("a_coverage_gate_names_each_mark_below_it", a_coverage_gate_names_each_mark_below_it),
+];
+
+fn one_percent_more_fails_the_gate() {
+    let folder = Folder::new("cli-gate");
+    let base = folder.report("base.json", &report(&[("parse", 100_000), ("print", 50_000), ("main", 20_000_000)]));
+    let head = folder.report("head.json", &report(&[("parse", 101_000), ("print", 50_000), ("main", 20_000_000)]));
+    let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%"], 1);
+    assert_contains(
+        &printed,
+        &[
+            "1 of 3 marks changed; 1 of 1 gate failed",
+            "✗ parse: instructions per call rose by 1.0 % (gate instructions:0.5%): 100,000 → 101,000 (src/main.rs:3)",
+            "parse instructions (mean) 100,000 101,000 +1.0 % +1,000",
+            "print instructions (mean) 50,000 50,000 =",
+            "gate instructions:0.5%: 3 marks judged",
+        ],
+    );
+    assert_eq!(printed.matches('✗').count(), 1);
+    stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 0);
+    stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%", "--marks", "app::print"], 0);
+    stdout(&["diff", &head, &base, "--fail-on", "instructions:0%"], 0);
+    stdout(&["diff", &base, &head], 0);
+    let by_underscore = stderr(&["diff", &base, &head, "--fail-on", "branch_misses:1"], 2);
+    assert_contains(
+        &by_underscore,
+        &["--fail-on branch-misses:1%: no report has the event; the reports have instructions, time"],
+    );
+    for wrong in ["instructions", "instructions:", ":1%", "instructions:-1%", "instructions:x%", "instructions:NaN"] {
+        assert_contains(&stderr(&["diff", &base, &head, "--fail-on", wrong], 2), &["expected EVENT:PERCENT%"]);
+    }
+}
+
+fn comparing_equal_runs_passes_20_times_of_20() {
+    let folder = Folder::new("cli-same");
+    // Hash seeds differ from run to run, so some calls take a few instructions more.
+    let run = |seed: u64| {
+        let calls: Vec<u64> =
+            (0..100).map(|n: u64| 100_000 + n.wrapping_mul(seed + 7).wrapping_mul(2_654_435_761) % 300).collect();
+        let times: Vec<u64> =
+            (0..100).map(|n: u64| 30_000 + n.wrapping_mul(seed + 3).wrapping_mul(2_654_435_761) % 9_000).collect();
+        snapshot(vec![mark("parse", vec![values("instructions", &calls), values("time", &times)])])
+    };
+    for seed in 0..20 {
+        let base = folder.report("base.json", &run(seed));
+        let head = folder.report("head.json", &run(seed + 100));
+        let printed = stdout(
+            &["diff", &base, &head, "--fail-on", "instructions:1%", "--fail-on", "time:5%", "--allow-few-runs"],
+            0,
+        );
+        assert_contains(&printed, &["0 of 1 mark changed; 2 gates passed"]);
+    }
+}
+
+fn a_gate_that_judges_nothing_fails() {
+    let folder = Folder::new("cli-nothing");
+    let mut none = snapshot(vec![mark("parse", vec![values("time", &[1000; 100])])]);
+    none.events[0].read = Read::None;
+    none.events[0].reason = Some("no PMU here".into());
+    let file = folder.report("a", &none);
+    let printed = stdout(&["diff", &file, &file, "--fail-on", "instructions:1%"], 1);
+    assert_contains(&printed, &["✗ gate instructions:1%: nothing to judge: no PMU here"]);
+}
+
+fn a_side_with_too_few_measured_calls_fails_the_gate() {
+    let folder = Folder::new("cli-little");
+    let full = folder.report("full", &report(&[("parse", 1000)]));
+    let with = |measured: usize, unmeasured: u64, skipped: u64| {
+        let mut values = values("instructions", &vec![1000; measured]);
+        values.unmeasured = unmeasured;
+        let calls = measured as u64 + unmeasured + skipped;
+        let file = folder.0.join(format!("{measured}-{unmeasured}-{skipped}"));
+        let mut parse = mark("parse", vec![values]);
+        (parse.calls, parse.skipped) = (calls, skipped);
+        folder.report(file.file_name().expect("named").to_str().expect("UTF-8"), &snapshot(vec![parse]))
+    };
+    for (few, expected) in [
+        (with(1, 1_000_000, 0), "1 of 1,000,001 calls"),
+        (with(1, 0, 1_000_000), "1 of 1,000,001 calls"),
+        (with(50, 451, 0), "50 of 501 calls"),
+    ] {
+        let of_head = stdout(&["diff", &full, &few, "--fail-on", "instructions:1%"], 1);
+        assert_contains(
+            &of_head,
+            &["✗ parse: instructions cannot be judged (gate instructions:1%): head measured", expected],
+        );
+        let of_base = stdout(&["diff", &few, &full, "--fail-on", "instructions:1%"], 1);
+        assert_contains(
+            &of_base,
+            &["✗ parse: instructions cannot be judged (gate instructions:1%): base measured", expected],
+        );
+    }
+    // A sample that is large enough, and a mark that had no more calls.
+    for enough in [with(100, 0, 9_900), with(100, 100, 0), with(3, 0, 0)] {
+        stdout(&["diff", &full, &enough, "--fail-on", "instructions:1%"], 0);
+    }
+}
+
+fn a_coverage_gate_names_each_mark_below_it() {
+    let folder = Folder::new("cli-coverage");
+    let with = |name: &str, unmeasured: u64| {
+        let mut values = values("time", &[1000; 100]);
+        values.unmeasured = unmeasured;
+        mark(name, vec![values])
+    };
+    let base = folder.report("base", &snapshot(vec![with("parse", 900), with("print", 900)]));
+    let new = with("new", 300);
+    let mut sampled = with("sampled", 0);
+    (sampled.calls, sampled.skipped) = (6400, 6300);
+    let head = snapshot(vec![with("parse", 11), with("print", 12), new, sampled, mark("silent", Vec::new())]);
+    let head = folder.report("head", &head);
+    let printed = stdout(&["diff", &base, &head, "--fail-on", "coverage:90%"], 1);
+    assert_contains(
+        &printed,
+        &[
+            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time in 100 of 112 calls",
+            "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time in 100 of 400 calls",
+            "gate coverage:90%: 4 marks judged",
+        ],
+    );
+    assert_eq!(
+        printed.matches('✗').count(),
+        2,
+        "coverage of the base and calls that `every` skipped do not matter: {printed}"
+    );
+    stdout(&["diff", &base, &head, "--fail-on", "coverage:25%"], 0);
+    stdout(&["diff", &base, &head, "--fail-on", "coverage:90%", "--marks", "app::parse"], 0);
+    // An event that could be counted in the base but not in the head.
+    let lost = {
+        let mut lost = snapshot(vec![mark("parse", vec![values("time", &[1000; 100])])]);
+        (lost.events[0].read, lost.events[0].reason) = (Read::None, Some("no PMU here".into()));
+        folder.report("lost", &lost)
+    };
+    let both = [values("instructions", &[7; 100]), values("time", &[1000; 100])];
+    let full = folder.report("full", &snapshot(vec![mark("parse", both.to_vec())]));
+    let printed = stdout(&["diff", &full, &lost, "--fail-on", "coverage:1%"], 1);
+    assert_contains(
+        &printed,
+        &[
+            "✗ parse: 0.0 % of its calls were measured in head (gate coverage:1%): instructions in 0 of 100 calls",
+            "no PMU here",
+        ],
+    );
+    stdout(&["diff", &lost, &lost, "--fail-on", "coverage:100%"], 0);
+    let empty = folder.report("empty", &snapshot(vec![mark("parse", Vec::new())]));
+    assert_contains(&stdout(&["diff", &full, &empty, "--fail-on", "coverage:1%"], 1), &["nothing to judge"]);
+    for wrong in ["coverage:101%", "coverage:-1%"] {
+        assert_contains(&stderr(&["diff", &full, &full, "--fail-on", wrong], 2), &["EVENT:PERCENT%"]);
+    }
+}

@@ -1,0 +1,39 @@
+//! The command line: what it prints, and its exit status.
+//!
+//! The programs that it runs are this program, started again with `PERFMARK_TEST_SCENARIO`.
+
+#[path = "../../../perfmark/tests/program/mod.rs"]
+mod program;
+#[path = "../../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
+#[path = "../../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+mod sample;
+mod command;
+mod scenarios;
+
+mod reports;
+mod comparisons;
+mod gates;
+mod several_runs;
+mod programs;
+mod machine;
+
+use std::env;
+use std::process::ExitCode;
+
+use program::SCENARIO;
+
+fn main() -> ExitCode {
+    if let Ok(scenario) = env::var(SCENARIO) {
+        return scenarios::run(&scenario);
+    }
+    // A shell that starts this program in the background lets it ignore SIGINT, and the programs that it starts inherit
+    // that.
+    // SAFETY: no thread runs yet, and no handler is installed.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    let tests =
+        [reports::TESTS, comparisons::TESTS, gates::TESTS, several_runs::TESTS, programs::TESTS, machine::TESTS];
+    support::run(tests.concat().into_iter().map(|(name, test)| support::trial(name, test)).collect(), &[])
+}

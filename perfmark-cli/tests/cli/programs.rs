@@ -1,0 +1,246 @@
+//! `perfmark run`: exit status, signals, and the reports of a program's processes.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::process::Stdio;
+
+use perfmark::Snapshot;
+
+use super::command::{assert_contains, is_empty, running, stderr, unshare};
+use super::program::text;
+use super::sample::Folder;
+
+pub(super) const TESTS: &[(&str, fn())] = &[
+    ("the_reports_of_all_processes_are_merged", the_reports_of_all_processes_are_merged),
+    ("processes_with_equal_pids_keep_separate_reports", processes_with_equal_pids_keep_separate_reports),
+    ("reports_from_several_pid_namespaces_are_merged", reports_from_several_pid_namespaces_are_merged),
+    ("run_exits_as_the_program_does", run_exits_as_the_program_does),
+    ("reports_that_cannot_be_printed_are_kept", reports_that_cannot_be_printed_are_kept),
+    ("a_signal_reaches_the_program_and_its_report_is_printed", a_signal_reaches_the_program),
+    ("ctrl_c_ends_the_program_and_its_report_follows", ctrl_c_ends_the_program_and_its_report_follows),
+    (
+        "sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone",
+        sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone,
+    ),
+    ("a_process_that_still_runs_is_reported", a_process_that_still_runs_is_reported),
+    ("nothing_but_the_running_process_is_reported", nothing_but_the_running_process_is_reported),
+    ("settings_for_a_program_are_checked_and_passed_on", settings_for_a_program_are_passed_on),
+];
+
+fn the_reports_of_all_processes_are_merged() {
+    let folder = Folder::new("cli-processes");
+    let output = running(&folder, &["--format", "json"], "children").output().expect("started");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "what the program says\n");
+    let all = text(&output.stderr);
+    assert_contains(all, &["merged 4 reports", "--each shows each"]);
+    let merged: Snapshot = serde_json::from_str(&all[all.find('{').expect("JSON")..]).expect("a report");
+    let calls = |name: &str| merged.marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
+    assert_eq!((calls("work"), calls("bare")), (Some(4), Some(3)));
+    let output = running(&folder, &["--each"], "children").output().expect("started");
+    assert_eq!(text(&output.stderr).matches("==> cli").count(), 4, "{}", text(&output.stderr));
+    assert!(is_empty(&folder.0), "nothing is left behind");
+    let file = folder.0.join("report");
+    let output = running(&folder, &["-o", file.to_str().expect("UTF-8")], "calls").output().expect("started");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert!(fs::read_to_string(file).expect("written").contains("work"));
+}
+
+/// Calls of `work` in all processes and the number of reports, as `perfmark run` prints them.
+fn merged_calls(folder: &Folder, scenario: &str) -> (u64, usize) {
+    let output = running(folder, &["--format", "json"], scenario).output().expect("started");
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    let (head, report) = printed.split_at(printed.find('{').expect("JSON"));
+    let merged: Snapshot = serde_json::from_str(report).expect("a report");
+    let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: merged ")?.split_once(" reports;"));
+    let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
+    (work.calls, reports.map_or(1, |(count, _)| count.parse().expect("a number")))
+}
+
+fn processes_with_equal_pids_keep_separate_reports() {
+    let folder = Folder::new("cli-equal");
+    assert_eq!(merged_calls(&folder, "leaves a report and becomes another program"), (2, 2));
+    assert!(is_empty(&folder.0), "nothing is left behind");
+}
+
+fn reports_from_several_pid_namespaces_are_merged() {
+    match unshare().arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return eprintln!("not run: there are no new namespaces here: {}", text(&output.stderr).trim()),
+        Err(why) => return eprintln!("not run: unshare: {why}"),
+    }
+    let folder = Folder::new("cli-namespaces");
+    assert_eq!(merged_calls(&folder, "children in namespaces"), (4, 4));
+}
+
+fn run_exits_as_the_program_does() {
+    let folder = Folder::new("cli-ends");
+    let killed = running(&folder, &[], "killed").output().expect("started");
+    assert_eq!(killed.status.code(), Some(128 + libc::SIGKILL));
+    assert_contains(text(&killed.stderr), &["left no report: signal 9 ended it; set PERFMARK_DUMP_INTERVAL=1"]);
+    let printed = stderr(&["run", "--", "true"], 0);
+    assert_contains(&printed, &["true left no report: no marked function is linked into it"]);
+    assert_contains(&stderr(&["run", "--", "/nowhere/program"], 127), &["/nowhere/program: No such file or directory"]);
+    assert_contains(&stderr(&["run", "--", "/etc/passwd"], 126), &["/etc/passwd: Permission denied"]);
+    assert_contains(&stderr(&["run"], 2), &["PROGRAM"]);
+    let off = running(&folder, &[], "calls").env("PERFMARK", "off").output().expect("started");
+    assert_contains(text(&off.stderr), &["PERFMARK=off is set"]);
+    let nowhere = running(&folder, &[], "calls").env("TMPDIR", "/nowhere").output().expect("started");
+    assert_eq!(nowhere.status.code(), Some(125));
+    assert_contains(text(&nowhere.stderr), &["set TMPDIR"]);
+    for (file, why) in [("/nowhere/report", "No such file"), ("/tmp", "is a directory"), ("/proc/report", "")] {
+        let unwritable = running(&folder, &["-o", file], "children").output().expect("started");
+        assert_eq!((unwritable.status.code(), text(&unwritable.stdout)), (Some(125), ""), "the program did not start");
+        assert_contains(text(&unwritable.stderr), &[&format!("writing {file}: {why}")]);
+    }
+    assert!(is_empty(&folder.0));
+}
+
+fn reports_that_cannot_be_printed_are_kept() {
+    for (options, scenario, status, why) in [
+        (&["--marks", "nosuch"][..], "calls", 125, "no mark matches"),
+        (&["--marks", "nosuch"], "children", 7, "no mark matches"),
+        (&["-o", "/dev/full"], "calls", 125, "writing /dev/full"),
+        (&["--format", "json"], "calls", 125, ""),
+        (&[], "writes half a report", 125, "1 report could not be read"),
+        (&[], "writes half a report only", 125, "1 report could not be read"),
+    ] {
+        let folder = Folder::new("cli-kept");
+        let mut command = running(&folder, options, scenario);
+        if why.is_empty() {
+            command.stderr(File::options().write(true).open("/dev/full").expect("there"));
+        }
+        let output = command.output().expect("started");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{printed}");
+        let kept = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
+        assert!(!is_empty(&kept));
+        if !why.is_empty() {
+            assert_contains(printed, &[why, &format!("the reports are kept as JSON in {}", kept.display())]);
+        }
+        assert!(!printed.contains("left no report"), "{printed}");
+        assert_eq!(
+            printed.contains("perfmark · cli"),
+            scenario == "writes half a report",
+            "readable reports are printed"
+        );
+    }
+}
+
+fn a_process_that_still_runs_is_reported() {
+    let folder = Folder::new("cli-goes-on");
+    let output = running(&folder, &[], "leaves a child running").output().expect("started");
+    let pid = text(&output.stdout).trim();
+    let directory = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
+    let expected = format!(
+        "1 process is still running and not in this report; reports at exit will be in {}: {pid} (",
+        directory.display()
+    );
+    assert_contains(text(&output.stderr), &[&expected, "work"]);
+    // SAFETY: the process is the one that this test's program started.
+    unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
+}
+
+fn nothing_but_the_running_process_is_reported() {
+    let folder = Folder::new("cli-only-goes-on");
+    let output = running(&folder, &[], "only leaves a child running").output().expect("started");
+    let printed = text(&output.stderr);
+    // SAFETY: the process is the one that this test's program started.
+    unsafe { libc::kill(text(&output.stdout).trim().parse().expect("a number"), libc::SIGKILL) };
+    assert_contains(printed, &["1 process is still running"]);
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+}
+
+fn settings_for_a_program_are_passed_on() {
+    let folder = Folder::new("cli-passed-on");
+    let options = ["-e", "page-faults", "--filter", "*::bare", "--format", "json"];
+    let output = running(&folder, &options, "calls").output().expect("started");
+    let all = text(&output.stderr);
+    let report: Snapshot = serde_json::from_str(all.trim()).expect("a report");
+    let mark = |name: &str| report.marks.iter().find(|mark| mark.name == name).expect("listed");
+    assert_eq!((mark("work").calls, mark("bare").calls), (0, 1));
+    assert_eq!(mark("bare").values[0].event, "page-faults");
+    assert_contains(
+        &stderr(&["run", "-e", "pagefaults", "true"], 2),
+        &["unknown event `pagefaults`; did you mean `page-faults`"],
+    );
+    assert_contains(&stderr(&["run", "--filter", "a=b=c", "true"], 2), &["--filter"]);
+    _ = std::io::stdout().flush();
+}
+
+fn a_signal_reaches_the_program() {
+    use std::io::BufRead as _;
+    let folder = Folder::new("cli-signal");
+    let mut child =
+        running(&folder, &[], "waits").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+    assert_eq!(line, "ready\n");
+    // SAFETY: the process is the one that this test started.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+    let output = child.wait_with_output().expect("ended");
+    assert_eq!(output.status.code(), Some(libc::SIGTERM), "the program's own answer to the signal");
+    assert_contains(text(&output.stderr), &["work"]);
+}
+
+fn ctrl_c_ends_the_program_and_its_report_follows() {
+    use std::io::{BufRead as _, Read as _};
+    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+    use std::os::unix::process::CommandExt as _;
+    let folder = Folder::new("cli-ctrl-c");
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: the memory is live, and nothing else owns the two descriptors.
+    let (mut ours, theirs) = unsafe {
+        use std::ptr::null_mut;
+        assert_eq!(libc::openpty(&raw mut ours, &raw mut theirs, null_mut(), null_mut(), null_mut()), 0);
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    };
+    let terminal = theirs.as_raw_fd();
+    let mut command = running(&folder, &[], "parks");
+    command.stdin(theirs.try_clone().expect("cloned")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: it calls only setsid(2) and ioctl(2), so that Ctrl-C reaches both processes as at a terminal.
+    unsafe {
+        command.pre_exec(move || {
+            assert!(libc::setsid() > 0 && libc::ioctl(terminal, libc::TIOCSCTTY, 0) == 0);
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().expect("started");
+    let mut line = String::new();
+    let mut printed = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    printed.read_line(&mut line).expect("read");
+    assert_eq!(line, "ready\n");
+    ours.write_all(b"\x03").expect("written");
+    let mut report = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut report).expect("read");
+    assert_eq!(child.wait().expect("ended").code(), Some(128 + libc::SIGINT), "{report}");
+    assert_contains(&report, &["perfmark · cli", "work"]);
+    assert!(is_empty(&folder.0), "{report}");
+}
+
+fn sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone() {
+    use std::io::BufRead as _;
+    let folder = Folder::new("cli-sigint");
+    for (scenario, setting, status, is_reported) in [
+        ("parks", None, 128 + libc::SIGINT, true),
+        ("parks", Some("end"), 128 + libc::SIGINT, false),
+        ("waits for SIGINT", None, libc::SIGINT, true),
+        ("parks, forked", None, 0, true),
+    ] {
+        let mut command = running(&folder, &[], scenario);
+        command.envs(setting.map(|setting| ("PERFMARK_ON_SIGINT", setting)));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+        assert_eq!(line, "ready\n", "{scenario}");
+        if scenario != "parks, forked" {
+            // SAFETY: the process is the one that this test started.
+            unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+        }
+        let output = child.wait_with_output().expect("ended");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{scenario}: {printed}");
+        assert_eq!(printed.contains("perfmark · cli"), is_reported, "{scenario}: {printed}");
+    }
+}

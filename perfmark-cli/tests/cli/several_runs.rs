@@ -1,0 +1,224 @@
+//! Several runs on each side, and pairs of runs.
+
+use std::fs;
+
+use super::command::{answer, assert_contains, perfmark, stderr, stdout, this_program};
+use super::program::{SCENARIO, text};
+use super::sample::{Folder, mark, report, snapshot, values};
+
+pub(super) const TESTS: &[(&str, fn())] = &[
+    ("a_change_within_the_spread_of_runs_passes_the_gate", a_change_within_the_spread_of_runs_passes_the_gate),
+    ("times_are_compared_by_their_distributions", times_are_compared_by_their_distributions),
+    ("times_of_one_or_two_runs_are_not_judged", times_of_one_or_two_runs_are_not_judged),
+    ("pairs_of_runs_are_judged_and_marks_below_the_noise_are_listed", pairs_of_runs_are_judged),
+    ("run_alternates_two_programs_and_judges_the_pairs", run_alternates_two_programs),
+    ("a_program_that_fails_ends_the_comparison", a_program_that_fails_ends_the_comparison),
+    ("a_slow_run_in_the_head_does_not_excuse_a_rise", a_slow_run_in_the_head_does_not_excuse_a_rise),
+];
+
+fn a_change_within_the_spread_of_runs_passes_the_gate() {
+    let folder = Folder::new("cli-runs");
+    let write = |side: &str, all: &[u64]| -> Vec<String> {
+        let file = |(n, &each): (usize, &u64)| folder.report(&format!("{side}-{n}"), &report(&[("parse", each)]));
+        all.iter().enumerate().map(file).collect()
+    };
+    let base = write("base", &[100_000, 103_000, 101_000]);
+    for (all, status) in [(&[102_500, 103_500, 104_000], 0), (&[105_000, 105_500, 106_000], 1)] {
+        let head = write("head", all);
+        let mut arguments = vec!["diff", "--fail-on", "instructions:1%", "--base"];
+        arguments.extend(base.iter().map(String::as_str));
+        arguments.push("--head");
+        arguments.extend(head.iter().map(String::as_str));
+        stdout(&arguments, status);
+    }
+}
+
+fn times_are_compared_by_their_distributions() {
+    let folder = Folder::new("cli-times");
+    let with = |from: u64, to: u64| {
+        let calls: Vec<u64> = (0..100).map(|n| from + (to - from) * n / 99).collect();
+        snapshot(vec![mark("parse", vec![values("time", &calls)])])
+    };
+    let base = folder.report("base", &with(10_000, 14_000));
+    for (head, status, expected) in [
+        (with(10_500, 14_500), 0, "0 of 1 mark changed"),
+        (with(14_000, 18_000), 1, "parse: time per call rose by 33"),
+        (with(5_000, 9_000), 0, "1 of 1 mark changed"),
+    ] {
+        let head = folder.report("head", &head);
+        let arguments = ["diff", "--allow-few-runs", &base, &head, "--fail-on", "time:2%"];
+        assert_contains(&stdout(&arguments, status), &[expected]);
+    }
+    let few = folder.report("few", &snapshot(vec![mark("parse", vec![values("time", &[90_000; 3])])]));
+    let printed = stdout(&["diff", "--allow-few-runs", &base, &few, "--fail-on", "time:2%"], 1);
+    assert_contains(
+        &printed,
+        &[
+            "too few calls",
+            "nothing to judge: parse: too few calls (3); compare three runs per side",
+            "100 calls in base, 3 in head",
+        ],
+    );
+}
+
+fn times_of_one_or_two_runs_are_not_judged() {
+    let folder = Folder::new("cli-one-run");
+    let run = |name: &str, time: u64, instructions: u64| {
+        let values = vec![values("instructions", &[instructions; 100]), values("time", &[time; 100])];
+        folder.report(name, &snapshot(vec![mark("parse", values)]))
+    };
+    let (base, head) = (run("base", 1000, 5000), run("head", 2000, 5000));
+    let reason = "gate time:5%: cannot judge time with fewer than 3 runs on a side (base 1, head 1)";
+    let remedy = "use `perfmark run --times 10 --against BASE -- HEAD`";
+    let gate = ["--fail-on", "time:5%"];
+    let with = |more: &[&str], status: i32| stdout(&[&["diff", &base, &head], more].concat(), status);
+    let printed = with(&gate, 3);
+    let parts = ["0 of 1 mark changed; 1 of 1 gate cannot be judged", reason, remedy, "~ +100.0 %"];
+    assert_contains(&printed, &parts);
+    assert_contains(&with(&[], 0), &["times are not judged, because fewer than 3 runs on a side (base 1, head 1)"]);
+    assert_contains(&with(&["--fail-on", "time:5%", "--allow-few-runs"], 1), &["time per call rose by 100.0 %"]);
+    // Another gate that fails decides.
+    let more = run("more", 2000, 6000);
+    let printed = stdout(&["diff", &base, &more, "--fail-on", "time:5%", "--fail-on", "instructions:1%"], 1);
+    assert_contains(&printed, &["1 of 2 gates cannot be judged; 1 of 2 gates failed", reason]);
+    // Every format has the reason.
+    let output = answer(&["diff", &base, &head, "--fail-on", "time:5%", "--format", "json"], 3);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&document["failed"], &document["gates"][0]["failed"]), (&false.into(), &false.into()));
+    assert!(document["gates"][0]["cannot_judge"].as_str().expect("a reason").starts_with(reason));
+    assert_contains(text(&output.stderr), &[reason]);
+    let output = answer(&["diff", &base, &head, "--fail-on", "time:5%", "--format", "markdown"], 3);
+    assert!(text(&output.stdout).starts_with("⚠️ **perfmark**: "), "{}", text(&output.stdout));
+    assert_contains(text(&output.stdout), &["cannot judge time with fewer than 3 runs"]);
+}
+
+/// Pairs of runs with a mark of 1000 ns, whose head takes `factor` times as long, and one that varies by 20 %.
+fn pairs_of_runs(folder: &Folder, pairs: u64, factor: f64) -> Vec<String> {
+    let side = |side: &'static str, number: u64, factor: f64| {
+        let varied = |size: f64, part: u64, seed: u64| {
+            let random = number.wrapping_mul(seed).wrapping_mul(2_654_435_761) % 1000;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+            values("time", &[(size * (1.0 + part as f64 / 100.0 * random as f64 / 1000.0)) as u64; 100])
+        };
+        let seed = if side == "base" { 7919 } else { 104_729 };
+        let marks = vec![
+            mark("parse", vec![varied(100_000.0 * factor, 1, seed)]),
+            mark("noisy", vec![varied(100_000.0, 40, seed + 2)]),
+            mark("short", vec![values("time", &[1; 100])]),
+        ];
+        folder.report(&format!("{side}-{number}"), &snapshot(marks))
+    };
+    let mut arguments = vec!["diff".to_owned(), "--paired".into(), "--base".into()];
+    arguments.extend((1..=pairs).map(|number| side("base", number, 1.0)));
+    arguments.push("--head".into());
+    arguments.extend((1..=pairs).map(|number| side("head", number, factor)));
+    arguments
+}
+
+fn pairs_of_runs_are_judged() {
+    let folder = Folder::new("cli-pairs");
+    let run = |pairs: u64, factor: f64, gate: &str, status: i32| {
+        let mut arguments = pairs_of_runs(&folder, pairs, factor);
+        arguments.extend(["--fail-on".into(), gate.into()]);
+        stdout(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), status)
+    };
+    let noise = "gate time:2%: not judged: noisy: a rise by less than";
+    let short = "gate time:2%: not judged: short: a call is no longer than the noise of the probe";
+    let printed = run(10, 1.05, "time:2%", 1);
+    assert_contains(&printed, &["✗ parse: time per call rose by", "time (midmean)", noise, short, "1 mark judged"]);
+    let printed = run(10, 1.0, "time:2%", 0);
+    assert_contains(&printed, &["0 of 3 marks changed; the gate passed", noise, short, "10 pairs of runs"]);
+    assert_contains(&run(10, 1.05, "time:7%", 0), &["1 of 3 marks changed; the gate passed"]);
+    assert_contains(&run(7, 1.5, "time:2%", 3), &["cannot judge time with fewer than 8 pairs of runs (there are 7)"]);
+    let uneven = stderr(&["diff", "--paired", "--base", "a", "b", "--head", "c"], 2);
+    assert_contains(&uneven, &["a: No such file"]);
+}
+
+/// Compares runs in which `parse` takes that many nanoseconds. The gate allows `time` to rise by 5 %.
+fn times_of_runs(folder: &Folder, base: &[u64], head: &[u64], status: i32) -> String {
+    let file = |side: &str, number: usize, each: u64| {
+        let run = snapshot(vec![mark("parse", vec![values("time", &[each; 100])])]);
+        folder.report(&format!("{side}-{number}"), &run)
+    };
+    let files = |side: &str, all: &[u64]| -> Vec<String> {
+        all.iter().enumerate().map(|(number, &each)| file(side, number, each)).collect()
+    };
+    let (base, head) = (files("base", base), files("head", head));
+    let mut arguments = vec!["diff", "--fail-on", "time:5%", "--base"];
+    arguments.extend(base.iter().map(String::as_str));
+    arguments.push("--head");
+    arguments.extend(head.iter().map(String::as_str));
+    stdout(&arguments, status)
+}
+
+fn a_slow_run_in_the_head_does_not_excuse_a_rise() {
+    let folder = Folder::new("cli-slower");
+    let base = [1000; 3];
+    // How slow the slowest run of the head is does not matter, nor how fast the fastest run of the base is.
+    for head in [[1500, 1500, 1500], [1500, 1500, 2600], [1500, 9000, 2600]] {
+        assert_contains(&times_of_runs(&folder, &base, &head, 1), &["parse: time per call rose by"]);
+    }
+    times_of_runs(&folder, &[100, 1000, 1000], &[1500; 3], 1);
+    times_of_runs(&folder, &[1000; 5], &[1500, 1500, 1500, 9000, 1000], 1);
+    // A run between the medians excuses a rise: one of the head as fast as the base, or one of the base as slow as the
+    // head.
+    times_of_runs(&folder, &base, &[1000, 1500, 1500], 0);
+    times_of_runs(&folder, &[1000, 1000, 1500], &[1500; 3], 0);
+    // The same holds for a fall, which is reported only if no run of either side is between the medians.
+    assert_contains(&times_of_runs(&folder, &[1500, 1500, 9000], &base, 0), &["1 of 1 mark changed"]);
+    assert_contains(&times_of_runs(&folder, &[1000, 1500, 1500], &base, 0), &["0 of 1 mark changed"]);
+}
+
+/// A shell script that executes this program with a scenario, after `first`.
+fn script(folder: &Folder, name: &str, first: &str, scenario: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lines = format!("#!/bin/sh\n{first}\n{SCENARIO}='{scenario}' exec '{}'\n", this_program());
+    let path = folder.file(name, lines);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its owner may");
+    path
+}
+
+fn run_alternates_two_programs() {
+    let folder = Folder::new("cli-against");
+    let log = folder.file("log", "");
+    let base = script(&folder, "base", &format!("echo base >>{log}; echo printed"), "calls");
+    let head = script(&folder, "head", &format!("echo head $1 >>{log}"), "children of the head");
+    let run = |options: &[&str], status: i32| {
+        let arguments = [&["run", "--against", &base], options, &["--", &head, "argument"]].concat();
+        let output = perfmark(&arguments).env("TMPDIR", &folder.0).output().expect("started");
+        assert_eq!(output.status.code(), Some(status), "{}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let printed = run(&["--times", "8", "--format", "json"], 0);
+    let document: serde_json::Value = serde_json::from_str(&printed).expect("JSON, and no output of the programs");
+    assert_eq!((&document["runs"]["base"], &document["paired"]), (&8.into(), &true.into()));
+    let work = document["marks"].as_array().expect("a list").iter().find(|mark| mark["mark"] == "work");
+    assert_eq!(work.expect("called")["calls"]["head"], serde_json::json!([3, 3]), "reports of processes are merged");
+    let order = fs::read_to_string(&log).expect("written");
+    let lines: Vec<&str> = order.lines().collect();
+    assert!(lines.len() == 16 && lines.iter().all(|line| ["base", "head argument"].contains(line)), "{order}");
+    assert!(lines.chunks(2).all(|pair| pair[0] != pair[1]), "one of each in a pair: {order}");
+    assert_contains(&run(&["--times", "2", "--fail-on", "time:5%"], 3), &["fewer than 8 pairs of runs (there are 2)"]);
+    let formats = stderr(&["run", "--against", &base, "--format", "csv", "--", &head], 2);
+    assert_contains(&formats, &["--against supports the formats table, markdown and json"]);
+    assert_contains(&stderr(&["run", "--times", "3", "--", &head], 2), &["--against"]);
+}
+
+fn a_program_that_fails_ends_the_comparison() {
+    let folder = Folder::new("cli-against-fails");
+    let good = script(&folder, "good", "", "calls");
+    let bad = script(&folder, "bad", "exit 7", "calls");
+    let killed = script(&folder, "killed", "kill -TERM $$", "calls");
+    let run = |head: &str, status: i32, why: &str| {
+        let output = perfmark(&["run", "--against", &good, "--", head]).env("TMPDIR", &folder.0).output();
+        let output = output.expect("started");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(status), ""), "{}", text(&output.stderr));
+        assert_contains(text(&output.stderr), &[&format!("perfmark: head run 1 of 10: {head}: {why}")]);
+    };
+    run(&bad, 125, "exit status: 7; nothing was compared, because both programs must succeed");
+    run(&killed, 143, "signal: 15 (SIGTERM); nothing was compared");
+    run("/bin/true", 125, "left no report; `perfmark run -- PROGRAM` prints why");
+    run("/nowhere/program", 127, "No such file or directory");
+    let left = fs::read_dir(&folder.0).expect("there").flatten().filter(|entry| entry.path().is_dir());
+    assert_eq!(left.count(), 0);
+}
