@@ -36,9 +36,13 @@ fn check(snapshot: &Snapshot) {
         assert!(!has_control_character(&table), "{table:?}");
         Report::new(snapshot).width(columns).color(true).to_string();
     }
-    let rows = Report::new(snapshot).format(Format::Markdown).to_string();
-    let mut rows = rows.lines().filter(|line| line.starts_with('|'));
-    assert!(rows.all(|row| row.replace("\\|", "").matches('|').count() == 12));
+    let markdown = Report::new(snapshot).format(Format::Markdown).to_string();
+    for table in markdown.split("\n\n") {
+        let rows = table.lines().filter(|line| line.starts_with('|'));
+        let mut cells = rows.map(|row| row.replace("\\|", "").matches('|').count());
+        let head = cells.next();
+        assert!(cells.all(|cells| Some(cells) == head), "{table}");
+    }
     for line in Report::new(snapshot).format(Format::Folded).to_string().lines() {
         assert!(line.split_once(' ').is_some_and(|(_, value)| value.parse::<u64>().is_ok()), "{line:?}");
     }
@@ -50,7 +54,11 @@ fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     snapshot.program = data.arbitrary()?;
     snapshot.pid = data.arbitrary()?;
     snapshot.threads = data.arbitrary()?;
+    snapshot.threads_at_once = data.arbitrary()?;
     snapshot.wall_ns = data.arbitrary()?;
+    snapshot.cpu_ns = data.arbitrary()?;
+    snapshot.involuntary_switches = data.arbitrary()?;
+    snapshot.overhead_ns = data.arbitrary()?;
     snapshot.resets = data.arbitrary()?;
     snapshot.events = list(data, event)?;
     snapshot.marks = list(data, mark)?;

@@ -48,7 +48,7 @@ pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
         let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
         let switches = exact(switches);
         let why = format!("{cpu} CPU in {wall}, and {switches} involuntary context switches");
-        wrap(out, &format!("this machine was busy: {why}; consider the event task-clock"), 0, columns);
+        wrap(out, &format!("this machine was busy: {why}; consider the event task-clock or off_cpu"), 0, columns);
     }
 }
 
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(head(1_200_000_000, 50), first, "it waited");
         assert_eq!(head(2_300_000_000, 5_000).lines().count(), 1, "it was not slowed");
         let busy = "this machine was busy: 1.20 s CPU in 2.31 s, and 5,000 involuntary context\n  \
-                    switches; consider the event task-clock\n";
+                    switches; consider the event task-clock or off_cpu\n";
         assert_eq!(head(1_200_000_000, 5_000), format!("{first}{busy}"));
     }
 
