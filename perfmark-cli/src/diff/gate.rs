@@ -56,9 +56,7 @@ impl FromStr for Gate {
         if event.trim().is_empty() || !limit.is_finite() || limit < 0.0 {
             return Err(wrong());
         }
-        // Attributes may write underscores.
-        let event = if event.contains(['/', ':']) { event.trim().into() } else { event.trim().replace('_', "-") };
-        let gate = Self { event, percent: limit };
+        let gate = Self { event: event.trim().into(), percent: limit };
         if gate.is_of_coverage() && limit > 100.0 { Err(wrong()) } else { Ok(gate) }
     }
 }
@@ -73,11 +71,17 @@ impl Gate {
         if self.is_of_coverage() {
             return Ok(self.judge_coverage(comparison));
         }
-        if !comparison.events.contains_key(&self.event) {
+        // Attributes have underscores for hyphens.
+        let is_it = |event: &&String| event.replace('_', "-") == self.event.replace('_', "-");
+        let Some(event) = comparison.events.keys().find(is_it) else {
             let known: Vec<_> = comparison.events.keys().map(|event| sanitize(event)).collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
             return Err(format!("--fail-on {}: no report has the event; the reports have {known}", self.text()));
-        }
+        };
+        Ok(Self { event: event.clone(), ..*self }.judge_event(comparison))
+    }
+
+    fn judge_event(&self, comparison: &Comparison) -> GateResult {
         let mut judged = self.result();
         for pair in &comparison.marks {
             if let Some(event) = pair.events.iter().find(|event| event.event == self.event) {
@@ -92,7 +96,7 @@ impl Gate {
             let text = format!("gate {}: nothing to judge: {why}", self.text());
             judged.failures.push(Failure { mark: None, text });
         }
-        Ok(judged)
+        judged
     }
 
     fn result(&self) -> GateResult {

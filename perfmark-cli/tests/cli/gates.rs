@@ -7,6 +7,7 @@ use super::sample::{Folder, mark, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("one_percent_more_instructions_fail_the_gate_and_name_the_function", one_percent_more_fails_the_gate),
+    ("a_gate_takes_an_events_name_with_hyphens_or_underscores", names_with_hyphens_or_underscores),
     ("comparing_equal_runs_passes_20_times_of_20", comparing_equal_runs_passes_20_times_of_20),
     ("a_gate_that_judges_nothing_fails", a_gate_that_judges_nothing_fails),
     ("a_side_with_too_few_measured_calls_fails_the_gate", a_side_with_too_few_measured_calls_fails_the_gate),
@@ -33,13 +34,23 @@ fn one_percent_more_fails_the_gate() {
     stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%", "--marks", "app::print"], 0);
     stdout(&["diff", &head, &base, "--fail-on", "instructions:0%"], 0);
     stdout(&["diff", &base, &head], 0);
-    let by_underscore = stderr(&["diff", &base, &head, "--fail-on", "branch_misses:1"], 2);
+    let unknown = stderr(&["diff", &base, &head, "--fail-on", "branch_misses:1"], 2);
     assert_contains(
-        &by_underscore,
-        &["--fail-on branch-misses:1%: no report has the event; the reports have instructions, time"],
+        &unknown,
+        &["--fail-on branch_misses:1%: no report has the event; the reports have instructions, time"],
     );
     for wrong in ["instructions", "instructions:", ":1%", "instructions:-1%", "instructions:x%", "instructions:NaN"] {
         assert_contains(&stderr(&["diff", &base, &head, "--fail-on", wrong], 2), &["expected EVENT:PERCENT%"]);
+    }
+}
+
+fn names_with_hyphens_or_underscores() {
+    let folder = Folder::new("cli-names");
+    let run = |calls| snapshot(vec![mark("wait", vec![values("off_cpu", calls), values("branch-misses", calls)])]);
+    let base = folder.report("base.json", &run(&[100; 20]));
+    let head = folder.report("head.json", &run(&[200; 20]));
+    for gate in ["off_cpu:1%", "off-cpu:1%", "branch-misses:1%", "branch_misses:1%"] {
+        assert_contains(&stdout(&["diff", &base, &head, "--fail-on", gate], 1), &["1 mark judged"]);
     }
 }
 
