@@ -1,6 +1,6 @@
 //! Gates of `perfmark diff`.
 
-use perfmark::Read;
+use perfmark::{Read, Unit};
 
 use super::command::{assert_contains, stderr, stdout};
 use super::sample::{Folder, mark, report, snapshot, values};
@@ -46,7 +46,14 @@ fn one_percent_more_fails_the_gate() {
 
 fn names_with_hyphens_or_underscores() {
     let folder = Folder::new("cli-names");
-    let run = |calls| snapshot(vec![mark("wait", vec![values("off_cpu", calls), values("branch-misses", calls)])]);
+    let run = |calls| {
+        let values = ["off_cpu", "branch-misses"].map(|event| values(event, calls));
+        let mut run = snapshot(vec![mark("wait", values.to_vec())]);
+        for (event, values) in run.events.iter_mut().zip(values) {
+            (event.name, event.unit) = (values.event, Unit::Count);
+        }
+        run
+    };
     let base = folder.report("base.json", &run(&[100; 20]));
     let head = folder.report("head.json", &run(&[200; 20]));
     for gate in ["off_cpu:1%", "off-cpu:1%", "branch-misses:1%", "branch_misses:1%"] {
