@@ -135,11 +135,13 @@ mod macros;
 #[cfg(all(feature = "record", any(doc, doctest)))]
 pub mod guide;
 
-pub use control::{disable_counters, disable_report, filter, finish, reset, set_filter, snapshot, threads};
+pub use control::{
+    budget, disable_counters, disable_report, filter, finish, reset, set_budget, set_filter, snapshot, threads,
+};
 #[doc(hidden)]
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
-pub use settings::{Filter, FilterError, SetFilterError};
+pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
 pub use snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values, text};
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.

@@ -6,9 +6,11 @@
 
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use perfmark_rdpmc::{CounterSet, Delta};
 
+use super::budget::Costs;
 use super::counters::EventSlots;
 use super::overhead::{MeasuredOverhead, OverheadKey};
 use crate::platform::per_process::PerProcess;
@@ -129,8 +131,9 @@ fn measure_all(
         calls.completed,
         calls.returned_early,
     ];
+    let (counted, times) = in_loops(slots, thread, loops)?;
     let [unmarked, marked, unmarked_caller, caller, skipped, drawn, bare_suspended, suspended, completed, returned] =
-        in_loops(slots, thread, loops)?;
+        counted;
     let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
         let per_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
@@ -168,7 +171,12 @@ fn measure_all(
         .zip(&key.set)
         .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
     let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
+    let [unmarked_time, marked_time, _, _, skipped_time, drawn_time, ..] = times;
+    let per_call = |time: Duration| time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
+    let (marked_ns, skipped_ns, drawn_loop) = (per_call(marked_time), per_call(skipped_time), per_call(drawn_time));
+    let drawn_ns = f64::from(CALLS) * drawn_loop - f64::from(CALLS - 1) * skipped_ns;
     Some(MeasuredOverhead {
+        costs: Costs { drawn: drawn_ns.max(marked_ns), skipped: skipped_ns },
         in_leaf,
         noise,
         in_caller,
@@ -222,18 +230,22 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
 
 /// What each event slot counts in a loop of each function: the least of several loops, which take turns. Every
 /// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
-/// event was counted in no loop of a function.
+/// event was counted in no loop of a function. Also returns the time that a loop of each function takes.
 fn in_loops<const N: usize>(
     slots: &EventSlots,
     thread: &dyn CalibrationThread,
     loops: [fn(); N],
-) -> Option<[Vec<u64>; N]> {
+) -> Option<([Vec<u64>; N], [Duration; N])> {
     let mut least = [const { Vec::new() }; N];
+    let mut times = [Duration::MAX; N];
     for least in &mut least {
         least.resize(slots.len(), None::<u64>);
     }
     for _ in 0..LOOPS {
-        for (call, least) in loops.iter().zip(&mut least) {
+        for ((call, least), time) in loops.iter().zip(&mut least).zip(&mut times) {
+            let begun = Instant::now();
+            thread.run_calls(&|| run(*call));
+            *time = (*time).min(begun.elapsed());
             let before: Vec<_> = slots.iter().map(|slot| EventReading::now(slot.counter())).collect();
             thread.run_calls(&|| run(*call));
             // In reverse order, so that the same instructions are between the two readings of each slot.
@@ -245,7 +257,7 @@ fn in_loops<const N: usize>(
         }
     }
     let known = least.map(|least| least.into_iter().collect::<Option<Vec<u64>>>());
-    if known.iter().any(Option::is_none) { None } else { Some(known.map(Option::unwrap_or_default)) }
+    (known.iter().all(Option::is_some)).then(|| (known.map(Option::unwrap_or_default), times))
 }
 
 /// The count of an event that was counted all the time.

@@ -1,8 +1,8 @@
-//! Which calls of a mark `every` measures.
+//! Which calls of a mark are measured, with `every` or within a budget.
 
 use std::cell::Cell;
 
-/// Which calls of a mark `every` measures: one of every `weight` consecutive calls, drawn at random.
+/// Which calls of a mark are measured: one of every `weight` consecutive calls, drawn at random.
 ///
 /// Every call is equally likely to be measured, whatever it does. A measured call counts as often as its
 /// [weight](crate::recording::cells::MarkCells::weight) says, which makes sums unbiased (D. G. Horvitz and D. J.
@@ -21,8 +21,7 @@ impl Draws {
     /// The draws of a mark with this weight, the first one made.
     pub(super) fn new(weight: u32, random: &Cell<u64>) -> Self {
         let draws = Self::default();
-        draws.position.set(below(weight, random));
-        draws.next.set(draws.position.get());
+        draws.begin_block(0, weight, random);
         draws
     }
 
@@ -49,9 +48,19 @@ impl Draws {
 
     /// Draws the next call to be measured.
     pub(super) fn draw(&self, weight: u32, random: &Cell<u64>) {
-        let (last, position) = (self.position.get(), below(weight, random));
+        self.begin_block(self.next.get() + self.rest(weight), weight, random);
+    }
+
+    /// Draws a call of the next `weight` calls after this total number of skipped calls.
+    pub(super) fn begin_block(&self, skipped: u64, weight: u32, random: &Cell<u64>) {
+        let position = below(weight, random);
         self.position.set(position);
-        self.next.set(self.next.get() + (u64::from(weight) - 1 - last) + position);
+        self.next.set(skipped + position);
+    }
+
+    /// The number of calls after the drawn one for which it was drawn, too.
+    pub(super) fn rest(&self, weight: u32) -> u64 {
+        u64::from(weight) - 1 - self.position.get()
     }
 }
 

@@ -13,6 +13,7 @@ use super::calibrate::{self, CalibrationCalls, CalibrationThread, exact_count};
 use super::call_token::SERIAL;
 use super::cold_stack::on_cold_stack;
 use super::counters::{EventSlot, EventSlots};
+use super::budget::{Budget, Member};
 use super::draws::Draws;
 use super::memory::{self, PlanPtr, plan_entry};
 use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
@@ -21,7 +22,7 @@ use super::resources::Resources;
 use super::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
 };
-use super::{bind, reuse, slow, thread_end};
+use super::{bind, options, reuse, slow, thread_end};
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
@@ -31,6 +32,7 @@ use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{EventCells, MarkCells, Owner};
 use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::events;
+use crate::recording::mark::defaults;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{Mark, is_slot_off};
 use crate::recording::start;
@@ -116,7 +118,18 @@ fn prepare_plan(
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
-    let (wanted, every, mode) = (mark_settings.events(), mark_settings.every, mark_settings.mode);
+    let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
+    // Calls within a budget also find no plan if their share has changed.
+    let member_ptr = if mode.is_budgeted { budget_of(resources, mark).member(slot) } else { ptr::null() };
+    // SAFETY: CELLS: null, or it lives as long as the thread's cells.
+    let member = unsafe { member_ptr.as_ref() };
+    let every = member.map_or(mark_settings.every, Member::every);
+    let rest = member.map_or(0, |member| member.rest.take());
+    if let Some(plan) = member.and_then(|member| Plan::of_member(member.plan(every).get())) {
+        options::begin_weight(plan, rest, recorder);
+        add_to_table(recorder_ptr, plan);
+        return Ok(plan);
+    }
     let slots = resources.slots.slot_indices_for(&wanted, events);
     let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
     let index = existing.unwrap_or_else(|| {
@@ -125,7 +138,11 @@ fn prepare_plan(
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
     });
-    let tracks_overhead = resources.sets.len() > 1 || every > 1 || mode.is_polled || settings().has_call_graph;
+    let tracks_overhead = resources.sets.len() > 1
+        || every > 1
+        || mode.is_polled
+        || mode.is_budgeted
+        || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }
@@ -138,7 +155,10 @@ fn prepare_plan(
     let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
     let cells = MarkCells::new(mark, cells, every).without(resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets live as long as the plans that the thread's calls use.
-    let plan = unsafe { Plan::new(cells, set, variant, Draws::new(every, &recorder.random)) };
+    let plan = unsafe {
+        let plan = Plan::new(cells, set, variant, Draws::new(every, &recorder.random));
+        if member.is_some() { plan.within_budget(member_ptr) } else { plan }
+    };
     let plan = resources.cells.add(plan);
     resources.plans.push(plan);
     // SAFETY: CELLS: it lives as long as the thread's cells.
@@ -146,9 +166,24 @@ fn prepare_plan(
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
     bind::bind_plan(plan_ref);
+    if let Some(member) = member {
+        member.plan(every).set(plan_ref.pointer());
+        options::begin_weight(plan_ref, rest, recorder);
+    }
     add_to_table(recorder_ptr, plan_ref);
     exclude_setup(&resources.slots, recorder, before_setup);
     Ok(plan)
+}
+
+/// The thread's budget that the mark shares, created if there is none.
+fn budget_of<'a>(resources: &'a mut Resources, mark: &Mark) -> &'a Budget {
+    // Marks of one crate have the same defaults.
+    let defaults = if mark_settings::budget().is_none() { defaults::of(mark) } else { None };
+    let index = resources.budgets.iter().position(|budget| budget.is_of(defaults)).unwrap_or_else(|| {
+        resources.budgets.push(Box::new(Budget::new(defaults)));
+        resources.budgets.len() - 1
+    });
+    &resources.budgets[index]
 }
 
 /// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs

@@ -1,10 +1,12 @@
-//! The hooks of marks with options: `every` and `fence`.
+//! The hooks of marks with options, `every` and `fence`, and of marks within a budget.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
+use super::budget::LOT;
 use super::call_token::{NO_FRAME, SKIPPED, Token};
+use super::memory::PlanPtr;
 use super::plan::{Hooks, Plan};
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder};
@@ -58,9 +60,77 @@ pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
         return begin_drawn(plan, recorder);
     }
     skipped.store(skipped_before + 1, Relaxed);
-    recorder.stack.skip();
     recorder.release();
     NO_FRAME
+}
+
+/// The same for a mark within a budget.
+pub(super) fn begin_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let skipped = &plan.cells.skipped;
+    let skipped_before = skipped.load(Relaxed);
+    if plan.is_drawn(skipped_before) {
+        return begin_drawn_within_budget(plan, recorder);
+    }
+    skipped.store(skipped_before + 1, Relaxed);
+    recorder.release();
+    NO_FRAME
+}
+
+/// Begins a call of a mark that its budget lets measure completely.
+pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if plan.ends_lot() {
+        return begin_last_of_lot(plan, recorder);
+    }
+    (measured(plan).begin)(plan, recorder)
+}
+
+/// Begins a drawn call of a mark within a budget, and draws the next one, perhaps one of more or fewer calls.
+#[inline(never)]
+fn begin_drawn_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let weight = plan.cells.weight;
+    let next = plan.member().map_or(weight, |member| member.count(weight, 1));
+    if next != weight {
+        change_weight(plan, &recorder, next, plan.rest());
+    } else if weight == 1 {
+        plan.hooks.set(Hooks { begin: begin_complete, ..plan.hooks.get() });
+    } else {
+        plan.draw(&recorder.random);
+    }
+    add_draw_overhead(plan, &recorder);
+    (measured(plan).begin)(plan, recorder)
+}
+
+/// Begins the last call of a lot that is measured completely.
+#[cold]
+#[inline(never)]
+fn begin_last_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
+    plan.begin_lot();
+    if let Some(next) = plan.member().map(|member| member.count(LOT, LOT)).filter(|&next| next > 1) {
+        change_weight(plan, &recorder, next, 0);
+    }
+    (measured(plan).begin)(plan, recorder)
+}
+
+/// Lets the mark's calls use another plan: one call in `every` is measured, after `rest` calls that are skipped.
+#[cold]
+#[inline(never)]
+fn change_weight(plan: &Plan, recorder: &HeldRecorder, every: u32, rest: u64) {
+    let Some(member) = plan.member() else { return };
+    let next = Plan::of_member(member.plan(every).get());
+    match next {
+        Some(next) => begin_weight(next, rest, recorder),
+        // The next call creates the plan.
+        None => member.rest.set(rest),
+    }
+    recorder.set_plan(plan.slot(), next.map_or(PlanPtr::NONE, PlanPtr::of));
+}
+
+/// Begins to measure calls of a mark within a budget with this plan, after `rest` calls that are skipped.
+pub(super) fn begin_weight(plan: &Plan, rest: u64, recorder: &Recorder) {
+    plan.begin_block_after(rest, &recorder.random);
+    plan.begin_lot();
+    let begin = if plan.is_next_drawn() && plan.cells.weight == 1 { begin_complete } else { begin_within_budget };
+    plan.hooks.set(Hooks { begin, ..plan.hooks.get() });
 }
 
 /// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up

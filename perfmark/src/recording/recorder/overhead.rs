@@ -8,6 +8,7 @@ use std::array;
 use std::cell::Cell;
 use std::iter;
 
+use super::budget::Costs;
 use super::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
 use super::stack::{FRAME_EVENTS, Frame};
 use crate::recording::event_table::EventId;
@@ -17,7 +18,7 @@ use crate::recording::mark::CallMode;
 pub(super) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
 
 /// The overhead of the probe of one event set, on threads with the same events and settings. What is missing is zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MeasuredOverhead {
     /// Overhead in the value of a leaf call, for each event of the set.
     pub(super) in_leaf: Vec<u64>,
@@ -39,6 +40,8 @@ pub(super) struct MeasuredOverhead {
     /// of the set. Zero for times.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
+    /// The time that a call takes.
+    pub(super) costs: Costs,
 }
 
 /// What probe overhead depends on. Calibration runs once for each key.

@@ -117,6 +117,10 @@ impl HeldRecorder {
         Some((Self::new(tls, recorder), found))
     }
 
+    pub(super) fn as_ptr(&self) -> NonNull<Recorder> {
+        self.recorder
+    }
+
     #[inline]
     pub(super) fn release(self) {
         compiler_fence(SeqCst);
