@@ -31,17 +31,8 @@ const DRAWN_OF_EACH: u32 = 16;
 /// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
 const INTERVAL_NS: f64 = 5e6;
 
-/// What calls cost in nanoseconds of CPU time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Costs {
-    pub(super) drawn: f64,
-    pub(super) skipped: f64,
-}
-
-impl Costs {
-    /// For a probe that could not be calibrated.
-    pub(super) const UNKNOWN: Self = Self { drawn: 100.0, skipped: 5.0 };
-}
+/// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
+pub(super) const UNKNOWN_NS: f64 = 100.0;
 
 /// A budget on one thread.
 #[derive(Debug)]
@@ -73,7 +64,8 @@ pub(super) struct Member {
     calls: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
-    pub(super) costs: Cell<Costs>,
+    /// What measuring a call takes in nanoseconds.
+    pub(super) cost_ns: Cell<f64>,
 }
 
 impl Budget {
@@ -105,7 +97,7 @@ impl Budget {
                 rest: Cell::new(0),
                 calls: Cell::new(0),
                 load: Cell::new(0.0),
-                costs: Cell::default(),
+                cost_ns: Cell::new(UNKNOWN_NS),
             }));
             members.len() - 1
         });
@@ -132,18 +124,15 @@ impl Budget {
         for member in members.iter() {
             member.load.set(member.load.get() / 2.0 + member.calls.get() as f64);
         }
-        let loads = || members.iter().map(|member| (member.load.get(), member.costs.get()));
-        let skipping = loads().map(|(calls, costs)| calls * costs.skipped).sum();
-        let demands = loads().map(|(calls, costs)| calls * costs.drawn);
-        let level = level(demands, allowed(share * self.time.get(), skipping));
+        let demand = |member: &Box<Member>| member.load.get() * member.cost_ns.get();
+        let level = level(members.iter().map(demand), share * self.time.get());
         for member in members.iter() {
             // Of a mark without a drawn call, nothing new is known.
             if member.calls.take() > 0 {
-                let demand = member.load.get() * member.costs.get().drawn;
-                member.every.set(next_every(member.every.get(), demand / level));
+                member.every.set(next_every(member.every.get(), demand(member) / level));
             }
         }
-        let most = loads().map(|(_, costs)| costs.drawn).fold(1.0, f64::max);
+        let most = members.iter().map(|member| member.cost_ns.get()).fold(1.0, f64::max);
         let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(DRAWN_OF_EACH);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
         let in_interval = (share * INTERVAL_NS / most) as u32;
@@ -174,12 +163,6 @@ impl Member {
     pub(super) fn plan(&self, every: u32) -> &Cell<*const ()> {
         &self.plans[every.ilog(STEP) as usize % RUNGS]
     }
-}
-
-/// What may be spent on drawn calls, if the budget is `budget` and skipping the others takes `skipping`. If skipping
-/// takes nearly all of it, a quarter is still spent on measuring.
-fn allowed(budget: f64, skipping: f64) -> f64 {
-    (budget - skipping).max(budget / 4.0)
 }
 
 /// The most that each mark may take, so that all together take what is allowed. Marks whose demand is smaller take only
@@ -253,10 +236,5 @@ mod tests {
             assert_eq!(next_every(every, wanted), expected, "{every} {wanted}");
         }
         assert_eq!(next_every(64, f64::NAN), 16);
-    }
-
-    #[test]
-    fn a_quarter_of_the_budget_remains_for_measuring() {
-        assert_eq!((allowed(20.0, 5.0), allowed(20.0, 19.0), allowed(20.0, 500.0)), (15.0, 5.0, 5.0));
     }
 }

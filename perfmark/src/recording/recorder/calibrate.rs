@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use perfmark_rdpmc::{CounterSet, Delta};
 
-use super::budget::Costs;
 use super::counters::EventSlots;
 use super::overhead::{MeasuredOverhead, OverheadKey};
 use crate::platform::per_process::PerProcess;
@@ -176,7 +175,7 @@ fn measure_all(
     let (marked_ns, skipped_ns, drawn_loop) = (per_call(marked_time), per_call(skipped_time), per_call(drawn_time));
     let drawn_ns = f64::from(CALLS) * drawn_loop - f64::from(CALLS - 1) * skipped_ns;
     Some(MeasuredOverhead {
-        costs: Costs { drawn: drawn_ns.max(marked_ns), skipped: skipped_ns },
+        drawn_ns: drawn_ns.max(marked_ns),
         in_leaf,
         noise,
         in_caller,

@@ -74,3 +74,51 @@ fn below(limit: u32, random: &Cell<u64>) -> u64 {
     let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
     (drawn * u64::from(limit)) >> 32
 }
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    /// The estimate of a sum over calls whose costs have phases and a period, while the number of calls of which one is
+    /// drawn changes, as within a budget.
+    fn estimate(costs: &[f64], weights: &[u32], random: &Cell<u64>) -> f64 {
+        let (draws, mut skipped, mut block) = (Draws::new(weights[0], random), 0, 0);
+        let mut sum = 0.0;
+        for cost in costs {
+            if !draws.is_next(skipped) {
+                skipped += 1;
+                continue;
+            }
+            let weight = weights[block % weights.len()];
+            sum += f64::from(weight) * cost;
+            block += 1;
+            draws.begin_block(skipped + draws.rest(weight), weights[block % weights.len()], random);
+        }
+        sum
+    }
+
+    #[test]
+    fn sums_are_unbiased_while_the_weight_changes() {
+        const RUNS: u32 = 20_000;
+        let costs: Vec<f64> = (0_u32..1_000)
+            .map(|n| match n {
+                0 => 500.0,
+                _ if n % 16 == 5 => 40.0,
+                600.. => 9.0,
+                _ => 1.0,
+            })
+            .collect();
+        let truth: f64 = costs.iter().sum();
+        for weights in [&[1][..], &[16], &[1, 4, 16, 64, 4], &[64, 1], &[4_096, 16]] {
+            let random = Cell::new(0x9e37_79b9_7f4a_7c15);
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for _ in 0..RUNS {
+                let error = estimate(&costs, weights, &random) - truth;
+                (sum, squares) = (sum + error, squares + error * error);
+            }
+            let (mean, deviation) = (sum / f64::from(RUNS), (squares / f64::from(RUNS)).sqrt());
+            let allowed = 3.0 * deviation / f64::from(RUNS).sqrt();
+            assert!(mean.abs() <= allowed, "{weights:?}: {mean}, allowed {allowed}");
+        }
+    }
+}

@@ -148,7 +148,6 @@ pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> 
     if plan.is_poll_drawn() {
         return begin_drawn(plan, recorder);
     }
-    recorder.stack.skip();
     recorder.release();
     SKIPPED
 }

@@ -8,7 +8,6 @@ use std::array;
 use std::cell::Cell;
 use std::iter;
 
-use super::budget::Costs;
 use super::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
 use super::stack::{FRAME_EVENTS, Frame};
 use crate::recording::event_table::EventId;
@@ -40,8 +39,8 @@ pub(super) struct MeasuredOverhead {
     /// of the set. Zero for times.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
-    /// The time that a call takes.
-    pub(super) costs: Costs,
+    /// What a drawn call takes in nanoseconds, or a measured one if that is more.
+    pub(super) drawn_ns: f64,
 }
 
 /// What probe overhead depends on. Calibration runs once for each key.

@@ -7,7 +7,7 @@ use std::{array, ptr};
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, Region, clock};
 
-use super::budget::{Costs, LOT, Member};
+use super::budget::{LOT, Member, UNKNOWN_NS};
 use super::calibrate::CalibrationCalls;
 use super::call_token::Token;
 use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
@@ -256,7 +256,7 @@ impl Plan {
     pub(super) fn publish_overhead(&self) {
         let measured = self.set().measured_overhead.borrow();
         if let Some(member) = self.member() {
-            member.costs.set(measured.as_ref().map_or(Costs::UNKNOWN, |measured| measured.costs));
+            member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.drawn_ns));
         }
         for (event, cells) in self.set().events().zip(&self.cells.events) {
             cells.overhead.set(match &*measured {
