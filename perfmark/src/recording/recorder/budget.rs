@@ -4,6 +4,10 @@
 //! some drawn calls, it compares what measuring took with its CPU time since the last look, and chooses again. A mark's
 //! choice applies from its next block of calls on. So the weight of each block is known before its call is drawn, and
 //! sums stay unbiased.
+//!
+//! A call that is drawn from many stands for many, and its self is right only if enough calls inside it are measured.
+//! Such calls are a small part of all. Therefore a mark's calls inside them have blocks of their own, which are small:
+//! see [`context`].
 #![allow(unsafe_code, reason = "a member's budget is found by a pointer")]
 
 use std::cell::{Cell, RefCell};
@@ -48,17 +52,39 @@ pub(super) struct Budget {
     time: Cell<f64>,
 }
 
-/// A mark within a budget, on one thread.
+/// The number of [contexts](context).
+const CONTEXTS: usize = 4;
+
+/// The context of calls inside a drawn call that counts as this many: 0 if it is no estimate, and more the rarer such
+/// calls are.
+pub(super) fn context(weight: u32) -> usize {
+    match weight {
+        0 | 1 => 0,
+        2..=16 => 1,
+        17..=256 => 2,
+        _ => 3,
+    }
+}
+
+/// A mark's calls in one context within a budget, on one thread.
 #[derive(Debug)]
 pub(super) struct Member {
     budget: *const Budget,
     /// The mark's slot.
-    slot: u32,
-    /// Its [`Plan`](super::plan::Plan)s, a type that this file cannot import, by the power of [`STEP`]; or null.
+    pub(super) slot: u32,
+    pub(super) context: usize,
+    /// The plan of the next call, of a type that this file cannot import: [`Plan`](super::plan::Plan). Null if there is
+    /// none yet.
+    pub(super) current: Cell<*const ()>,
+    /// Its plans, by the power of [`STEP`]; or null.
     plans: [Cell<*const ()>; RUNGS],
+    /// In context 0: the mark's members by context; or null.
+    inner: [Cell<*const Member>; CONTEXTS],
+    /// In context 0: the context in which calls lack a member; or 0.
+    lacks: Cell<usize>,
     /// One call in so many is measured from the next block on.
     every: Cell<u32>,
-    /// If the next call finds no plan: calls to be skipped, because a call before them was drawn for them.
+    /// If there is no plan yet: calls to be skipped, because a call before them was drawn for them.
     pub(super) rest: Cell<u64>,
     /// The number of calls since the last look, in blocks.
     calls: Cell<u64>,
@@ -85,23 +111,30 @@ impl Budget {
         self.defaults.map_or_else(mark_settings::budget, Defaults::budget).map(setting::Budget::share)
     }
 
-    /// The mark with this slot, added if it is new. The pointer is valid as long as `self`, which must not move.
-    pub(super) fn member(&self, slot: u32) -> *const Member {
+    /// A member without a plan of the mark with this slot, added if there is none. In context 0 if possible, because the
+    /// others are found from there. The pointer is valid as long as `self`, which must not move.
+    pub(super) fn member_without_plan(&self, slot: u32) -> *const Member {
         let mut members = self.members.borrow_mut();
-        let index = members.iter().position(|member| member.slot == slot).unwrap_or_else(|| {
-            members.push(Box::new(Member {
-                budget: self,
-                slot,
-                plans: [const { Cell::new(ptr::null()) }; RUNGS],
-                every: Cell::new(1),
-                rest: Cell::new(0),
-                calls: Cell::new(0),
-                load: Cell::new(0.0),
-                cost_ns: Cell::new(UNKNOWN_NS),
-            }));
+        let outer = members.iter().position(|member| member.slot == slot && member.context == 0);
+        let context = outer.map_or(0, |outer| members[outer].lacks.take());
+        let lacks_plan = |member: &Box<Member>| member.slot == slot && member.current.get().is_null();
+        let known = members.iter().position(lacks_plan).or(outer.filter(|_| context == 0));
+        let index = known.unwrap_or_else(|| {
+            members.push(Box::new(Member::new(self, slot, context)));
             members.len() - 1
         });
-        &raw const *members[index]
+        let member = &raw const *members[index];
+        if let Some(outer) = outer {
+            members[outer].inner[members[index].context].set(member);
+        }
+        member
+    }
+
+    /// The plan in context 0 of the mark with this slot; null if there is none.
+    pub(super) fn outer_plan(&self, slot: u32) -> *const () {
+        let members = self.members.borrow();
+        let outer = members.iter().find(|member| member.slot == slot && member.context == 0);
+        outer.map_or(ptr::null(), |outer| outer.current.get())
     }
 
     /// Chooses anew of how many calls of each mark one is measured.
@@ -141,6 +174,33 @@ impl Budget {
 }
 
 impl Member {
+    fn new(budget: *const Budget, slot: u32, context: usize) -> Self {
+        Self {
+            budget,
+            slot,
+            context,
+            current: Cell::new(ptr::null()),
+            plans: [const { Cell::new(ptr::null()) }; RUNGS],
+            inner: [const { Cell::new(ptr::null()) }; CONTEXTS],
+            lacks: Cell::new(0),
+            every: Cell::new(1),
+            rest: Cell::new(0),
+            calls: Cell::new(0),
+            load: Cell::new(0.0),
+            cost_ns: Cell::new(UNKNOWN_NS),
+        }
+    }
+
+    /// The mark's member in another context. `None` if the next setup must add it.
+    pub(super) fn inside(&self, context: usize) -> Option<&Self> {
+        // SAFETY: CELLS: null, or a member of the same budget, which lives as long as the recorder is used.
+        let inner = unsafe { self.inner[context].get().as_ref() };
+        if inner.is_none() {
+            self.lacks.set(context);
+        }
+        inner
+    }
+
     /// Counts calls, of which so many were drawn. Returns of how many calls one is measured in the next block.
     pub(super) fn count(&self, calls: u32, drawn: u32) -> u32 {
         self.calls.set(self.calls.get() + u64::from(calls));

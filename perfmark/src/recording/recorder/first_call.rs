@@ -119,17 +119,12 @@ fn prepare_plan(
     }
     let mark_settings = mark_settings::resolve(mark, variant);
     let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
-    // Calls within a budget also find no plan if their share has changed.
-    let member_ptr = if mode.is_budgeted { budget_of(resources, mark).member(slot) } else { ptr::null() };
-    // SAFETY: CELLS: null, or it lives as long as the thread's cells.
+    // Calls within a budget also find no plan if one of another weight, or in another context, is to be set up.
+    let budget = mode.is_budgeted.then(|| budget_of(resources, mark));
+    let member_ptr = budget.map_or(ptr::null(), |budget| budget.member_without_plan(slot));
+    // SAFETY: CELLS: null, or budgets live as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
     let every = member.map_or(mark_settings.every, Member::every);
-    let rest = member.map_or(0, |member| member.rest.take());
-    if let Some(plan) = member.and_then(|member| Plan::of_member(member.plan(every).get())) {
-        options::begin_weight(plan, rest, recorder);
-        add_to_table(recorder_ptr, plan);
-        return Ok(plan);
-    }
     let slots = resources.slots.slot_indices_for(&wanted, events);
     let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
     let index = existing.unwrap_or_else(|| {
@@ -168,11 +163,15 @@ fn prepare_plan(
     bind::bind_plan(plan_ref);
     if let Some(member) = member {
         member.plan(every).set(plan_ref.pointer());
-        options::begin_weight(plan_ref, rest, recorder);
+        member.current.set(plan_ref.pointer());
+        options::begin_weight(plan_ref, member.rest.take(), recorder);
     }
+    // The first plan is the one that finds those of other contexts.
+    let outer = mode.is_budgeted.then(|| budget_of(resources, mark).outer_plan(slot));
+    let plan_ref = outer.and_then(Plan::of_member).unwrap_or(plan_ref);
     add_to_table(recorder_ptr, plan_ref);
     exclude_setup(&resources.slots, recorder, before_setup);
-    Ok(plan)
+    Ok(plan_ref)
 }
 
 /// The thread's budget that the mark shares, created if there is none.

@@ -7,7 +7,7 @@ use perfmark_rdpmc::clock::fence;
 use super::budget::LOT;
 use super::call_token::{NO_FRAME, SKIPPED, Token};
 use super::memory::PlanPtr;
-use super::plan::{Hooks, Plan};
+use super::plan::{Begin, Hooks, Plan};
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder};
 
@@ -64,8 +64,33 @@ pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     NO_FRAME
 }
 
-/// The same for a mark within a budget.
+/// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
+/// for them.
+#[inline(never)]
+fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
+    plan.draw(&recorder.random);
+    add_draw_overhead(plan, &recorder);
+    (measured(plan).begin)(plan, recorder)
+}
+
+/// Begins a call of a mark within a budget: the same as [`begin_every`], in each context.
 pub(super) fn begin_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.may_be_inside_drawn.get() {
+        return begin_in_context(plan, recorder);
+    }
+    skip_or_draw(plan, recorder)
+}
+
+/// Begins a call of a mark that its budget lets measure completely.
+pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.may_be_inside_drawn.get() {
+        return begin_in_context(plan, recorder);
+    }
+    measure_of_lot(plan, recorder)
+}
+
+#[inline]
+fn skip_or_draw(plan: &Plan, recorder: HeldRecorder) -> Token {
     let skipped = &plan.cells.skipped;
     let skipped_before = skipped.load(Relaxed);
     if plan.is_drawn(skipped_before) {
@@ -76,12 +101,29 @@ pub(super) fn begin_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token 
     NO_FRAME
 }
 
-/// Begins a call of a mark that its budget lets measure completely.
-pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
+#[inline]
+fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
     if plan.ends_lot() {
         return begin_last_of_lot(plan, recorder);
     }
     (measured(plan).begin)(plan, recorder)
+}
+
+/// Begins a call of a mark within a budget with the plan of its context.
+#[inline(never)]
+fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let inside = recorder.stack.innermost().map_or(0, |frame| Plan::of(frame).context_inside());
+    if inside == 0 {
+        recorder.may_be_inside_drawn.set(false);
+    }
+    let member = plan.member().filter(|_| inside > 0);
+    let inner = member.and_then(|member| Plan::of_member(member.inside(inside)?.current.get()));
+    if let (Some(member), None) = (member, inner) {
+        // The next call sets it up.
+        recorder.set_plan(member.slot, PlanPtr::NONE);
+    }
+    let plan = inner.unwrap_or(plan);
+    if plan.is_complete() { measure_of_lot(plan, recorder) } else { skip_or_draw(plan, recorder) }
 }
 
 /// Begins a drawn call of a mark within a budget, and draws the next one, perhaps one of more or fewer calls.
@@ -95,6 +137,9 @@ fn begin_drawn_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
         plan.hooks.set(Hooks { begin: begin_complete, ..plan.hooks.get() });
     } else {
         plan.draw(&recorder.random);
+    }
+    if weight > 1 {
+        recorder.may_be_inside_drawn.set(true);
     }
     add_draw_overhead(plan, &recorder);
     (measured(plan).begin)(plan, recorder)
@@ -111,35 +156,39 @@ fn begin_last_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
     (measured(plan).begin)(plan, recorder)
 }
 
-/// Lets the mark's calls use another plan: one call in `every` is measured, after `rest` calls that are skipped.
+/// Lets the mark's calls in this context use another plan: one call in `every` is measured, after `rest` calls that are
+/// skipped.
 #[cold]
 #[inline(never)]
 fn change_weight(plan: &Plan, recorder: &HeldRecorder, every: u32, rest: u64) {
     let Some(member) = plan.member() else { return };
-    let next = Plan::of_member(member.plan(every).get());
-    match next {
-        Some(next) => begin_weight(next, rest, recorder),
-        // The next call creates the plan.
-        None => member.rest.set(rest),
+    let next = member.plan(every).get();
+    member.current.set(next);
+    match Plan::of_member(next) {
+        Some(next) => {
+            begin_weight(next, rest, recorder);
+            if member.context == 0 {
+                recorder.set_plan(member.slot, PlanPtr::of(next));
+            }
+        }
+        None => {
+            // The next call sets it up.
+            member.rest.set(rest);
+            recorder.set_plan(member.slot, PlanPtr::NONE);
+        }
     }
-    recorder.set_plan(plan.slot(), next.map_or(PlanPtr::NONE, PlanPtr::of));
 }
 
 /// Begins to measure calls of a mark within a budget with this plan, after `rest` calls that are skipped.
 pub(super) fn begin_weight(plan: &Plan, rest: u64, recorder: &Recorder) {
     plan.begin_block_after(rest, &recorder.random);
     plan.begin_lot();
-    let begin = if plan.is_next_drawn() && plan.cells.weight == 1 { begin_complete } else { begin_within_budget };
-    plan.hooks.set(Hooks { begin, ..plan.hooks.get() });
+    plan.hooks.set(Hooks { begin: budgeted_begin(plan), ..plan.hooks.get() });
 }
 
-/// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
-/// for them.
-#[inline(never)]
-fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
-    plan.draw(&recorder.random);
-    add_draw_overhead(plan, &recorder);
-    (measured(plan).begin)(plan, recorder)
+/// The hook with which calls of a mark within a budget begin.
+pub(super) fn budgeted_begin(plan: &Plan) -> Begin {
+    if plan.is_complete() { begin_complete } else { begin_within_budget }
 }
 
 /// Begins the first poll of a call of a mark with `every`: measures the call if it is drawn. A skipped call is counted

@@ -7,7 +7,7 @@ use std::{array, ptr};
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, Region, clock};
 
-use super::budget::{LOT, Member, UNKNOWN_NS};
+use super::budget::{self, LOT, Member, UNKNOWN_NS};
 use super::calibrate::CalibrationCalls;
 use super::call_token::Token;
 use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
@@ -188,9 +188,14 @@ impl Plan {
         self.draws.begin_block(self.cells.skipped.load(Relaxed) + rest, self.cells.weight, random);
     }
 
-    /// Whether the next call is measured.
-    pub(super) fn is_next_drawn(&self) -> bool {
-        self.is_drawn(self.cells.skipped.load(Relaxed))
+    /// Within a budget: whether all calls are measured from now on.
+    pub(super) fn is_complete(&self) -> bool {
+        self.cells.weight == 1 && self.is_drawn(self.cells.skipped.load(Relaxed))
+    }
+
+    /// The context of calls directly inside a call with this plan.
+    pub(super) fn context_inside(&self) -> usize {
+        budget::context(self.cells.weight).max(self.member().map_or(0, |member| member.context))
     }
 
     /// Counts a call that is measured completely. Returns whether the budget is to be looked at.
