@@ -125,7 +125,7 @@ impl Budget {
         });
         let member = &raw const *members[index];
         if let Some(outer) = outer {
-            members[outer].inner[members[index].context].set(member);
+            members[outer].set_inside(&members[index]);
         }
         member
     }
@@ -189,6 +189,16 @@ impl Member {
             load: Cell::new(0.0),
             cost_ns: Cell::new(UNKNOWN_NS),
         }
+    }
+
+    /// Members of no budget for contexts 0 and `context`.
+    pub(super) fn for_calibration(context: usize) -> (Self, Self) {
+        (Self::new(ptr::null(), 0, 0), Self::new(ptr::null(), 0, context))
+    }
+
+    /// Sets the mark's member in another context.
+    pub(super) fn set_inside(&self, inner: &Self) {
+        self.inner[inner.context].set(inner);
     }
 
     /// The mark's member in another context. `None` if the next setup must add it.

@@ -60,6 +60,9 @@ pub(super) trait CalibrationThread {
     /// marked.
     fn run_calls(&self, calls: &dyn Fn());
 
+    /// The same inside a call of `drawn_mark`, for marks within a budget.
+    fn run_inside(&self, calls: &dyn Fn());
+
     /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
     fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
 }
@@ -130,7 +133,7 @@ fn measure_all(
         calls.completed,
         calls.returned_early,
     ];
-    let (counted, times) = in_loops(slots, thread, loops)?;
+    let (counted, times) = in_loops(slots, loops, &|call| thread.run_calls(&|| run(call)))?;
     let [unmarked, marked, unmarked_caller, caller, skipped, drawn, bare_suspended, suspended, completed, returned] =
         counted;
     let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
@@ -142,6 +145,14 @@ fn measure_all(
     let drawn_loop = drawn.iter().zip(&unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
     let (total, caller, skipped) =
         (difference(&marked, &unmarked), difference(&caller, &unmarked_caller), difference(&skipped, &unmarked));
+    let inside_extra = if key.is_budgeted() {
+        let run_inside = |call| thread.run_inside(&|| run(call));
+        let ([unmarked, inside], _) = in_loops(slots, [calls.unmarked, calls.skipped], &run_inside)?;
+        let inside = difference(&inside, &unmarked);
+        inside.iter().zip(&skipped).map(|(inside, skipped)| inside.saturating_sub(*skipped)).collect()
+    } else {
+        Vec::new()
+    };
     let suspend_extra = difference(&suspended, &bare_suspended)
         .iter()
         .zip(&total)
@@ -183,6 +194,7 @@ fn measure_all(
         caller_extra,
         skipped,
         drawn_extra,
+        inside_extra,
         suspend_extra,
         early_extra,
         in_early,
@@ -227,13 +239,13 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
     least.into_iter().collect()
 }
 
-/// What each event slot counts in a loop of each function: the least of several loops, which take turns. Every
+/// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take turns. Every
 /// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
 /// event was counted in no loop of a function. Also returns the time that a loop of each function takes.
 fn in_loops<const N: usize>(
     slots: &EventSlots,
-    thread: &dyn CalibrationThread,
     loops: [fn(); N],
+    run: &dyn Fn(fn()),
 ) -> Option<([Vec<u64>; N], [Duration; N])> {
     let mut least = [const { Vec::new() }; N];
     let mut times = [Duration::MAX; N];
@@ -243,10 +255,10 @@ fn in_loops<const N: usize>(
     for _ in 0..LOOPS {
         for ((call, least), time) in loops.iter().zip(&mut least).zip(&mut times) {
             let begun = Instant::now();
-            thread.run_calls(&|| run(*call));
+            run(*call);
             *time = (*time).min(begun.elapsed());
             let before: Vec<_> = slots.iter().map(|slot| EventReading::now(slot.counter())).collect();
-            thread.run_calls(&|| run(*call));
+            run(*call);
             // In reverse order, so that the same instructions are between the two readings of each slot.
             for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
                 let now = EventReading::now(slot.counter());

@@ -20,7 +20,7 @@ use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::plan::{EventSet, Plan};
 use super::resources::Resources;
 use super::state::{
-    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
 use super::{bind, options, reuse, slow, thread_end};
 use crate::platform::errno::KeepErrno;
@@ -311,11 +311,26 @@ fn calibrate_set(
         thread: &'a ThreadState,
         scratch_ptr: NonNull<Recorder>,
         marked: [&'a MarkCells; 2],
+        drawn: &'a Plan,
     }
     impl CalibrationThread for Calibration<'_> {
         fn run_calls(&self, calls: &dyn Fn()) {
             // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
             unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
+        }
+
+        fn run_inside(&self, calls: &dyn Fn()) {
+            self.run_calls(&|| {
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    recorder.may_be_inside_drawn.set(true);
+                    _ = (self.drawn.base_hooks().begin)(self.drawn, recorder);
+                }
+                calls();
+                with_recorder(|recorder| {
+                    recorder.may_be_inside_drawn.set(false);
+                    recorder.stack.clear();
+                });
+            });
         }
 
         fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
@@ -340,6 +355,12 @@ fn calibrate_set(
     // One call is drawn in each loop of calls.
     let drawn = plan(calibration_calls.drawn_mark, calibrate::CALLS, Draws::default());
     let skipped = plan(calibration_calls.skipped_mark, u32::MAX, Draws::never());
+    // Within a budget, the skipped calls have the same plan inside a drawn call.
+    let (outer, inner) = Member::for_calibration(drawn.context_inside());
+    outer.set_inside(&inner);
+    // SAFETY: it is used in this function only.
+    let skipped = if set.mode.is_budgeted { unsafe { skipped.within_budget(&raw const outer) } } else { skipped };
+    inner.current.set(skipped.pointer());
     let scratch_ptr = memory::allocate().ok()?;
     // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up. CELLS: cells
     // and graph live until it is freed below.
@@ -356,7 +377,7 @@ fn calibrate_set(
         bind::bind_plan(plan);
         add_to_table(scratch_ptr, plan);
     }
-    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells] };
+    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells], drawn: &drawn };
     let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };

@@ -112,18 +112,36 @@ fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 /// Begins a call of a mark within a budget with the plan of its context.
 #[inline(never)]
 fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let inside = recorder.stack.innermost().map_or(0, |frame| Plan::of(frame).context_inside());
-    if inside == 0 {
+    let context = recorder.stack.top().and_then(|frame| Plan::of_member(frame.plan())).map_or(0, Plan::context_inside);
+    if context == 0 {
         recorder.may_be_inside_drawn.set(false);
+        return begin_in_this_context(plan, recorder);
     }
-    let member = plan.member().filter(|_| inside > 0);
-    let inner = member.and_then(|member| Plan::of_member(member.inside(inside)?.current.get()));
-    if let (Some(member), None) = (member, inner) {
-        // The next call sets it up.
-        recorder.set_plan(member.slot, PlanPtr::NONE);
+    let inner = plan.member().and_then(|member| member.inside(context)).map(|member| member.current.get());
+    match inner.and_then(Plan::of_member) {
+        Some(inner) => begin_in_this_context(inner, recorder),
+        None => {
+            // The next call sets it up.
+            recorder.set_plan(plan.slot(), PlanPtr::NONE);
+            begin_in_this_context(plan, recorder)
+        }
     }
-    let plan = inner.unwrap_or(plan);
-    if plan.is_complete() { measure_of_lot(plan, recorder) } else { skip_or_draw(plan, recorder) }
+}
+
+#[inline]
+fn begin_in_this_context(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if !plan.is_complete() {
+        return skip_or_draw(plan, recorder);
+    }
+    add_inside_overhead(plan, &recorder);
+    measure_of_lot(plan, recorder)
+}
+
+/// Adds the overhead of finding the plan of a measured call, and of the calls skipped for it, to the call around.
+fn add_inside_overhead(plan: &Plan, recorder: &HeldRecorder) {
+    if let (Some(around), Some(1..)) = (recorder.stack.top(), plan.member().map(|member| member.context)) {
+        plan.set().overhead.add_inside_overhead(&around, plan.weight());
+    }
 }
 
 /// Begins a drawn call of a mark within a budget, and draws the next one, perhaps one of more or fewer calls.
@@ -141,6 +159,7 @@ fn begin_drawn_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
     if weight > 1 {
         recorder.may_be_inside_drawn.set(true);
     }
+    add_inside_overhead(plan, &recorder);
     add_draw_overhead(plan, &recorder);
     (measured(plan).begin)(plan, recorder)
 }

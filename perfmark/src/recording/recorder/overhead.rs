@@ -33,6 +33,8 @@ pub(super) struct MeasuredOverhead {
     /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
     pub(super) skipped: Vec<u64>,
     pub(super) drawn_extra: Vec<u64>,
+    /// How much more a call within a budget adds inside a call that was drawn from several, for each event slot.
+    pub(super) inside_extra: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
@@ -56,6 +58,11 @@ pub(super) struct OverheadKey {
 }
 
 impl OverheadKey {
+    /// Whether the set's marks are within a budget.
+    pub(super) fn is_budgeted(&self) -> bool {
+        self.mode.is_budgeted
+    }
+
     pub(super) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, tracks_overhead: bool) -> Self {
         let events = slots.iter().map(|slot| (slot.event, slot.read_method())).collect();
         Self { events, set: set.to_vec(), mode, tracks_overhead }
@@ -97,6 +104,7 @@ pub(super) struct OverheadTable {
     pub(super) caller_extra: [Cell<u64>; EVENT_SLOTS],
     skipped: [Cell<u64>; EVENT_SLOTS],
     drawn_extra: [Cell<u64>; EVENT_SLOTS],
+    inside_extra: [Cell<u64>; EVENT_SLOTS],
     pub(super) suspend_extra: [Cell<u64>; EVENT_SLOTS],
     early_extra: [Cell<u64>; EVENT_SLOTS],
     in_early: [Cell<u64>; EVENT_SLOTS],
@@ -105,9 +113,20 @@ pub(super) struct OverheadTable {
 impl OverheadTable {
     pub(super) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
-        let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early] =
-            array::from_fn(|_| zeroes());
-        Self { in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early }
+        let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra] = array::from_fn(|_| zeroes());
+        let [inside_extra, suspend_extra, early_extra, in_early] = array::from_fn(|_| zeroes());
+        Self {
+            in_leaf,
+            in_caller,
+            total,
+            caller_extra,
+            skipped,
+            drawn_extra,
+            inside_extra,
+            suspend_extra,
+            early_extra,
+            in_early,
+        }
     }
 
     /// Sets the overhead to what was measured.
@@ -119,6 +138,7 @@ impl OverheadTable {
             (&self.caller_extra, &measured.caller_extra),
             (&self.skipped, &measured.skipped),
             (&self.drawn_extra, &measured.drawn_extra),
+            (&self.inside_extra, &measured.inside_extra),
             (&self.suspend_extra, &measured.suspend_extra),
             (&self.early_extra, &measured.early_extra),
             (&self.in_early, &measured.in_early),
@@ -182,6 +202,14 @@ impl OverheadTable {
         for ((sum, each_skipped), drawn_extra) in around.inner_overhead.iter().zip(&self.skipped).zip(&self.drawn_extra)
         {
             sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(skipped)).wrapping_add(drawn_extra.get()));
+        }
+    }
+
+    /// Adds the overhead of so many calls within a budget to the frame around: that of finding their plan inside a call
+    /// that was drawn from several.
+    pub(super) fn add_inside_overhead(&self, around: &Frame, calls: u64) {
+        for (sum, extra) in around.inner_overhead.iter().zip(&self.inside_extra) {
+            sum.set(sum.get().wrapping_add(extra.get().wrapping_mul(calls)));
         }
     }
 }

@@ -74,6 +74,8 @@ pub(super) struct Plan {
     member: *const Member,
     /// Within a budget: the number of calls that are measured completely, before the budget is looked at.
     lot: Cell<u32>,
+    /// See [`context_inside`](Self::context_inside).
+    context_inside: usize,
 }
 
 // SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
@@ -103,8 +105,21 @@ impl Plan {
         let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), Cell::new(&raw const set.base_hooks));
         let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        let (member, lot) = (ptr::null(), Cell::new(u32::MAX));
-        Self { hooks, set, event_cells, spans, cells, base_hooks, last_nodes, variant, draws, member, lot }
+        let (member, lot, context_inside) = (ptr::null(), Cell::new(u32::MAX), budget::context(cells.weight));
+        Self {
+            hooks,
+            set,
+            event_cells,
+            spans,
+            cells,
+            base_hooks,
+            last_nodes,
+            variant,
+            draws,
+            member,
+            lot,
+            context_inside,
+        }
     }
 
     /// The same plan within a budget.
@@ -113,7 +128,9 @@ impl Plan {
     ///
     /// The member lives as long as the plan is used.
     pub(super) unsafe fn within_budget(self, member: *const Member) -> Self {
-        Self { member, lot: Cell::new(LOT), ..self }
+        let this = Self { member, lot: Cell::new(LOT), ..self };
+        let context = this.member().map_or(0, |member| member.context);
+        Self { context_inside: this.context_inside.max(context), ..this }
     }
 
     /// What chooses how many calls are measured, if the mark is within a budget.
@@ -193,9 +210,10 @@ impl Plan {
         self.cells.weight == 1 && self.is_drawn(self.cells.skipped.load(Relaxed))
     }
 
-    /// The context of calls directly inside a call with this plan.
+    /// The [context](budget::context) of calls directly inside a call with this plan.
+    #[inline]
     pub(super) fn context_inside(&self) -> usize {
-        budget::context(self.cells.weight).max(self.member().map_or(0, |member| member.context))
+        self.context_inside
     }
 
     /// Counts a call that is measured completely. Returns whether the budget is to be looked at.
