@@ -13,6 +13,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
+use super::calibrate::CALLS;
 use crate::platform::usage::thread_cpu_ns;
 use crate::recording::mark::defaults::Defaults;
 use crate::recording::mark::mark_settings;
@@ -191,9 +192,10 @@ impl Member {
         }
     }
 
-    /// Members of no budget for contexts 0 and `context`.
-    pub(super) fn for_calibration(context: usize) -> (Self, Self) {
-        (Self::new(ptr::null(), 0, 0), Self::new(ptr::null(), 0, context))
+    /// Members of no budget that measure one call in `every`: in context 0, and inside a call that is drawn from
+    /// [`CALLS`](super::calibrate::CALLS).
+    pub(super) fn for_calibration(every: u32) -> [Self; 2] {
+        [0, context(CALLS)].map(|context| Self { every: Cell::new(every), ..Self::new(ptr::null(), 0, context) })
     }
 
     /// Sets the mark's member in another context.
@@ -214,12 +216,13 @@ impl Member {
     /// Counts calls, of which so many were drawn. Returns of how many calls one is measured in the next block.
     pub(super) fn count(&self, calls: u32, drawn: u32) -> u32 {
         self.calls.set(self.calls.get() + u64::from(calls));
-        // SAFETY: CELLS: a budget lives as long as the recorder is used, and so as long as its members.
-        let budget = unsafe { &*self.budget };
-        let left = budget.drawn_left.get();
-        budget.drawn_left.set(left.saturating_sub(drawn));
-        if left <= drawn {
-            budget.look();
+        // SAFETY: CELLS: null during calibration, or a budget lives as long as the recorder is used.
+        if let Some(budget) = unsafe { self.budget.as_ref() } {
+            let left = budget.drawn_left.get();
+            budget.drawn_left.set(left.saturating_sub(drawn));
+            if left <= drawn {
+                budget.look();
+            }
         }
         self.every.get()
     }

@@ -141,27 +141,30 @@ fn measure_all(
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
         with.iter().zip(without).map(per_call).collect()
     };
-    // In its loop, one call is drawn and the others are skipped.
-    let drawn_loop = drawn.iter().zip(&unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
     let (total, caller, skipped) =
         (difference(&marked, &unmarked), difference(&caller, &unmarked_caller), difference(&skipped, &unmarked));
-    let inside_extra = if key.is_budgeted() {
-        let run_inside = |call| thread.run_inside(&|| run(call));
-        let ([unmarked, inside], _) = in_loops(slots, [calls.unmarked, calls.skipped], &run_inside)?;
-        let inside = difference(&inside, &unmarked);
-        inside.iter().zip(&skipped).map(|(inside, skipped)| inside.saturating_sub(*skipped)).collect()
-    } else {
-        Vec::new()
+    let drawn_extra = |drawn_loop: &[u64], unmarked: &[u64], skipped: &[u64]| -> Vec<u64> {
+        // In its loop, one call is drawn and the others are skipped.
+        let of_loop = drawn_loop.iter().zip(unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
+        let others = skipped.iter().zip(&total).map(|(skipped, total)| u64::from(CALLS - 1) * skipped + total);
+        of_loop.zip(others).map(|(of_loop, others)| of_loop.saturating_sub(others)).collect()
     };
+    let [mut inside_skipped, mut inside_drawn_extra, mut inside_extra] = [const { Vec::new() }; 3];
+    if key.is_budgeted() {
+        let loops = [calls.unmarked, calls.skipped, calls.drawn, calls.marked];
+        let run_inside = |call| thread.run_inside(&|| run(call));
+        let ([unmarked, skipped, drawn, marked], _) = in_loops(slots, loops, &run_inside)?;
+        inside_skipped = difference(&skipped, &unmarked);
+        inside_drawn_extra = drawn_extra(&drawn, &unmarked, &inside_skipped);
+        let marked = difference(&marked, &unmarked);
+        inside_extra = marked.iter().zip(&total).map(|(marked, total)| marked.saturating_sub(*total)).collect();
+    }
     let suspend_extra = difference(&suspended, &bare_suspended)
         .iter()
         .zip(&total)
         .map(|(suspended, total)| suspended.saturating_sub(2 * total))
         .collect();
-    let drawn_extra = drawn_loop
-        .zip(skipped.iter().zip(&total))
-        .map(|(drawn_loop, (skipped, total))| drawn_loop.saturating_sub(u64::from(CALLS - 1) * skipped + total))
-        .collect();
+    let drawn_extra = drawn_extra(&drawn, &unmarked, &skipped);
     // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
     let mut early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
         .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
@@ -194,6 +197,8 @@ fn measure_all(
         caller_extra,
         skipped,
         drawn_extra,
+        inside_skipped,
+        inside_drawn_extra,
         inside_extra,
         suspend_extra,
         early_extra,

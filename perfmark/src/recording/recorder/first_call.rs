@@ -342,25 +342,27 @@ fn calibrate_set(
     slow::detach(unsafe { program.as_ref() }.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
-    let plan = |mark, weight, draws| {
+    // One call is drawn in each loop of calls.
+    let weights = [1, 1, calibrate::CALLS, u32::MAX];
+    // Within a budget, calls inside a drawn call have the same plan.
+    let members = weights.map(Member::for_calibration);
+    members.iter().for_each(|[outer, inner]| outer.set_inside(inner));
+    let plan = |mark, n: usize, draws| {
         let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
-        // SAFETY: the plan is used in this function only, and `set` outlives that.
-        unsafe { Plan::new(MarkCells::new(mark, cells, weight), set, None, draws) }
+        // SAFETY: the plan is used in this function only, and `set` and `members` outlive that.
+        unsafe {
+            let plan = Plan::new(MarkCells::new(mark, cells, weights[n]), set, None, draws);
+            if set.mode.is_budgeted { plan.within_budget(&raw const members[n][0]) } else { plan }
+        }
     };
     let calibration_calls = set.calibration_calls;
-    let (empty, caller) = (
-        plan(calibration_calls.empty_mark, 1, Draws::default()),
+    let plans = [
+        plan(calibration_calls.empty_mark, 0, Draws::default()),
         plan(calibration_calls.caller_mark, 1, Draws::default()),
-    );
-    // One call is drawn in each loop of calls.
-    let drawn = plan(calibration_calls.drawn_mark, calibrate::CALLS, Draws::default());
-    let skipped = plan(calibration_calls.skipped_mark, u32::MAX, Draws::never());
-    // Within a budget, the skipped calls have the same plan inside a drawn call.
-    let (outer, inner) = Member::for_calibration(drawn.context_inside());
-    outer.set_inside(&inner);
-    // SAFETY: it is used in this function only.
-    let skipped = if set.mode.is_budgeted { unsafe { skipped.within_budget(&raw const outer) } } else { skipped };
-    inner.current.set(skipped.pointer());
+        plan(calibration_calls.drawn_mark, 2, Draws::default()),
+        plan(calibration_calls.skipped_mark, 3, Draws::never()),
+    ];
+    let [empty, caller, drawn, _] = &plans;
     let scratch_ptr = memory::allocate().ok()?;
     // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up. CELLS: cells
     // and graph live until it is freed below.
@@ -372,12 +374,13 @@ fn calibrate_set(
         scratch.generation.set(program.generation.get());
         scratch.random.set(SEED);
     }
-    for plan in [&empty, &caller, &skipped, &drawn] {
+    for (plan, [_, inner]) in plans.iter().zip(&members) {
+        inner.current.set(plan.pointer());
         plan.set_event_cells();
         bind::bind_plan(plan);
         add_to_table(scratch_ptr, plan);
     }
-    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells], drawn: &drawn };
+    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells], drawn };
     let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };

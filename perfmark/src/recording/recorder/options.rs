@@ -78,7 +78,7 @@ pub(super) fn begin_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token 
     if recorder.may_be_inside_drawn.get() {
         return begin_in_context(plan, recorder);
     }
-    skip_or_draw(plan, recorder)
+    skip_or_draw::<false>(plan, recorder)
 }
 
 /// Begins a call of a mark that its budget lets measure completely.
@@ -90,11 +90,11 @@ pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
 }
 
 #[inline]
-fn skip_or_draw(plan: &Plan, recorder: HeldRecorder) -> Token {
+fn skip_or_draw<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     let skipped = &plan.cells.skipped;
     let skipped_before = skipped.load(Relaxed);
     if plan.is_drawn(skipped_before) {
-        return begin_drawn_within_budget(plan, recorder);
+        return begin_drawn_within_budget::<IS_INSIDE>(plan, recorder);
     }
     skipped.store(skipped_before + 1, Relaxed);
     recorder.release();
@@ -109,44 +109,34 @@ fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
     (measured(plan).begin)(plan, recorder)
 }
 
-/// Begins a call of a mark within a budget with the plan of its context.
+/// Begins a call of a mark within a budget, perhaps inside a call that was drawn from several. There it uses the plan
+/// of its context.
 #[inline(never)]
 fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
     let context = recorder.stack.top().and_then(|frame| Plan::of_member(frame.plan())).map_or(0, Plan::context_inside);
     if context == 0 {
         recorder.may_be_inside_drawn.set(false);
-        return begin_in_this_context(plan, recorder);
+        return (plan.hooks.get().begin)(plan, recorder);
     }
     let inner = plan.member().and_then(|member| member.inside(context)).map(|member| member.current.get());
-    match inner.and_then(Plan::of_member) {
-        Some(inner) => begin_in_this_context(inner, recorder),
-        None => {
-            // The next call sets it up.
-            recorder.set_plan(plan.slot(), PlanPtr::NONE);
-            begin_in_this_context(plan, recorder)
-        }
+    let inner = inner.and_then(Plan::of_member);
+    if inner.is_none() {
+        // The next call sets it up.
+        recorder.set_plan(plan.slot(), PlanPtr::NONE);
     }
-}
-
-#[inline]
-fn begin_in_this_context(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let plan = inner.unwrap_or(plan);
     if !plan.is_complete() {
-        return skip_or_draw(plan, recorder);
+        return skip_or_draw::<true>(plan, recorder);
     }
-    add_inside_overhead(plan, &recorder);
+    if let Some(around) = recorder.stack.top() {
+        plan.set().overhead.add_inside_overhead(&around);
+    }
     measure_of_lot(plan, recorder)
-}
-
-/// Adds the overhead of finding the plan of a measured call, and of the calls skipped for it, to the call around.
-fn add_inside_overhead(plan: &Plan, recorder: &HeldRecorder) {
-    if let (Some(around), Some(1..)) = (recorder.stack.top(), plan.member().map(|member| member.context)) {
-        plan.set().overhead.add_inside_overhead(&around, plan.weight());
-    }
 }
 
 /// Begins a drawn call of a mark within a budget, and draws the next one, perhaps one of more or fewer calls.
 #[inline(never)]
-fn begin_drawn_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
+fn begin_drawn_within_budget<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     let weight = plan.cells.weight;
     let next = plan.member().map_or(weight, |member| member.count(weight, 1));
     if next != weight {
@@ -159,8 +149,13 @@ fn begin_drawn_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
     if weight > 1 {
         recorder.may_be_inside_drawn.set(true);
     }
-    add_inside_overhead(plan, &recorder);
-    add_draw_overhead(plan, &recorder);
+    if IS_INSIDE {
+        if let Some(around) = recorder.stack.top() {
+            plan.set().overhead.add_inside_draw_overhead(&around, plan.weight() - 1);
+        }
+    } else {
+        add_draw_overhead(plan, &recorder);
+    }
     (measured(plan).begin)(plan, recorder)
 }
 

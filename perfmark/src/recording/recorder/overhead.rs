@@ -33,7 +33,10 @@ pub(super) struct MeasuredOverhead {
     /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
     pub(super) skipped: Vec<u64>,
     pub(super) drawn_extra: Vec<u64>,
-    /// How much more a call within a budget adds inside a call that was drawn from several, for each event slot.
+    /// The same for calls within a budget, inside a call that was drawn from several. Also how much more a call that is
+    /// neither skipped nor drawn adds there.
+    pub(super) inside_skipped: Vec<u64>,
+    pub(super) inside_drawn_extra: Vec<u64>,
     pub(super) inside_extra: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
@@ -104,6 +107,8 @@ pub(super) struct OverheadTable {
     pub(super) caller_extra: [Cell<u64>; EVENT_SLOTS],
     skipped: [Cell<u64>; EVENT_SLOTS],
     drawn_extra: [Cell<u64>; EVENT_SLOTS],
+    inside_skipped: [Cell<u64>; EVENT_SLOTS],
+    inside_drawn_extra: [Cell<u64>; EVENT_SLOTS],
     inside_extra: [Cell<u64>; EVENT_SLOTS],
     pub(super) suspend_extra: [Cell<u64>; EVENT_SLOTS],
     early_extra: [Cell<u64>; EVENT_SLOTS],
@@ -114,7 +119,7 @@ impl OverheadTable {
     pub(super) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
         let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra] = array::from_fn(|_| zeroes());
-        let [inside_extra, suspend_extra, early_extra, in_early] = array::from_fn(|_| zeroes());
+        let [inside_skipped, inside_drawn_extra, inside_extra, suspend_extra, early_extra, in_early] = array::from_fn(|_| zeroes());
         Self {
             in_leaf,
             in_caller,
@@ -122,6 +127,8 @@ impl OverheadTable {
             caller_extra,
             skipped,
             drawn_extra,
+            inside_skipped,
+            inside_drawn_extra,
             inside_extra,
             suspend_extra,
             early_extra,
@@ -138,6 +145,8 @@ impl OverheadTable {
             (&self.caller_extra, &measured.caller_extra),
             (&self.skipped, &measured.skipped),
             (&self.drawn_extra, &measured.drawn_extra),
+            (&self.inside_skipped, &measured.inside_skipped),
+            (&self.inside_drawn_extra, &measured.inside_drawn_extra),
             (&self.inside_extra, &measured.inside_extra),
             (&self.suspend_extra, &measured.suspend_extra),
             (&self.early_extra, &measured.early_extra),
@@ -199,17 +208,24 @@ impl OverheadTable {
 
     /// Adds the overhead of a drawn call to the frame around: of the draw, and of the calls that it stands for.
     pub(super) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
-        for ((sum, each_skipped), drawn_extra) in around.inner_overhead.iter().zip(&self.skipped).zip(&self.drawn_extra)
-        {
-            sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(skipped)).wrapping_add(drawn_extra.get()));
-        }
+        add(around, &self.skipped, skipped, &self.drawn_extra);
     }
 
-    /// Adds the overhead of so many calls within a budget to the frame around: that of finding their plan inside a call
-    /// that was drawn from several.
-    pub(super) fn add_inside_overhead(&self, around: &Frame, calls: u64) {
-        for (sum, extra) in around.inner_overhead.iter().zip(&self.inside_extra) {
-            sum.set(sum.get().wrapping_add(extra.get().wrapping_mul(calls)));
-        }
+    /// The same for a call within a budget, inside a call that was drawn from several.
+    pub(super) fn add_inside_draw_overhead(&self, around: &Frame, skipped: u64) {
+        add(around, &self.inside_skipped, skipped, &self.inside_drawn_extra);
+    }
+
+    /// Adds the overhead of a call within a budget that is not skipped and not drawn, inside a call that was drawn from
+    /// several.
+    pub(super) fn add_inside_overhead(&self, around: &Frame) {
+        add(around, &self.inside_skipped, 0, &self.inside_extra);
+    }
+}
+
+/// Adds the overhead of skipped calls and of another one to the frame around.
+fn add(around: &Frame, skipped: &[Cell<u64>; EVENT_SLOTS], calls: u64, extra: &[Cell<u64>; EVENT_SLOTS]) {
+    for ((sum, each_skipped), extra) in around.inner_overhead.iter().zip(skipped).zip(extra) {
+        sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(calls)).wrapping_add(extra.get()));
     }
 }
