@@ -428,7 +428,8 @@ mod tests {
     fn the_marks_that_a_budget_measures_in_part_are_named() {
         let sentence = |skipped: &[u64]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
-            let within = |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
+            let within =
+                |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
             lines(|out| budget(out, &snapshot, &snapshot.names(), 200))
         };

@@ -12,7 +12,7 @@ pub(crate) mod recording;
 #[cfg(feature = "record")]
 pub(crate) mod counter_access;
 
+pub use budget::{Budget, BudgetError};
 #[cfg(feature = "record")]
 pub(crate) use event_spec::EventSpec;
-pub use budget::{Budget, BudgetError};
 pub use filter::{Filter, FilterError, SetFilterError};

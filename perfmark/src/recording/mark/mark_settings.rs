@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use super::definition::{self, CallMode, Mark};
 use super::{defaults, linked};
 use crate::platform::per_process::PerProcess;
-use crate::settings::EventSpec;
 use crate::settings::Budget;
+use crate::settings::EventSpec;
 use crate::settings::filter::{Filter, SetFilterError, Settings};
 use crate::settings::recording::{DEFAULT_EVENTS, is_off, settings};
 use crate::snapshot::names;
@@ -183,8 +183,7 @@ fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
         return Slot::Off;
     }
     // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
-    let is_budgeted =
-        settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
+    let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
     if settings.every.is_none() && settings.events.is_none() && !is_budgeted {
         return Slot::At(mark.own_slot());
     }

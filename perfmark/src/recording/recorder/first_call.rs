@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Region, clock};
 
+use super::budget::{Budget, Member};
 use super::calibrate::{self, CalibrationCalls, CalibrationThread, exact_count};
 use super::call_token::SERIAL;
 use super::cold_stack::on_cold_stack;
 use super::counters::{EventSlot, EventSlots};
-use super::budget::{Budget, Member};
 use super::draws::Draws;
 use super::memory::{self, PlanPtr, plan_entry};
 use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
@@ -133,11 +133,8 @@ fn prepare_plan(
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
     });
-    let tracks_overhead = resources.sets.len() > 1
-        || every > 1
-        || mode.is_polled
-        || mode.is_budgeted
-        || settings().has_call_graph;
+    let tracks_overhead =
+        resources.sets.len() > 1 || every > 1 || mode.is_polled || mode.is_budgeted || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }

@@ -119,7 +119,8 @@ impl OverheadTable {
     pub(super) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
         let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra] = array::from_fn(|_| zeroes());
-        let [inside_skipped, inside_drawn_extra, inside_extra, suspend_extra, early_extra, in_early] = array::from_fn(|_| zeroes());
+        let [inside_skipped, inside_drawn_extra, inside_extra, suspend_extra, early_extra, in_early] =
+            array::from_fn(|_| zeroes());
         Self {
             in_leaf,
             in_caller,

@@ -46,8 +46,7 @@ impl Resources {
     /// cells at the moment.
     pub(super) fn is_reusable(&mut self) -> bool {
         // Not with `every`: its draws depend on the number of skipped calls in the cells, which reuse resets.
-        let is_plain =
-            |plan: &Plan| plan.cells.weight == 1 && plan.member().is_none() && plan.cells.is_complete();
+        let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.member().is_none() && plan.cells.is_complete();
         self.plans.len() <= MAX_MARKS
             && self.cells.arena.is_small()
             && self.cells.graph.is_none()
