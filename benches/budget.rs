@@ -9,6 +9,7 @@
 //! A ratio is the CPU time of the marked parser to that of the unmarked one in the same round. Before each measured
 //! run, one that is not measured lets the budget choose what it measures.
 
+use std::fmt::Write as _;
 use std::hint::black_box;
 use std::{env, io};
 
@@ -24,14 +25,14 @@ const HOTTEST: usize = 5;
 macro_rules! parser {
     ($name:ident $(, #[$mark:meta])?) => {
         mod $name {
-            pub struct Parser<'a> {
+            pub(super) struct Parser<'a> {
                 rest: &'a [u8],
             }
 
             $(#[$mark])?
             impl<'a> Parser<'a> {
                 #[inline(never)]
-                pub fn value(text: &'a [u8]) -> u64 {
+                pub(super) fn value(text: &'a [u8]) -> u64 {
                     Parser { rest: text }.sum()
                 }
 
@@ -148,7 +149,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = |parse: fn(&[u8]) -> u64| {
         let before = cpu_time();
         (0..60).for_each(|_| _ = black_box(parse(black_box(&text))));
-        (cpu_time() - before).as_secs_f64()
+        cpu_time().saturating_sub(before).as_secs_f64()
     };
     let mut ratios = [const { Vec::new() }; SETTINGS.len()];
     let mut recorded = [const { None::<Snapshot> }; SETTINGS.len()];
@@ -178,7 +179,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         } else {
             "- | -".into()
         };
-        rows += &format!("| {name} | {median:.2} ({low:.2} to {high:.2}) | {rest} |\n");
+        writeln!(rows, "| {name} | {median:.2} ({low:.2} to {high:.2}) | {rest} |")?;
     }
     println!("{rows}");
     if env::args().any(|argument| argument == "--record") {

@@ -29,8 +29,7 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
     })
 }
 
-/// The CPU time of the calling thread in nanoseconds. One system call (clock_gettime(2)). `None` if the system has none
-/// like it.
+/// The CPU time of the calling thread in nanoseconds, by one system call. `None` if the system has none like it.
 #[cfg(unix)]
 pub(crate) fn thread_cpu_ns() -> Option<u64> {
     if cfg!(miri) {

@@ -417,8 +417,8 @@ mod tests {
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(|out| cost(out, &snapshot, &snapshot.names(), 200))
         };
-        let expected = "marks took at least 460 ms of 520 ms CPU, most in `discard`, `peek`: set PERFMARK_BUDGET=2%, or \
-                        add `every = 64`\n";
+        let expected = "marks took at least 460 ms of 520 ms CPU, most in `discard`, `peek`: set PERFMARK_BUDGET=2%, \
+                        or add `every = 64`\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" most in `peek`: set"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");

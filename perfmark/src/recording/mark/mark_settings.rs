@@ -18,8 +18,8 @@ use crate::settings::filter::{Filter, SetFilterError, Settings};
 use crate::settings::recording::{DEFAULT_EVENTS, is_off, settings};
 use crate::snapshot::names;
 
-/// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in threads'
-/// tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
+/// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in
+/// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
 #[derive(Debug)]
 pub(crate) struct Variant {
     mark: &'static Mark,
@@ -258,8 +258,8 @@ enum Requested {
 }
 
 /// The settings of a mark. Its events and `every` are the first of these: the filter's, the mark's own, those of
-/// `PERFMARK_EVENTS` or of a budget, its crate's defaults. `fence` is on if the mark or its crate's defaults set it. `variant` is the
-/// variant whose slot the mark's calls use, if the filter gives it one.
+/// `PERFMARK_EVENTS` or of a budget, its crate's defaults. `fence` is on if the mark or its crate's defaults set it.
+/// `variant` is the variant whose slot the mark's calls use, if the filter gives it one.
 pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
     let filter = variant.map(|variant| &variant.settings);
     let of_crate = defaults::of(mark);

@@ -22,9 +22,10 @@ use crate::settings::recording::is_off;
 
 /// One call is measured in a power of this many.
 const STEP: u32 = 4;
-const RUNGS: usize = 10;
+const POWERS: u32 = 10;
+const RUNGS: usize = POWERS as usize;
 /// The largest number of calls of which one is measured.
-const MOST: u32 = STEP.pow(RUNGS as u32 - 1);
+const MOST: u32 = STEP.pow(POWERS - 1);
 
 /// The number of calls after which a mark that is measured completely is considered again.
 pub(super) const LOT: u32 = 64;
@@ -44,6 +45,7 @@ pub(super) const UNKNOWN_NS: f64 = 100.0;
 pub(super) struct Budget {
     /// The crate that it is the budget of; `None` for the process's.
     defaults: Option<&'static Defaults>,
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     members: RefCell<Vec<Box<Member>>>,
     /// The number of drawn calls before the next look.
     drawn_left: Cell<u32>,
@@ -112,14 +114,14 @@ impl Budget {
         self.defaults.map_or_else(mark_settings::budget, Defaults::budget).map(setting::Budget::share)
     }
 
-    /// A member without a plan of the mark with this slot, added if there is none. In context 0 if possible, because the
-    /// others are found from there. The pointer is valid as long as `self`, which must not move.
+    /// A member without a plan of the mark with this slot, added if there is none. In context 0 if possible, because
+    /// the others are found from there. The pointer is valid as long as `self`, which must not move.
     pub(super) fn member_without_plan(&self, slot: u32) -> *const Member {
         let mut members = self.members.borrow_mut();
         let outer = members.iter().position(|member| member.slot == slot && member.context == 0);
         let context = outer.map_or(0, |outer| members[outer].lacks.take());
-        let lacks_plan = |member: &Box<Member>| member.slot == slot && member.current.get().is_null();
-        let known = members.iter().position(lacks_plan).or(outer.filter(|_| context == 0));
+        let without_plan = members.iter().position(|member| member.slot == slot && member.current.get().is_null());
+        let known = without_plan.or(outer.filter(|_| context == 0));
         let index = known.unwrap_or_else(|| {
             members.push(Box::new(Member::new(self, slot, context)));
             members.len() - 1
@@ -158,12 +160,11 @@ impl Budget {
         for member in members.iter() {
             member.load.set(member.load.get() / 2.0 + member.calls.get() as f64);
         }
-        let demand = |member: &Box<Member>| member.load.get() * member.cost_ns.get();
-        let level = level(members.iter().map(demand), share * self.time.get());
+        let level = level(&members.iter().map(|member| member.demand()), share * self.time.get());
         for member in members.iter() {
             // Of a mark without a drawn call, nothing new is known.
             if member.calls.take() > 0 {
-                member.every.set(next_every(member.every.get(), demand(member) / level));
+                member.every.set(next_every(member.every.get(), member.demand() / level));
             }
         }
         let most = members.iter().map(|member| member.cost_ns.get()).fold(1.0, f64::max);
@@ -227,6 +228,11 @@ impl Member {
         self.every.get()
     }
 
+    /// What measuring all calls takes in nanoseconds.
+    fn demand(&self) -> f64 {
+        self.load.get() * self.cost_ns.get()
+    }
+
     /// Of how many calls one is measured in the next block.
     pub(super) fn every(&self) -> u32 {
         self.every.get()
@@ -240,7 +246,7 @@ impl Member {
 
 /// The most that each mark may take, so that all together take what is allowed. Marks whose demand is smaller take only
 /// that, and leave the rest to the others.
-fn level(demands: impl Iterator<Item = f64> + Clone, allowed: f64) -> f64 {
+fn level(demands: &(impl Iterator<Item = f64> + Clone), allowed: f64) -> f64 {
     let mut level = 0.0;
     loop {
         let (mut small, mut large) = (0.0, 0.0);
@@ -282,13 +288,13 @@ mod tests {
             (&[5.0], 1.0, 1.0),
             (&[40.0, 1.0, 30.0, 20.0], 61.0, 20.0),
         ] {
-            let level = level(demands.iter().copied(), allowed);
+            let level = level(&demands.iter().copied(), allowed);
             assert!((level - expected).abs() < 1e-9, "{demands:?}: {level}");
             let taken: f64 = demands.iter().map(|demand| demand.min(level)).sum();
             assert!((taken - allowed).abs() < 1e-9, "{demands:?}: {taken}");
         }
-        assert!(level([1.0, 2.0].into_iter(), 3.5).is_infinite(), "all are measured completely");
-        assert!(level([].into_iter(), 1.0).is_infinite());
+        assert!(level(&[1.0, 2.0].into_iter(), 3.5).is_infinite(), "all are measured completely");
+        assert!(level(&[].into_iter(), 1.0).is_infinite());
     }
 
     #[test]

@@ -244,9 +244,9 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
     least.into_iter().collect()
 }
 
-/// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take turns. Every
-/// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
-/// event was counted in no loop of a function. Also returns the time that a loop of each function takes.
+/// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take
+/// turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
+/// `None` if an event was counted in no loop of a function. Also returns the time that a loop of each function takes.
 fn in_loops<const N: usize>(
     slots: &EventSlots,
     loops: [fn(); N],

@@ -343,7 +343,9 @@ fn calibrate_set(
     let weights = [1, 1, calibrate::CALLS, u32::MAX];
     // Within a budget, calls inside a drawn call have the same plan.
     let members = weights.map(Member::for_calibration);
-    members.iter().for_each(|[outer, inner]| outer.set_inside(inner));
+    for [outer, inner] in &members {
+        outer.set_inside(inner);
+    }
     let plan = |mark, n: usize, draws| {
         let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
         // SAFETY: the plan is used in this function only, and `set` and `members` outlive that.

@@ -178,18 +178,15 @@ fn change_weight(plan: &Plan, recorder: &HeldRecorder, every: u32, rest: u64) {
     let Some(member) = plan.member() else { return };
     let next = member.plan(every).get();
     member.current.set(next);
-    match Plan::of_member(next) {
-        Some(next) => {
-            begin_weight(next, rest, recorder);
-            if member.context == 0 {
-                recorder.set_plan(member.slot, PlanPtr::of(next));
-            }
+    if let Some(next) = Plan::of_member(next) {
+        begin_weight(next, rest, recorder);
+        if member.context == 0 {
+            recorder.set_plan(member.slot, PlanPtr::of(next));
         }
-        None => {
-            // The next call sets it up.
-            member.rest.set(rest);
-            recorder.set_plan(member.slot, PlanPtr::NONE);
-        }
+    } else {
+        // The next call sets it up.
+        member.rest.set(rest);
+        recorder.set_plan(member.slot, PlanPtr::NONE);
     }
 }
 
