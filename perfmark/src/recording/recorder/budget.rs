@@ -40,6 +40,10 @@ const INTERVAL_NS: f64 = 5e6;
 /// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
 pub(super) const UNKNOWN_NS: f64 = 100.0;
 
+/// How many times longer a drawn call takes than in the loops of calibration, where caches hold all that it needs. In
+/// programs with a hundred marks, of which one call in some thousand is drawn, it is more.
+const UNCACHED: f64 = 4.0;
+
 /// A budget on one thread.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -58,13 +62,13 @@ pub(super) struct Budget {
 /// The number of [contexts](context).
 const CONTEXTS: usize = 4;
 
-/// The context of calls inside a drawn call that counts as this many: 0 if it is no estimate, and more the rarer such
-/// calls are.
+/// The context of calls inside a drawn call that counts as this many. It is 0 for few, because finding the plan of
+/// another context takes time, and larger the rarer such calls are.
 pub(super) fn context(weight: u32) -> usize {
     match weight {
-        0 | 1 => 0,
-        2..=16 => 1,
-        17..=256 => 2,
+        0..=4 => 0,
+        5..=64 => 1,
+        65..=1_024 => 2,
         _ => 3,
     }
 }
@@ -93,7 +97,7 @@ pub(super) struct Member {
     calls: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
-    /// What measuring a call takes in nanoseconds.
+    /// What measuring a call takes in nanoseconds, in consecutive calls.
     pub(super) cost_ns: Cell<f64>,
 }
 
@@ -167,7 +171,7 @@ impl Budget {
                 member.every.set(next_every(member.every.get(), member.demand() / level));
             }
         }
-        let most = members.iter().map(|member| member.cost_ns.get()).fold(1.0, f64::max);
+        let most = members.iter().map(|member| member.cost_ns.get() * UNCACHED).fold(1.0, f64::max);
         let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(DRAWN_OF_EACH);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
         let in_interval = (share * INTERVAL_NS / most) as u32;
@@ -230,7 +234,7 @@ impl Member {
 
     /// What measuring all calls takes in nanoseconds.
     fn demand(&self) -> f64 {
-        self.load.get() * self.cost_ns.get()
+        self.load.get() * self.cost_ns.get() * UNCACHED
     }
 
     /// Of how many calls one is measured in the next block.

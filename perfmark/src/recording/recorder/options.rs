@@ -146,7 +146,7 @@ fn begin_drawn_within_budget<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldR
     } else {
         plan.draw(&recorder.random);
     }
-    if weight > 1 {
+    if plan.context_inside() > 0 {
         recorder.may_be_inside_drawn.set(true);
     }
     if IS_INSIDE {
