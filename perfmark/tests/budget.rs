@@ -75,7 +75,9 @@ fn counts_stay_exact_on_all_threads_while_the_budget_changes() {
             set(percent);
             calls();
         }
-        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
     });
     drop(within);
     let between = snapshot().since(&before);
@@ -183,7 +185,7 @@ fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
     let _alone = alone::alone();
     let _within = Within::percent(2.0);
     let truth: usize = (0..CALLS).map(|n| n % 4 * pages_of(n)).sum();
-    let (mut callees, mut callers, mut skipped) = (Vec::new(), Vec::new(), 0);
+    let (mut of_callee, mut of_caller, mut skipped) = (Vec::new(), Vec::new(), 0);
     for _ in 0..RUNS {
         let before = snapshot();
         thread::spawn(|| (0..CALLS).for_each(caller)).join().expect("no panic");
@@ -193,12 +195,12 @@ fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
         let own = |values: &Values| values.self_sum.expect("known");
         assert_eq!(inner.total, own(&inner), "a leaf");
         skipped += mark(&run, "callee").skipped;
-        callees.push(inner.total as f64);
-        callers.push(own(&outer) as f64);
+        of_callee.push(inner.total as f64);
+        of_caller.push(own(&outer) as f64);
     }
     assert!(skipped > 0, "nothing was estimated");
-    near("callee", &callees, truth as f64);
-    near("self of the caller", &callers, CALLS as f64);
+    near("callee", &of_callee, truth as f64);
+    near("self of the caller", &of_caller, CALLS as f64);
 }
 
 /// Checks that the mean of the runs is within five standard errors of the truth.
