@@ -22,6 +22,8 @@ pub(crate) struct Args {
     pub(crate) fence: bool,
     /// Set if each instance of a generic function has a row of its own.
     pub(crate) generic: Option<Span>,
+    /// The budget of a crate's marks.
+    pub(crate) budget: Option<LitStr>,
     /// The path of the perfmark crate, if it is renamed or re-exported.
     pub(crate) krate: Option<TokenStream>,
 }
@@ -46,6 +48,17 @@ impl Args {
         self.krate.clone().unwrap_or_else(|| quote!(::perfmark))
     }
 
+    /// The same arguments, for one function or region.
+    pub(crate) fn of_one_mark(self) -> syn::Result<Self> {
+        match &self.budget {
+            Some(budget) => Err(Error::new(
+                budget.span(),
+                "`budget` applies to the marks of a crate: write it in `perfmark::defaults!`, or `every = N` here",
+            )),
+            None => Ok(self),
+        }
+    }
+
     fn parse_one(
         &mut self,
         input: ParseStream<'_>,
@@ -68,7 +81,7 @@ impl Args {
             "skip" => {
                 return Err(Error::new(word.span(), "`skip` must be the only argument, as in `#[perfmark(skip)]`"));
             }
-            "name" | "every" | "crate" => {
+            "name" | "every" | "budget" | "crate" => {
                 return Err(Error::new(word.span(), format!("`{word}` requires a value; the options are {OPTIONS}")));
             }
             _ => return event::add_word(events, &word, input),
@@ -94,6 +107,14 @@ impl Args {
                 let every = number.base10_parse::<u32>().ok().filter(|&every| every > 0);
                 self.every.replace(every.ok_or_else(|| Error::new(number.span(), why))?).is_none()
             }
+            "budget" => {
+                let why = "`budget` requires a percentage above 0 and at most 100, as in `budget = \"2%\"`";
+                let budget: LitStr = input.parse().map_err(|error| Error::new(error.span(), why))?;
+                if !is_percentage(&budget.value()) {
+                    return Err(Error::new(budget.span(), why));
+                }
+                self.budget.replace(budget).is_none()
+            }
             "crate" => self.krate.replace(path(input)?).is_none(),
             "fence" | "kernel" | "generic" => {
                 return Err(Error::new(equals.span, format!("`{word}` takes no value: write `{word}` alone")));
@@ -104,6 +125,12 @@ impl Args {
         };
         if is_new { Ok(()) } else { Err(duplicate(word)) }
     }
+}
+
+/// Whether the text is a budget that perfmark accepts.
+fn is_percentage(text: &str) -> bool {
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    percent.is_some_and(|percent| percent > 0.0 && percent <= 100.0)
 }
 
 /// A path without generic arguments: `::a::b`.

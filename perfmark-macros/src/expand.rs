@@ -38,7 +38,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             Err(_) => item.clone(),
         });
     }
-    let parsed: Args = syn::parse2(args.clone())?;
+    let parsed = syn::parse2::<Args>(args.clone())?.of_one_mark()?;
     let krate = parsed.krate();
     if matches!(Kind::of(&words), Kind::Container) {
         if let Some(name) = &parsed.name {

@@ -93,7 +93,7 @@ fn parse_name_and_args(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
     if !input.is_empty() {
         input.parse::<Token![,]>()?;
     }
-    Ok((name, Args::parse(input)?))
+    Ok((name, Args::parse(input)?.of_one_mark()?))
 }
 
 /// The first `.await` in the block, except those in nested async blocks and closures.

@@ -5,14 +5,14 @@ mod with_record {
     pub(super) use crate::process::exit::{disable_report, finish};
     pub(super) use crate::recording::api_use::note_call;
     pub(super) use crate::recording::collect::{reset, snapshot, threads};
-    pub(super) use crate::recording::{filter, set_filter};
+    pub(super) use crate::recording::{budget, filter, set_budget, set_filter};
     pub(super) use crate::settings::counter_access::disable_counters;
 }
 
 /// What the functions do in a build that records nothing.
 #[cfg(not(feature = "record"))]
 mod without_record {
-    use crate::settings::{Filter, SetFilterError};
+    use crate::settings::{Budget, Filter, SetFilterError};
     use crate::snapshot::{Snapshot, Thread};
 
     pub(super) fn note_call() {}
@@ -43,13 +43,22 @@ mod without_record {
     pub(super) fn filter() -> Filter {
         Filter::default()
     }
+
+    #[allow(clippy::unnecessary_wraps, reason = "as in a build that records")]
+    pub(super) fn set_budget(_: Option<Budget>) -> Result<(), SetFilterError> {
+        Ok(())
+    }
+
+    pub(super) fn budget() -> Option<Budget> {
+        None
+    }
 }
 
 #[cfg(feature = "record")]
 use self::with_record as recording;
 #[cfg(not(feature = "record"))]
 use self::without_record as recording;
-use crate::settings::{Filter, SetFilterError};
+use crate::settings::{Budget, Filter, SetFilterError};
 use crate::snapshot::{Snapshot, Thread};
 
 /// Everything recorded until now, on all threads, including those that ended.
@@ -246,6 +255,54 @@ pub fn disable_counters() -> bool {
 pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
     recording::note_call();
     recording::set_filter(filter)
+}
+
+/// Sets the share of each thread's CPU time that measuring may take, or `None` for no limit. It replaces the one
+/// before, which at first is that of `PERFMARK_BUDGET`.
+///
+/// Within a budget, perfmark measures one call in N of marks that are called so often that measuring them would take
+/// more than their part of the budget. It chooses N for each mark and thread, and changes it with the load. Marks that
+/// are called rarely are measured completely. Counts of calls stay exact; totals are unbiased estimates as with
+/// `every`, and flagged as such. A mark's own `every` and the filter's `every:N` take precedence. Async functions have
+/// no budget, because their calls may move between threads. The guide's chapter on production explains what a budget
+/// can and cannot do.
+///
+/// A call that is not measured still costs a few nanoseconds. From time to time, each thread reads its CPU time, by one
+/// system call.
+///
+/// # Errors
+///
+/// The same as [`set_filter`]: a budget takes one slot for each mark.
+///
+/// ```standalone_crate
+/// use perfmark::{Budget, perfmark, set_budget, snapshot};
+///
+/// #[perfmark(time)]
+/// fn step(n: u64) -> u64 {
+///     n.rotate_left(7) ^ n
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// set_budget(Some(Budget::percent(2.0)?))?;
+/// let end = (0..1_000_000).fold(1, |n, _| step(n));
+/// set_budget(None)?;
+/// # assert_ne!(end, 1);
+/// # if cfg!(feature = "record") {
+/// assert_eq!(snapshot().marks.iter().find(|mark| mark.name == "step").map(|mark| mark.calls), Some(1_000_000));
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+pub fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
+    recording::note_call();
+    recording::set_budget(budget)
+}
+
+/// The budget in force for the process: that of [`set_budget`] or `PERFMARK_BUDGET`.
+#[must_use]
+pub fn budget() -> Option<Budget> {
+    recording::note_call();
+    recording::budget()
 }
 
 /// The filter in force.

@@ -40,6 +40,8 @@
 //! - `PERFMARK_FILTER`: which marks record, which events they record, and how often (one call in N), such as
 //!   `app::parser,app::parser::token=every:64` (see [`Filter`]). By default all marks record, with the settings of
 //!   their attributes.
+//! - `PERFMARK_BUDGET`: the share of each thread's CPU time that measuring may take, such as `2%`. Of marks that would
+//!   take more, one call in N is measured ([`set_budget`]). By default there is no limit.
 //! - `PERFMARK_OUTPUT`: a file, which is replaced atomically. In its name, `%p` is the process number and `%u` is a
 //!   token that no other process has. `-` is stdout. The default is stderr.
 //! - `PERFMARK_FORMAT`: `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg` or `openmetrics` ([`Format`]). The
@@ -135,11 +137,13 @@ mod macros;
 #[cfg(all(feature = "record", any(doc, doctest)))]
 pub mod guide;
 
-pub use control::{disable_counters, disable_report, filter, finish, reset, set_filter, snapshot, threads};
+pub use control::{
+    budget, disable_counters, disable_report, filter, finish, reset, set_budget, set_filter, snapshot, threads,
+};
 #[doc(hidden)]
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
-pub use settings::{Filter, FilterError, SetFilterError};
+pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
 pub use snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values, text};
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.

@@ -19,6 +19,11 @@ fn main() {
         Ok("off") => return println!("{}", a_call(|| off(black_box(7)))),
         Ok("off parent") => return println!("{}", a_call(|| off_parent(black_box(7)))),
         Ok("graph") => return println!("{}", a_call(|| two(black_box(7)))),
+        Ok("budget") => {
+            // Until the budget has chosen which calls are measured.
+            (0..10_000).for_each(|_| _ = two(black_box(7)));
+            return println!("{}", a_call(|| two(black_box(7))));
+        }
         _ => {}
     }
     for counted in BY_CALLGRIND {
@@ -263,8 +268,10 @@ fn a_mark_costs_what_it_did() {
         ("four events", alone(four) - bare, 208),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 157),
-        ("two events, every = 50", alone(every_50) - bare, 41),
-        ("a call that is skipped", alone(skipped) - bare, 36),
+        ("two events, every = 50", alone(every_50) - bare, 38),
+        ("a call that is skipped", alone(skipped) - bare, 33),
+        ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
+        ("two events, measured within a budget", with("PERFMARK_BUDGET", "100%", "budget") - bare, 167),
         ("two events, fence", alone(fenced) - bare, 151),
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 112),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 159),

@@ -288,8 +288,9 @@ pub use perfmark_macros::region;
 /// # }
 /// ```
 ///
-/// It takes what [`perfmark`](macro@perfmark) takes, except `name` and `generic`. The events of `PERFMARK_EVENTS` take
-/// precedence over its events. It applies to all marks whose module path begins with the name of the same crate. A
-/// package's library and its program of the same name therefore share their defaults. If it is given twice, perfmark
-/// uses the first in the source, and the report says so.
+/// It takes what [`perfmark`](macro@perfmark) takes, except `name` and `generic`. Instead of `every`, it takes `budget
+/// = "2%"`: a [budget](crate::Budget) that the crate's marks share, unless the process has one. The events of
+/// `PERFMARK_EVENTS` take precedence over its events. It applies to all marks whose module path begins with the name of
+/// the same crate. A package's library and its program of the same name therefore share their defaults. If it is given
+/// twice, perfmark uses the first in the source, and the report says so.
 pub use perfmark_macros::defaults;

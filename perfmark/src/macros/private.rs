@@ -141,13 +141,14 @@ macro_rules! __perfmark_static {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_defaults {
-    ([$events:literal] $every:literal $is_fenced:literal) => {
+    ([$events:literal] $every:literal $is_fenced:literal $budget:literal) => {
         $crate::private::inventory::submit! {
             $crate::private::Defaults::new(
                 (::core::module_path!(), ::core::file!(), ::core::line!()),
                 $events,
                 $every,
                 $is_fenced,
+                $budget,
             )
         }
     };

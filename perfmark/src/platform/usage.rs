@@ -1,5 +1,5 @@
-//! What the kernel knows about the process's use of CPUs.
-#![allow(unsafe_code, reason = "getrusage")]
+//! What the kernel knows about the process's and its threads' use of CPUs.
+#![allow(unsafe_code, reason = "getrusage and clock_gettime")]
 
 /// CPU time and context switches of the process.
 pub(crate) struct ProcessUsage {
@@ -27,6 +27,25 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
         cpu_ns: of(usage.ru_utime).saturating_add(of(usage.ru_stime)),
         involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
     })
+}
+
+/// The CPU time of the calling thread in nanoseconds, by one system call. `None` if the system has none like it.
+#[cfg(unix)]
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    if cfg!(miri) {
+        return None;
+    }
+    // SAFETY: a zeroed timespec is a valid one, and clock_gettime writes one.
+    let time = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        (libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) == 0).then_some(time)?
+    };
+    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).ok()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    None
 }
 
 #[cfg(not(unix))]

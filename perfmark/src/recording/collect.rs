@@ -23,8 +23,8 @@ use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::platform::token;
 use crate::platform::usage::{ProcessUsage, process_usage};
-use crate::settings::EventSpec;
 use crate::settings::recording::{is_off, settings};
+use crate::settings::{Budget, EventSpec};
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::tree;
 use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
@@ -413,6 +413,7 @@ fn mark_values(
         polls: totals.polls,
         interrupted,
         every: settings.every,
+        budget: settings.mode.is_budgeted.then(|| mark_settings::budget_of(mark)).flatten().map(Budget::as_percent),
         on: mark_settings::is_on(mark),
         skipped: totals.skipped,
         values,

@@ -16,18 +16,31 @@ pub use future::Polled;
 pub use generic::of_types;
 
 use self::mark::mark_settings;
-use crate::settings::{Filter, SetFilterError};
+use crate::settings::{Budget, Filter, SetFilterError};
 
-const IN_HANDLER: &str = "set_filter was called in a signal handler that interrupted perfmark; call it elsewhere";
+const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
 
 /// Puts a filter in force, unless a signal handler that interrupted perfmark's own work calls this.
 pub(crate) fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
-    let set = || {
+    change(|| mark_settings::set(filter))
+}
+
+/// Puts a budget in force, with the same exception.
+pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
+    change(|| mark_settings::set_budget(budget))
+}
+
+fn change(set: impl FnOnce() -> Result<(), SetFilterError>) -> Result<(), SetFilterError> {
+    let started = || {
         start::start();
-        mark_settings::set(filter)
+        set()
     };
-    let in_handler = || Err(SetFilterError::of_all(IN_HANDLER));
-    recorder::own_work(set).unwrap_or_else(in_handler)
+    recorder::own_work(started).unwrap_or_else(|| Err(SetFilterError::of_all(IN_HANDLER)))
+}
+
+/// The budget in force.
+pub(crate) fn budget() -> Option<Budget> {
+    mark_settings::budget()
 }
 
 /// The filter in force.

@@ -106,9 +106,12 @@ pub(crate) fn start() {
         for wrong in wrong {
             say(&wrong);
         }
+        // No mark was called yet.
         if !is_off() && !settings().filter.is_empty() {
-            // No mark was called yet.
             _ = mark_settings::set(&settings().filter);
+        }
+        if !is_off() && settings().budget.is_some() {
+            _ = mark_settings::set_budget(settings().budget);
         }
     });
 }

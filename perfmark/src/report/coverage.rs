@@ -17,7 +17,9 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
             plural(lacks, "call")
         ));
     }
-    if mark.skipped > 0 && mark.every == 1 {
+    if mark.skipped > 0 && mark.budget.is_some() {
+        parts.push(format!("{} skipped (budget)", counted(mark.skipped, "call")));
+    } else if mark.skipped > 0 && mark.every == 1 {
         parts.push(format!("{} skipped (filter)", counted(mark.skipped, "call")));
     } else if mark.skipped > 0 {
         parts.push(format!("{} skipped (every = {})", counted(mark.skipped, "call"), exact(mark.every.into())));

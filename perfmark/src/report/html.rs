@@ -140,6 +140,7 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     } else {
         legend::busy(&mut text, snapshot, UNBROKEN);
         legend::cost(&mut text, snapshot, labels, UNBROKEN);
+        legend::budget(&mut text, snapshot, labels, UNBROKEN);
         if shares.leading().is_some() {
             text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
         }

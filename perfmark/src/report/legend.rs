@@ -79,7 +79,36 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
     let names: Vec<String> = half.map(|(_, label)| format!("`{}`", shorten(label, columns / 2))).collect();
     let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
     let names = names.join(", ");
-    wrap(out, &format!("marks took at least {overhead} of {all}{what}, most in {names}: add `every = 64`"), 0, columns);
+    let remedy = if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
+        "add `every = 64`"
+    } else {
+        "set PERFMARK_BUDGET=2%, or add `every = 64`"
+    };
+    wrap(out, &format!("marks took at least {overhead} of {all}{what}, most in {names}: {remedy}"), 0, columns);
+}
+
+/// The marks whose calls were measured in part to stay within a budget.
+pub(super) fn budget(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
+    const MOST_NAMES: usize = 3;
+    let budgeted = || snapshot.marks.iter().zip(labels).filter(|(mark, _)| mark.budget.is_some() && mark.calls > 0);
+    let Some(percent) = budgeted().filter_map(|(mark, _)| mark.budget).reduce(f64::max) else { return };
+    let one_in = |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
+    let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
+    let mut thinned: Vec<(u64, &str)> = thinned.map(|(mark, label)| (one_in(mark), label.as_str())).collect();
+    thinned.sort_by_key(|&(one_in, _)| std::cmp::Reverse(one_in));
+    let names = thinned.iter().take(MOST_NAMES).map(|(one_in, label)| {
+        format!("`{}` one call in {}", shorten(label, columns / 2), integer(*one_in, Unit::Count))
+    });
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    if thinned.len() > MOST_NAMES {
+        names.push_str(", …");
+    }
+    let all = budgeted().count();
+    let what = match thinned.len() {
+        0 => "all calls were measured".to_owned(),
+        some => format!("{some} of {all} marks were measured in part: {names}"),
+    };
+    wrap(out, &format!("budget of {percent} % of the CPU time: {what}"), 0, columns);
 }
 
 /// What the values mean, and how the rows are ordered.
@@ -391,10 +420,28 @@ mod tests {
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(|out| cost(out, &snapshot, &snapshot.names(), 200))
         };
-        let expected = "marks took at least 460 ms of 520 ms CPU, most in `discard`, `peek`: add `every = 64`\n";
+        let expected = "marks took at least 460 ms of 520 ms CPU, most in `discard`, `peek`: set PERFMARK_BUDGET=2%, \
+                        or add `every = 64`\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
-        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most in `peek`: add"));
+        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most in `peek`: set"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
+    }
+
+    #[test]
+    fn the_marks_that_a_budget_measures_in_part_are_named() {
+        let sentence = |skipped: &[u64]| {
+            let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
+            let within =
+                |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
+            let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
+            lines(|out| budget(out, &snapshot, &snapshot.names(), 200))
+        };
+        let some = "budget of 2 % of the CPU time: 2 of 4 marks were measured in part: `discard` one call in 4,096, \
+                    `peek` one call in 4\n";
+        assert_eq!(sentence(&[3_072, 4_095, 0, 0]), some);
+        assert!(sentence(&[4_000; 4]).contains(": 4 of 4 marks") && sentence(&[4_000; 4]).ends_with(", …\n"));
+        assert_eq!(sentence(&[0; 4]), "budget of 2 % of the CPU time: all calls were measured\n");
+        assert_eq!(sentence(&[]), "");
     }
 
     #[test]

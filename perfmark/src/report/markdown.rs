@@ -22,6 +22,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let mut out = lines("", |out| {
         legend::head(out, snapshot, UNBROKEN);
         legend::cost(out, snapshot, &names, UNBROKEN);
+        legend::budget(out, snapshot, &names, UNBROKEN);
     });
     out.push('\n');
     if groups.is_empty() {

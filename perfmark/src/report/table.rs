@@ -23,6 +23,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         page.plain().push_str(if names.is_empty() { "the program has no marks\n" } else { "no mark was called\n" });
     } else {
         legend::cost(page.plain(), snapshot, &names, columns);
+        legend::budget(page.plain(), snapshot, &names, columns);
         page.plain().push('\n');
         let table = of_marks(snapshot, &groups, &names, &shares, view);
         table.paint(&mut page);

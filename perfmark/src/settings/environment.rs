@@ -4,10 +4,11 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 /// The variables of perfmark.
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 13] = [
     "PERFMARK",
     "PERFMARK_EVENTS",
     "PERFMARK_FILTER",
+    "PERFMARK_BUDGET",
     "PERFMARK_OUTPUT",
     "PERFMARK_FORMAT",
     "PERFMARK_TOP",

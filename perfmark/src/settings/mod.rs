@@ -1,9 +1,10 @@
-//! What users set: filters, and the environment's settings for recording.
+//! What users set: filters, budgets, and the environment's settings for recording.
 
 #[cfg(feature = "record")]
 mod event_spec;
 pub(crate) mod event_list;
 pub(crate) mod filter;
+mod budget;
 #[cfg(feature = "record")]
 pub(crate) mod environment;
 #[cfg(feature = "record")]
@@ -11,6 +12,7 @@ pub(crate) mod recording;
 #[cfg(feature = "record")]
 pub(crate) mod counter_access;
 
+pub use budget::{Budget, BudgetError};
 #[cfg(feature = "record")]
 pub(crate) use event_spec::{EventSpec, OffCpuKind};
 pub use filter::{Filter, FilterError, SetFilterError};

@@ -5,19 +5,22 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
+use super::budget::{Budget, BudgetError};
 use super::environment::{self, Environment, choice};
 use super::event_list::known;
 use super::event_spec::EventSpec;
 use super::filter::{Filter, FilterError};
 
 /// What is recorded, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RecordingSettings {
     pub(crate) on: bool,
     /// The events of a bare `#[perfmark]`, if set. [`time` alone](Self::is_time_only) applies to all marks.
     pub(crate) events: Option<Vec<EventSpec>>,
     /// The filter in force at the start.
     pub(crate) filter: Filter,
+    /// The budget in force at the start.
+    pub(crate) budget: Option<Budget>,
     pub(crate) read: ReadMode,
     /// Whether the call graph is recorded.
     pub(crate) has_call_graph: bool,
@@ -39,7 +42,8 @@ pub(crate) const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
 
 impl Default for RecordingSettings {
     fn default() -> Self {
-        Self { on: true, events: None, filter: Filter::default(), read: ReadMode::Auto, has_call_graph: false }
+        let (filter, read) = (Filter::default(), ReadMode::Auto);
+        Self { on: true, events: None, filter, budget: None, read, has_call_graph: false }
     }
 }
 
@@ -92,6 +96,7 @@ impl RecordingSettings {
             on: on.unwrap_or(default.on),
             events,
             filter: filter.unwrap_or_default(),
+            budget: environment.parsed("PERFMARK_BUDGET", budget),
             has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
             read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
         }
@@ -101,6 +106,11 @@ impl RecordingSettings {
 fn filter(value: &OsStr) -> Result<Filter, String> {
     let filter = value.to_str().ok_or("not valid UTF-8; recording all marks")?;
     filter.parse().map_err(|why: FilterError| environment::instead(&why.to_string(), "recording all marks"))
+}
+
+fn budget(value: &OsStr) -> Result<Budget, String> {
+    let budget = value.to_str().ok_or("not valid UTF-8; measuring without a budget")?;
+    budget.parse().map_err(|why: BudgetError| environment::instead(&why.to_string(), "measuring without a budget"))
 }
 
 fn events(value: &OsStr) -> Result<Vec<EventSpec>, String> {
@@ -120,8 +130,9 @@ mod tests {
     #[test]
     fn an_empty_environment_and_empty_values_give_the_defaults() {
         assert_eq!(parse(&[]), (RecordingSettings::default(), vec![]));
-        let empty = ["PERFMARK", "PERFMARK_EVENTS", "PERFMARK_FILTER", "PERFMARK_CALL_GRAPH", "PERFMARK_READ"];
-        assert_eq!(parse(&empty.map(|name| (name, ""))), (RecordingSettings::default(), vec![]));
+        let empty = ["", "_EVENTS", "_FILTER", "_BUDGET", "_CALL_GRAPH", "_READ"].map(|rest| format!("PERFMARK{rest}"));
+        let empty: Vec<_> = empty.iter().map(|name| (name.as_str(), "")).collect();
+        assert_eq!(parse(&empty), (RecordingSettings::default(), vec![]));
     }
 
     #[test]
@@ -130,18 +141,22 @@ mod tests {
             ("PERFMARK", "off"),
             ("PERFMARK_EVENTS", "page_faults, time,branch-misses,time"),
             ("PERFMARK_READ", "syscall"),
+            ("PERFMARK_BUDGET", "0.5%"),
         ]);
         assert_eq!(wrong, [""; 0]);
         assert!(!settings.on);
         let [faults, misses] = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(EventSpec::Counter);
         assert_eq!(settings.events, Some(vec![faults, EventSpec::Time, misses]));
         assert_eq!(settings.read, ReadMode::Syscall);
+        assert_eq!(settings.budget, Budget::percent(0.5).ok());
     }
 
     #[test]
     fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
         let cases = [
             ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
+            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`; measuring without a budget"),
+            ("PERFMARK_BUDGET", "0%", "a budget of 0 % is not possible; it must be above 0 % and at most 100 %; meas"),
             ("PERFMARK_READ", "fast", "expected `auto`, `user` or `syscall`; using `auto`"),
             ("PERFMARK_EVENTS", "cycels", ": unknown event `cycels`; did you mean `cycles`"),
             ("PERFMARK_EVENTS", "cycles instructions", "; separate events by commas; using time,"),

@@ -170,7 +170,11 @@ pub struct Mark {
     pub interrupted: u64,
     /// The mark's `every`: one call in so many is measured.
     pub every: u32,
-    /// Of `calls`, those that `every` skipped: counted, and not measured.
+    /// The [budget](crate::Budget) that the mark shares, in percent of each thread's CPU time: of how many calls one is
+    /// measured is then chosen while the program runs. `None` if the mark has no budget.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub budget: Option<f64>,
+    /// Of `calls`, those that `every` or the budget skipped: counted, and not measured.
     pub skipped: u64,
     /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
     /// call. Skipped calls and polls take some, too, which is not included. `None` if the mark did not record `time`.

@@ -3,5 +3,12 @@
 perfmark::defaults!(cycles, name = "all of them");
 perfmark::defaults!(generic);
 perfmark::defaults!(every = 0);
+perfmark::defaults!(budget = "2");
+perfmark::defaults!(budget = 2);
+perfmark::defaults!(budget = "101%");
+perfmark::defaults!(budget = "2%", every = 61);
+
+#[perfmark::perfmark(budget = "2%")]
+fn one_function() {}
 
 fn main() {}

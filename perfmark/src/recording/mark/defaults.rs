@@ -1,6 +1,7 @@
 //! The settings of `defaults!`, for a crate's marks that do not specify their own.
 
 use super::definition::Mark;
+use crate::settings::Budget;
 
 /// The options of one `defaults!(…)`.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Defaults {
     /// 0 if it is not given.
     pub(crate) every: u32,
     pub(crate) is_fenced: bool,
+    /// Its budget in percent; empty if it is not given. The macro has checked it.
+    budget: &'static str,
 }
 
 inventory::collect!(Defaults);
@@ -26,8 +29,14 @@ impl Defaults {
         events: &'static str,
         every: u32,
         is_fenced: bool,
+        budget: &'static str,
     ) -> Self {
-        Self { module, file, line, events, every, is_fenced }
+        Self { module, file, line, events, every, is_fenced, budget }
+    }
+
+    /// The budget that the crate's marks share, if it is given.
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        self.budget.parse().ok()
     }
 
     fn location(&self) -> String {

@@ -80,6 +80,8 @@ pub(crate) struct CallMode {
     pub(crate) is_fenced: bool,
     /// Whether a call consists of polls.
     pub(crate) is_polled: bool,
+    /// Whether a budget sets which calls are measured.
+    pub(crate) is_budgeted: bool,
 }
 
 /// The slots in a thread's table of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
@@ -122,7 +124,7 @@ impl Mark {
         line: 0,
         events: "",
         every: 0,
-        mode: CallMode { is_fenced: false, is_polled: false },
+        mode: CallMode { is_fenced: false, is_polled: false, is_budgeted: false },
         index: AtomicU32::new(0),
         slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
@@ -154,7 +156,7 @@ impl Mark {
             line,
             events,
             every,
-            mode: CallMode { is_fenced, is_polled: false },
+            mode: CallMode { is_fenced, is_polled: false, is_budgeted: false },
             ..Self::OWN_MARK
         }
     }

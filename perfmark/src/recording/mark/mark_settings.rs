@@ -1,4 +1,4 @@
-//! The settings of a mark: its own, its crate's, the environment's, and those that the filter gives it, from the
+//! The settings of a mark: its own, its crate's, the environment's, and those that filter and budget give it, from the
 //! environment or while the program runs.
 #![allow(unsafe_code, reason = "pointers to leaked boxes")]
 
@@ -12,18 +12,21 @@ use std::sync::{Mutex, PoisonError};
 use super::definition::{self, CallMode, Mark};
 use super::{defaults, linked};
 use crate::platform::per_process::PerProcess;
+use crate::settings::Budget;
 use crate::settings::EventSpec;
 use crate::settings::filter::{Filter, SetFilterError, Settings};
 use crate::settings::recording::{DEFAULT_EVENTS, is_off, settings};
 use crate::snapshot::names;
 
-/// Settings that the filter gives to a mark instead of the mark's own. Each variant has its own slot in threads'
-/// tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
+/// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in
+/// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
 #[derive(Debug)]
 pub(crate) struct Variant {
     mark: &'static Mark,
     pub(crate) slot: u32,
     settings: Settings,
+    /// Whether a budget sets which calls are measured.
+    is_budgeted: bool,
 }
 
 /// Not the standard library's default, which requests random numbers from the kernel and panics if there are none.
@@ -45,7 +48,9 @@ static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 /// The slots of variants, by their marks' addresses and settings.
-struct Known(HashMap<(usize, Settings), u32, Hasher>);
+struct Known(HashMap<Key, u32, Hasher>);
+
+type Key = (usize, Settings, bool);
 
 impl Default for Known {
     /// A forked child keeps its parent's variants and its marks' slots.
@@ -65,6 +70,31 @@ pub(crate) fn filter() -> Option<&'static Filter> {
     unsafe { FILTER.load(SeqCst).as_ref::<'static>() }
 }
 
+/// The budget of the process in force, as the bits of a percentage; 0 for none.
+static BUDGET: AtomicU64 = AtomicU64::new(0);
+
+/// The budget of the process in force.
+pub(crate) fn budget() -> Option<Budget> {
+    Budget::percent(f64::from_bits(BUDGET.load(SeqCst))).ok()
+}
+
+/// Puts a budget in force, also for marks that were called before.
+///
+/// # Errors
+///
+/// Some marks could not be given a budget, and record as before.
+pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
+    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+    let _one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    BUDGET.store(budget.map_or(0, |budget| budget.as_percent().to_bits()), SeqCst);
+    apply_to_called()
+}
+
+/// The budget of a mark whose calls it can leave out: the process's, or the one of its crate's defaults.
+pub(crate) fn budget_of(mark: &Mark) -> Option<Budget> {
+    budget().or_else(|| defaults::of(mark)?.budget())
+}
+
 /// Puts a filter in force, also for marks that were called before.
 ///
 /// # Errors
@@ -80,6 +110,11 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
         known
     });
     FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);
+    apply_to_called()
+}
+
+/// Applies filter and budget to the marks called so far.
+fn apply_to_called() -> Result<(), SetFilterError> {
     match definition::called().filter(|&mark| apply(mark) == Applied::Refused).count() {
         0 => Ok(()),
         marks => Err(SetFilterError::new(marks, format!("all {MOST} slots for settings are in use; {NO_NEW_SLOT}"))),
@@ -96,7 +131,7 @@ impl SetFilterError {
     }
 }
 
-/// The result of applying a filter to a mark.
+/// The result of applying filter and budget to a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Done,
@@ -104,7 +139,7 @@ pub(crate) enum Applied {
     Refused,
 }
 
-/// Applies the filter to the mark: at the mark's first call on each thread, and when another filter is set. The first
+/// Applies filter and budget to the mark: at the mark's first call on each thread, and when others are set. The first
 /// call on the first thread alone would not be enough: it may come before the mark is listed, where `set` cannot find
 /// it.
 pub(crate) fn apply(mark: &'static Mark) -> Applied {
@@ -114,7 +149,7 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
             mark.switch_off();
             return Applied::Done;
         }
-        let known = filter();
+        let (known, budget) = (filter(), BUDGET.load(SeqCst));
         let slot = slot(mark, known);
         match slot {
             Slot::Off => mark.set_slot(None),
@@ -124,8 +159,9 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
             Slot::Refused => {}
         }
         let applied = if slot == Slot::Refused { Applied::Refused } else { Applied::Done };
-        // Otherwise another filter was set meanwhile, and may have been applied before this one.
-        if FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref) && !is_off() {
+        // Otherwise another filter or budget was set meanwhile, and may have been applied before this one.
+        let is_same = FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref);
+        if is_same && BUDGET.load(SeqCst) == budget && !is_off() {
             return applied;
         }
     }
@@ -146,10 +182,12 @@ fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
     if settings.is_on == Some(false) {
         return Slot::Off;
     }
-    if settings.every.is_none() && settings.events.is_none() {
+    // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
+    let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
+    if settings.every.is_none() && settings.events.is_none() && !is_budgeted {
         return Slot::At(mark.own_slot());
     }
-    let slot = variant(mark, settings);
+    let slot = variant(mark, settings, is_budgeted);
     if slot.is_none() {
         REFUSED.fetch_add(1, Relaxed);
     }
@@ -166,11 +204,11 @@ fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
 }
 
 /// The slot of the mark with these settings, a new one if there is none. `None` if no slot is left.
-fn variant(mark: &'static Mark, settings: Settings) -> Option<u32> {
+fn variant(mark: &'static Mark, settings: Settings, is_budgeted: bool) -> Option<u32> {
     // Marks called by a thread that holds the lock, as in its allocator, do nothing.
     let mut known = KNOWN.get().ok()?.lock().unwrap_or_else(PoisonError::into_inner);
     let settings = Settings { is_on: None, ..settings };
-    let fresh = Variant { mark, slot: 0, settings };
+    let fresh = Variant { mark, slot: 0, settings, is_budgeted };
     if let Some(&slot) = known.0.get(&fresh.key()) {
         return Some(slot);
     }
@@ -191,8 +229,8 @@ pub(crate) fn of_slot(slot: u64) -> Option<&'static Variant> {
 }
 
 impl Variant {
-    fn key(&self) -> (usize, Settings) {
-        (ptr::from_ref(self.mark).addr(), self.settings.clone())
+    fn key(&self) -> Key {
+        (ptr::from_ref(self.mark).addr(), self.settings.clone(), self.is_budgeted)
     }
 }
 
@@ -201,7 +239,7 @@ impl Variant {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkSettings {
     events: Requested,
-    /// One call in so many is measured.
+    /// One call in so many is measured. 1 within a budget.
     pub(crate) every: u32,
     pub(crate) mode: CallMode,
 }
@@ -220,8 +258,8 @@ enum Requested {
 }
 
 /// The settings of a mark. Its events and `every` are the first of these: the filter's, the mark's own, those of
-/// `PERFMARK_EVENTS`, its crate's defaults. `fence` is on if the mark or its crate's defaults set it. `variant` is the
-/// variant whose slot the mark's calls use, if the filter gives it one.
+/// `PERFMARK_EVENTS` or of a budget, its crate's defaults. `fence` is on if the mark or its crate's defaults set it.
+/// `variant` is the variant whose slot the mark's calls use, if the filter gives it one.
 pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
     let filter = variant.map(|variant| &variant.settings);
     let of_crate = defaults::of(mark);
@@ -232,12 +270,13 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
     let events = events.or_else(|| lines(of_crate?.events));
     let every = filter.and_then(|filter| filter.every);
     let every = every.or_else(|| Some(mark.every).filter(|&every| every > 0));
-    let every = every.or_else(|| of_crate.map(|defaults| defaults.every));
+    let is_budgeted = variant.is_some_and(|variant| variant.is_budgeted);
+    let every = every.or_else(|| of_crate.filter(|_| !is_budgeted).map(|defaults| defaults.every));
     let is_fenced = mark.mode.is_fenced || of_crate.is_some_and(|defaults| defaults.is_fenced);
     MarkSettings {
         events: events.unwrap_or(Requested::Default),
         every: every.unwrap_or(1).max(1),
-        mode: CallMode { is_fenced, ..mark.mode },
+        mode: CallMode { is_fenced, is_budgeted, ..mark.mode },
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) fn bind_plan(plan: &Plan) {
     plan.bind_base_hooks();
     let measured = options::measured(plan);
     let begin = match (is_weighted, set.mode.is_polled) {
+        _ if set.mode.is_budgeted => options::budgeted_begin(plan),
         (false, _) => measured.begin,
         (true, false) => options::begin_every,
         (true, true) => options::begin_first_poll_of_every,

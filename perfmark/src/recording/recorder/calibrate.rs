@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use perfmark_rdpmc::{CounterSet, Delta};
 
@@ -57,6 +58,9 @@ pub(super) trait CalibrationThread {
     /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be
     /// marked.
     fn run_calls(&self, calls: &dyn Fn());
+
+    /// The same inside a call of `drawn_mark`, for marks within a budget.
+    fn run_inside(&self, calls: &dyn Fn());
 
     /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
     fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
@@ -130,26 +134,38 @@ fn measure_all(
         calls.completed,
         calls.returned_early,
     ];
+    let (counted, times) = in_loops(slots, loops, &|call| thread.run_calls(&|| run(call)))?;
     let [unmarked, marked, unmarked_caller, caller, skipped, drawn, bare_suspended, suspended, completed, returned] =
-        in_loops(slots, thread, loops)?;
+        counted;
     let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
         let per_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
         with.iter().zip(without).map(per_call).collect()
     };
-    // In its loop, one call is drawn and the others are skipped.
-    let drawn_loop = drawn.iter().zip(&unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
     let (total, caller, skipped) =
         (difference(&marked, &unmarked), difference(&caller, &unmarked_caller), difference(&skipped, &unmarked));
+    let drawn_extra = |drawn_loop: &[u64], unmarked: &[u64], skipped: &[u64]| -> Vec<u64> {
+        // In its loop, one call is drawn and the others are skipped.
+        let of_loop = drawn_loop.iter().zip(unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
+        let others = skipped.iter().zip(&total).map(|(skipped, total)| u64::from(CALLS - 1) * skipped + total);
+        of_loop.zip(others).map(|(of_loop, others)| of_loop.saturating_sub(others)).collect()
+    };
+    let [mut inside_skipped, mut inside_drawn_extra, mut inside_extra] = [const { Vec::new() }; 3];
+    if key.is_budgeted() {
+        let loops = [calls.unmarked, calls.skipped, calls.drawn, calls.marked];
+        let run_inside = |call| thread.run_inside(&|| run(call));
+        let ([unmarked, skipped, drawn, marked], _) = in_loops(slots, loops, &run_inside)?;
+        inside_skipped = difference(&skipped, &unmarked);
+        inside_drawn_extra = drawn_extra(&drawn, &unmarked, &inside_skipped);
+        let marked = difference(&marked, &unmarked);
+        inside_extra = marked.iter().zip(&total).map(|(marked, total)| marked.saturating_sub(*total)).collect();
+    }
     let suspend_extra = difference(&suspended, &bare_suspended)
         .iter()
         .zip(&total)
         .map(|(suspended, total)| suspended.saturating_sub(2 * total))
         .collect();
-    let drawn_extra = drawn_loop
-        .zip(skipped.iter().zip(&total))
-        .map(|(drawn_loop, (skipped, total))| drawn_loop.saturating_sub(u64::from(CALLS - 1) * skipped + total))
-        .collect();
+    let drawn_extra = drawn_extra(&drawn, &unmarked, &skipped);
     // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
     let mut early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
         .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
@@ -169,7 +185,12 @@ fn measure_all(
         .zip(&key.set)
         .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
     let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
+    let [unmarked_time, marked_time, _, _, skipped_time, drawn_time, ..] = times;
+    let per_call = |time: Duration| time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
+    let (marked_ns, skipped_ns, drawn_loop) = (per_call(marked_time), per_call(skipped_time), per_call(drawn_time));
+    let drawn_ns = f64::from(CALLS) * drawn_loop - f64::from(CALLS - 1) * skipped_ns;
     Some(MeasuredOverhead {
+        drawn_ns: drawn_ns.max(marked_ns),
         in_leaf,
         noise,
         in_caller,
@@ -177,6 +198,9 @@ fn measure_all(
         caller_extra,
         skipped,
         drawn_extra,
+        inside_skipped,
+        inside_drawn_extra,
+        inside_extra,
         suspend_extra,
         early_extra,
         in_early,
@@ -221,22 +245,26 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
     least.into_iter().collect()
 }
 
-/// What each event slot counts in a loop of each function: the least of several loops, which take turns. Every
-/// disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost. `None` if an
-/// event was counted in no loop of a function.
+/// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take
+/// turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
+/// `None` if an event was counted in no loop of a function. Also returns the time that a loop of each function takes.
 fn in_loops<const N: usize>(
     slots: &EventSlots,
-    thread: &dyn CalibrationThread,
     loops: [fn(); N],
-) -> Option<[Vec<u64>; N]> {
+    run: &dyn Fn(fn()),
+) -> Option<([Vec<u64>; N], [Duration; N])> {
     let mut least = [const { Vec::new() }; N];
+    let mut times = [Duration::MAX; N];
     for least in &mut least {
         least.resize(slots.len(), None::<u64>);
     }
     for _ in 0..LOOPS {
-        for (call, least) in loops.iter().zip(&mut least) {
+        for ((call, least), time) in loops.iter().zip(&mut least).zip(&mut times) {
+            let begun = Instant::now();
+            run(*call);
+            *time = (*time).min(begun.elapsed());
             let before: Vec<_> = slots.iter().map(|slot| slot.reading()).collect();
-            thread.run_calls(&|| run(*call));
+            run(*call);
             // In reverse order, so that the same instructions are between the two readings of each slot.
             for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
                 let now = slot.reading();
@@ -246,7 +274,7 @@ fn in_loops<const N: usize>(
         }
     }
     let known = least.map(|least| least.into_iter().collect::<Option<Vec<u64>>>());
-    if known.iter().any(Option::is_none) { None } else { Some(known.map(Option::unwrap_or_default)) }
+    (known.iter().all(Option::is_some)).then(|| (known.map(Option::unwrap_or_default), times))
 }
 
 /// The count of an event that was counted all the time.

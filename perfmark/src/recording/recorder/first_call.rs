@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Region, clock};
 
+use super::budget::{Budget, Member};
 use super::calibrate::{self, CalibrationCalls, CalibrationThread, exact_count};
 use super::call_token::SERIAL;
 use super::cold_stack::on_cold_stack;
@@ -19,9 +20,9 @@ use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::plan::{EventSet, Plan};
 use super::resources::Resources;
 use super::state::{
-    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
-use super::{bind, reuse, slow, thread_end};
+use super::{bind, options, reuse, slow, thread_end};
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
@@ -31,6 +32,7 @@ use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{EventCells, MarkCells, Owner};
 use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::events;
+use crate::recording::mark::defaults;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{Mark, is_slot_off};
 use crate::recording::start;
@@ -119,7 +121,13 @@ fn prepare_plan(
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
-    let (wanted, every, mode) = (mark_settings.events(), mark_settings.every, mark_settings.mode);
+    let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
+    // Calls within a budget also find no plan if one of another weight, or in another context, is to be set up.
+    let budget = mode.is_budgeted.then(|| budget_of(resources, mark));
+    let member_ptr = budget.map_or(ptr::null(), |budget| budget.member_without_plan(slot));
+    // SAFETY: CELLS: null, or budgets live as long as the thread's cells.
+    let member = unsafe { member_ptr.as_ref() };
+    let every = member.map_or(mark_settings.every, Member::every);
     let slots = resources.slots.slot_indices_for(&wanted, events);
     let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
     let index = existing.unwrap_or_else(|| {
@@ -128,7 +136,8 @@ fn prepare_plan(
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
     });
-    let tracks_overhead = resources.sets.len() > 1 || every > 1 || mode.is_polled || settings().has_call_graph;
+    let tracks_overhead =
+        resources.sets.len() > 1 || every > 1 || mode.is_polled || mode.is_budgeted || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }
@@ -141,7 +150,10 @@ fn prepare_plan(
     let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
     let cells = MarkCells::new(mark, cells, every).without(resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets live as long as the plans that the thread's calls use.
-    let plan = unsafe { Plan::new(cells, set, variant, Draws::new(every, &recorder.random)) };
+    let plan = unsafe {
+        let plan = Plan::new(cells, set, variant, Draws::new(every, &recorder.random));
+        if member.is_some() { plan.within_budget(member_ptr) } else { plan }
+    };
     let plan = resources.cells.add(plan);
     resources.plans.push(plan);
     // SAFETY: CELLS: it lives as long as the thread's cells.
@@ -149,9 +161,28 @@ fn prepare_plan(
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
     bind::bind_plan(plan_ref);
+    if let Some(member) = member {
+        member.plan(every).set(plan_ref.pointer());
+        member.current.set(plan_ref.pointer());
+        options::begin_weight(plan_ref, member.rest.take(), recorder);
+    }
+    // The first plan is the one that finds those of other contexts.
+    let outer = mode.is_budgeted.then(|| budget_of(resources, mark).outer_plan(slot));
+    let plan_ref = outer.and_then(Plan::of_member).unwrap_or(plan_ref);
     add_to_table(recorder_ptr, plan_ref);
     exclude_setup(&resources.slots, recorder, before_setup);
-    Ok(plan)
+    Ok(plan_ref)
+}
+
+/// The thread's budget that the mark shares, created if there is none.
+fn budget_of<'a>(resources: &'a mut Resources, mark: &Mark) -> &'a Budget {
+    // Marks of one crate have the same defaults.
+    let defaults = if mark_settings::budget().is_none() { defaults::of(mark) } else { None };
+    let index = resources.budgets.iter().position(|budget| budget.is_of(defaults)).unwrap_or_else(|| {
+        resources.budgets.push(Box::new(Budget::new(defaults)));
+        resources.budgets.len() - 1
+    });
+    &resources.budgets[index]
 }
 
 /// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs
@@ -280,11 +311,26 @@ fn calibrate_set(
         thread: &'a ThreadState,
         scratch_ptr: NonNull<Recorder>,
         marked: [&'a MarkCells; 2],
+        drawn: &'a Plan,
     }
     impl CalibrationThread for Calibration<'_> {
         fn run_calls(&self, calls: &dyn Fn()) {
             // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
             unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
+        }
+
+        fn run_inside(&self, calls: &dyn Fn()) {
+            self.run_calls(&|| {
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    recorder.may_be_inside_drawn.set(true);
+                    _ = (self.drawn.base_hooks().begin)(self.drawn, recorder);
+                }
+                calls();
+                with_recorder(|recorder| {
+                    recorder.may_be_inside_drawn.set(false);
+                    recorder.stack.clear();
+                });
+            });
         }
 
         fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
@@ -296,19 +342,29 @@ fn calibrate_set(
     slow::detach(unsafe { program.as_ref() }.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
-    let plan = |mark, weight, draws| {
+    // One call is drawn in each loop of calls.
+    let weights = [1, 1, calibrate::CALLS, u32::MAX];
+    // Within a budget, calls inside a drawn call have the same plan.
+    let members = weights.map(Member::for_calibration);
+    for [outer, inner] in &members {
+        outer.set_inside(inner);
+    }
+    let plan = |mark, n: usize, draws| {
         let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
-        // SAFETY: the plan is used in this function only, and `set` outlives that.
-        unsafe { Plan::new(MarkCells::new(mark, cells, weight), set, None, draws) }
+        // SAFETY: the plan is used in this function only, and `set` and `members` outlive that.
+        unsafe {
+            let plan = Plan::new(MarkCells::new(mark, cells, weights[n]), set, None, draws);
+            if set.mode.is_budgeted { plan.within_budget(&raw const members[n][0]) } else { plan }
+        }
     };
     let calibration_calls = set.calibration_calls;
-    let (empty, caller) = (
-        plan(calibration_calls.empty_mark, 1, Draws::default()),
+    let plans = [
+        plan(calibration_calls.empty_mark, 0, Draws::default()),
         plan(calibration_calls.caller_mark, 1, Draws::default()),
-    );
-    // One call is drawn in each loop of calls.
-    let drawn = plan(calibration_calls.drawn_mark, calibrate::CALLS, Draws::default());
-    let skipped = plan(calibration_calls.skipped_mark, u32::MAX, Draws::never());
+        plan(calibration_calls.drawn_mark, 2, Draws::default()),
+        plan(calibration_calls.skipped_mark, 3, Draws::never()),
+    ];
+    let [empty, caller, drawn, _] = &plans;
     let scratch_ptr = memory::allocate().ok()?;
     // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up. CELLS: cells
     // and graph live until it is freed below.
@@ -320,12 +376,13 @@ fn calibrate_set(
         scratch.generation.set(program.generation.get());
         scratch.random.set(SEED);
     }
-    for plan in [&empty, &caller, &skipped, &drawn] {
+    for (plan, [_, inner]) in plans.iter().zip(&members) {
+        inner.current.set(plan.pointer());
         plan.set_event_cells();
         bind::bind_plan(plan);
         add_to_table(scratch_ptr, plan);
     }
-    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells] };
+    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells], drawn };
     let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
 use super::stack::{FrameSpace, STACK_ALIGNMENT};
-use super::state::Recorder;
+use super::state::{HeldRecorder, Recorder};
 use crate::platform::per_process::{self, PerProcess};
 use crate::recording::mark;
 
@@ -24,6 +24,9 @@ impl PlanPtr {
     pub(super) fn of(plan: &Plan) -> Self {
         Self(plan)
     }
+
+    /// No plan: the next call of the mark sets it up.
+    pub(super) const NONE: Self = Self(std::ptr::null());
 
     /// The plan; `None` if the mark was not called on this thread.
     #[inline]
@@ -65,6 +68,14 @@ impl ThreadMemory {
 pub(super) unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<PlanPtr> {
     // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
     unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<PlanPtr>>().add(slot as usize) }
+}
+
+impl HeldRecorder {
+    /// Sets the plan that calls of the mark with this slot use.
+    pub(super) fn set_plan(&self, slot: u32, plan: PlanPtr) {
+        // SAFETY: RECORDER: it is this thread's recorder. Slots of plans are below `mark::SLOTS`.
+        unsafe { plan_entry(self.as_ptr(), slot.into()) }.set(plan);
+    }
 }
 
 /// The memory of threads that ended. A forked child starts with an empty pool.

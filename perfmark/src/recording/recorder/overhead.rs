@@ -17,7 +17,7 @@ use crate::recording::mark::CallMode;
 pub(super) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
 
 /// The overhead of the probe of one event set, on threads with the same events and settings. What is missing is zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MeasuredOverhead {
     /// Overhead in the value of a leaf call, for each event of the set.
     pub(super) in_leaf: Vec<u64>,
@@ -33,12 +33,19 @@ pub(super) struct MeasuredOverhead {
     /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
     pub(super) skipped: Vec<u64>,
     pub(super) drawn_extra: Vec<u64>,
+    /// The same for calls within a budget, inside a call that was drawn from several. Also how much more a call that is
+    /// neither skipped nor drawn adds there.
+    pub(super) inside_skipped: Vec<u64>,
+    pub(super) inside_drawn_extra: Vec<u64>,
+    pub(super) inside_extra: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(super) suspend_extra: Vec<u64>,
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
     /// of the set. Zero for times.
     pub(super) early_extra: Vec<u64>,
     pub(super) in_early: Vec<u64>,
+    /// What a drawn call takes in nanoseconds, or a measured one if that is more.
+    pub(super) drawn_ns: f64,
 }
 
 impl MeasuredOverhead {
@@ -68,6 +75,11 @@ pub(super) struct OverheadKey {
 }
 
 impl OverheadKey {
+    /// Whether the set's marks are within a budget.
+    pub(super) fn is_budgeted(&self) -> bool {
+        self.mode.is_budgeted
+    }
+
     pub(super) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, tracks_overhead: bool) -> Self {
         let events = slots.iter().map(|slot| (slot.event, slot.read_method())).collect();
         Self { events, set: set.to_vec(), mode, tracks_overhead }
@@ -109,6 +121,9 @@ pub(super) struct OverheadTable {
     pub(super) caller_extra: [Cell<u64>; EVENT_SLOTS],
     skipped: [Cell<u64>; EVENT_SLOTS],
     drawn_extra: [Cell<u64>; EVENT_SLOTS],
+    inside_skipped: [Cell<u64>; EVENT_SLOTS],
+    inside_drawn_extra: [Cell<u64>; EVENT_SLOTS],
+    inside_extra: [Cell<u64>; EVENT_SLOTS],
     pub(super) suspend_extra: [Cell<u64>; EVENT_SLOTS],
     early_extra: [Cell<u64>; EVENT_SLOTS],
     in_early: [Cell<u64>; EVENT_SLOTS],
@@ -117,9 +132,23 @@ pub(super) struct OverheadTable {
 impl OverheadTable {
     pub(super) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
-        let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early] =
+        let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra] = array::from_fn(|_| zeroes());
+        let [inside_skipped, inside_drawn_extra, inside_extra, suspend_extra, early_extra, in_early] =
             array::from_fn(|_| zeroes());
-        Self { in_leaf, in_caller, total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, in_early }
+        Self {
+            in_leaf,
+            in_caller,
+            total,
+            caller_extra,
+            skipped,
+            drawn_extra,
+            inside_skipped,
+            inside_drawn_extra,
+            inside_extra,
+            suspend_extra,
+            early_extra,
+            in_early,
+        }
     }
 
     /// Sets the overhead to what was measured.
@@ -131,6 +160,9 @@ impl OverheadTable {
             (&self.caller_extra, &measured.caller_extra),
             (&self.skipped, &measured.skipped),
             (&self.drawn_extra, &measured.drawn_extra),
+            (&self.inside_skipped, &measured.inside_skipped),
+            (&self.inside_drawn_extra, &measured.inside_drawn_extra),
+            (&self.inside_extra, &measured.inside_extra),
             (&self.suspend_extra, &measured.suspend_extra),
             (&self.early_extra, &measured.early_extra),
             (&self.in_early, &measured.in_early),
@@ -191,9 +223,24 @@ impl OverheadTable {
 
     /// Adds the overhead of a drawn call to the frame around: of the draw, and of the calls that it stands for.
     pub(super) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
-        for ((sum, each_skipped), drawn_extra) in around.inner_overhead.iter().zip(&self.skipped).zip(&self.drawn_extra)
-        {
-            sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(skipped)).wrapping_add(drawn_extra.get()));
-        }
+        add(around, &self.skipped, skipped, &self.drawn_extra);
+    }
+
+    /// The same for a call within a budget, inside a call that was drawn from several.
+    pub(super) fn add_inside_draw_overhead(&self, around: &Frame, skipped: u64) {
+        add(around, &self.inside_skipped, skipped, &self.inside_drawn_extra);
+    }
+
+    /// Adds the overhead of a call within a budget that is not skipped and not drawn, inside a call that was drawn from
+    /// several.
+    pub(super) fn add_inside_overhead(&self, around: &Frame) {
+        add(around, &self.inside_skipped, 0, &self.inside_extra);
+    }
+}
+
+/// Adds the overhead of skipped calls and of another one to the frame around.
+fn add(around: &Frame, skipped: &[Cell<u64>; EVENT_SLOTS], calls: u64, extra: &[Cell<u64>; EVENT_SLOTS]) {
+    for ((sum, each_skipped), extra) in around.inner_overhead.iter().zip(skipped).zip(extra) {
+        sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(calls)).wrapping_add(extra.get()));
     }
 }

@@ -2,10 +2,12 @@
 #![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::Relaxed;
 use std::{array, ptr};
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
 
+use super::budget::{self, LOT, Member, UNKNOWN_NS};
 use super::calibrate::CalibrationCalls;
 use super::call_token::Token;
 use super::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
@@ -67,8 +69,14 @@ pub(super) struct Plan {
     pub(super) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
-    /// Which calls are measured, if `every` leaves some out.
+    /// Which calls are measured, if some are left out.
     draws: Draws,
+    /// What chooses how many, if the mark is within a budget; else null, also during calibration.
+    member: *const Member,
+    /// Within a budget: the number of calls that are measured completely, before the budget is looked at.
+    lot: Cell<u32>,
+    /// See [`context_inside`](Self::context_inside).
+    context_inside: usize,
 }
 
 // SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
@@ -98,7 +106,45 @@ impl Plan {
         let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), Cell::new(&raw const set.base_hooks));
         let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        Self { hooks, set, event_cells, spans, cells, base_hooks, last_nodes, variant, draws }
+        let (member, lot, context_inside) = (ptr::null(), Cell::new(u32::MAX), budget::context(cells.weight));
+        Self {
+            hooks,
+            set,
+            event_cells,
+            spans,
+            cells,
+            base_hooks,
+            last_nodes,
+            variant,
+            draws,
+            member,
+            lot,
+            context_inside,
+        }
+    }
+
+    /// The same plan within a budget.
+    ///
+    /// # Safety
+    ///
+    /// The member lives as long as the plan is used.
+    pub(super) unsafe fn within_budget(self, member: *const Member) -> Self {
+        let this = Self { member, lot: Cell::new(LOT), ..self };
+        let context = this.member().map_or(0, |member| member.context);
+        Self { context_inside: this.context_inside.max(context), ..this }
+    }
+
+    /// What chooses how many calls are measured, if the mark is within a budget.
+    #[inline]
+    pub(super) fn member(&self) -> Option<&Member> {
+        // SAFETY: null, or `within_budget` requires that it lives as long as the plan is used.
+        unsafe { self.member.as_ref() }
+    }
+
+    /// The plan to which this pointer of a [`Member`] refers.
+    pub(super) fn of_member<'a>(pointer: *const ()) -> Option<&'a Self> {
+        // SAFETY: CELLS: null, or the `pointer` of a plan, and plans live as long as the recorder is used.
+        unsafe { pointer.cast::<Self>().as_ref() }
     }
 
     /// The plan of an open call.
@@ -139,7 +185,7 @@ impl Plan {
         }
     }
 
-    /// Whether `every` measures the call that begins. So many calls were skipped before it.
+    /// Whether the call that begins is measured. So many calls were skipped before it.
     #[inline]
     pub(super) fn is_drawn(&self, skipped: u64) -> bool {
         self.draws.is_next(skipped)
@@ -148,6 +194,39 @@ impl Plan {
     /// Draws the next call to be measured.
     pub(super) fn draw(&self, random: &Cell<u64>) {
         self.draws.draw(self.cells.weight, random);
+    }
+
+    /// The number of calls that are skipped from now on because the call just drawn was drawn for them, too.
+    pub(super) fn rest(&self) -> u64 {
+        self.draws.rest(self.cells.weight)
+    }
+
+    /// Skips that many calls, and draws one of the block after them.
+    pub(super) fn begin_block_after(&self, rest: u64, random: &Cell<u64>) {
+        self.draws.begin_block(self.cells.skipped.load(Relaxed) + rest, self.cells.weight, random);
+    }
+
+    /// Within a budget: whether all calls are measured from now on.
+    pub(super) fn is_complete(&self) -> bool {
+        self.cells.weight == 1 && self.is_drawn(self.cells.skipped.load(Relaxed))
+    }
+
+    /// The [context](budget::context) of calls directly inside a call with this plan.
+    #[inline]
+    pub(super) fn context_inside(&self) -> usize {
+        self.context_inside
+    }
+
+    /// Counts a call that is measured completely. Returns whether the budget is to be looked at.
+    #[inline]
+    pub(super) fn ends_lot(&self) -> bool {
+        let left = self.lot.get() - 1;
+        self.lot.set(left);
+        left == 0
+    }
+
+    pub(super) fn begin_lot(&self) {
+        self.lot.set(LOT);
     }
 
     /// Whether `every` measures the call that begins with its first poll.
@@ -200,6 +279,9 @@ impl Plan {
     /// Publishes the probe overhead of the event set in the mark's cells.
     pub(super) fn publish_overhead(&self) {
         let measured = self.set().measured_overhead.borrow();
+        if let Some(member) = self.member() {
+            member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.drawn_ns));
+        }
         for (event, cells) in self.set().events().zip(&self.cells.events) {
             cells.overhead.set(match &*measured {
                 Some(measured) => Overhead {

@@ -101,7 +101,6 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
         return NO_FRAME;
     }
     let token = if matches!(call, PolledCall::Skipped(_)) {
-        recorder.stack.skip();
         recorder.release();
         SKIPPED
     } else {

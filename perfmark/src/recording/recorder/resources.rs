@@ -3,6 +3,7 @@
 
 use std::io;
 
+use super::budget::Budget;
 use super::counters::EventSlots;
 use super::plan::{EventSet, Plan};
 use crate::platform::sync::Arc;
@@ -22,6 +23,9 @@ pub(super) struct Resources {
     /// The event sets of the thread's marks.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     pub(super) sets: Vec<Box<EventSet>>,
+    /// The budgets of the thread's marks.
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    pub(super) budgets: Vec<Box<Budget>>,
     pub(super) cells: Arc<ThreadCells>,
 }
 
@@ -30,7 +34,7 @@ impl Resources {
     pub(super) fn new() -> io::Result<Self> {
         let graph = settings().has_call_graph.then(Graph::new).transpose()?;
         let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
-        Ok(Self { plans: Vec::new(), slots: EventSlots::default(), sets: Vec::new(), cells })
+        Ok(Self { plans: Vec::new(), slots: EventSlots::default(), sets: Vec::new(), budgets: Vec::new(), cells })
     }
 
     pub(super) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
@@ -42,7 +46,7 @@ impl Resources {
     /// cells at the moment.
     pub(super) fn is_reusable(&mut self) -> bool {
         // Not with `every`: its draws depend on the number of skipped calls in the cells, which reuse resets.
-        let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.cells.is_complete();
+        let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.member().is_none() && plan.cells.is_complete();
         self.plans.len() <= MAX_MARKS
             && self.cells.arena.is_small()
             && self.cells.graph.is_none()

@@ -275,8 +275,8 @@ impl Frame {
 pub(super) struct Stack {
     /// The innermost call's frame, or the sentinel.
     top: Cell<*const Frame>,
-    /// The serial number of the call that began last. Skipped calls have a number, too, because the call around them
-    /// still counts them as inner calls.
+    /// The serial number of the call that began last. Skipped calls have none: a call with only skipped calls inside
+    /// ends as a leaf.
     pub(super) serial: Cell<u64>,
     /// The sentinel.
     bottom: Cell<*const Frame>,
@@ -297,7 +297,7 @@ impl Stack {
         self.top.set(self.bottom.get());
     }
 
-    /// Gives a number to a call that is not measured and has no frame.
+    /// Gives a number to a call that is unmeasured and has no frame.
     #[inline]
     pub(super) fn skip(&self) {
         self.serial.set(self.serial.get() + 1);

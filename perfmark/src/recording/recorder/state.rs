@@ -38,6 +38,8 @@ pub(super) struct Recorder {
     graph: Cell<*const Graph>,
     /// The generation of the process: a forked child has another one than its parent.
     pub(super) generation: Cell<u8>,
+    /// Whether a call that a budget drew from several may be open.
+    pub(super) may_be_inside_drawn: Cell<bool>,
     /// Whether frames track probe overhead for each event slot, because it differs between the thread's calls.
     pub(super) tracks_overhead: Cell<bool>,
 }
@@ -115,6 +117,10 @@ impl HeldRecorder {
         let (tls, recorder) = lookup()?;
         let found = look(recorder)?;
         Some((Self::new(tls, recorder), found))
+    }
+
+    pub(super) fn as_ptr(&self) -> NonNull<Recorder> {
+        self.recorder
     }
 
     #[inline]

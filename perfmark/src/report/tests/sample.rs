@@ -20,6 +20,7 @@ pub(in crate::report) fn mark(name: &str, calls: u64) -> Mark {
         polls: 0,
         interrupted: 0,
         every: 1,
+        budget: None,
         skipped: 0,
         overhead_ns: None,
         values: Vec::new(),

@@ -1,0 +1,190 @@
+//! What a budget saves, and what it does to the order of marks: a parser with marks on all its functions, which takes
+//! turns with the same parser unmarked.
+//!
+//! ```sh
+//! cargo bench -p benches --bench budget                # about a minute
+//! cargo bench -p benches --bench budget -- --record    # also writes to records/
+//! ```
+//!
+//! A ratio is the CPU time of the marked parser to that of the unmarked one in the same round. Before each measured
+//! run, one that is not measured lets the budget choose what it measures.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::{env, io};
+
+use benches::clocks::cpu_time;
+use benches::{record, table};
+use perfmark::{Budget, Filter, Snapshot, set_budget, set_filter, snapshot};
+
+const ROUNDS: usize = 21;
+/// Of the marks with the largest self, the number that is compared.
+const HOTTEST: usize = 5;
+
+/// A parser of sums and products, with many calls of small functions.
+macro_rules! parser {
+    ($name:ident $(, #[$mark:meta])?) => {
+        mod $name {
+            pub(super) struct Parser<'a> {
+                rest: &'a [u8],
+            }
+
+            $(#[$mark])?
+            impl<'a> Parser<'a> {
+                #[inline(never)]
+                pub(super) fn value(text: &'a [u8]) -> u64 {
+                    Parser { rest: text }.sum()
+                }
+
+                #[inline(never)]
+                fn sum(&mut self) -> u64 {
+                    let mut value = self.product();
+                    while self.skip(b'+') {
+                        value = value.wrapping_add(self.product());
+                    }
+                    value
+                }
+
+                #[inline(never)]
+                fn product(&mut self) -> u64 {
+                    let mut value = self.factor();
+                    while self.skip(b'*') {
+                        value = value.wrapping_mul(self.factor());
+                    }
+                    value
+                }
+
+                #[inline(never)]
+                fn factor(&mut self) -> u64 {
+                    if self.skip(b'"') { self.text() } else { self.number() }
+                }
+
+                #[inline(never)]
+                fn number(&mut self) -> u64 {
+                    let mut value = 0_u64;
+                    while let Some(digit @ b'0'..=b'9') = self.peek() {
+                        self.advance();
+                        value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+                    }
+                    value
+                }
+
+                #[inline(never)]
+                fn text(&mut self) -> u64 {
+                    let end = self.rest.iter().position(|&byte| byte == b'"').unwrap_or(self.rest.len());
+                    let (text, rest) = self.rest.split_at(end);
+                    self.rest = rest.get(1..).unwrap_or(&[]);
+                    text.iter().fold(7, |hash: u64, &byte| hash.rotate_left(5) ^ u64::from(byte))
+                }
+
+                #[inline(never)]
+                fn skip(&mut self, byte: u8) -> bool {
+                    let is_next = self.peek() == Some(byte);
+                    if is_next {
+                        self.advance();
+                    }
+                    is_next
+                }
+
+                #[inline(never)]
+                fn peek(&self) -> Option<u8> {
+                    self.rest.first().copied()
+                }
+
+                #[inline(never)]
+                fn advance(&mut self) {
+                    self.rest = &self.rest[1..];
+                }
+            }
+        }
+    };
+}
+
+parser!(unmarked);
+parser!(marked, #[perfmark::perfmark(time)]);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Setting {
+    Off,
+    Skipped,
+    Percent(f64),
+    Full,
+}
+
+const SETTINGS: [(&str, Setting); 6] = [
+    ("off", Setting::Off),
+    ("all calls skipped", Setting::Skipped),
+    ("budget 0.5 %", Setting::Percent(0.5)),
+    ("budget 2 %", Setting::Percent(2.0)),
+    ("budget 10 %", Setting::Percent(10.0)),
+    ("all calls measured", Setting::Full),
+];
+
+impl Setting {
+    fn set(self) -> Result<(), Box<dyn std::error::Error>> {
+        let filter = match self {
+            Self::Off => Filter::default().off("*"),
+            Self::Skipped => Filter::default().every("*", u32::MAX),
+            Self::Percent(_) | Self::Full => Filter::default(),
+        };
+        let budget = if let Self::Percent(percent) = self { Some(Budget::percent(percent)?) } else { None };
+        Ok(set_filter(&filter).and_then(|()| set_budget(budget))?)
+    }
+}
+
+/// The marks with the largest self time, and the share of calls that was measured.
+fn hottest(snapshot: &Snapshot) -> (Vec<&str>, f64) {
+    let marks = || snapshot.marks.iter().filter_map(|mark| Some((mark, mark.values.first()?)));
+    let mut by_self: Vec<_> = marks().map(|(mark, values)| (values.self_sum, mark.name.as_str())).collect();
+    by_self.sort_unstable_by(|one, other| other.cmp(one));
+    let (measured, calls) =
+        marks().fold((0, 0), |(measured, calls), (mark, values)| (measured + values.measured, calls + mark.calls));
+    (by_self.into_iter().map(|(_, name)| name).take(HOTTEST).collect(), measured as f64 / calls as f64)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    perfmark::disable_report();
+    let line = br#"12*3456+"a text"*7+89*"another text of some length"+1234567+"x"*2"#.repeat(200);
+    let text = [line.as_slice(), b"+1"].concat();
+    let run = |parse: fn(&[u8]) -> u64| {
+        let before = cpu_time();
+        (0..60).for_each(|_| _ = black_box(parse(black_box(&text))));
+        cpu_time().saturating_sub(before).as_secs_f64()
+    };
+    let mut ratios = [const { Vec::new() }; SETTINGS.len()];
+    let mut recorded = [const { None::<Snapshot> }; SETTINGS.len()];
+    for _ in 0..ROUNDS {
+        for (((_, setting), ratios), recorded) in SETTINGS.iter().zip(&mut ratios).zip(&mut recorded) {
+            setting.set()?;
+            let unmarked = run(|text| unmarked::Parser::value(text));
+            run(|text| marked::Parser::value(text));
+            let before = snapshot();
+            ratios.push(run(|text| marked::Parser::value(text)) / unmarked);
+            let new = snapshot().since(&before);
+            recorded.get_or_insert_default().merge(&new);
+        }
+    }
+    let recorded = recorded.map(Option::unwrap_or_default);
+    let (truth, _) = hottest(&recorded[SETTINGS.len() - 1]);
+    let mut rows = format!(
+        "| | CPU time to unmarked (quartiles) | calls measured | of the {HOTTEST} hottest |\n|---|---|---|---|\n"
+    );
+    for (((name, setting), ratios), recorded) in SETTINGS.iter().zip(&ratios).zip(&recorded) {
+        let [median, low, high] = table::spread(ratios).unwrap_or([f64::NAN; 3]);
+        let (names, share) = hottest(recorded);
+        let is_measured = !matches!(setting, Setting::Off | Setting::Skipped);
+        let rest = if is_measured {
+            let same = truth.iter().filter(|name| names.contains(name)).count();
+            format!("{:.3} % | {same}", share * 100.0)
+        } else {
+            "- | -".into()
+        };
+        writeln!(rows, "| {name} | {median:.2} ({low:.2} to {high:.2}) | {rest} |")?;
+    }
+    println!("{rows}");
+    if env::args().any(|argument| argument == "--record") {
+        let body = format!("{}.\n\n{ROUNDS} rounds; medians.\n\n{rows}", record::machine());
+        println!("{}", record::write("Budget (`--bench budget`)", &body).map_err(io::Error::other)?.display());
+    }
+    Ok(())
+}
