@@ -56,7 +56,9 @@ impl MeasuredOverhead {
             of_event.iter_mut().zip(set).filter(|(_, slot)| is_cleared(**slot)).for_each(|(value, _)| *value = 0);
         }
         let Self { total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, .. } = self;
-        for of_slot in [total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra] {
+        let Self { inside_skipped, inside_drawn_extra, inside_extra, .. } = self;
+        let of_slots = [total, caller_extra, skipped, drawn_extra, inside_skipped, inside_drawn_extra, inside_extra];
+        for of_slot in of_slots.into_iter().chain([suspend_extra, early_extra]) {
             of_slot.iter_mut().enumerate().filter(|(slot, _)| is_cleared(*slot)).for_each(|(_, value)| *value = 0);
         }
     }
