@@ -185,7 +185,7 @@ fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
     let _alone = alone::alone();
     let _within = Within::percent(2.0);
     let truth: usize = (0..CALLS).map(|n| n % 4 * pages_of(n)).sum();
-    let (mut of_callee, mut of_caller, mut skipped) = (Vec::new(), Vec::new(), 0);
+    let (mut inner_totals, mut outer_selfs, mut skipped) = (Vec::new(), Vec::new(), 0);
     for _ in 0..RUNS {
         let before = snapshot();
         thread::spawn(|| (0..CALLS).for_each(caller)).join().expect("no panic");
@@ -195,12 +195,12 @@ fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
         let own = |values: &Values| values.self_sum.expect("known");
         assert_eq!(inner.total, own(&inner), "a leaf");
         skipped += mark(&run, "callee").skipped;
-        of_callee.push(inner.total as f64);
-        of_caller.push(own(&outer) as f64);
+        inner_totals.push(inner.total as f64);
+        outer_selfs.push(own(&outer) as f64);
     }
     assert!(skipped > 0, "nothing was estimated");
-    near("callee", &of_callee, truth as f64);
-    near("self of the caller", &of_caller, CALLS as f64);
+    near("callee", &inner_totals, truth as f64);
+    near("self of the caller", &outer_selfs, CALLS as f64);
 }
 
 /// Checks that the mean of the runs is within five standard errors of the truth.
