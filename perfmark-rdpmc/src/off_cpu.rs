@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::Sub;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::error::Error;
@@ -29,14 +28,6 @@ impl OffCpuTime {
     #[must_use]
     pub fn total(self) -> u64 {
         self.blocked + self.preempted
-    }
-}
-
-impl Sub for OffCpuTime {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        Self { blocked: self.blocked - before.blocked, preempted: self.preempted - before.preempted }
     }
 }
 
@@ -85,11 +76,15 @@ pub struct OffCpuReading {
 }
 
 impl OffCpuReading {
-    /// The time off the CPU since an earlier reading. `None` if the kernel had no room for the records of all switches
-    /// meanwhile.
+    /// The time off the CPU since an earlier reading of the same [`OffCpu`]. `None` if the kernel had no room for the
+    /// records of all switches meanwhile, or if `before` is the later reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<OffCpuTime> {
-        (self.losses == before.losses).then(|| self.time - before.time)
+        let is_complete = self.losses == before.losses;
+        Some(OffCpuTime {
+            blocked: self.time.blocked.checked_sub(before.time.blocked).filter(|_| is_complete)?,
+            preempted: self.time.preempted.checked_sub(before.time.preempted)?,
+        })
     }
 }
 
@@ -239,6 +234,14 @@ mod tests {
             let Some((_, is_complete)) = added(words) else { return };
             assert!(!is_complete, "{why}");
         }
+    }
+
+    #[test]
+    fn an_interval_that_ends_before_it_begins_has_no_time() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let before = off_cpu.read();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(before.since(&off_cpu.read()), None);
     }
 
     #[test]
