@@ -99,8 +99,9 @@ impl OffCpu {
     ///
     /// As [`Sampler::open`]: most likely that locked memory is spent, with the number of rings that fit.
     pub fn open() -> Result<Self, Error> {
-        let sampler =
-            Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::MonotonicRaw);
+        // The clock by which ticks become nanoseconds. Otherwise time off the CPU could exceed `time`: NTP adjusts this
+        // clock by up to 500 ppm (`adjtimex(2)`), and not CLOCK_MONOTONIC_RAW.
+        let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::Monotonic);
         let ring = sampler.pages(Self::PAGES).open()?;
         let seen = Cell::new(ring.lock());
         let (losses, was_full) = (Cell::new(0), Cell::new(false));
