@@ -173,7 +173,7 @@ impl OffCpu {
         const SWITCH: u64 = 16;
         // Without room for one record, the kernel may have dropped the last ones (`__perf_output_begin` in
         // `kernel/events/ring_buffer.c` leaves one byte free).
-        let is_full = head - tail + SWITCH >= bytes;
+        let is_full = head.wrapping_sub(tail) >= bytes.saturating_sub(SWITCH);
         let (was_full, mut is_complete) = (self.was_full.replace(is_full), !is_full);
         let (mut at, mut left) = (tail, None);
         while at < head {
@@ -235,6 +235,27 @@ mod tests {
             let Some((_, is_complete)) = added(words) else { return };
             assert!(!is_complete, "{why}");
         }
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "forks")]
+    fn a_reader_that_a_forking_signal_handler_interrupted_goes_on_in_the_child() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let (page, data) = (off_cpu.ring.mapping.page().expect("mapped"), off_cpu.ring.mapping.data().expect("mapped"));
+        // SAFETY: the child reads and writes memory, and ends. The status is live.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                page.data_tail.store(data[0].load(Relaxed), Release);
+                libc::_exit(0);
+            }
+            let mut status = 1;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0, "the child was killed");
+        // The fork was between the readings of the tail and of the head.
+        assert!(!off_cpu.add(128, 0, 128, |_| 0));
     }
 
     #[test]
