@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use perfmark_rdpmc::sample::{Body, Branches, Content, Layout, Registers, Sampler, Values, Words};
 use perfmark_rdpmc::{Attr, Software};
 
-/// A number from the first 8 bytes, which are taken off.
+/// A number from the first 8 bytes, which are removed.
 fn number(data: &mut &[u8]) -> u64 {
     let (first, rest) = data.split_at(8);
     *data = rest;

@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::Sub;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::error::Error;
@@ -29,14 +28,6 @@ impl OffCpuTime {
     #[must_use]
     pub fn total(self) -> u64 {
         self.blocked + self.preempted
-    }
-}
-
-impl Sub for OffCpuTime {
-    type Output = Self;
-
-    fn sub(self, before: Self) -> Self {
-        Self { blocked: self.blocked - before.blocked, preempted: self.preempted - before.preempted }
     }
 }
 
@@ -85,11 +76,15 @@ pub struct OffCpuReading {
 }
 
 impl OffCpuReading {
-    /// The time off the CPU since an earlier reading. `None` if the kernel had no room for the records of all switches
-    /// meanwhile.
+    /// The time off the CPU since an earlier reading of the same [`OffCpu`]. `None` if the kernel had no room for the
+    /// records of all switches meanwhile, or if `before` is the later reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<OffCpuTime> {
-        (self.losses == before.losses).then(|| self.time - before.time)
+        let is_complete = self.losses == before.losses;
+        Some(OffCpuTime {
+            blocked: self.time.blocked.checked_sub(before.time.blocked).filter(|_| is_complete)?,
+            preempted: self.time.preempted.checked_sub(before.time.preempted)?,
+        })
     }
 }
 
@@ -104,8 +99,9 @@ impl OffCpu {
     ///
     /// As [`Sampler::open`]: most likely that locked memory is spent, with the number of rings that fit.
     pub fn open() -> Result<Self, Error> {
-        let sampler =
-            Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::MonotonicRaw);
+        // The clock by which ticks become nanoseconds. Otherwise time off the CPU could exceed `time`: NTP adjusts this
+        // clock by up to 500 ppm (`adjtimex(2)`), and not CLOCK_MONOTONIC_RAW.
+        let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::Monotonic);
         let ring = sampler.pages(Self::PAGES).open()?;
         let seen = Cell::new(ring.lock());
         let (losses, was_full) = (Cell::new(0), Cell::new(false));
@@ -177,7 +173,7 @@ impl OffCpu {
         const SWITCH: u64 = 16;
         // Without room for one record, the kernel may have dropped the last ones (`__perf_output_begin` in
         // `kernel/events/ring_buffer.c` leaves one byte free).
-        let is_full = head - tail + SWITCH >= bytes;
+        let is_full = head.wrapping_sub(tail) >= bytes.saturating_sub(SWITCH);
         let (was_full, mut is_complete) = (self.was_full.replace(is_full), !is_full);
         let (mut at, mut left) = (tail, None);
         while at < head {
@@ -239,6 +235,35 @@ mod tests {
             let Some((_, is_complete)) = added(words) else { return };
             assert!(!is_complete, "{why}");
         }
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "forks")]
+    fn a_reader_that_a_forking_signal_handler_interrupted_goes_on_in_the_child() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let (page, data) = (off_cpu.ring.mapping.page().expect("mapped"), off_cpu.ring.mapping.data().expect("mapped"));
+        // SAFETY: the child reads and writes memory, and ends. The status is live.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                page.data_tail.store(data[0].load(Relaxed), Release);
+                libc::_exit(0);
+            }
+            let mut status = 1;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0, "the child was killed");
+        // The fork was between the readings of the tail and of the head.
+        assert!(!off_cpu.add(128, 0, 128, |_| 0));
+    }
+
+    #[test]
+    fn an_interval_that_ends_before_it_begins_has_no_time() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let before = off_cpu.read();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(before.since(&off_cpu.read()), None);
     }
 
     #[test]

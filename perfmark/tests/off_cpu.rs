@@ -135,6 +135,11 @@ mod linux {
         std::future::pending::<()>().await;
     }
 
+    #[perfmark(time, suspended)]
+    async fn gives_up() {
+        _ = tokio::time::timeout(BETWEEN_POLLS, dropped()).await;
+    }
+
     /// Each call waits for a lock that another thread holds for a while.
     fn contend() {
         let (mutex, barrier) = (Mutex::new(0), Barrier::new(2));
@@ -265,7 +270,7 @@ mod linux {
                         task.await.expect("it ends");
                     }
                     at_once().await;
-                    _ = tokio::time::timeout(BETWEEN_POLLS, dropped()).await;
+                    gives_up().await;
                 });
             }
             _ => unreachable!("{scenario}"),
@@ -421,7 +426,7 @@ mod linux {
     }
 
     fn polls_add_up() {
-        let report = json("async", &[], 0);
+        let report = json("async", &[("PERFMARK_CALL_GRAPH", "on")], 0);
         let all = ["time", "off_cpu", "suspended"].map(|event| values(&report, "poll_and_wait", event));
         assert_eq!(all.map(|values| values["measured"].as_u64()), [Some(TASKS); 3]);
         let [time, off_cpu, suspended] = all.map(|values| values["sum"].as_u64().expect("a number"));
@@ -438,5 +443,12 @@ mod linux {
         let dropped = &mark(&report, "dropped");
         let unwound = dropped["values"]["suspended"]["unwound_total"].as_u64().expect("a number");
         assert!(dropped["cancelled"] == 1 && unwound >= 20_000_000, "{dropped}");
+        // Nothing is subtracted for the call that was dropped, of which only a part may be the caller's.
+        let gives_up = values(&report, "gives_up", "suspended");
+        assert!(gives_up["self"] == gives_up["sum"] && gives_up["sum"].as_u64() >= Some(20_000_000), "{gives_up}");
+        let nodes = report["call_graph"].as_array().expect("a list");
+        let of_nodes = nodes.iter().filter_map(|node| node["values"]["suspended"]["sum"].as_i64());
+        let of_marks = ["poll_and_wait", "again", "at_once", "gives_up"].map(|name| sum(&report, name, "suspended"));
+        assert_near(of_nodes.sum(), of_marks.iter().sum(), 1e-6);
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Requested {
     pub(super) flags: u64,
     pub(super) user_reads: bool,
     pub(super) samples: bool,
-    /// Whether its records are read, which events without a count have as well.
+    /// Whether its records are read. Events without a count have records as well.
     pub(super) has_ring: bool,
 }
 

@@ -136,7 +136,7 @@ bits! {
     MMAP_DATA = FLAG_MMAP_DATA;
     /// Mappings of code with their file, protection and flags.
     MMAP2 = FLAG_MMAP | FLAG_MMAP2;
-    /// Names of threads, with a mark on those that an exec gave.
+    /// Names of threads. Those that an exec gave are flagged.
     COMM_EXEC = FLAG_COMM | FLAG_COMM_EXEC;
     /// Switches to and from the thread.
     CONTEXT_SWITCH = FLAG_CONTEXT_SWITCH;

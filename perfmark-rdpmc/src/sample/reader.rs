@@ -12,7 +12,7 @@ use crate::pmu_event::Refusal;
 use crate::sys::{self, IOC_PAUSE_OUTPUT};
 
 /// Reads the records that are in a ring at the moment, the oldest first; or the newest first, if the ring is
-/// [overwritten](super::Sampler::overwrite). It makes room for new ones as it goes.
+/// [overwritten](super::Sampler::overwrite). Each record that was read makes room for new ones.
 #[derive(Debug)]
 pub struct Reader<'a> {
     ring: &'a Ring,

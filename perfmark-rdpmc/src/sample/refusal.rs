@@ -26,7 +26,7 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
     let is_power = |pages: usize| pages.is_power_of_two();
     if !is_power(sampler.pages) || !(sampler.aux_pages == 0 || is_power(sampler.aux_pages)) {
         let pages = if is_power(sampler.pages) { sampler.aux_pages } else { sampler.pages };
-        return Some(format!("a ring has a power of two of pages, not {pages}"));
+        return Some(format!("the number of a ring's pages must be a power of two, not {pages}"));
     }
     if sampler.attr.set(Field::SamplePeriod) == Some(0) {
         return Some("with a period of 0 it would take no samples; set a period, or use Sampler::dummy".into());

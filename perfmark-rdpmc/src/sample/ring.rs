@@ -20,8 +20,8 @@ use crate::sys::{
 /// An event that is sampled on one thread, and the ring to which the kernel writes its records.
 ///
 /// Any thread of the process may use it. The kernel writes an overflow's record before the sampled thread continues: if
-/// that thread finds [`head`](Self::head) where it was, it has had no sample since. (Not so for samples of Intel's
-/// PEBS that the processor collects in a buffer, which precise samples without call chain and frequency may be.)
+/// that thread finds [`head`](Self::head) where it was, it has had no sample since. This does not hold for samples
+/// that Intel's PEBS collects in a buffer, which may happen to precise samples without call chain and frequency.
 ///
 /// After the sampled thread has ended, the records can still be read. In a forked child there is no ring: `head` and
 /// [`lock`](Self::lock) are 0, there are no records, and everything else is an error.

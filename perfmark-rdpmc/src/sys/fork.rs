@@ -260,8 +260,10 @@ impl List {
         // SAFETY: all nodes in the list are live, as in the parent.
         while let Some(node) = unsafe { next.as_ref() } {
             match node.resource {
-                // The fork has cleared a ring's slot, but a region that began before may still access its page.
-                Resource::Page(start, length) | Resource::Ring(start, length, _) => put_empty_page(start, length),
+                Resource::Page(start, length) => put_empty_page(start, length, libc::PROT_READ),
+                // The fork has cleared its slot. If a signal handler forked, a reader that it interrupted goes on here,
+                // and writes how far it has read.
+                Resource::Ring(start, length, _) => put_empty_page(start, length, libc::PROT_READ | libc::PROT_WRITE),
                 resource => resource.release(&mut self.slots),
             }
             next = node.next;
@@ -291,12 +293,12 @@ impl Resource {
 
 /// Maps a zeroed page, which does not allow reading a counter. It does not replace a mapping that an earlier handler
 /// created.
-fn put_empty_page(start: *mut libc::c_void, length: usize) {
+fn put_empty_page(start: *mut libc::c_void, length: usize, access: libc::c_int) {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: maps only where nothing is mapped. A kernel before 4.17 treats the address as a hint, and may map
     // elsewhere.
     unsafe {
-        let mapped = libc::mmap(start, length, libc::PROT_READ, kind, -1, 0);
+        let mapped = libc::mmap(start, length, access, kind, -1, 0);
         if mapped != libc::MAP_FAILED && mapped != start {
             libc::munmap(mapped, length);
         }

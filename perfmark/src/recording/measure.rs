@@ -162,6 +162,10 @@ impl Meter {
                 let off_cpu = OffCpu::open().map_err(|why| MeasureError(why.to_string()))?;
                 return Ok(Self { event: kind.name().into(), unit: Unit::Ns, source: Source::OffCpu(off_cpu, kind) });
             }
+            Some(EventSpec::Suspended) => {
+                let why = format!("{name}: only calls of async functions have time between polls; leave it out");
+                return Err(MeasureError(why));
+            }
             _ => {}
         }
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
@@ -276,6 +280,12 @@ mod tests {
         let measured = measured.expect("there is always time");
         assert_eq!((times, measured.value.as_str()), (1, "a value"));
         assert_eq!((measured.counts.len(), measured.counts[0].unit), (1, Unit::Ns));
+    }
+
+    #[test]
+    fn the_time_between_polls_is_refused_because_a_closure_has_none() {
+        let why = measure(&["suspended"], || unreachable!("it is not done")).expect_err("no polls").to_string();
+        assert!(why.contains("suspended") && why.contains("async") && !why.contains("machine"), "{why}");
     }
 
     #[test]

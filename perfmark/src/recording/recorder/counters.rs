@@ -179,7 +179,8 @@ impl EventSlots {
         self.group.get(1).map(|&index| &*self.all[index])
     }
 
-    /// Closes the counters. The slots stay, because plans point to them.
+    /// Closes the counters. The slots stay, because plans point to them. Event sets point to the counters' pages and to
+    /// the times off the CPU, which are gone: no call may begin or end on the thread afterwards.
     pub(super) fn close(&mut self) {
         self.switches = None;
         // Members close before their leader: when a leader closes, each remaining member becomes its own group.

@@ -411,7 +411,8 @@ impl EventSet {
     /// The set has `W` off-CPU events, and at most [`FRAME_EVENTS`] events.
     #[inline]
     pub(super) unsafe fn off_cpu_values<const W: usize>(&self) -> [u64; W] {
-        // SAFETY: `new` stored pointers to cells of the thread's `OffCpu`, which its slots own.
+        // SAFETY: `new` stored pointers to cells of the thread's `OffCpu`. Its slots own it until `EventSlots::close`,
+        // after which no call begins or ends.
         array::from_fn(|n| unsafe { &*self.off_cpu[n] }.get())
     }
 

@@ -7,8 +7,6 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::Delta;
-
 use super::calibrate::CalibrationCalls;
 use super::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
 use super::counters::EVENT_SLOTS;
@@ -212,13 +210,10 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[cold]
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
-    let (open_before, set) = (frame.open_before.get(), plan.set());
+    let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
     let node = recorder.graph().and_then(|_| node_of(&frame));
     slow::store_counts(set, frame, &recorder.stack);
-    if let Some((event, ticks)) = suspended.filter(|(event, _)| frame.counted(event.n).is_some()) {
-        frame.set_counted(event.n, Delta::Exact(ticks));
-    }
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {
@@ -233,7 +228,23 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
             }
         }
     }
+    if let Some((event, ticks)) = suspended
+        && let Some(cost) = &mut costs[event.n]
+    {
+        cost.net = ticks;
+    }
     add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome);
+    // Before the call's end, its sum over the polls includes the moment at which it was suspended last, which means
+    // nothing to the call around and to the call graph.
+    if let Some((event, _)) = suspended
+        && let Some(cost) = costs[event.n].filter(|_| outcome != Outcome::Pending)
+    {
+        let suspended = plan.weight().wrapping_mul(cost.net);
+        below.add_inner_cost(event.slot_index, suspended);
+        if let Some(node) = node.filter(|_| outcome == Outcome::Ready) {
+            node.add_cost(event.n, suspended, 0);
+        }
+    }
 }
 
 /// What a poll adds to the time between its call's polls: it ends the time since the poll before it, and begins the
@@ -244,8 +255,8 @@ fn suspended_around(event: SetEvent<'_>, frame: FrameRef, call: &PolledCall, out
     ended.wrapping_sub(begun)
 }
 
-/// Adds the cost of a poll to its call, or a finished call to the cells. When the poll began, `open_before` calls of
-/// the mark were open.
+/// Adds the cost of a poll to its call, or a finished call to the cells. `costs` is then the call's cost so far. When
+/// the poll began, `open_before` calls of the mark were open.
 fn add_poll<const COUNT: usize>(
     recorder: &Recorder,
     plan: &Plan,
@@ -257,7 +268,10 @@ fn add_poll<const COUNT: usize>(
     let (cells, generation) = (&plan.cells, recorder.generation.get());
     let info = match call.info() {
         // The call began in the process that this one was forked from.
-        Some(info) if info.generation != generation => return call.set(PolledCall::Over),
+        Some(info) if info.generation != generation => {
+            costs.fill(None);
+            return call.set(PolledCall::Over);
+        }
         Some(info) => {
             if info.has_weight(cells.weight) {
                 add_earlier_polls(costs, call.costs(), cells);
