@@ -99,6 +99,7 @@ impl CounterSet {
     #[allow(single_use_lifetimes, reason = "anonymous ones in `impl Trait` are not stable")]
     pub unsafe fn remember<'a>(&self, counters: impl Iterator<Item = &'a Counter>, switches: Option<&OffCpu>) -> bool {
         self.forget();
+        self.locks.iter().for_each(|lock| lock.set(0));
         let Some((mut sum, first)) = self.remember_all_but_the_first(counters) else { return false };
         if let Some((lock, page)) = switches.map(OffCpu::remembered) {
             self.switches.set(page);
@@ -159,7 +160,7 @@ impl CounterSet {
         self.sum.get()
     }
 
-    /// The lock value for which the remembered state of counter `n` is valid, if there is any.
+    /// The lock value for which the remembered state of counter `n` is valid, if there is any. 0 beyond the counters.
     #[must_use]
     pub fn lock(&self, n: usize) -> u64 {
         self.locks[n].get()

@@ -320,6 +320,8 @@ pub(super) struct EventSet {
     reader: *const EventSlot,
     /// The values of the set's off-CPU events, as of the thread's last [`OffCpu::catch_up`].
     off_cpu: [*const Cell<u64>; FRAME_EVENTS],
+    /// The number of off-CPU events, also of those without a pointer.
+    off_cpu_events: usize,
 }
 
 impl EventSet {
@@ -349,6 +351,7 @@ impl EventSet {
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: [ptr::null(); FRAME_EVENTS],
+            off_cpu_events: slot_indices.iter().filter(|&&n| slots[n].switches().is_some()).count(),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
             (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
@@ -391,11 +394,17 @@ impl EventSet {
 
     /// The number of off-CPU events. They are the last ones.
     pub(super) fn off_cpu_events(&self) -> usize {
-        self.events().filter(|event| event.slot().switches().is_some()).count()
+        self.off_cpu_events
     }
 
     /// The thread's context switches, if the set has off-CPU events.
+    #[inline]
     pub(super) fn switches(&self) -> Option<&OffCpu> {
+        if self.off_cpu_events == 0 { None } else { self.find_switches() }
+    }
+
+    #[inline(never)]
+    fn find_switches(&self) -> Option<&OffCpu> {
         self.events().rev().find_map(|event| event.slot().switches())
     }
 
@@ -423,14 +432,9 @@ impl EventSet {
         if locks == LOCKS_SPLIT {
             return;
         }
-        let (is_known, has_time) = (locks == self.counters.locks(), usize::from(self.has_time()));
-        for event in self.events().take(FRAME_EVENTS) {
-            let lock = match event.slot().counter() {
-                Some(_) if is_known => self.counters.lock(event.n - has_time),
-                Some(_) => Region::NOT_BEGUN,
-                None => 0,
-            };
-            frame.set_lock(event.n, lock);
+        let is_known = locks == self.counters.locks();
+        for (n, event) in (usize::from(self.has_time())..FRAME_EVENTS).enumerate() {
+            frame.set_lock(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
         }
     }
 
@@ -478,25 +482,38 @@ impl<'a> SetEvent<'a> {
 
     /// Reads the event at entry. Returns `false` if the kernel touched the counter since the last reading.
     pub(super) fn begin(self, frame: FrameRef) -> bool {
+        let Some(counter) = self.slot().counter() else {
+            self.begin_without_counter(frame);
+            return true;
+        };
+        let mut region = frame.region(self.n);
+        let is_begun = counter.begin_unchanged(&mut region);
+        frame.set_region(self.n, region);
+        is_begun
+    }
+
+    /// What the event counted since entry. `None` if the kernel touched the counter, if ticks ran backwards, or if
+    /// records of context switches were lost.
+    pub(super) fn end(self, frame: FrameRef) -> Option<u64> {
+        let Some(counter) = self.slot().counter() else { return self.end_without_counter(frame) };
+        counter.end_unchanged(&frame.region(self.n))
+    }
+
+    // Not inlined, because the slow path reads counters, whose values include its instructions.
+    #[inline(never)]
+    fn begin_without_counter(self, frame: FrameRef) {
         match &self.slot().source {
             Source::Ticks => frame.raw(self.n).set(clock::ticks()),
             Source::Suspended => frame.set_region(self.n, Region::from_parts([start::ticks(), 0, 0, 0])),
             Source::OffCpu { switches, kind } => {
                 frame.set_region(self.n, Region::from_parts([kind.cell(switches).get(), 0, 0, 0]));
             }
-            Source::Counter { counter, .. } => {
-                let mut region = frame.region(self.n);
-                let is_begun = counter.begin_unchanged(&mut region);
-                frame.set_region(self.n, region);
-                return is_begun;
-            }
+            Source::Counter { .. } => {}
         }
-        true
     }
 
-    /// What the event counted since entry. `None` if the kernel touched the counter, if ticks ran backwards, or if
-    /// records of context switches were lost.
-    pub(super) fn end(self, frame: FrameRef) -> Option<u64> {
+    #[inline(never)]
+    fn end_without_counter(self, frame: FrameRef) -> Option<u64> {
         match &self.slot().source {
             // Ticks run backwards on CPUs whose tick counters differ. That is no time.
             Source::Ticks => clock::ticks().checked_sub(frame.raw(self.n).get()),
@@ -506,7 +523,7 @@ impl<'a> SetEvent<'a> {
                 let [begun, lock, ..] = frame.region(self.n).parts();
                 (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
             }
-            Source::Counter { counter, .. } => counter.end_unchanged(&frame.region(self.n)),
+            Source::Counter { .. } => None,
         }
     }
 }

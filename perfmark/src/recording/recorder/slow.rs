@@ -132,14 +132,21 @@ fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool 
 
 /// Adds the context switches since the last time to the thread's time off the CPU. If records of them were lost, the
 /// off-CPU events of all open calls are unmeasured.
+#[inline]
 pub(super) fn catch_up(switches: Option<&OffCpu>, stack: &Stack) {
     if switches.is_some_and(|switches| !switches.catch_up()) {
-        for frame in stack.iter() {
-            let set = Plan::of(frame).set();
-            set.split_locks(frame);
-            for event in set.events().filter(|event| event.slot().switches().is_some()) {
-                frame.set_region(event.n, Region::default());
-            }
+        discard_off_cpu(stack);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn discard_off_cpu(stack: &Stack) {
+    for frame in stack.iter() {
+        let set = Plan::of(frame).set();
+        set.split_locks(frame);
+        for event in set.events().filter(|event| event.slot().switches().is_some()) {
+            frame.set_region(event.n, Region::default());
         }
     }
 }
