@@ -324,7 +324,8 @@ mod linux {
             let [time, off_cpu, on_cpu] = ["time", "off_cpu", "task-clock"].map(|event| sum(&report, name, event));
             println!("{scenario}: {time} ns, {off_cpu} ns off the CPU, {on_cpu} ns on it");
             assert!(off_cpu > time / 10, "{scenario}: {off_cpu} of {time} ns");
-            assert_near(time, off_cpu + on_cpu, 0.01);
+            // On an idle machine within 1 %; other work makes switches longer.
+            assert_near(time, off_cpu + on_cpu, 0.02);
         }
     }
 
