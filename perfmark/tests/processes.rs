@@ -14,6 +14,7 @@ use std::hint::black_box;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::ptr;
 use std::sync::mpsc;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ("with_perfmark_off_nothing_is_reported_or_opened", with_perfmark_off_nothing_is_reported_or_opened),
         ("a_wrong_setting_is_reported_in_one_line_and_the_table_is_printed", a_wrong_setting_is_reported_in_one_line),
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
+        ("cpu_time_before_the_program_was_executed_is_not_its_own", cpu_time_before_the_program_is_not_its_own),
         ("the_report_goes_to_the_given_output", the_report_goes_to_the_given_output),
         ("a_terminal_gets_its_width_and_colours_unless_disabled", a_terminal_gets_its_width_and_colours),
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
@@ -269,6 +271,21 @@ fn a_program_that_calls_no_mark_still_lists_them() {
     let output = scenario("nothing", &[]);
     let stderr = text(&output.stderr);
     assert!(stderr.contains("never called:") && stderr.contains("never_called") && stderr.contains("work"), "{stderr}");
+}
+
+/// A shell that computes for a while, and then becomes this program (`execve(2)`).
+fn cpu_time_before_the_program_is_not_its_own() {
+    const SCRIPT: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; times >&2; exec \"$0\"";
+    let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
+    let mut shell = command(Path::new("sh"), "calls", &variables);
+    let output = shell.args(["-c", SCRIPT]).arg(env::current_exe().expect("known")).output().expect("there is a shell");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let report: Value = serde_json::from_str(&stdout[stdout.find('{').expect("a report")..]).expect("JSON");
+    let [cpu, wall] = ["cpu_ns", "wall_ns"].map(|field| report[field].as_u64().expect("a number"));
+    println!("{cpu} ns CPU in {wall} ns; the shell: {}", text(&output.stderr));
+    // The kernel counts CPU time in ticks of up to 10 ms. The program has one thread.
+    assert!(cpu <= wall + 50_000_000, "{cpu} ns CPU in {wall} ns");
 }
 
 fn the_report_goes_to_the_given_output() {

@@ -2,10 +2,21 @@
 #![allow(unsafe_code, reason = "getrusage and clock_gettime")]
 
 /// CPU time and context switches of the process.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProcessUsage {
     /// In user and kernel mode, of all threads, in nanoseconds.
     pub(crate) cpu_ns: u64,
     pub(crate) involuntary_switches: u64,
+}
+
+impl ProcessUsage {
+    /// The use since an earlier moment.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
+        }
+    }
 }
 
 /// One system call. `None` if the system has none like it.

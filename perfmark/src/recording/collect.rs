@@ -22,7 +22,7 @@ use super::recorder;
 use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::platform::token;
-use crate::platform::usage::{ProcessUsage, process_usage};
+use crate::platform::usage::ProcessUsage;
 use crate::settings::recording::{is_off, settings};
 use crate::settings::{Budget, EventSpec};
 use crate::snapshot::quantile::{P50, P90, P99, P999};
@@ -225,7 +225,7 @@ fn everything() -> Snapshot {
     let units = Units::of(&events);
     snapshot.threads = merged.threads;
     snapshot.threads_at_once = Some(merged.threads_at_once);
-    if let Some(ProcessUsage { cpu_ns, involuntary_switches }) = process_usage().filter(|_| !is_off()) {
+    if let Some(ProcessUsage { cpu_ns, involuntary_switches }) = start::process_usage().filter(|_| !is_off()) {
         (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
     }
     snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();

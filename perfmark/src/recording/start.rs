@@ -10,6 +10,7 @@ use perfmark_rdpmc::clock::Clock;
 use super::mark::mark_settings;
 use crate::platform::terminal::say;
 use crate::platform::token;
+use crate::platform::usage::{self, ProcessUsage};
 use crate::settings::recording::{is_off, read_environment, settings, turn_off};
 
 /// The process in which the program started.
@@ -32,6 +33,17 @@ impl Process {
         let this = this_process();
         self.number == this.number && self.address.zip(this.address).is_none_or(|(one, other)| one == other)
     }
+}
+
+/// What the process used before the program started: the kernel also counts the program that executed this one
+/// (`execve(2)`), such as `cargo run`.
+static USED_BEFORE: OnceLock<ProcessUsage> = OnceLock::new();
+
+/// CPU time and context switches since the program's start.
+pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    // A forked child starts with none.
+    let before = USED_BEFORE.get().filter(|_| !is_forked_child());
+    Some(usage::process_usage()?.since(before.copied().unwrap_or_default()))
 }
 
 fn started() -> &'static Process {
@@ -107,6 +119,11 @@ pub(crate) fn start() {
             say(&wrong);
         }
         // No mark was called yet.
+        if !is_off()
+            && let Some(used) = usage::process_usage()
+        {
+            _ = USED_BEFORE.set(used);
+        }
         if !is_off() && !settings().filter.is_empty() {
             _ = mark_settings::set(&settings().filter);
         }
