@@ -40,7 +40,7 @@ fn text(text: &str) -> String {
 
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-const COLUMNS: [Column; 42] = [
+const COLUMNS: [Column; 43] = [
     ("name", |row| text(&row.mark.name)),
     ("path", |row| text(&row.mark.path)),
     ("file", |row| text(&row.mark.file)),
@@ -53,6 +53,7 @@ const COLUMNS: [Column; 42] = [
     ("polls", |row| row.mark.polls.to_string()),
     ("interrupted", |row| row.mark.interrupted.to_string()),
     ("every", |row| row.mark.every.to_string()),
+    ("budget", |row| row.mark.budget.map(|percent| percent.to_string()).unwrap_or_default()),
     ("skipped", |row| row.mark.skipped.to_string()),
     ("overhead_ns", |row| row.mark.overhead_ns.map(|ns| ns.to_string()).unwrap_or_default()),
     ("event", |row| row.value(|values| text(&values.event))),
@@ -126,13 +127,13 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,skipped,overhead_ns,event,unit,\
+name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,budget,skipped,overhead_ns,event,unit,\
 measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,\
 unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
 overhead_total,overhead_noise,label\r
-\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,0,,time,ns,10000,10000,\
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,,0,,time,ns,10000,10000,\
 1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6,\"say \"\"a, b\"\"\"\r
-never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
+never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
 ";
         assert_eq!(render(&snapshot(&events, &[one, never]), Sort::default()), expected);
     }
@@ -176,7 +177,7 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,0,,,,,,,,,,,,,,,,,,,,,,
             let rows: Vec<csv::StringRecord> =
                 csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
             assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
-            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[14]))).collect();
+            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[15]))).collect();
             let of = |mark: &Mark| -> Vec<_> {
                 let events = mark.values.iter().map(|values| sanitize(&values.event));
                 let events = events.chain(mark.values.is_empty().then(String::new));
