@@ -34,7 +34,9 @@ def parser():
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("--file", action="append", default=[])
     parser.add_argument("--out")
-    if sys.argv[1] != "test":
+    if sys.argv[1] == "test":
+        parser.add_argument("--quiet", action="store_true")
+    else:
         parser.add_argument("--script")
     if sys.argv[1] == "run":
         parser.add_argument("--example", action="append", default=[])
@@ -84,9 +86,12 @@ def test(options, cargo_options, arguments):
     tests = {"passed": 0, "failed": 0, "ignored": 0}
     verdicts = []
     for program, result in zip(programs, results):
-        print(f"\n==== {program.source} on {options.cpu}", flush=True)
-        show(result, stderr=sys.stdout)
         verdicts.append(verdict(result))
+        print(f"\n==== {program.source} on {options.cpu}", flush=True)
+        if options.quiet and verdicts[-1] == "ok":
+            print(summaries(result.stdout).decode())
+        else:
+            show(result, stderr=sys.stdout)
         print(f"==== {program.source}: {verdicts[-1]}")
         for count, outcome in re.findall(rb"(\d+) (passed|failed|ignored)", summaries(result.stdout)):
             tests[outcome.decode()] += int(count)

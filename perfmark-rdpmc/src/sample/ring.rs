@@ -2,7 +2,6 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::record::Layout;
 use super::refusal;
@@ -223,15 +222,6 @@ impl Ring {
     #[must_use]
     pub fn lock(&self) -> u32 {
         self.mapping.page().map_or(0, |page| page.start.lock.load(Relaxed))
-    }
-
-    /// The words that [`lock`](Self::lock) and [`head`](Self::head) load, which must not be used in a child made by
-    /// `fork` or `clone(2)`. `None` in such a child. For perfmark's recorder, whose own memory a fork wipes, only; not
-    /// covered by this crate's stability promise.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn words(&self) -> Option<(&AtomicU32, &AtomicU64)> {
-        self.mapping.page().map(|page| (&page.start.lock, &page.data_head))
     }
 
     /// Bytes of records that the ring has room for.

@@ -1,34 +1,6 @@
 //! The kernel's interface: structures, constants and system calls. All operating system specific code is here.
 
 mod abi;
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
-    not(any(miri, perfmark_unsupported)),
-))]
-mod identity;
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
-    not(any(miri, perfmark_unsupported)),
-))]
-mod wiped;
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
-    not(any(miri, perfmark_unsupported)),
-))]
-mod fork;
-#[cfg(all(
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
-    not(any(miri, perfmark_unsupported)),
-))]
-mod ring;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub(crate) mod errno;
 #[cfg_attr(
@@ -38,7 +10,7 @@ pub(crate) mod errno;
         any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
         not(any(miri, perfmark_unsupported)),
     ),
-    path = "linux.rs"
+    path = "linux/mod.rs"
 )]
 #[cfg_attr(
     not(all(

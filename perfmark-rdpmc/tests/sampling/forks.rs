@@ -43,11 +43,7 @@ fn is_forked<T>(result: Result<T, Error>) -> bool {
 }
 
 fn has_no_ring(ring: &Ring) -> bool {
-    ring.head() == 0
-        && ring.lock() == 0
-        && ring.words().is_none()
-        && is_forked(ring.reader().map(drop))
-        && is_forked(ring.count())
+    ring.head() == 0 && ring.lock() == 0 && is_forked(ring.reader().map(drop)) && is_forked(ring.count())
 }
 
 pub(super) fn a_child_has_no_ring() {

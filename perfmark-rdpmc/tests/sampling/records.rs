@@ -37,9 +37,9 @@ pub(super) fn mappings_names_and_threads() {
         let ring = open(&Sampler::dummy().records(records).content(content).sample_id_all(has_origin));
         let address = map_this_program();
         set_name(c"a-new-name");
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || tell.send(gettid()).expect("received")).join().expect("does not panic");
-        let created = told.recv().expect("sent");
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(gettid()).expect("received")).join().expect("does not panic");
+        let created = receiver.recv().expect("sent");
 
         let (pid, tid, id) = (std::process::id(), gettid(), ring.id().unwrap_or_else(|error| panic!("{error}")));
         let is_this = |thread: ThreadId| (thread.pid, thread.tid) == (pid, tid);

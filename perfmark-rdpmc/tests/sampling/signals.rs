@@ -35,14 +35,14 @@ fn handle(signal: libc::c_int) {
 
 /// Samples page faults on another thread than the one that opens the ring.
 fn sampled_elsewhere(sampler: impl Fn(Sampler) -> Sampler, faults: usize) -> (Ring, u32) {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
-        tell.send(gettid()).expect("received");
+        sender.send(gettid()).expect("received");
         wait.recv().expect("sent");
         touch(faults);
     });
-    let tid = told.recv().expect("sent");
+    let tid = receiver.recv().expect("sent");
     let faults = Sampler::new(Attr::new(Software::PageFaults)).content(perfmark_rdpmc::sample::Content::ADDRESS);
     let ring = open(&sampler(faults.thread(tid)));
     go.send(()).expect("received");

@@ -71,13 +71,13 @@ pub(super) fn a_sleep_is_blocked_time() {
 }
 
 pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let other = thread::spawn(move || {
-        tell.send(gettid()).expect("received");
+        sender.send(gettid()).expect("received");
         wait.recv().expect("sent");
     });
-    let tid = told.recv().expect("sent");
+    let tid = receiver.recv().expect("sent");
     let ring = open(&switches().thread(tid).records(Records::TASK | Records::COMM));
     go.send(()).expect("received");
     other.join().expect("does not panic");

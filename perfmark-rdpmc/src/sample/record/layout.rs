@@ -4,7 +4,7 @@ use super::super::flags::{Branches, Content};
 use crate::sys::{FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
 
 /// What the records of an event contain, which is needed to read them. Records of events with other layouts cannot be
-/// told from these.
+/// distinguished from these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// `PERF_SAMPLE_*`.

@@ -32,7 +32,7 @@ use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-use super::MmapPage;
+use super::super::MmapPage;
 use super::identity::Identity;
 use super::wiped::{self, Slot, Slots};
 

@@ -10,7 +10,7 @@ use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use super::RingPage;
+use super::super::RingPage;
 use super::fork::{self, Descriptor, Registration, Resource, page_size};
 use super::wiped::Slot;
 

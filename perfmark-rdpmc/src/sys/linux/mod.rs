@@ -5,16 +5,21 @@
 //! Each call passes pointers to live values of the size that it states, and owns what it returns.
 #![allow(unsafe_code, reason = "perf_event_open, mmap, munmap and read have no safe form in libc")]
 
+mod identity;
+mod wiped;
+mod fork;
+mod ring;
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
 
 use super::abi::{PerfEventAttr, ReadFormat};
-pub(crate) use super::fork::{Descriptor, Mapping, generation, page_size};
-use super::identity::Identity;
-pub(crate) use super::ring::{AuxMapping, RingMapping};
 use crate::arch::system_call;
+pub(crate) use fork::{Descriptor, Mapping, generation, page_size};
+use identity::Identity;
+pub(crate) use ring::{AuxMapping, RingMapping};
 
 pub(crate) const SUPPORTED: bool = true;
 
@@ -194,7 +199,7 @@ pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
 }
 
 /// `read(2)` after a check that the number is the event's, in few instructions, and without changing the program's
-/// `errno`. These are two system calls: no single one does both (see [`identity`](super::identity)).
+/// `errno`. These are two system calls: no single one does both (see [`identity`]).
 ///
 /// # Safety
 ///

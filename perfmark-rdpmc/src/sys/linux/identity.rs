@@ -46,7 +46,7 @@
 
 use std::os::fd::RawFd;
 
-use super::IOC_ID;
+use super::super::IOC_ID;
 use crate::arch::system_call;
 
 /// The kernel's id of an event, never reused. `None` from requests on linux before 3.12, or behind a filter.
