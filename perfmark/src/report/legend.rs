@@ -286,11 +286,11 @@ pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, col
     wrap(out, &text, 0, columns);
 }
 
-/// What was not available, and why; what was read at a high price; and, with `all`, how other events were read. Events
+/// What was not available, and why; what needs system calls; and, with `all`, how other events were read. Events
 /// with the same answer share a line.
 pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: usize) {
     for (read, how) in [
-        (Read::User, "read in user space, without a system call"),
+        (Read::User, "read in user space"),
         (Read::Syscall, "read by a system call at entry and exit, which is slow"),
         (Read::Ticks, "read from the processor's tick counter"),
         (Read::None, "not available"),
