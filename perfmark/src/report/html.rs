@@ -228,8 +228,8 @@ mod tests {
         let words = Words::new(&sample::time_only(), false).legend;
         assert_eq!(
             words[0],
-            "self: share of the 5.21 s measured in all marks, without marked callees; total: with them. Other values include \
-             marked callees."
+            "self: share of the 5.21 s measured in all marks, without marked callees; total: with them. Other values \
+             include marked callees."
         );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
