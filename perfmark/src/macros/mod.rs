@@ -58,7 +58,7 @@ pub mod private;
 ///   cannot see whether the `impl` around the function is generic.
 /// - `crate = path`: the path of this crate, if it is renamed or re-exported by another. It costs nothing.
 /// - `every = N`: measures one call in `N`, drawn at random, and counts all calls. A call that is not measured costs
-///   about 25 instructions instead of 140 (with two events). Calls of other marks on that thread cost about 20
+///   about 40 instructions instead of 140 (with two events). Calls of other marks on that thread cost about 20
 ///   instructions more each.
 /// - `fence`: lets the processor finish the instructions before each reading (`lfence`, `isb`). A call's values then
 ///   contain all of its own instructions and none of its neighbours'. A `time` mark with `fence` costs as much as 2.7

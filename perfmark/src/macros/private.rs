@@ -28,7 +28,7 @@ pub mod recording {
     pub use crate::recording::mark::defaults::Defaults;
     pub use crate::recording::mark::linked::Batch;
     pub use crate::recording::of_types;
-    pub use crate::recording::recorder::{Begun, Guard, begin, begin_every, ended, enter, enter_every};
+    pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter};
 
     /// The name of the value's type. `type_name_of_val` in the user's crate may be newer than its minimum Rust version,
     /// which lints report.
@@ -41,9 +41,7 @@ pub mod recording {
 #[cfg(all(feature = "record", not(perfmark_off)))]
 pub use recording::ended;
 #[cfg(feature = "record")]
-pub use recording::{
-    Batch, Begun, Defaults, Guard, Mark, Polled, begin, begin_every, enter, enter_every, inventory, name_of, of_types,
-};
+pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types};
 
 /// The statement at the beginning of a region, of a function whose result cannot be stored in a variable (`impl
 /// Trait`), and of a function that never returns.
@@ -52,9 +50,9 @@ pub use recording::{
 #[macro_export]
 macro_rules! __perfmark_mark {
     // Most marks have this form. Without the indirection of `guard!` they compile slightly faster.
-    ($name:literal [$events:literal] 0u32 $is_fenced:literal) => {
+    ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {
         let _perfmark = {
-            $crate::private::static_mark! { $name [$events] 0u32 $is_fenced }
+            $crate::private::static_mark! { $name [$events] $every $is_fenced }
             $crate::private::enter(&MARK)
         };
     };
@@ -68,21 +66,13 @@ macro_rules! __perfmark_mark {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_begun {
-    ($name:literal [$events:literal] 0u32 $is_fenced:literal) => {{
-        $crate::private::static_mark! { $name [$events] 0u32 $is_fenced }
-        $crate::private::begin(&MARK)
-    }};
-    ($name:literal [$events:literal] 0u32 $is_fenced:literal generic) => {{
-        $crate::private::static_mark! { $name [$events] 0u32 $is_fenced }
-        $crate::private::begin($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
-    }};
     ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {{
         $crate::private::static_mark! { $name [$events] $every $is_fenced }
-        $crate::private::begin_every(&MARK)
+        $crate::private::begin(&MARK)
     }};
     ($name:literal [$events:literal] $every:literal $is_fenced:literal generic) => {{
         $crate::private::static_mark! { $name [$events] $every $is_fenced }
-        $crate::private::begin_every($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
+        $crate::private::begin($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
     }};
 }
 
@@ -91,21 +81,13 @@ macro_rules! __perfmark_begun {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __perfmark_guard {
-    ($name:literal [$events:literal] 0u32 $is_fenced:literal) => {{
-        $crate::private::static_mark! { $name [$events] 0u32 $is_fenced }
-        $crate::private::enter(&MARK)
-    }};
-    ($name:literal [$events:literal] 0u32 $is_fenced:literal generic) => {{
-        $crate::private::static_mark! { $name [$events] 0u32 $is_fenced }
-        $crate::private::enter($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
-    }};
     ($name:literal [$events:literal] $every:literal $is_fenced:literal) => {{
         $crate::private::static_mark! { $name [$events] $every $is_fenced }
-        $crate::private::enter_every(&MARK)
+        $crate::private::enter(&MARK)
     }};
     ($name:literal [$events:literal] $every:literal $is_fenced:literal generic) => {{
         $crate::private::static_mark! { $name [$events] $every $is_fenced }
-        $crate::private::enter_every($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
+        $crate::private::enter($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
     }};
 }
 

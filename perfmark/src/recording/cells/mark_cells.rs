@@ -309,7 +309,7 @@ impl MarkCells {
 
     /// Counts open calls that never ended. A call that consists of polls may be resumed on another thread.
     pub(crate) fn abandon(&self, calls: u64, nested: bool) {
-        if !self.mark.mode.is_polled() {
+        if !self.mark.mode.is_polled {
             self.add_unmeasured(calls, nested);
         }
     }
@@ -350,7 +350,7 @@ impl MarkCells {
             of_event.is_recursive |= self.events.iter().any(EventCells::has_nested);
         }
         totals.calls += calls;
-        if self.mark.mode.is_polled() {
+        if self.mark.mode.is_polled {
             totals.polls += calls + self.pending.load(Relaxed);
         }
     }

@@ -179,7 +179,7 @@ impl Registry {
             let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
             of_mark.and_then(MarkCells::elsewhere).is_some_and(|of_mark| cells.switched.end(number, of_mark))
         });
-        if counts && (was_open || mark.mode.is_polled()) {
+        if counts && (was_open || mark.mode.is_polled) {
             mark.unrecorded.fetch_add(1, Relaxed);
         }
     }

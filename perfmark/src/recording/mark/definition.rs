@@ -78,28 +78,10 @@ enum Path {
 pub(crate) struct CallMode {
     /// Whether the processor finishes the instructions before each reading.
     pub(crate) is_fenced: bool,
+    /// Whether a call consists of polls.
+    pub(crate) is_polled: bool,
     /// Whether a budget sets which calls are measured.
     pub(crate) is_budgeted: bool,
-    pub(crate) form: CallForm,
-}
-
-impl CallMode {
-    /// Whether a call consists of polls.
-    pub(crate) fn is_polled(self) -> bool {
-        self.form == CallForm::Polled
-    }
-}
-
-/// What the marked function contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CallForm {
-    /// Calls of entry and exit.
-    #[default]
-    Called,
-    /// The same, and the code that skips calls: the attribute has `every`.
-    SkipsInline,
-    /// A future, whose polls are a call.
-    Polled,
 }
 
 /// The slots in a thread's table of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
@@ -142,7 +124,7 @@ impl Mark {
         line: 0,
         events: "",
         every: 0,
-        mode: CallMode { is_fenced: false, is_budgeted: false, form: CallForm::Called },
+        mode: CallMode { is_fenced: false, is_polled: false, is_budgeted: false },
         index: AtomicU32::new(0),
         slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
@@ -174,11 +156,7 @@ impl Mark {
             line,
             events,
             every,
-            mode: CallMode {
-                is_fenced,
-                form: if every > 1 { CallForm::SkipsInline } else { CallForm::Called },
-                ..Self::OWN_MARK.mode
-            },
+            mode: CallMode { is_fenced, is_polled: false, is_budgeted: false },
             ..Self::OWN_MARK
         }
     }
@@ -186,7 +164,7 @@ impl Mark {
     /// The same mark with calls that consist of polls.
     #[must_use]
     pub const fn polled(self) -> Self {
-        Self { mode: CallMode { form: CallForm::Polled, ..self.mode }, ..self }
+        Self { mode: CallMode { is_polled: true, ..self.mode }, ..self }
     }
 
     /// Forgets the calls that are counted here and not in threads' cells.

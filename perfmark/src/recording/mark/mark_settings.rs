@@ -183,8 +183,7 @@ fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
         return Slot::Off;
     }
     // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
-    let is_budgeted =
-        settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled() && budget_of(mark).is_some();
+    let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
     if settings.every.is_none() && settings.events.is_none() && !is_budgeted {
         return Slot::At(mark.own_slot());
     }
@@ -291,7 +290,7 @@ impl MarkSettings {
             Requested::Default => DEFAULT_EVENTS.into_iter().map(EventSpec::parse).collect(),
         };
         // Only calls made of polls are ever suspended.
-        events.retain(|event| self.mode.is_polled() || *event != EventSpec::Suspended);
+        events.retain(|event| self.mode.is_polled || *event != EventSpec::Suspended);
         events
     }
 }

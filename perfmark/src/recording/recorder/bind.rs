@@ -70,7 +70,7 @@ pub(super) fn bind_plan(plan: &Plan) {
     let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
     plan.bind_base_hooks();
     let measured = options::measured(plan);
-    let begin = match (is_weighted, set.mode.is_polled()) {
+    let begin = match (is_weighted, set.mode.is_polled) {
         _ if set.mode.is_budgeted => options::budgeted_begin(plan),
         (false, _) => measured.begin,
         (true, false) => options::begin_every,

@@ -5,9 +5,7 @@ use std::thread;
 
 use super::calibrate::CalibrationCalls;
 use super::call_token::{NO_FRAME, Token, has_frame};
-use super::enter::{
-    enter as enter_at, enter_every as enter_every_at, enter_with_setup, leave, leave_early, needs_setup, note_panic,
-};
+use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
 use crate::recording::mark::{self, Mark};
 
 /// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if
@@ -60,25 +58,6 @@ fn begin_with_setup(mark: &'static Mark) -> Token {
     enter_with_setup(mark, &empty_calls::CALIBRATION_CALLS).unwrap_or(NO_FRAME)
 }
 
-/// Begins a call of a mark whose attribute has `every`. Most calls are skipped, so the code for that is inlined.
-#[cfg_attr(debug_assertions, inline(never))]
-#[cfg_attr(not(debug_assertions), inline)]
-#[must_use]
-pub fn begin_every(mark: &'static Mark) -> Begun {
-    let slot = mark.slot();
-    if mark::is_slot_off(slot) {
-        return Begun::new(slot, mark);
-    }
-    let token = enter_every_at(slot);
-    Begun::new(if needs_setup(token) { begin_every_with_setup(mark) } else { token }, mark)
-}
-
-#[cold]
-#[inline(never)]
-fn begin_every_with_setup(mark: &'static Mark) -> Token {
-    enter_with_setup(mark, &empty_calls::CALIBRATION_CALLS_WITH_EVERY).unwrap_or(NO_FRAME)
-}
-
 /// Begins a call that ends when its guard is dropped. If a panic is in progress then, the call must know whether one
 /// was in progress when it began.
 #[cfg_attr(debug_assertions, inline(never))]
@@ -86,14 +65,6 @@ fn begin_every_with_setup(mark: &'static Mark) -> Token {
 #[must_use]
 pub fn enter(mark: &'static Mark) -> Guard {
     Guard { _call: if thread::panicking() { begin_panicking(mark) } else { begin(mark) } }
-}
-
-/// The same for a mark whose attribute has `every`.
-#[cfg_attr(debug_assertions, inline(never))]
-#[cfg_attr(not(debug_assertions), inline)]
-#[must_use]
-pub fn enter_every(mark: &'static Mark) -> Guard {
-    Guard { _call: if thread::panicking() { begin_panicking(mark) } else { begin_every(mark) } }
 }
 
 #[cold]
@@ -136,67 +107,55 @@ impl Drop for Begun {
 mod empty_calls {
     use std::hint::black_box;
 
-    use super::{Begun, CalibrationCalls, Mark, begin, begin_every, ended};
+    use super::{CalibrationCalls, Mark, begin, ended};
 
     static EMPTY: Mark = Mark::hidden(1);
     static CALLER: Mark = Mark::hidden(2);
     static SKIPPED: Mark = Mark::hidden(3);
     static DRAWN: Mark = Mark::hidden(7);
 
-    pub(super) static CALIBRATION_CALLS: CalibrationCalls = calls::<false>();
-    pub(super) static CALIBRATION_CALLS_WITH_EVERY: CalibrationCalls = calls::<true>();
-
-    /// Calls of marks whose attribute has `every`, or has not.
-    const fn calls<const HAS_EVERY: bool>() -> CalibrationCalls {
-        CalibrationCalls {
-            unmarked,
-            marked: marked::<HAS_EVERY>,
-            skipped: skipped::<HAS_EVERY>,
-            drawn: drawn::<HAS_EVERY>,
-            unmarked_caller: unmarked_caller::<HAS_EVERY>,
-            marked_caller: marked_caller::<HAS_EVERY>,
-            marked_caller_of_unmarked: caller_of_unmarked::<HAS_EVERY>,
-            unmarked_suspended: unmarked,
-            marked_suspended: unmarked,
-            completed: marked::<HAS_EVERY>,
-            returned_early: returned_early::<HAS_EVERY>,
-            empty_mark: &EMPTY,
-            caller_mark: &CALLER,
-            skipped_mark: &SKIPPED,
-            drawn_mark: &DRAWN,
-        }
-    }
-
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "the attribute's expansion contains only one of the two")]
-    fn begin_as<const HAS_EVERY: bool>(mark: &'static Mark) -> Begun {
-        if HAS_EVERY { begin_every(mark) } else { begin(mark) }
-    }
+    pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
+        unmarked,
+        marked,
+        skipped,
+        drawn,
+        unmarked_caller,
+        marked_caller,
+        marked_caller_of_unmarked: caller_of_unmarked,
+        unmarked_suspended: unmarked,
+        marked_suspended: unmarked,
+        completed: marked,
+        returned_early,
+        empty_mark: &EMPTY,
+        caller_mark: &CALLER,
+        skipped_mark: &SKIPPED,
+        drawn_mark: &DRAWN,
+    };
 
     #[inline(never)]
-    fn marked<const HAS_EVERY: bool>() {
-        let begun = begin_as::<HAS_EVERY>(&EMPTY);
+    fn marked() {
+        let begun = begin(&EMPTY);
         black_box(());
         ended(begun);
     }
 
     #[inline(never)]
-    fn returned_early<const HAS_EVERY: bool>() {
-        let begun = begin_as::<HAS_EVERY>(&EMPTY);
+    fn returned_early() {
+        let begun = begin(&EMPTY);
         black_box(());
         drop(begun);
     }
 
     #[inline(never)]
-    fn skipped<const HAS_EVERY: bool>() {
-        let begun = begin_as::<HAS_EVERY>(&SKIPPED);
+    fn skipped() {
+        let begun = begin(&SKIPPED);
         black_box(());
         ended(begun);
     }
 
     #[inline(never)]
-    fn drawn<const HAS_EVERY: bool>() {
-        let begun = begin_as::<HAS_EVERY>(&DRAWN);
+    fn drawn() {
+        let begun = begin(&DRAWN);
         black_box(());
         ended(begun);
     }
@@ -207,22 +166,22 @@ mod empty_calls {
     }
 
     #[inline(never)]
-    fn marked_caller<const HAS_EVERY: bool>() {
-        let begun = begin_as::<HAS_EVERY>(&CALLER);
-        marked::<HAS_EVERY>();
+    fn marked_caller() {
+        let begun = begin(&CALLER);
+        marked();
         ended(begun);
     }
 
     #[inline(never)]
-    fn caller_of_unmarked<const HAS_EVERY: bool>() {
-        let begun = begin_as::<HAS_EVERY>(&CALLER);
+    fn caller_of_unmarked() {
+        let begun = begin(&CALLER);
         unmarked();
         ended(begun);
     }
 
     #[inline(never)]
-    fn unmarked_caller<const HAS_EVERY: bool>() {
-        marked::<HAS_EVERY>();
+    fn unmarked_caller() {
+        marked();
         black_box(());
     }
 }

@@ -33,21 +33,6 @@ pub(crate) fn enter(slot: u64) -> Token {
     }
 }
 
-/// The same for a mark whose attribute has `every`. A call that is skipped takes no jump: the marked function contains
-/// the code for it.
-#[inline]
-#[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
-pub(crate) fn enter_every(slot: u64) -> Token {
-    // SAFETY: the same as in `enter`.
-    let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
-    let Some((recorder, plan)) = HeldRecorder::acquire_if(plan) else { return NEEDS_SETUP };
-    if !plan.skip() {
-        return (plan.hooks.get().begin)(plan, recorder);
-    }
-    recorder.release();
-    NO_FRAME
-}
-
 /// Whether the marked function must call [`enter_with_setup`] instead.
 #[inline]
 pub(crate) fn needs_setup(token: Token) -> bool {
@@ -160,7 +145,7 @@ pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     }
     if began_here(token) {
         // Whoever removes a frame counts its call. Polls are an exception, because their calls may continue.
-        if counts && mark.mode.is_polled() {
+        if counts && mark.mode.is_polled {
             mark.unrecorded.fetch_add(1, Relaxed);
         }
         return;

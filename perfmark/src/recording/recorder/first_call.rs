@@ -137,7 +137,7 @@ fn prepare_plan(
         resources.sets.len() - 1
     });
     let tracks_overhead =
-        resources.sets.len() > 1 || every > 1 || mode.is_polled() || mode.is_budgeted || settings().has_call_graph;
+        resources.sets.len() > 1 || every > 1 || mode.is_polled || mode.is_budgeted || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }

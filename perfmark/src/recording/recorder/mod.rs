@@ -36,7 +36,7 @@ mod tests {
 }
 
 pub(crate) use calibrate::CalibrationCalls;
-pub use call::{Begun, Guard, begin, begin_every, ended, enter, enter_every};
+pub use call::{Begun, Guard, begin, ended, enter};
 pub(crate) use enter::{in_flight, prepare_process};
 pub(crate) use first_call::close_thread;
 pub(crate) use poll::{RunningPoll, cancel};

@@ -1,5 +1,7 @@
 //! The hooks of marks with options, `every` and `fence`, and of marks within a budget.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use perfmark_rdpmc::clock::fence;
 
 use super::budget::LOT;
@@ -52,9 +54,12 @@ pub(super) fn measured(plan: &Plan) -> Hooks {
 
 /// Begins a call of a mark with `every`: measures the call if it is drawn, and otherwise counts it as skipped.
 pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if !plan.skip() {
+    let skipped = &plan.cells.skipped;
+    let skipped_before = skipped.load(Relaxed);
+    if plan.is_drawn(skipped_before) {
         return begin_drawn(plan, recorder);
     }
+    skipped.store(skipped_before + 1, Relaxed);
     recorder.release();
     NO_FRAME
 }
@@ -86,9 +91,12 @@ pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
 
 #[inline]
 fn skip_or_draw<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if !plan.skip() {
+    let skipped = &plan.cells.skipped;
+    let skipped_before = skipped.load(Relaxed);
+    if plan.is_drawn(skipped_before) {
         return begin_drawn_within_budget::<IS_INSIDE>(plan, recorder);
     }
+    skipped.store(skipped_before + 1, Relaxed);
     recorder.release();
     NO_FRAME
 }

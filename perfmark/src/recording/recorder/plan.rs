@@ -191,17 +191,6 @@ impl Plan {
         self.draws.is_next(skipped)
     }
 
-    /// Counts the call that begins as skipped, unless it is drawn. Returns whether it did.
-    #[inline]
-    pub(super) fn skip(&self) -> bool {
-        let skipped = self.cells.skipped.load(Relaxed);
-        let is_drawn = self.is_drawn(skipped);
-        if !is_drawn {
-            self.cells.skipped.store(skipped + 1, Relaxed);
-        }
-        !is_drawn
-    }
-
     /// Draws the next call to be measured.
     pub(super) fn draw(&self, random: &Cell<u64>) {
         self.draws.draw(self.cells.weight, random);

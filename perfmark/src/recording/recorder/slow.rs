@@ -96,7 +96,7 @@ fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     // It remains an inner call of the call around, which its overhead is subtracted from.
     recorder.stack.skip();
     recorder.release();
-    if plan.set().mode.is_polled() { STACK_FULL } else { NO_FRAME }
+    if plan.set().mode.is_polled { STACK_FULL } else { NO_FRAME }
 }
 
 /// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
