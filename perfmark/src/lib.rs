@@ -144,7 +144,10 @@ pub use control::{
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
-pub use snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values, text};
+pub use snapshot::{
+    Event, Mark, Module, Node, NodeValues, Overhead, Read, SampledAddress, SampledPath, Samples, Snapshot, Thread,
+    Unit, Values, text,
+};
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.
 #[cfg(feature = "record")]
@@ -157,6 +160,8 @@ mod with_record {
     pub use crate::export::{Exporter, Exporting};
     pub use crate::process::{Dumping, Dumps, Session};
     pub use crate::recording::measure::{Count, MeasureError, Measured, measure};
+    #[cfg(feature = "sampling")]
+    pub use crate::recording::sample::{Sampling, SamplingError, SamplingGuard};
     pub use crate::report::{Format, FormatError, Report, Sort};
     pub use crate::settings::event_list::{EventsError, check_events};
 }

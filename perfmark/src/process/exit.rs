@@ -18,6 +18,8 @@ use crate::recording::api_use;
 use crate::recording::cells::registry;
 use crate::recording::collect;
 use crate::recording::mark::{self, Mark, defaults, linked};
+#[cfg(feature = "sampling")]
+use crate::recording::sample;
 use crate::recording::{recorder, start};
 use crate::report::{Format, Report};
 use crate::settings::recording;
@@ -52,6 +54,8 @@ static BEFORE_MAIN: extern "C" fn() = {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
         dumps::start_from_environment();
+        #[cfg(feature = "sampling")]
+        sample::start_from_environment();
         if output_settings().reports_on_sigint
             && let Err(why) = before_end(|| end(write_report))
         {

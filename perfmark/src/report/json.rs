@@ -7,7 +7,10 @@
 //! program that depends on it. Rust then can no longer infer the type in comparisons such as `n == limit.into()` in the
 //! user's code, which stops compiling.
 
-use crate::snapshot::{Event, Mark, Node, NodeValues, OfEvent, Overhead, Read, Snapshot, Unit, Values};
+use crate::snapshot::{
+    Event, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledAddress, SampledPath, Samples, Snapshot,
+    Unit, Values,
+};
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
@@ -174,7 +177,7 @@ macro_rules! objects {
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
-        resets, events, marks, call_graph, call_graph_lacks, notes
+        resets, events, marks, call_graph, call_graph_lacks, samples, notes
     }
     Event { name, unit, read, reason }
     Mark {
@@ -188,6 +191,10 @@ objects! {
     }
     Overhead { in_call, total, noise }
     Node { parent, mark, calls, values by ByEvent }
+    Samples { event, period, frequency, lost, throttled, unattributed, threads_without, paths, modules }
+    SampledPath { marks, samples, addresses }
+    SampledAddress { module, address, samples }
+    Module { path, build_id }
     NodeValues { measured, sum, self_sum as "self" }
 }
 

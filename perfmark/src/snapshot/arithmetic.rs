@@ -82,6 +82,10 @@ impl Snapshot {
         let indices = indices_in(&self.marks, &earlier.marks);
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
+        between.samples = match (&self.samples, &earlier.samples) {
+            (Some(now), Some(before)) => Some(now.combine(before, &indices, SUBTRACT)),
+            (now, _) => now.clone(),
+        };
         between.wall_ns -= earlier.wall_ns;
         let difference = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         between.overhead_ns = self.overhead_ns.map(|now| now.saturating_sub(earlier.overhead_ns.unwrap_or(0)));

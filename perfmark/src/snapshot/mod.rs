@@ -7,13 +7,16 @@ pub(crate) mod tree;
 mod of_event;
 #[cfg(feature = "serde")]
 mod serde_format;
+mod samples;
 mod data;
 pub(crate) mod quantile;
 mod arithmetic;
 mod graph;
+mod sample_sums;
 #[cfg(feature = "record")]
 pub(crate) mod names;
 
 pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
+pub use samples::{Module, SampledAddress, SampledPath, Samples};

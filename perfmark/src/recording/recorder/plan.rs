@@ -17,6 +17,7 @@ use super::stack::{FRAME_EVENTS, Frame, FrameRef, LOCKS_SPLIT};
 use super::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Node;
 use crate::recording::cells::histogram::Span;
+use crate::recording::cells::sampled::SampledThread;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::CallMode;
 use crate::recording::mark::mark_settings::Variant;
@@ -322,6 +323,8 @@ pub(super) struct EventSet {
     off_cpu: [*const Cell<u64>; FRAME_EVENTS],
     /// The number of off-CPU events, also of those without a pointer.
     off_cpu_events: usize,
+    /// Where samples of calls are noted; null if they are not sampled.
+    sampled: Cell<*const SampledThread>,
 }
 
 impl EventSet {
@@ -351,6 +354,7 @@ impl EventSet {
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: [ptr::null(); FRAME_EVENTS],
+            sampled: Cell::new(ptr::null()),
             off_cpu_events: slot_indices.iter().filter(|&&n| slots[n].switches().is_some()).count(),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
@@ -366,6 +370,22 @@ impl EventSet {
             *value = index;
         }
         set
+    }
+
+    /// Notes samples of the set's calls there.
+    ///
+    /// # Safety
+    ///
+    /// It is about this thread, and lives as long as the set.
+    pub(super) unsafe fn sample(&self, sampled: *const SampledThread) {
+        self.sampled.set(sampled);
+    }
+
+    /// Where samples of calls are noted, if they are.
+    #[inline]
+    pub(super) fn sampled(&self) -> Option<&SampledThread> {
+        // SAFETY: null, or `sample` requires that it lives as long as the set.
+        unsafe { self.sampled.get().as_ref() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -8,8 +8,12 @@ use super::counters::EventSlots;
 use super::plan::{EventSet, Plan};
 use crate::platform::sync::Arc;
 use crate::recording::cells::graph::Graph;
+#[cfg(feature = "sampling")]
+use crate::recording::cells::sampled::SampledThread;
 use crate::recording::cells::switched::Switched;
 use crate::recording::cells::{Owner, ThreadCells};
+#[cfg(feature = "sampling")]
+use crate::recording::sampling;
 use crate::settings::recording::settings;
 
 /// The most marks that resources may have to be reused by another thread.
@@ -27,6 +31,9 @@ pub(super) struct Resources {
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     pub(super) budgets: Vec<Box<Budget>>,
     pub(super) cells: Arc<ThreadCells>,
+    /// The samplings that the thread took part in, with their numbers.
+    #[cfg(feature = "sampling")]
+    pub(super) sampled: Vec<(u8, Arc<SampledThread>)>,
 }
 
 impl Resources {
@@ -34,12 +41,34 @@ impl Resources {
     pub(super) fn new() -> io::Result<Self> {
         let graph = settings().has_call_graph.then(Graph::new).transpose()?;
         let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
-        Ok(Self { plans: Vec::new(), slots: EventSlots::default(), sets: Vec::new(), budgets: Vec::new(), cells })
+        Ok(Self {
+            plans: Vec::new(),
+            slots: EventSlots::default(),
+            sets: Vec::new(),
+            budgets: Vec::new(),
+            cells,
+            #[cfg(feature = "sampling")]
+            sampled: Vec::new(),
+        })
     }
 
     pub(super) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
         // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
         self.plans.iter().map(|&plan| unsafe { &*plan })
+    }
+
+    /// Where samples of the thread's calls in this sampling are noted. `None` if the thread cannot be sampled.
+    #[cfg(feature = "sampling")]
+    pub(super) fn sampled(&mut self, sampling: u8) -> Option<&SampledThread> {
+        let known = self.sampled.iter().position(|(number, _)| *number == sampling);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                self.sampled.push((sampling, sampling::attach(sampling, &self.cells)?));
+                self.sampled.len() - 1
+            }
+        };
+        Some(&self.sampled[index].1)
     }
 
     /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the

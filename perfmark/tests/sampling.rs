@@ -1,0 +1,129 @@
+//! Samples: each belongs to the call in which it was taken.
+//!
+//! The scenarios are this program, started again. Two loops have known addresses and shares, so that a sample in the
+//! wrong mark shows.
+#![cfg(target_os = "linux")]
+
+use std::ops::Range;
+
+use perfmark::{Samples, Sampling, Snapshot, perfmark};
+
+#[perfmark(time)]
+#[inline(never)]
+fn three(times: u64) {
+    spin_three(times);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn seven(times: u64) {
+    spin_seven(times);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn both(times: u64) {
+    three(3 * times);
+    seven(7 * times);
+}
+
+/// Loops whose addresses are known: `times` rounds of a few instructions.
+#[allow(unsafe_code)]
+mod loops {
+    use std::arch::global_asm;
+    use std::ops::Range;
+
+    macro_rules! spin {
+        ($function:ident, $name:literal, $end:literal, $symbol:ident, $end_symbol:ident, $range:ident) => {
+            #[cfg(target_arch = "x86_64")]
+            global_asm!(
+                concat!(".globl ", $name, ", ", $end),
+                concat!($name, ":"),
+                "2:",
+                "imul rax, rdi",
+                "dec rdi",
+                "jnz 2b",
+                "ret",
+                concat!($end, ":"),
+            );
+            #[cfg(target_arch = "aarch64")]
+            global_asm!(
+                concat!(".globl ", $name),
+                concat!(".globl ", $end),
+                concat!($name, ":"),
+                "2:",
+                "mul x9, x9, x0",
+                "subs x0, x0, #1",
+                "b.ne 2b",
+                "ret",
+                concat!($end, ":"),
+            );
+            unsafe extern "C" {
+                #[link_name = $name]
+                fn $symbol(times: u64);
+                #[link_name = $end]
+                fn $end_symbol();
+            }
+            pub fn $function(times: u64) {
+                // SAFETY: changes two registers, which a call may change.
+                unsafe { $symbol(times) };
+            }
+            pub fn $range() -> Range<u64> {
+                $symbol as *const () as u64..$end_symbol as *const () as u64
+            }
+        };
+    }
+    spin!(spin_three, "perfmark_test_three", "perfmark_test_three_end", three, three_end, code_of_three);
+    spin!(spin_seven, "perfmark_test_seven", "perfmark_test_seven_end", seven, seven_end, code_of_seven);
+}
+use loops::{code_of_seven, code_of_three, spin_seven, spin_three};
+
+fn index(snapshot: &Snapshot, name: &str) -> usize {
+    snapshot.marks.iter().position(|mark| mark.name == name).expect("a mark")
+}
+
+/// The samples directly in the mark.
+fn of(snapshot: &Snapshot, samples: &Samples, name: &str) -> u64 {
+    let mark = index(snapshot, name);
+    samples.paths.iter().filter(|path| path.marks.last() == Some(&mark)).map(|path| path.samples).sum()
+}
+
+/// The samples directly in the mark that are in this code.
+fn in_code(snapshot: &Snapshot, samples: &Samples, name: &str, code: &Range<u64>) -> u64 {
+    let mark = index(snapshot, name);
+    let paths = samples.paths.iter().filter(|path| path.marks.last() == Some(&mark));
+    let addresses = paths.flat_map(|path| &path.addresses);
+    addresses.filter(|one| code.contains(&(one.address + base()))).map(|one| one.samples).sum()
+}
+
+/// The address at which the program is mapped.
+fn base() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let program = std::env::current_exe().expect("a path").display().to_string();
+    let line = maps.lines().find(|line| line.ends_with(&program)).expect("the program");
+    u64::from_str_radix(line.split('-').next().expect("a start"), 16).expect("a number")
+}
+
+#[test]
+fn samples_belong_to_the_calls_in_which_they_were_taken() {
+    let sampling = match Sampling::new().frequency(2_000).start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    for times in [20, 200_000] {
+        let calls = 40_000_000 / times;
+        for _ in 0..calls {
+            both(times);
+        }
+    }
+    drop(sampling);
+    let snapshot = perfmark::snapshot();
+    let samples = snapshot.samples.as_ref().expect("samples");
+    let [three, seven, around] = ["three", "seven", "both"].map(|name| of(&snapshot, samples, name));
+    println!("{} samples of {}: {three} {seven} {around}", samples.taken(), samples.event);
+    assert_eq!(samples.lost, 0);
+    assert!(three > 100 && seven > three);
+    assert_eq!(in_code(&snapshot, samples, "three", &code_of_seven()), 0);
+    assert_eq!(in_code(&snapshot, samples, "seven", &code_of_three()), 0);
+    assert!(in_code(&snapshot, samples, "three", &code_of_three()) > 100);
+}
