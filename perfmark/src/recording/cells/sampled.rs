@@ -35,7 +35,7 @@ pub(crate) struct SampledThread {
     written: AtomicU64,
     read: AtomicU64,
     notes: [Slot; NOTES],
-    ring: Shared<Ring>,
+    _ring: Shared<Ring>,
     /// The thread's cells, whose arena has the nodes.
     _cells: Arc<ThreadCells>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Note {
 pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 
 // SAFETY: only the owning thread uses the cells and the graph's tables. The rest is atomic or never changes. The ring is
-// mapped as long as `ring` lives.
+// mapped as long as `_ring` lives.
 unsafe impl Sync for SampledThread {}
 // SAFETY: the same.
 unsafe impl Send for SampledThread {}
@@ -76,7 +76,7 @@ impl SampledThread {
             written: AtomicU64::new(0),
             read: AtomicU64::new(0),
             notes: std::array::from_fn(|_| slot()),
-            ring,
+            _ring: ring,
             _cells: cells,
         };
         // Samples until now were taken outside of sampled calls.
@@ -87,7 +87,7 @@ impl SampledThread {
     /// The ring's head, if there was a sample since the last look. For the owning thread.
     #[inline]
     pub(crate) fn moved(&self) -> Option<u64> {
-        // SAFETY: in the page of `ring`, which is mapped as long as this lives. The recorder of a forked child, which
+        // SAFETY: in the page of `_ring`, which is mapped as long as this lives. The recorder of a forked child, which
         // has no ring, does not refer to this.
         let head = unsafe { &*self.head }.load(Relaxed);
         (head != self.seen.get()).then_some(head)
@@ -111,10 +111,6 @@ impl SampledThread {
     /// The paths of marks, unless they are in the thread's call graph. For the owning thread.
     pub(crate) fn paths(&self) -> Option<&Graph> {
         self.paths.as_ref()
-    }
-
-    pub(crate) fn ring(&self) -> &Shared<Ring> {
-        &self.ring
     }
 
     /// The notes that were not read yet, the oldest first. One reader at a time.

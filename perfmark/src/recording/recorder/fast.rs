@@ -25,7 +25,8 @@ use crate::recording::cells::histogram::add;
 /// events. The last `W` are off-CPU events.
 ///
 /// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. If `K` is
-/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events.
+/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events. If
+/// `IS_SAMPLED`, the set's calls are sampled.
 pub(super) trait HookParams {
     /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
     /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
@@ -106,13 +107,20 @@ fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
     slot
 }
 
+/// Whether there was a sample since the thread's last look, which the slow path notes.
+#[inline]
+fn has_samples<P: HookParams>(set: &EventSet) -> bool {
+    // SAFETY: BINDING: the set's calls are sampled.
+    P::IS_SAMPLED && unsafe { has_moved(set) }
+}
+
 /// Begins a call. The counters are read last.
 pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usize>(
     plan: &Plan,
     recorder: HeldRecorder,
 ) -> Token {
     let stack = &recorder.stack;
-    if P::IS_SAMPLED && has_moved(plan.set()) {
+    if has_samples::<P>(plan.set()) {
         return slow::begin_after_sample(plan, recorder);
     }
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
@@ -208,7 +216,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
     // time comes from ticks that ran backwards. The slow path also notes samples.
-    if P::IS_SAMPLED && has_moved(set) || !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
+    if has_samples::<P>(set) || !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     plan.cells.open.store(open_before, Relaxed);
@@ -235,7 +243,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usiz
     let set = plan.set();
     let look_up = || probe_overhead::<P, N, W, IS_LEAF>(set, frame, recorder);
     let looked_up = looks_up_first(N).then(look_up);
-    let Some(counted) = read_counts::<N, K, W>(set, frame).filter(|_| !P::IS_SAMPLED || !has_moved(set)) else {
+    let Some(counted) = read_counts::<N, K, W>(set, frame).filter(|_| !has_samples::<P>(set)) else {
         return false;
     };
     let overhead: [u64; N] = looked_up.unwrap_or_else(look_up);
