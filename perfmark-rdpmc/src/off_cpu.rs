@@ -102,7 +102,7 @@ impl OffCpu {
         // The clock by which ticks become nanoseconds. Otherwise time off the CPU could exceed `time`: NTP adjusts this
         // clock by up to 500 ppm (`adjtimex(2)`), and not CLOCK_MONOTONIC_RAW.
         let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::Monotonic);
-        let ring = sampler.pages(Self::PAGES).open()?;
+        let ring = sampler.pages(Self::PAGES).open_with("record the time off the CPU of fewer threads")?;
         let seen = Cell::new(ring.lock());
         let (losses, was_full) = (Cell::new(0), Cell::new(false));
         Ok(Self { ring, seen, times: Default::default(), losses, was_full, of_thread: PhantomData })

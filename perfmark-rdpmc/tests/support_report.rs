@@ -240,6 +240,12 @@ fn the_report_of_this_machine_agrees_with_what_opens() {
     let clock = Sampler::new(Attr::new(Software::TaskClock)).open();
     assert_eq!(trial.sampling.is_ok(), clock.is_ok(), "{:?}", trial.sampling);
     assert!(clock.is_err() || finding(&support, "sampling").status == Status::Good);
+    match &trial.switch_cost {
+        Ok(cost) => assert!(!cost.is_zero() && support.user_mode(), "{cost:?}"),
+        Err(why) => assert!(!why.is_empty()),
+    }
+    let switch_cost = support.findings().into_iter().find(|finding| finding.subject == "switch cost");
+    assert_eq!(switch_cost.is_some(), support.user_mode(), "{support}");
     let Ok(counter) = counter else { return };
     assert_eq!(trial.user_reads.is_ok(), counter.user_reads().is_ok());
     assert!(support.user_mode() && trial.cost.read.is_some());

@@ -21,11 +21,11 @@ fn doctor_reports_the_findings_of_the_library() {
         .as_ref()
         .is_some_and(|trial| trial.instructions.as_ref().is_ok_and(perfmark_rdpmc::support::LoopCheck::passes));
     let printed = stdout(&["doctor"], i32::from(!is_counted));
-    for finding in
-        support.findings().iter().filter(|finding| finding.subject != "read cost" && finding.subject != "accuracy")
-    {
+    let is_measured = |subject| ["read cost", "switch cost", "accuracy"].contains(&subject);
+    for finding in support.findings().iter().filter(|finding| !is_measured(finding.subject)) {
         assert_contains(&printed, &[&finding.text.split_whitespace().collect::<Vec<_>>().join(" ")]);
     }
+    assert_eq!(printed.contains("switch cost"), support.user_mode(), "{printed}");
 }
 
 /// Compares the words; numbers differ. The guide shows a virtual machine without a PMU.

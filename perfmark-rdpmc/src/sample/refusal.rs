@@ -97,8 +97,8 @@ pub(super) fn opening(sampler: &Sampler, errno: i32, machine: &Machine) -> Optio
     }
 }
 
-/// Why the kernel refuses to map the ring.
-pub(super) fn mapping(pages: usize, errno: i32) -> String {
+/// Why the kernel refuses to map the ring. `need_less` is how its user can do with less memory.
+pub(super) fn mapping(pages: usize, errno: i32, need_less: &str) -> String {
     match errno {
         libc::EPERM => {
             let memory = LockedMemory::here();
@@ -109,13 +109,13 @@ pub(super) fn mapping(pages: usize, errno: i32) -> String {
             format!(
                 "no locked memory is left for a ring of {pages} pages and one more: all processes of this user \
                  together may map {rings} such rings (kernel.perf_event_mlock_kb is {kib} KiB for each of {cpus} \
-                 CPUs, RLIMIT_MEMLOCK {limit} KiB); use fewer pages, or raise kernel.perf_event_mlock_kb or \
+                 CPUs, RLIMIT_MEMLOCK {limit} KiB); {need_less}, or raise kernel.perf_event_mlock_kb or \
                  RLIMIT_MEMLOCK (`ulimit -l`)"
             )
         }
-        libc::ENOMEM => "the kernel has no memory left for the ring, or the process has too many mappings; use fewer \
-                         pages"
-            .into(),
+        libc::ENOMEM => {
+            format!("the kernel has no memory left for the ring, or the process has too many mappings; {need_less}")
+        }
         libc::EINVAL => "the kernel cannot map a ring of this size for this event, or is older than 4.14".into(),
         _ => "the kernel opened the event, but does not map its ring".into(),
     }

@@ -58,11 +58,16 @@ impl Sampler {
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy. If locked
     /// memory is spent, it has the number of rings that fit.
     pub fn open(&self) -> Result<Ring, Error> {
+        self.open_with("use fewer pages")
+    }
+
+    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring.
+    pub(crate) fn open_with(&self, need_less: &str) -> Result<Ring, Error> {
         let events = Events::open(self)?;
         let name = self.name();
         let fd = events.sources[0].fd().map_err(|refusal| refusal.explain("perf_event_open", name.clone()))?;
         let mapping = RingMapping::new(fd, self.pages, !self.is_overwritten)
-            .map_err(|errno| Error::os(errno, "mmap", name.clone(), &refusal::mapping(self.pages, errno)))?;
+            .map_err(|errno| Error::os(errno, "mmap", name.clone(), &refusal::mapping(self.pages, errno, need_less)))?;
         let mut ring = Ring {
             aux: self.map_aux(fd, &mapping)?,
             mapping,

@@ -73,6 +73,7 @@ impl Support {
             findings.extend(self.user_reads(trial));
             findings.extend(self.loop_check(trial));
             findings.extend(costs(trial));
+            findings.extend(self.switch_cost(trial));
             findings.extend(self.sampling(trial));
         } else if let Some(blocking) = self.setting_against_user_reads() {
             findings.push(bad("user reads", format!("not allowed: {}", blocking.setting), blocking.remedy));
@@ -373,6 +374,19 @@ impl Support {
                 };
                 Some(bad(subject, format!("not possible: {}", why.reason()), remedy))
             }
+        }
+    }
+
+    fn switch_cost(&self, trial: &Trial) -> Option<Finding> {
+        let subject = "switch cost";
+        match &trial.switch_cost {
+            Ok(cost) => {
+                let text = format!("a context switch takes {} ns longer while off_cpu is recorded", cost.as_nanos());
+                Some(note(subject, text))
+            }
+            // Another finding says so.
+            Err(_) if !self.user_mode() => None,
+            Err(why) => Some(note(subject, format!("not measured for a thread that records off_cpu: {why}"))),
         }
     }
 

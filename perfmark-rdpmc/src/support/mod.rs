@@ -4,6 +4,7 @@
 mod confinement;
 mod pmus;
 mod virtual_machine;
+mod switch_cost;
 mod trial;
 mod data;
 mod number;
@@ -24,8 +25,9 @@ use crate::sys;
 
 /// Determines what the calling thread can count, how, and what prevents the rest.
 ///
-/// It reads procfs and sysfs, opens a few events one after another, and executes two million instructions. All events
-/// are closed again. It takes some milliseconds.
+/// It reads procfs and sysfs, opens a few events one after another, and executes two million instructions. Two threads
+/// of its own switch on one CPU for some milliseconds. When it returns, the threads have ended and the events are
+/// closed. It takes some milliseconds.
 ///
 /// ```
 /// let support = perfmark_rdpmc::support();

@@ -1,5 +1,8 @@
 //! The results of test calls to the kernel and the processor.
 
+use std::time::Duration;
+
+use super::switch_cost::switch_cost;
 use crate::arch::known_loop;
 use crate::attr::Attr;
 use crate::clock::Clock;
@@ -26,6 +29,9 @@ pub struct Trial {
     pub cost: Cost,
     /// The event of which a sample was taken: cycles, or without a PMU the CPU's clock. If there was none, why.
     pub sampling: Result<Event, Error>,
+    /// How much longer each context switch from or to a thread takes while an [`OffCpu`](crate::OffCpu) records it. If
+    /// it was not measured, why.
+    pub switch_cost: Result<Duration, String>,
 }
 
 /// The count of a loop with a known number of instructions.
@@ -123,6 +129,7 @@ impl Trial {
             user_reads,
             cost: cost.map_or_else(|_| Cost::default(), |counter| Cost::of(&counter, clock)),
             sampling: try_sampling(Hardware::Cycles.into()).or_else(|_| try_sampling(Software::TaskClock.into())),
+            switch_cost: switch_cost(),
         }
     }
 }

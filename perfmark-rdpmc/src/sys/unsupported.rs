@@ -48,6 +48,10 @@ pub(crate) fn cpu() -> Option<u32> {
     None
 }
 
+pub(crate) fn stay_on_cpu() -> Result<(), i32> {
+    Err(libc::ENOSYS)
+}
+
 pub(crate) fn page_size() -> u64 {
     4096
 }

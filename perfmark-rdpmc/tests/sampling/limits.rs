@@ -2,7 +2,7 @@
 
 use perfmark_rdpmc::sample::{Branches, Content, Records, Ring, Sampler};
 use perfmark_rdpmc::support::LockedMemory;
-use perfmark_rdpmc::{Attr, Software, support};
+use perfmark_rdpmc::{Attr, OffCpu, Software, support};
 
 use super::open;
 
@@ -96,6 +96,11 @@ pub(super) fn locked_memory() {
     let said = format!("may map {fit} such rings");
     contains(&refusal.expect("there is one"), &["mmap failed with EPERM", "for a ring of 2 pages", &said, "ulimit -l"]);
     assert_eq!(rings.len() as u64, fit);
+    let refusal = OffCpu::open().expect_err("no memory is left").to_string();
+    contains(
+        &refusal,
+        &["for a ring of 4 pages", "record the time off the CPU of fewer threads, or raise", "ulimit -l"],
+    );
     rings.pop();
     rings.push(open(&sampler));
 }

@@ -147,7 +147,7 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
         legend::estimates(&mut text, has(snapshot, shares, ESTIMATE), UNBROKEN);
         legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
     }
-    legend::events(&mut text, snapshot, UNBROKEN);
+    legend::events(&mut text, snapshot, true, UNBROKEN);
     legend::never_called(&mut text, snapshot, labels, UNBROKEN);
     legend::not_in_graph(&mut text, snapshot, UNBROKEN);
     legend::notes(&mut text, snapshot, UNBROKEN);

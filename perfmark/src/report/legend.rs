@@ -1,6 +1,7 @@
 //! The text above and below the table: the run, how to read the values, and what they leave out.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use super::column::{INSN, IPC, OFF_CPU, SPREAD};
 use super::coverage;
@@ -48,7 +49,12 @@ pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
         let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
         let switches = exact(switches);
         let why = format!("{cpu} CPU in {wall}, and {switches} involuntary context switches");
-        wrap(out, &format!("this machine was busy: {why}; consider the event task-clock or off_cpu"), 0, columns);
+        // These leave out, or count, the time without the CPU.
+        let is_shown = |name: &str| snapshot.events.iter().any(|event| event.name == name);
+        let events: Vec<_> = ["task-clock", "off_cpu"].into_iter().filter(|name| !is_shown(name)).collect();
+        let remedy =
+            if events.is_empty() { String::new() } else { format!("; consider the event {}", events.join(" or ")) };
+        wrap(out, &format!("this machine was busy: {why}{remedy}"), 0, columns);
     }
 }
 
@@ -58,7 +64,7 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
     const LARGE: u128 = 5;
     const MOST_NAMES: usize = 3;
     let Some(overhead) = snapshot.overhead_ns else { return };
-    let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, ""), |cpu| (cpu, " CPU"));
+    let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, "run time"), |cpu| (cpu, "CPU time"));
     if u128::from(overhead) * 100 < u128::from(all) * LARGE {
         return;
     }
@@ -84,7 +90,8 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
     } else {
         "set PERFMARK_BUDGET=2%, or add `every = 64`"
     };
-    wrap(out, &format!("marks took at least {overhead} of {all}{what}, most in {names}: {remedy}"), 0, columns);
+    let sentence = format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}: {remedy}");
+    wrap(out, &sentence, 0, columns);
 }
 
 /// The marks whose calls were measured in part to stay within a budget.
@@ -249,28 +256,39 @@ pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, col
     }
     let cost = |event: &Event| {
         let &(in_call, total) = most.get(&*event.name)?;
-        (in_call > 0 || total > 0).then(|| {
-            format!("{} {} ({})", sanitize(&event.name), integer(in_call, event.unit), integer(total, event.unit))
-        })
+        (in_call > 0 || total > 0)
+            .then(|| (sanitize(&event.name), integer(in_call, event.unit), integer(total, event.unit)))
     };
-    let costs: Vec<String> = snapshot.events.iter().filter_map(cost).collect();
-    if !costs.is_empty() {
-        let noise = if has_noise { format!(" {NEAR}: no larger than the noise of the probe.") } else { String::new() };
-        let costs = costs.join(", ");
-        wrap(out, &format!("probe overhead subtracted per call (from its caller): {costs}.{noise}"), 0, columns);
+    let mut costs = snapshot.events.iter().filter_map(cost);
+    let Some((event, in_call, total)) = costs.next() else { return };
+    let mut text =
+        format!("probe overhead is subtracted: {event} {in_call} from each call, and {total} from its caller");
+    text.push_str(", which contains the complete probe");
+    for (event, in_call, total) in costs {
+        _ = write!(text, "; {event} {in_call} and {total}");
     }
+    text.push('.');
+    if has_noise {
+        _ = write!(text, " {NEAR}: no larger than the variation of this overhead.");
+    }
+    wrap(out, &text, 0, columns);
 }
 
-/// How each event was read, or why not. Events with the same answer share a line.
-pub(super) fn events(out: &mut String, snapshot: &Snapshot, columns: usize) {
+/// What was not available, and why; what was read at a high price; and, with `all`, how other events were read. Events
+/// with the same answer share a line.
+pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: usize) {
     for (read, how) in [
-        (Read::User, "read in user space"),
-        (Read::Syscall, "read by read(2)"),
-        (Read::Ticks, "read from the tick counter"),
+        (Read::User, "read in user space, without a system call"),
+        (Read::Syscall, "read by a system call at entry and exit, which is slow"),
+        (Read::Ticks, "read from the processor's tick counter"),
         (Read::None, "not available"),
     ] {
+        let is_fast = matches!(read, Read::User | Read::Ticks);
         let events = snapshot.events.iter().filter(|event| event.read == read);
         for (reason, names) in group(events.map(|event| (event.reason.as_deref(), event.name.as_str()))) {
+            if is_fast && reason.is_none() && !all {
+                continue;
+            }
             let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
             wrap(out, &format!("{how}: {}{why}", names.join(", ")), 0, columns);
         }
@@ -361,11 +379,12 @@ mod tests {
         for (event, reason) in events.iter_mut().zip(["no PMU", "no PMU", "no such event"]) {
             event.reason = Some(reason.to_owned());
         }
-        let text = lines(|out| super::events(out, &snapshot(&events, &[]), 80));
-        let expected = "read from the tick counter: time\n\
-                        not available: cycles, instructions — no PMU\n\
+        let text = lines(|out| super::events(out, &snapshot(&events, &[]), false, 80));
+        let expected = "not available: cycles, instructions — no PMU\n\
                         not available: cache-misses — no such event\n";
         assert_eq!(text, expected);
+        let text = lines(|out| super::events(out, &snapshot(&events, &[]), true, 80));
+        assert_eq!(text, format!("read from the processor's tick counter: time\n{expected}"));
     }
 
     #[test]
@@ -396,18 +415,24 @@ mod tests {
 
     #[test]
     fn the_head_says_when_other_work_took_the_cpu() {
-        let head = |cpu_ns, switches| {
-            let mut snapshot = snapshot(&[], &[]);
+        let with = |events: &[&str], cpu_ns, switches| {
+            let events: Vec<_> = events.iter().map(|name| event(name, Unit::Ns, Read::Syscall)).collect();
+            let mut snapshot = snapshot(&events, &[]);
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(switches));
             snapshot.threads_at_once = Some(2);
             lines(|out| head(out, &snapshot, 80))
         };
+        let head = |cpu_ns, switches| with(&["time"], cpu_ns, switches);
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
         assert_eq!(head(1_200_000_000, 50), first, "it waited");
         assert_eq!(head(2_300_000_000, 5_000).lines().count(), 1, "it was not slowed");
         let busy = "this machine was busy: 1.20 s CPU in 2.31 s, and 5,000 involuntary context\n  \
                     switches; consider the event task-clock or off_cpu\n";
         assert_eq!(head(1_200_000_000, 5_000), format!("{first}{busy}"));
+        let end = |events| with(events, 1_200_000_000, 5_000).replace("\n  ", " ");
+        assert!(end(&["task-clock", "time"]).ends_with(" switches; consider the event off_cpu\n"));
+        assert!(end(&["time", "off_cpu"]).ends_with(" switches; consider the event task-clock\n"));
+        assert!(end(&["off_cpu", "task-clock"]).ends_with(" switches\n"));
     }
 
     #[test]
@@ -420,10 +445,10 @@ mod tests {
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(|out| cost(out, &snapshot, &snapshot.names(), 200))
         };
-        let expected = "marks took at least 460 ms of 520 ms CPU, most in `discard`, `peek`: set PERFMARK_BUDGET=2%, \
-                        or add `every = 64`\n";
+        let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`: set \
+                        PERFMARK_BUDGET=2%, or add `every = 64`\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
-        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most in `peek`: set"));
+        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`: set"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
     }
 

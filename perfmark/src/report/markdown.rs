@@ -27,7 +27,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     out.push('\n');
     if groups.is_empty() {
         out.push_str(if names.is_empty() { "the program has no marks\n\n" } else { "no mark was called\n\n" });
-        out.push_str(&below(snapshot, &names, ""));
+        out.push_str(&below(snapshot, &names, "", view));
         return out;
     }
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, &shares);
@@ -70,7 +70,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::estimates(out, has_estimates, UNBROKEN);
         legend::probes(out, snapshot, has_noise, UNBROKEN);
     });
-    out + &sentences + &below(snapshot, &names, &legend)
+    out + &sentences + &below(snapshot, &names, &legend, view)
 }
 
 /// A row for each event of the marks that the view shows in detail.
@@ -117,9 +117,9 @@ fn heads(out: &mut String, texts: &[&str], columns: &[Column]) {
 }
 
 /// The part below every report.
-fn below(snapshot: &Snapshot, labels: &[String], legend: &str) -> String {
+fn below(snapshot: &Snapshot, labels: &[String], legend: &str, view: &View) -> String {
     let rest = lines("- ", |out| {
-        legend::events(out, snapshot, UNBROKEN);
+        legend::events(out, snapshot, view.details.is_some(), UNBROKEN);
         legend::never_called(out, snapshot, labels, UNBROKEN);
         legend::call_graph(out, snapshot, UNBROKEN);
         legend::not_in_graph(out, snapshot, UNBROKEN);

@@ -53,7 +53,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         }
     }
     page.styled(Style::Dim, |out| {
-        legend::events(out, snapshot, columns);
+        legend::events(out, snapshot, view.details.is_some(), columns);
         legend::never_called(out, snapshot, &names, columns);
         legend::call_graph(out, snapshot, columns);
         legend::not_in_graph(out, snapshot, columns);
@@ -114,8 +114,9 @@ mod tests {
         let shown = render(&snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &[small]), &View::new(80));
         let row = shown.lines().find(|line| line.starts_with("small")).expect("a row");
         assert!(row.contains(" ~12 ns ") && row.ends_with(" 24 ns"), "{row}");
-        let overhead = "probe overhead subtracted per call (from its caller): time 12 ns (40 ns). ~: no\n  \
-                        larger than the noise of the probe.\n";
+        let overhead = "probe overhead is subtracted: time 12 ns from each call, and 40 ns from its\n  \
+                        caller, which contains the complete probe. ~: no larger than the variation of\n  \
+                        this overhead.\n";
         assert!(shown.contains(overhead), "{shown}");
     }
 

@@ -226,3 +226,16 @@ pub(crate) fn cpu() -> Option<u32> {
     // SAFETY: takes nothing.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
+
+/// Keeps the calling thread, and those that it starts from now on, on the CPU that it is on.
+pub(crate) fn stay_on_cpu() -> Result<(), i32> {
+    let cpu = cpu().and_then(|cpu| usize::try_from(cpu).ok()).filter(|&cpu| cpu < CPUS).ok_or(libc::EINVAL)?;
+    let mut set = [0_u64; CPUS / 64];
+    set[cpu / 64] = 1 << (cpu % 64);
+    // SAFETY: a live set of this size.
+    let status = unsafe { libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()) };
+    if status == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// The most CPUs of a kernel (`NR_CPUS` in `arch/x86/Kconfig`).
+const CPUS: usize = 8_192;

@@ -31,8 +31,8 @@ const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
 #[allow(clippy::vec_box, reason = "pointers to them are kept")]
 pub(super) struct EventSlots {
     all: Vec<Box<EventSlot>>,
-    /// The thread's context switches, once a mark needs them.
-    switches: Option<Rc<OffCpu>>,
+    /// The thread's context switches, or why they cannot be recorded, once a mark needs them.
+    switches: Option<Result<Rc<OffCpu>, Error>>,
     /// The slots in the thread's group. The first one leads the group, the second one reads it.
     group: Vec<usize>,
     /// The events that could not be opened.
@@ -171,7 +171,7 @@ impl EventSlots {
 
     /// The thread's context switches, if an event needs them.
     pub(super) fn switches(&self) -> Option<&OffCpu> {
-        self.switches.as_deref()
+        self.switches.as_ref()?.as_deref().ok()
     }
 
     /// The slot whose counter reads the thread's group, if the group has several events.
@@ -276,15 +276,13 @@ impl EventSlots {
         if let Err(why) = counter_access::check() {
             return refuse(id, events, || why.to_owned());
         }
-        let switches = match &self.switches {
-            Some(switches) => Rc::clone(switches),
-            None => match OffCpu::open() {
-                Ok(switches) => self.switches.insert(Rc::new(switches)).clone(),
-                Err(error) => return refuse(id, events, || error.reason().to_owned()),
-            },
-        };
-        events.with(id, |entry| entry.user += 1);
-        Some(Source::OffCpu { switches, kind })
+        match self.switches.get_or_insert_with(|| OffCpu::open().map(Rc::new)) {
+            Ok(switches) => {
+                events.with(id, |entry| entry.user += 1);
+                Some(Source::OffCpu { switches: Rc::clone(switches), kind })
+            }
+            Err(error) => refuse(id, events, || error.reason().to_owned()),
+        }
     }
 
     /// Opens the event. The second value is `None` for an event that cannot be grouped, `Ok` for one in the thread's

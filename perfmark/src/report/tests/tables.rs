@@ -97,7 +97,7 @@ fn headings_units_flags_and_missing_values_have_colours() {
         " \u{1b}[31m–\u{1b}[0m ",
         "    \u{1b}[31mnothing measured: none of its events is available\u{1b}[0m\n",
         "    \u{1b}[2m51,286 calls skipped (every = 64)\u{1b}[0m\n",
-        "\u{1b}[2mread from the tick counter: time\u{1b}[0m\n",
+        "\u{1b}[2mread from the processor's tick counter: time\u{1b}[0m\n",
     ] {
         assert!(report.contains(styled), "{styled:?} in {report:?}");
     }
