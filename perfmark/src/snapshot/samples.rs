@@ -2,7 +2,7 @@
 
 /// Where the program was at regular moments, and in which calls of marks.
 ///
-/// A [`Sampling`](crate::Sampling) takes them, which requires the feature `sampling`.
+/// `Sampling` takes them, which requires the feature `sampling`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
