@@ -89,7 +89,8 @@ def test(options, cargo_options, arguments):
         verdicts.append(verdict(result))
         print(f"\n==== {program.source} on {options.cpu}", flush=True)
         if options.quiet and verdicts[-1] == "ok":
-            print(summaries(result.stdout).decode())
+            skipped = re.findall(rb"^(?:.*: )?skipped: .*|^.* \.\.\. ignored.*", result.stdout, re.MULTILINE)
+            print(b"\n".join([*skipped, summaries(result.stdout)]).decode(errors="replace"))
         else:
             show(result, stderr=sys.stdout)
         print(f"==== {program.source}: {verdicts[-1]}")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::support::{Finding, LoopCheck, Status};
-use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, Software, Support, support};
+use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, OffCpu, Software, Support, support};
 
 /// A machine's files in a temporary directory, removed on drop.
 struct Files(PathBuf);
@@ -242,7 +242,11 @@ fn the_report_of_this_machine_agrees_with_what_opens() {
     assert!(clock.is_err() || finding(&support, "sampling").status == Status::Good);
     match &trial.switch_cost {
         Ok(cost) => assert!(!cost.is_zero() && support.user_mode(), "{cost:?}"),
-        Err(why) => assert!(!why.is_empty()),
+        Err(why) if OffCpu::open().is_err() => assert!(!why.is_empty()),
+        Err(why) => {
+            let is_known = ["sched_setaffinity", "no thread", "disturbed"].iter().any(|part| why.contains(part));
+            assert!(is_known, "{why}");
+        }
     }
     let switch_cost = support.findings().into_iter().find(|finding| finding.subject == "switch cost");
     assert_eq!(switch_cost.is_some(), support.user_mode(), "{support}");

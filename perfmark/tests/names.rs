@@ -1,5 +1,5 @@
 //! Names in the table are filters: each selects exactly its mark. As the guide says, commas and spaces in the name of a
-//! region are written by number.
+//! region are escaped (`\u{2c}`, `\u{20}`).
 
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic)]

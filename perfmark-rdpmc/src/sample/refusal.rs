@@ -97,7 +97,7 @@ pub(super) fn opening(sampler: &Sampler, errno: i32, machine: &Machine) -> Optio
     }
 }
 
-/// Why the kernel refuses to map the ring. `need_less` is how its user can do with less memory.
+/// Why the kernel refuses to map the ring. `need_less` is the remedy that needs less memory.
 pub(super) fn mapping(pages: usize, errno: i32, need_less: &str) -> String {
     match errno {
         libc::EPERM => {

@@ -386,7 +386,10 @@ impl Support {
             }
             // Another finding says so.
             Err(_) if !self.user_mode() => None,
-            Err(why) => Some(note(subject, format!("not measured for a thread that records off_cpu: {why}"))),
+            Err(why) => Some(note(
+                subject,
+                format!("the cost of a context switch while off_cpu is recorded was not measured: {why}"),
+            )),
         }
     }
 

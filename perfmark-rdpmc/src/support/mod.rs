@@ -25,9 +25,9 @@ use crate::sys;
 
 /// Determines what the calling thread can count, how, and what prevents the rest.
 ///
-/// It reads procfs and sysfs, opens a few events one after another, and executes two million instructions. Two threads
-/// of its own switch on one CPU for some milliseconds. When it returns, the threads have ended and the events are
-/// closed. It takes some milliseconds.
+/// It reads procfs and sysfs, opens a few events one after another, and executes two million instructions. It starts
+/// two threads, which take turns on one CPU to measure a context switch. When it returns, the threads have ended and
+/// the events are closed. It takes some milliseconds, and on a busy machine up to a tenth of a second longer.
 ///
 /// ```
 /// let support = perfmark_rdpmc::support();

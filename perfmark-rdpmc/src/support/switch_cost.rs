@@ -1,32 +1,32 @@
 //! How much longer a context switch takes while time off the CPU is recorded.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, errno_text};
+use crate::error::errno_text;
 use crate::off_cpu::OffCpu;
 use crate::sys;
 
 /// Rounds with and without. Other threads of the machine disturb some of them.
 const ROUNDS: usize = 15;
 /// The times that the thread leaves its CPU and returns in a round.
-const TIMES: i64 = 16;
+const TIMES: u32 = 16;
 /// To leave the CPU, and to return.
-const SWITCHES: i64 = 2 * TIMES;
+const SWITCHES: u32 = 2 * TIMES;
+/// If other threads have the CPU for so long, the measurement ends.
+const LONGEST: Duration = Duration::from_millis(100);
 
-/// The median of the differences.
+/// The difference of the shortest rounds.
 pub(super) fn switch_cost() -> Result<Duration, String> {
-    // The calling thread stays on its CPUs.
-    on_thread(measured)?
-}
-
-fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    // If it cannot be recorded, nothing has to be measured.
+    OffCpu::open().map_err(|error| error.reason().to_owned())?;
     thread::scope(|scope| {
-        let started = thread::Builder::new().spawn_scoped(scope, work);
+        // On a thread of its own, so that the caller's CPU affinity does not change.
+        let started = thread::Builder::new().spawn_scoped(scope, measured);
         let thread = started.map_err(|why| format!("no thread can be started: {why}"))?;
-        thread.join().map_err(|_| "the thread panicked".to_owned())
+        thread.join().map_err(|_| "the thread panicked".to_owned())?
     })
 }
 
@@ -34,51 +34,45 @@ fn measured() -> Result<Duration, String> {
     sys::stay_on_cpu().map_err(|errno| {
         format!("two threads cannot be kept on one CPU: sched_setaffinity failed with {}", errno_text(errno))
     })?;
-    let shared = Shared { turn: AtomicU32::new(OURS), us: thread::current() };
+    let deadline = Instant::now() + LONGEST;
+    let (with, without) = with_partner(|partner| shortest(|| partner.hand_over(deadline)))??;
+    let disturbed = || "other programs disturbed the measurement; try again".to_owned();
+    let difference = with.zip(without).and_then(|(with, without)| with.checked_sub(without));
+    difference.map(|difference| difference / SWITCHES).filter(|cost| !cost.is_zero()).ok_or_else(disturbed)
+}
+
+/// The shortest rounds with and without recording, as far as there was time for one.
+fn shortest(leave: impl Fn() -> bool) -> Result<(Option<Duration>, Option<Duration>), String> {
+    let timed = || {
+        let begun = Instant::now();
+        (0..TIMES).all(|_| leave()).then(|| begun.elapsed())
+    };
+    let recorded = || {
+        let _recording = OffCpu::open().map_err(|error| error.reason().to_owned())?;
+        Ok::<_, String>(timed())
+    };
+    let shorter = |one: Option<Duration>, other: Option<Duration>| one.into_iter().chain(other).min();
+    let (mut with, mut without) = (None, None);
+    timed();
+    for _ in 0..ROUNDS {
+        with = shorter(with, recorded()?);
+        without = shorter(without, timed());
+    }
+    Ok((with, without))
+}
+
+/// Calls `work` with a thread that runs on the same CPUs, and answers.
+fn with_partner<R>(work: impl FnOnce(&Partner<'_>) -> R) -> Result<R, String> {
+    let turns = Turns { turn: AtomicU32::new(OURS), us: thread::current() };
     thread::scope(|scope| {
-        let started = thread::Builder::new().spawn_scoped(scope, || shared.answer());
-        let partner = started.map_err(|why| format!("no thread can be started: {why}"))?;
-        let differences = differences(|| shared.hand_over(partner.thread()));
-        shared.give(OVER, partner.thread());
-        median(differences.map_err(|error| error.reason().to_owned())?)
+        let started = thread::Builder::new().spawn_scoped(scope, || turns.answer());
+        let thread = started.map_err(|why| format!("no thread can be started: {why}"))?;
+        Ok(work(&Partner { turns: &turns, thread: thread.thread() }))
     })
 }
 
-/// Nanoseconds that each switch took longer.
-fn differences(leave: impl Fn()) -> Result<Vec<i64>, Error> {
-    let timed = || {
-        let begun = Instant::now();
-        (0..TIMES).for_each(|_| leave());
-        i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX)
-    };
-    let recorded = || {
-        let _recording = OffCpu::open()?;
-        Ok(timed())
-    };
-    timed();
-    (0..ROUNDS)
-        .map(|round| {
-            let (with, without);
-            // Each is the first one in half of the rounds.
-            if round % 2 == 0 {
-                (with, without) = (recorded()?, timed());
-            } else {
-                (without, with) = (timed(), recorded()?);
-            }
-            Ok((with - without) / SWITCHES)
-        })
-        .collect()
-}
-
-fn median(mut differences: Vec<i64>) -> Result<Duration, String> {
-    differences.sort_unstable();
-    let median = u64::try_from(differences[differences.len() / 2]).ok().filter(|&median| median > 0);
-    let disturbed = || "other programs disturbed the measurement; try again".to_owned();
-    median.map(Duration::from_nanos).ok_or_else(disturbed)
-}
-
 /// What the two threads share.
-struct Shared {
+struct Turns {
     /// Which thread may continue.
     turn: AtomicU32,
     us: Thread,
@@ -89,29 +83,51 @@ const THEIRS: u32 = 1;
 /// The partner ends.
 const OVER: u32 = 2;
 
-impl Shared {
-    /// Lets the partner run until it hands back. On one CPU, the thread leaves it once.
-    fn hand_over(&self, partner: &Thread) {
-        self.give(THEIRS, partner);
-        while self.turn.load(Acquire) != OURS {
-            thread::park();
-        }
-    }
-
-    fn give(&self, turn: u32, to: &Thread) {
-        self.turn.store(turn, Release);
-        to.unpark();
-    }
-
+impl Turns {
     /// The partner's part.
     fn answer(&self) {
         loop {
             match self.turn.load(Acquire) {
                 OURS => thread::park(),
                 OVER => return,
-                _ => self.give(OURS, &self.us),
+                // Unless it is over meanwhile.
+                _ if self.turn.compare_exchange(THEIRS, OURS, AcqRel, Relaxed).is_ok() => self.us.unpark(),
+                _ => {}
             }
         }
+    }
+}
+
+/// The other thread. It ends when this is dropped, also by a panic.
+struct Partner<'a> {
+    turns: &'a Turns,
+    thread: &'a Thread,
+}
+
+impl Partner<'_> {
+    /// Lets the other thread run until it hands back. On one CPU, this thread leaves it once. Returns `false` if that
+    /// takes too long.
+    fn hand_over(&self, deadline: Instant) -> bool {
+        self.give(THEIRS);
+        while self.turns.turn.load(Acquire) != OURS {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            thread::park_timeout(left);
+        }
+        true
+    }
+
+    fn give(&self, turn: u32) {
+        self.turns.turn.store(turn, Release);
+        self.thread.unpark();
+    }
+}
+
+impl Drop for Partner<'_> {
+    fn drop(&mut self) {
+        self.give(OVER);
     }
 }
 
@@ -120,35 +136,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_is_the_median_and_never_less_than_a_nanosecond() {
-        assert_eq!(median(vec![1_000_000, -3_000_000, 700]), Ok(Duration::from_nanos(700)));
-        for disturbed in [vec![-5, -700, 1_000_000], vec![0]] {
-            assert!(median(disturbed).is_err());
-        }
+    fn a_round_without_time_is_not_measured() {
+        let without_time = with_partner(|partner| shortest(|| partner.hand_over(Instant::now())));
+        let Ok(result) = without_time else { return println!("skipped: no thread can be started") };
+        // Without the right to record, the reason is returned instead.
+        assert!(result.is_err() || result == Ok((None, None)), "{result:?}");
     }
 
     #[test]
     #[cfg(all(target_os = "linux", not(any(miri, perfmark_unsupported))))]
-    fn on_one_cpu_each_hand_over_leaves_it() {
-        const TIMES: u64 = 100;
-        let switches = || -> u64 {
-            let status = std::fs::read_to_string("/proc/thread-self/status").expect("readable");
-            let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
-            counts.map(|line| line.rsplit('\t').next().and_then(|n| n.parse::<u64>().ok()).expect("a number")).sum()
+    fn both_threads_run_on_one_cpu() {
+        let cpus = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            line.map(|cpus| cpus.trim().to_owned())
         };
-        let left = on_thread(|| {
-            sys::stay_on_cpu().expect("allowed");
-            let shared = Shared { turn: AtomicU32::new(OURS), us: thread::current() };
-            thread::scope(|scope| {
-                let partner = scope.spawn(|| shared.answer());
-                let before = switches();
-                (0..TIMES).for_each(|_| shared.hand_over(partner.thread()));
-                let left = switches() - before;
-                shared.give(OVER, partner.thread());
-                left
-            })
+        let allowed = thread::spawn(move || {
+            sys::stay_on_cpu().map(|()| (cpus(), thread::spawn(cpus).join().expect("it does not panic")))
         });
-        println!("{left:?} times off the CPU in {TIMES} hand-overs");
-        assert!(left.is_ok_and(|left| left >= TIMES));
+        match allowed.join().expect("it does not panic") {
+            Err(errno) => println!("skipped: sched_setaffinity failed with {}", errno_text(errno)),
+            Ok((ours, theirs)) => {
+                assert_eq!(ours, theirs);
+                assert!(ours.is_some_and(|cpus| cpus.parse::<u32>().is_ok()), "one CPU");
+            }
+        }
     }
 }

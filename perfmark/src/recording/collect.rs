@@ -408,7 +408,7 @@ fn partly(entry: &Entry) -> Vec<String> {
     let name = name(&entry.spec);
     let mut notes = Vec::new();
     if let (1.., 1.., Some(why)) = (entry.user, entry.syscall, &entry.why_syscall) {
-        notes.push(format!("{name}: read by read(2) on {}: {why}", threads(entry.syscall)));
+        notes.push(format!("{name}: read by a system call on {}: {why}", threads(entry.syscall)));
     }
     if let (1.., 1.., Some(why)) = (entry.user + entry.syscall, entry.refused, &entry.why_refused) {
         notes.push(format!("{name}: not counted on {}: {why}", threads(entry.refused)));

@@ -226,7 +226,11 @@ mod tests {
     #[test]
     fn the_legend_agrees_with_the_tables() {
         let words = Words::new(&sample::time_only(), false).legend;
-        assert_eq!(words[0], "self: share of everything measured in marks, without marked callees; total: with them.");
+        assert_eq!(
+            words[0],
+            "self: share of the 5.21 s measured in all marks, without marked callees; total: with them. Other values \
+             include marked callees."
+        );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
         assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);

@@ -56,6 +56,15 @@ impl<'a> Shares<'a> {
         mark.values.iter().filter(|values| values.measured > 0 || !is_lacking(values)).collect()
     }
 
+    /// The event of all rows, if they have the same one.
+    pub(super) fn only_event(&self) -> Option<&'a str> {
+        let leading = self.leading()?;
+        let has_it = |values: &Values| has_cost(values) && values.event == leading;
+        let measured = self.called().into_iter().map(|index| &self.snapshot.marks[index]);
+        let mut measured = measured.filter(|mark| mark.values.iter().any(has_cost));
+        measured.all(|mark| mark.values.iter().any(has_it)).then_some(leading)
+    }
+
     /// The event that orders the marks.
     pub(super) fn leading(&self) -> Option<&'a str> {
         self.leading_of(&self.called())

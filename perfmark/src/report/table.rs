@@ -114,8 +114,8 @@ mod tests {
         let shown = render(&snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &[small]), &View::new(80));
         let row = shown.lines().find(|line| line.starts_with("small")).expect("a row");
         assert!(row.contains(" ~12 ns ") && row.ends_with(" 24 ns"), "{row}");
-        let overhead = "probe overhead is subtracted: time 12 ns from each call, and 40 ns from its\n  \
-                        caller, which contains the complete probe. ~: no larger than the variation of\n  \
+        let overhead = "probe overhead of a call, already subtracted: time 40 ns, of which 12 ns are\n  \
+                        within the call and the rest in its caller. ~: no larger than the variation of\n  \
                         this overhead.\n";
         assert!(shown.contains(overhead), "{shown}");
     }
