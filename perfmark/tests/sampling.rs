@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfmark::{Samples, Sampling, Snapshot, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
@@ -80,6 +81,19 @@ mod loops {
 }
 use loops::{code_of_seven, code_of_three, spin_seven, spin_three};
 
+#[perfmark(time, every = 16)]
+#[inline(never)]
+fn sometimes(times: u64) {
+    spin_three(times);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn around(times: u64) {
+    sometimes(3 * times);
+    spin_seven(7 * times);
+}
+
 fn index(snapshot: &Snapshot, name: &str) -> usize {
     snapshot.marks.iter().position(|mark| mark.name == name).expect("a mark")
 }
@@ -111,8 +125,15 @@ fn base() -> u64 {
     u64::from_str_radix(line.split('-').next().expect("a start"), 16).expect("a number")
 }
 
+/// The program is sampled by one test at a time.
+fn lock() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn samples_belong_to_the_calls_in_which_they_were_taken() {
+    let _one_at_a_time = lock();
     let sampling = match Sampling::new().frequency(2_000).start() {
         Ok(sampling) => sampling,
         Err(why) => return println!("skipped: {why}"),
@@ -135,6 +156,26 @@ fn samples_belong_to_the_calls_in_which_they_were_taken() {
     assert!(in_code(&snapshot, samples, "three", &code_of_three()) > 100);
 }
 
+#[test]
+fn samples_of_skipped_calls_belong_to_their_mark() {
+    let _one_at_a_time = lock();
+    let sampling = match Sampling::new().frequency(2_000).start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    (0..4_000).for_each(|_| around(10_000));
+    drop(sampling);
+    let snapshot = perfmark::snapshot();
+    let samples = snapshot.samples.as_ref().expect("samples");
+    let of_code = |name, code| in_code(&snapshot, samples, name, &code);
+    let (three, seven) = (of_code("sometimes", code_of_three()), of_code("around", code_of_seven()));
+    println!("{three} {seven}");
+    assert!(three > 50 && seven > three);
+    assert_eq!((of_code("around", code_of_three()), of_code("sometimes", code_of_seven())), (0, 0));
+    let sometimes = &snapshot.marks[index(&snapshot, "sometimes")];
+    assert_eq!(sometimes.calls, 4_000);
+}
+
 #[perfmark(cycles, instructions)]
 #[inline(never)]
 fn two(n: u64) -> u64 {
@@ -155,6 +196,7 @@ fn instructions_of_a_call(counter: &Counter) -> u64 {
 
 #[test]
 fn a_call_costs_12_instructions_more_while_it_is_sampled() {
+    let _one_at_a_time = lock();
     let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else {
         return println!("skipped: there is no counter of instructions");
     };

@@ -83,6 +83,8 @@ pub(super) fn bind_plan(plan: &Plan) {
     let begin = match (is_weighted, set.mode.is_polled) {
         _ if set.mode.is_budgeted => options::budgeted_begin(plan),
         (false, _) => measured.begin,
+        #[cfg(feature = "sampling")]
+        (true, false) if plan.skipped().is_some() => options::begin_sampled_every,
         (true, false) => options::begin_every,
         (true, true) => options::begin_first_poll_of_every,
     };

@@ -169,6 +169,11 @@ fn prepare_plan(
     let plan_ref = unsafe { &*plan };
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
+    #[cfg(feature = "sampling")]
+    if every > 1 && !mode.is_polled && !mode.is_budgeted && plan_ref.set().sampled().is_some() {
+        // SAFETY: `resources` has it until the thread ends, after its last call.
+        unsafe { plan_ref.set_skipped(resources.plan_of_skipped(mark, plan_ref.set())) };
+    }
     bind::bind_plan(plan_ref);
     if let Some(member) = member {
         member.plan(every).set(plan_ref.pointer());
@@ -385,8 +390,21 @@ fn calibrate_set(
         scratch.generation.set(program.generation.get());
         scratch.random.set(SEED);
     }
+    // Without events, as in `Resources::plan_of_skipped`.
+    #[cfg(feature = "sampling")]
+    let no_events = set.without_events(slow::HOOKS);
+    #[cfg(feature = "sampling")]
+    // SAFETY: `no_events` outlives the plan, which is used in this function only.
+    let of_skipped = unsafe {
+        Plan::new(MarkCells::new(calibration_calls.skipped_mark, [].into(), 1), &no_events, None, Draws::default())
+    };
     for (plan, [_, inner]) in plans.iter().zip(&members) {
         inner.current.set(plan.pointer());
+        #[cfg(feature = "sampling")]
+        if set.sampled().is_some() && !set.mode.is_polled && !set.mode.is_budgeted {
+            // SAFETY: it lives until the end of this function, as `plans` do.
+            unsafe { plan.set_skipped(&raw const of_skipped) };
+        }
         plan.set_event_cells();
         bind::bind_plan(plan);
         add_to_table(scratch_ptr, plan);

@@ -78,6 +78,8 @@ pub(super) struct Plan {
     lot: Cell<u32>,
     /// See [`context_inside`](Self::context_inside).
     context_inside: usize,
+    /// The plan of the calls that are skipped, if samples of them are noted; else null.
+    skipped: Cell<*const Self>,
 }
 
 // SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
@@ -121,6 +123,7 @@ impl Plan {
             member,
             lot,
             context_inside,
+            skipped: Cell::new(ptr::null()),
         }
     }
 
@@ -184,6 +187,23 @@ impl Plan {
         for (pointer, cells) in self.event_cells.iter().zip(&self.cells.events) {
             pointer.set(cells);
         }
+    }
+
+    /// Gives skipped calls a plan: one without events, whose calls only have frames.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as this plan is used.
+    #[cfg(feature = "sampling")]
+    pub(super) unsafe fn set_skipped(&self, plan: *const Self) {
+        self.skipped.set(plan);
+    }
+
+    /// The plan of the calls that are skipped, if samples of them are noted.
+    #[cfg(feature = "sampling")]
+    pub(super) fn skipped(&self) -> Option<&Self> {
+        // SAFETY: null, or `set_skipped` requires that it lives as long as this plan is used.
+        unsafe { self.skipped.get().as_ref() }
     }
 
     /// Whether the call that begins is measured. So many calls were skipped before it.
@@ -369,6 +389,15 @@ impl EventSet {
         {
             *value = index;
         }
+        set
+    }
+
+    /// A set of no event, whose calls are sampled as those of this set.
+    #[cfg(feature = "sampling")]
+    pub(super) fn without_events(&self, hooks: Hooks) -> Self {
+        // SAFETY: there is no slot.
+        let set = unsafe { Self::new(&[], &EventSlots::default(), self.mode, self.calibration_calls, hooks) };
+        set.sampled.set(self.sampled.get());
         set
     }
 
