@@ -31,7 +31,7 @@ fn both(times: u64) {
 }
 
 /// Loops whose addresses are known: `times` rounds of a few instructions.
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "assembly")]
 mod loops {
     use std::arch::global_asm;
     use std::ops::Range;
@@ -67,11 +67,11 @@ mod loops {
                 #[link_name = $end]
                 fn $end_symbol();
             }
-            pub fn $function(times: u64) {
+            pub(super) fn $function(times: u64) {
                 // SAFETY: changes two registers, which a call may change.
                 unsafe { $symbol(times) };
             }
-            pub fn $range() -> Range<u64> {
+            pub(super) fn $range() -> Range<u64> {
                 $symbol as *const () as u64..$end_symbol as *const () as u64
             }
         };

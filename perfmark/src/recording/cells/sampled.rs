@@ -4,6 +4,7 @@
 //! was has had no sample since. Entry and exit of calls look at the head. If it has moved, they note its position and
 //! the innermost open call: all samples between the last look and this one belong to that call.
 #![allow(unsafe_code, reason = "shares the owning thread's part with a reader")]
+#![cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "nothing is sampled"))]
 
 use std::cell::Cell;
 use std::ptr;
@@ -57,8 +58,8 @@ pub(crate) struct Note {
 /// The node of samples whose call is unknown, because a note had no room.
 pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 
-// SAFETY: only the owning thread uses the cells and the graph's tables. The rest is atomic or never changes. The ring is
-// mapped as long as `_ring` lives.
+// SAFETY: only the owning thread uses the cells and the graph's tables. The rest is atomic or never changes. The ring
+// is mapped as long as `_ring` lives.
 unsafe impl Sync for SampledThread {}
 // SAFETY: the same.
 unsafe impl Send for SampledThread {}

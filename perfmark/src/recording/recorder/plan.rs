@@ -406,6 +406,7 @@ impl EventSet {
     /// # Safety
     ///
     /// It is about this thread, and lives as long as the set.
+    #[cfg(feature = "sampling")]
     pub(super) unsafe fn sample(&self, sampled: *const SampledThread) {
         self.sampled.set(sampled);
     }

@@ -85,12 +85,11 @@ impl Resources {
     #[cfg(feature = "sampling")]
     pub(super) fn sampled(&mut self, sampling: u8) -> Option<&SampledThread> {
         let known = self.sampled.iter().position(|(number, _)| *number == sampling);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                self.sampled.push((sampling, sampling::attach(sampling, &self.cells)?));
-                self.sampled.len() - 1
-            }
+        let index = if let Some(index) = known {
+            index
+        } else {
+            self.sampled.push((sampling, sampling::attach(sampling, &self.cells)?));
+            self.sampled.len() - 1
         };
         Some(&self.sampled[index].1)
     }

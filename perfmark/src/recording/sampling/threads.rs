@@ -92,13 +92,12 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
         return Err("the program is being sampled already; stop that first".into());
     }
     let known = state.known.iter().position(|(known, _)| known == settings);
-    let number = match known {
-        Some(index) => index,
-        None => {
-            let sampler = sampler(settings).map_err(|error| error.to_string())?;
-            state.known.push((settings.clone(), sampler));
-            state.known.len() - 1
-        }
+    let number = if let Some(index) = known {
+        index
+    } else {
+        let sampler = sampler(settings).map_err(|error| error.to_string())?;
+        state.known.push((settings.clone(), sampler));
+        state.known.len() - 1
     };
     let number = u8::try_from(number + 1).map_err(|_| "255 different samplings were started; use one of them again")?;
     state.active = number;
@@ -149,7 +148,9 @@ pub(crate) fn attach(sampling: u8, cells: &Arc<ThreadCells>) -> Option<Arc<Sampl
 pub(crate) fn collect() -> Vec<Shared<Ring>> {
     let Some(mut state) = lock() else { return Vec::new() };
     let State { threads, totals, .. } = &mut *state;
-    threads.values_mut().for_each(|thread| thread.drain(totals));
+    for thread in threads.values_mut() {
+        thread.drain(totals);
+    }
     threads.values().map(|thread| Shared::clone(&thread.ring)).collect()
 }
 
