@@ -59,8 +59,8 @@
 //! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); calls then take the slow path.
 //!   The default is `off`.
 //! - `PERFMARK_SAMPLE`: samples the threads that call marks, from the program's start on: `99` takes 99 samples a
-//!   second of each thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles (`Sampling`). It requires the feature
-//!   `sampling`. The default is `off`.
+//!   second of each thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles (`Sampling`). It requires the
+//!   feature `sampling`. The default is `off`.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
 //!   it is allowed, `syscall` uses read(2). The default is `auto`.
 //!
