@@ -13,12 +13,14 @@ use super::view::Sort;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 
 /// What the shares of an event are relative to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Denominator {
     /// Everything measured of it.
     pub(super) sum: u128,
     /// Whether the self of some mark is unknown. `sum` then adds up totals, and nested marks count more than once.
     pub(super) is_of_totals: bool,
+    /// Whether a part of it was not measured.
+    pub(super) is_estimate: bool,
 }
 
 /// The events, and what their shares are relative to.
@@ -41,7 +43,7 @@ impl<'a> Shares<'a> {
 
     /// What the event's shares are relative to; zero for an event that was never measured.
     pub(super) fn denominator(&self, event: &str) -> Denominator {
-        self.denominators.get(event).copied().unwrap_or(Denominator { sum: 0, is_of_totals: false })
+        self.denominators.get(event).copied().unwrap_or_default()
     }
 
     /// The unit of the event's values.
@@ -54,15 +56,6 @@ impl<'a> Shares<'a> {
         let is_lacking =
             |values: &Values| self.events.get(&*values.event).is_some_and(|event| event.read == Read::None);
         mark.values.iter().filter(|values| values.measured > 0 || !is_lacking(values)).collect()
-    }
-
-    /// The event of all rows, if they have the same one.
-    pub(super) fn only_event(&self) -> Option<&'a str> {
-        let leading = self.leading()?;
-        let has_it = |values: &Values| has_cost(values) && values.event == leading;
-        let measured = self.called().into_iter().map(|index| &self.snapshot.marks[index]);
-        let mut measured = measured.filter(|mark| mark.values.iter().any(has_cost));
-        measured.all(|mark| mark.values.iter().any(has_it)).then_some(leading)
     }
 
     /// The event that orders the marks.
@@ -218,7 +211,8 @@ fn denominator(values: &[&Values]) -> Denominator {
         Some(own) => own.max(totals.max().unwrap_or(0)),
         None => totals.sum(),
     };
-    Denominator { sum: u128::try_from(sum).unwrap_or(0), is_of_totals: own.is_none() }
+    let is_estimate = values.iter().any(|values| values.extrapolated);
+    Denominator { sum: u128::try_from(sum).unwrap_or(0), is_of_totals: own.is_none(), is_estimate }
 }
 
 #[cfg(test)]
