@@ -123,7 +123,8 @@ mod tests {
         let notes =
             [note(b"GNU\0", 1, &[1; 16]), note(b"Rust\0", 3, &[2; 3]), note(b"GNU\0", 3, &[0xab, 0x01])].concat();
         assert_eq!(linux::build_id(&notes).as_deref(), Some("ab01"));
-        for length in 0..notes.len() {
+        // Without the two bytes that fill the last word.
+        for length in 0..notes.len() - 2 {
             assert_eq!(linux::build_id(&notes[..length]), None, "{length}");
         }
     }

@@ -399,6 +399,7 @@ fn samples(indices: &BTreeMap<u32, usize>) -> Option<snapshot::Samples> {
         threads_without: counts.refused.threads,
         paths,
         modules: found,
+        ..snapshot::Samples::default()
     })
 }
 

@@ -2,6 +2,9 @@
 
 use perfmark_rdpmc::Event;
 
+use super::EventSpec;
+use super::event_list;
+
 /// What is sampled, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampleSettings {
@@ -40,8 +43,10 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
                     `cycles:1000003`";
     let (event, period) = text.rsplit_once(':').ok_or(expected)?;
     let period = positive(period).ok_or(expected)?;
-    let event = event.parse::<Event>().map_err(|error| error.reason().to_owned())?;
-    Ok(SampleSettings { event: Some(event), rate: Rate::Period(period) })
+    match &event_list::known(event)?[..] {
+        [EventSpec::Counter(event)] => Ok(SampleSettings { event: Some(event.clone()), rate: Rate::Period(period) }),
+        _ => Err(expected.into()),
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn other_values_are_refused() {
-        for text in ["", "0", "-1", "cycles", "cycles:", "cycles:0", "cycles:often", "99hz"] {
+        for text in ["", "0", "-1", "cycles", "cycles:", "cycles:0", "cycles:often", "99hz", "time:9"] {
             assert!(parse(text).unwrap_err().contains("expected `off`, a number"), "{text}");
         }
         assert!(parse("cycels:1000").unwrap_err().contains("cycles"));

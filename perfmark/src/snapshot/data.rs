@@ -61,7 +61,7 @@ pub struct Snapshot {
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
     /// Where the program was at regular moments; `None` if it was not sampled.
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "serde_format::samples"))]
     pub samples: Option<Samples>,
     /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads
     /// did not have.

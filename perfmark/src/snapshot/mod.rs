@@ -19,4 +19,4 @@ pub(crate) mod names;
 pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
-pub use samples::{Module, SampledAddress, SampledPath, Samples};
+pub use samples::{Frame, Module, NamedAddress, SampledAddress, SampledPath, Samples};
