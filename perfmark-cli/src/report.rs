@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{ArgAction, Args};
+use perfmark::symbols::Symbols;
 use perfmark::text::{counted, sanitize};
 use perfmark::{Filter, Format, Report, Snapshot, Sort};
 
@@ -57,6 +58,17 @@ pub(crate) struct Options {
     /// Add the details of these marks, or of all: each event, and what the values leave out; for table and markdown
     #[arg(long, value_name = "MARKS", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     details: Option<Filter>,
+    /// Name the lines of samples, from the programs that were sampled or their separate debug information: in the usual
+    /// places, and in this file or directory. A file is used if its build id is the sampled one
+    #[arg(
+        long,
+        value_name = "FILE|DIRECTORY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        action = ArgAction::Append
+    )]
+    symbols: Option<Vec<PathBuf>>,
     /// Show each report by itself instead of merging them; for table, markdown and json
     #[arg(long)]
     each: bool,
@@ -74,7 +86,29 @@ impl Options {
             let why = "several reports of another format in one file cannot be read";
             return Err(format!("--each supports the formats table, markdown and json; {why}"));
         }
+        if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
+            return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
+        }
         Ok(())
+    }
+
+    /// Where to search for symbols before the usual places.
+    fn symbol_places(&self) -> impl Iterator<Item = &PathBuf> {
+        self.symbols.iter().flatten().filter(|place| !place.as_os_str().is_empty())
+    }
+
+    /// Names the lines of the snapshot's samples, if that is asked for.
+    fn name(&self, snapshot: &mut Snapshot) {
+        if self.symbols.is_none() {
+            return;
+        }
+        if snapshot.samples.is_none() {
+            output::say("--symbols: the report has no samples; PERFMARK_SAMPLE=99 takes some");
+        }
+        for problem in self.symbol_places().fold(Symbols::new(), |symbols, place| symbols.search(place)).name(snapshot)
+        {
+            output::say(&format!("--symbols: {problem}"));
+        }
     }
 
     /// The destination: the file that was given, or `otherwise`.
@@ -136,7 +170,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Shows the reports. Several reports have their names before them, in formats for people.
-    pub(crate) fn show(&self, to: &Destination) -> Result<(), String> {
+    pub(crate) fn show(&mut self, to: &Destination) -> Result<(), String> {
         check_marks(self.options.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
         if self.count > self.shown.len() {
             output::say(&format!(
@@ -144,6 +178,9 @@ impl<'a> Gathered<'a> {
                  --each shows each",
                 counted(self.count as u64, "report")
             ));
+        }
+        for (_, snapshot) in &mut self.shown {
+            self.options.name(snapshot);
         }
         let mut text = String::new();
         for (name, snapshot) in &self.shown {

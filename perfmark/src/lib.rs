@@ -82,6 +82,7 @@
 //! - `prometheus`: `Metrics` for a `prometheus-client` registry, and the report as `OpenMetrics`.
 //! - `exporter`: `Exporter`, a small server of these metrics. By default it listens on this machine only.
 //! - `sampling`: samples of the program, attributed to marks (`Sampling`).
+//! - `symbols`: names the addresses of samples ([`symbols`]). The report at exit then has functions and lines.
 //! - `signal`: [dumps](Dumps) when the process receives a signal.
 //! - `criterion`: `Measure`, which lets `criterion` measure any event.
 //!
@@ -125,6 +126,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod snapshot;
+#[cfg(feature = "symbols")]
+pub mod symbols;
 #[cfg(feature = "record")]
 mod platform;
 mod settings;
@@ -149,8 +152,8 @@ pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
 pub use snapshot::{
-    Event, Mark, Module, Node, NodeValues, Overhead, Read, SampledAddress, SampledPath, Samples, Snapshot, Thread,
-    Unit, Values, text,
+    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, Overhead, Read, SampledAddress, SampledPath, Samples,
+    Snapshot, Thread, Unit, Values, text,
 };
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.
