@@ -1,7 +1,8 @@
 //! `perfmark report`: shows reports that were written as JSON.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -68,7 +69,7 @@ pub(crate) struct Options {
         default_missing_value = "",
         action = ArgAction::Append
     )]
-    symbols: Option<Vec<PathBuf>>,
+    symbols: Option<Vec<OsString>>,
     /// Show each report by itself instead of merging them; for table, markdown and json
     #[arg(long)]
     each: bool,
@@ -93,8 +94,8 @@ impl Options {
     }
 
     /// Where to search for symbols before the usual places.
-    fn symbol_places(&self) -> impl Iterator<Item = &PathBuf> {
-        self.symbols.iter().flatten().filter(|place| !place.as_os_str().is_empty())
+    fn symbol_places(&self) -> impl Iterator<Item = &Path> {
+        self.symbols.iter().flatten().filter(|place| !place.is_empty()).map(Path::new)
     }
 
     /// Names the lines of the snapshot's samples, if that is asked for.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::quantity::ESTIMATE;
-use crate::snapshot::path::{bare, readable};
+use crate::snapshot::path::{bare, end, readable};
 use crate::snapshot::{Frame, Mark, SampledAddress, Samples, Snapshot};
 use crate::text::{exact, sanitize};
 
@@ -71,11 +71,11 @@ impl<'a> HotLines<'a> {
     pub(super) fn of(&self, mark: Option<usize>) -> Vec<HotLine> {
         let Some(addresses) = self.by_mark.get(&mark) else { return Vec::new() };
         let all = sum(addresses);
-        let marked = mark.and_then(|mark| self.marks.get(mark)).map(|mark| bare(&readable(&mark.path)));
+        let marked = mark.and_then(|mark| self.marks.get(mark)).map(Marked::new);
         let mut lines: BTreeMap<String, u64> = BTreeMap::new();
         for one in addresses {
             if let Some(frames) = self.named.get(&(one.module, one.address)) {
-                let samples = lines.entry(self.place(frames, marked.as_deref(), one.module)).or_default();
+                let samples = lines.entry(self.place(frames, marked.as_ref(), one.module)).or_default();
                 *samples = samples.saturating_add(one.samples);
             }
         }
@@ -159,8 +159,8 @@ impl<'a> HotLines<'a> {
     }
 
     /// Source file and line, and the function if it is not the marked one.
-    fn place(&self, frames: &[&Frame], marked: Option<&str>, module: usize) -> String {
-        let is_marked = |frame: &&&Frame| Some(&*bare(&readable(&frame.function))) == marked;
+    fn place(&self, frames: &[&Frame], marked: Option<&Marked<'_>>, module: usize) -> String {
+        let is_marked = |frame: &&&Frame| marked.is_some_and(|marked| marked.is(frame));
         // The last frame is the function whose code it is.
         let own = frames.iter().rev().find(is_marked);
         let Some(frame) = own.or(frames.last()) else { return String::new() };
@@ -194,6 +194,25 @@ impl<'a> HotLines<'a> {
     }
 }
 
+/// A marked function, as debug information names it.
+struct Marked<'a> {
+    path: String,
+    file: &'a str,
+}
+
+impl<'a> Marked<'a> {
+    fn new(mark: &'a Mark) -> Self {
+        Self { path: bare(&readable(&mark.path)), file: &mark.file }
+    }
+
+    /// Whether the frame is the function's own. Debug information with nothing but lines has its name without a path.
+    fn is(&self, frame: &Frame) -> bool {
+        let function = bare(&readable(&frame.function));
+        let is_in_file = || frame.file.as_deref().is_some_and(|file| Path::new(file).ends_with(self.file));
+        function == self.path || !function.contains("::") && function == end(&self.path, 1) && is_in_file()
+    }
+}
+
 fn sum(addresses: &[&SampledAddress]) -> u64 {
     addresses.iter().map(|one| one.samples).fold(0, u64::saturating_add)
 }
@@ -218,6 +237,17 @@ mod tests {
             "9 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
         ];
         assert_eq!(lines(&snapshot, Some("parse_line")), expected);
+    }
+
+    #[test]
+    fn a_function_without_a_path_is_the_marked_one_if_it_is_in_the_same_file() {
+        let mut snapshot = sample::sampled();
+        let frames = &mut snapshot.samples.as_mut().expect("samples").frames;
+        for (frame, file) in [(0, "/home/user/wordcount/src/main.rs"), (2, "/home/user/wordcount/src/other.rs")] {
+            (frames[frame].function, frames[frame].file) = ("parse_line".into(), Some(file.into()));
+        }
+        let expected = ["60 % ± 3  src/main.rs:12", "28 % ± 3  src/other.rs:14 in parse_line"];
+        assert_eq!(lines(&snapshot, Some("parse_line"))[..2], expected);
     }
 
     #[test]

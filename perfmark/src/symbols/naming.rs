@@ -42,9 +42,9 @@ pub(super) fn frames(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap
             named.insert(address, vec![Frame { file: file.clone(), line: Some(*line), ..Frame::default() }]);
         }
     }
-    let is_nameless = |frames: &Vec<Frame>| frames.iter().all(|frame| frame.function.is_empty());
-    let rest: Vec<u64> =
-        addresses.iter().copied().filter(|address| named.get(address).is_none_or(is_nameless)).collect();
+    // Of `debug = "line-tables-only"`, functions have no paths. Those of symbols do.
+    let is_brief = |frames: &Vec<Frame>| frames.last().is_none_or(|frame| !frame.function.contains("::"));
+    let rest: Vec<u64> = addresses.iter().copied().filter(|at| named.get(at).is_none_or(is_brief)).collect();
     if !rest.is_empty() {
         for (address, function) in functions(&file.path, &rest) {
             let frames: &mut Vec<Frame> = named.entry(address).or_default();
