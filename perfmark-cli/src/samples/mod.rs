@@ -35,7 +35,8 @@ pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat) -> Result<Vec<u8
         let why = "the report has no samples; a program takes some with the feature `sampling` and PERFMARK_SAMPLE=99";
         return Err(why.into());
     };
-    let stacks = stacks::of(snapshot, samples);
+    let names = snapshot.names();
+    let stacks = stacks::of(snapshot, &names, samples);
     Ok(match format {
         SampleFormat::Folded => folded::render(&stacks).into_bytes(),
         SampleFormat::Pprof => pprof::render(snapshot, samples, &stacks),

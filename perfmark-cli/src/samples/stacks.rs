@@ -32,21 +32,21 @@ struct Names<'a> {
     modules: &'a [Module],
 }
 
-/// All stacks, those with the same marks together.
-pub(super) fn of<'a>(snapshot: &'a Snapshot, samples: &'a Samples) -> Vec<Stack<'a>> {
+/// All stacks, those with the same marks together. `names` are those of the marks.
+pub(super) fn of<'a>(snapshot: &'a Snapshot, names: &'a [String], samples: &'a Samples) -> Vec<Stack<'a>> {
     let named: BTreeMap<(usize, u64), &[usize]> =
         samples.named.iter().map(|one| ((one.module, one.address), one.frames.as_slice())).collect();
     let mut stacks = Vec::new();
     for path in &samples.paths {
         // A damaged report may have marks that it lacks.
-        let marks = path.marks.iter().filter_map(|&mark| snapshot.marks.get(mark));
-        let innermost = marks.clone().last();
+        let marks = path.marks.iter().filter_map(|&mark| names.get(mark));
+        let innermost = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
         for one in &path.addresses {
             let frames = named.get(&(one.module, one.address)).copied().unwrap_or_default();
             let all_frames: Vec<&Frame> = frames.iter().filter_map(|&at| samples.frames.get(at)).collect();
             let own = all_frames.iter().rposition(|frame| innermost.is_some_and(|mark| mark.path == frame.function));
             stacks.push(Stack {
-                marks: marks.clone().map(|mark| mark.name.as_str()).collect(),
+                marks: marks.clone().map(String::as_str).collect(),
                 module: one.module,
                 address: one.address,
                 own: own.map(|own| all_frames[own]),

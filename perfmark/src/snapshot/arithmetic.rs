@@ -100,8 +100,8 @@ impl Snapshot {
     ///
     /// No call is lost or invented: counts, sums and buckets are added, and quantiles come from the added buckets. If
     /// one snapshot lacks an event of the other, its calls are unmeasured in that event. If one lacks a call graph, its
-    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event and its rate are
-    /// the same; otherwise those of the first are kept, and a note says so.
+    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event and its rate
+    /// are the same; otherwise those of the first are kept, and a note says so.
     ///
     /// Buckets of times depend on each machine's tick counter. If two machines' buckets differ, both are kept and may
     /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program, process and the version of

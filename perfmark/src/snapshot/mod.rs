@@ -5,9 +5,9 @@ pub(crate) mod path;
 pub(crate) mod tree;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 mod of_event;
+mod samples;
 #[cfg(feature = "serde")]
 mod serde_format;
-mod samples;
 mod data;
 pub(crate) mod quantile;
 mod arithmetic;

@@ -199,8 +199,8 @@ pub(in crate::report) fn with_graph() -> Snapshot {
     Snapshot { call_graph, ..typical() }
 }
 
-/// The same program, sampled: `parse_line` has three lines, one of them in a function that it calls, and an address that
-/// has no name.
+/// The same program, sampled: `parse_line` has three lines, one of them in a function that it calls, and an address
+/// without a name.
 pub(in crate::report) fn sampled() -> Snapshot {
     let frame = |function: &str, file: &str, line| Frame {
         function: function.to_owned(),
