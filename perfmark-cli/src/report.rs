@@ -129,8 +129,7 @@ impl Options {
         if snapshot.samples.is_none() {
             output::say("--symbols: the report has no samples; PERFMARK_SAMPLE=99 takes some");
         }
-        for problem in self.symbol_places().fold(Symbols::new(), |symbols, place| symbols.search(place)).name(snapshot)
-        {
+        for problem in self.symbol_places().fold(Symbols::new(), Symbols::search).name(snapshot) {
             output::say(&format!("--symbols: {problem}"));
         }
     }

@@ -59,6 +59,7 @@ struct Label {
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
+#[allow(clippy::struct_excessive_bools, reason = "the message's fields")]
 struct Mapping {
     #[prost(uint64, tag = "1")]
     id: u64,
@@ -187,12 +188,12 @@ pub(super) fn render(snapshot: &Snapshot, samples: &Samples, stacks: &[Stack<'_>
     tables.profile.duration_nanos = i64::try_from(snapshot.wall_ns).unwrap_or(i64::MAX);
     for (index, module) in samples.modules.iter().enumerate() {
         let (filename, build_id) = (tables.text(&module.path), tables.text(module.build_id.as_deref().unwrap_or("")));
-        let sampled = stacks.iter().filter(|stack| stack.module == index);
+        let in_module = stacks.iter().filter(|stack| stack.module == index);
         let is_named = samples.named.iter().any(|one| one.module == index);
         tables.profile.mapping.push(Mapping {
             id: index as u64 + 1,
             memory_start: 0,
-            memory_limit: sampled.map(|stack| stack.address).max().unwrap_or(0).saturating_add(1),
+            memory_limit: in_module.map(|stack| stack.address).max().unwrap_or(0).saturating_add(1),
             filename,
             build_id,
             has_functions: is_named,

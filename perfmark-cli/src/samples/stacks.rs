@@ -34,7 +34,7 @@ struct Names<'a> {
 
 /// All stacks, those with the same marks together. `names` are those of the marks.
 pub(super) fn of<'a>(snapshot: &'a Snapshot, names: &'a [String], samples: &'a Samples) -> Vec<Stack<'a>> {
-    let named: BTreeMap<(usize, u64), &[usize]> =
+    let frames_at: BTreeMap<(usize, u64), &[usize]> =
         samples.named.iter().map(|one| ((one.module, one.address), one.frames.as_slice())).collect();
     let mut stacks = Vec::new();
     for path in &samples.paths {
@@ -42,7 +42,7 @@ pub(super) fn of<'a>(snapshot: &'a Snapshot, names: &'a [String], samples: &'a S
         let marks = path.marks.iter().filter_map(|&mark| names.get(mark));
         let innermost = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
         for one in &path.addresses {
-            let frames = named.get(&(one.module, one.address)).copied().unwrap_or_default();
+            let frames = frames_at.get(&(one.module, one.address)).copied().unwrap_or_default();
             let all_frames: Vec<&Frame> = frames.iter().filter_map(|&at| samples.frames.get(at)).collect();
             let own = all_frames.iter().rposition(|frame| innermost.is_some_and(|mark| mark.path == frame.function));
             stacks.push(Stack {

@@ -60,9 +60,9 @@ fn sampled() -> Snapshot {
 fn samples_are_folded_stacks() {
     let folder = Folder::new("cli-folded-samples");
     let file = folder.report("a.json", &sampled());
-    let folded = stdout(&["report", "--format", "folded-samples", &file], 0);
+    let stacks = stdout(&["report", "--format", "folded-samples", &file], 0);
     let expected = "outside_marks;main 3\nrun;libc.so.6+0x1c0 2\nrun;parse 4\nrun;parse;core::str::find,_x 5\n";
-    assert_eq!(folded, expected);
+    assert_eq!(stacks, expected);
     let only = stdout(&["report", "--format", "folded-samples", "--marks", "parse", &file], 0);
     assert_eq!(only, "outside_marks;main 3\nparse 4\nparse;core::str::find,_x 5\n");
 }
