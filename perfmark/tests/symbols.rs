@@ -44,7 +44,12 @@ mod linux {
 
     #[inline(always)]
     fn spin(times: u64) {
-        (0..times).for_each(|n| _ = black_box(n.wrapping_mul(31)));
+        let (mut left, mut bits) = (times, 1_u64);
+        while left > 0 {
+            bits = (bits << 1) ^ (bits >> 3) ^ left;
+            left -= 1;
+        }
+        black_box(bits);
     }
 
     pub(super) fn main() {
