@@ -150,6 +150,7 @@ fn samples_belong_to_the_calls_in_which_they_were_taken() {
     let [three, seven, around] = ["three", "seven", "both"].map(|name| of(&snapshot, samples, name));
     println!("{} samples of {}: {three} {seven} {around}", samples.taken(), samples.event);
     assert_eq!(samples.lost, 0);
+    assert!(samples.paths.iter().flat_map(|path| &path.marks).all(|&mark| mark < snapshot.marks.len()));
     assert!(three > 100 && seven > three);
     assert_eq!(in_code(&snapshot, samples, "three", &code_of_seven()), 0);
     assert_eq!(in_code(&snapshot, samples, "seven", &code_of_three()), 0);

@@ -379,12 +379,14 @@ fn samples(indices: &BTreeMap<u32, usize>) -> Option<snapshot::Samples> {
     let (totals, nodes) = (&counts.totals, counts.totals.paths.nodes());
     let marks = |node: &tree::Node<u32, BTreeMap<u64, u64>>| {
         let path = std::iter::successors(Some(node), |node| Some(&nodes[node.above?]));
-        let mut marks: Vec<usize> = path.map(|node| indices.get(&node.key).copied().unwrap_or(usize::MAX)).collect();
+        let mut marks = path.map(|node| indices.get(&node.key).copied()).collect::<Option<Vec<usize>>>()?;
         marks.reverse();
-        marks
+        Some(marks)
     };
+    // Probe overhead is measured by calls of marks that no snapshot has.
+    let hidden = nodes.iter().filter(|node| marks(node).is_none()).flat_map(|node| node.value.values()).sum::<u64>();
     let outside = path(Vec::new(), &totals.outside.addresses);
-    let paths = outside.into_iter().chain(nodes.iter().filter_map(|node| path(marks(node), &node.value))).collect();
+    let paths = outside.into_iter().chain(nodes.iter().filter_map(|node| path(marks(node)?, &node.value))).collect();
     let (period, frequency) = match counts.rate {
         Rate::Period(period) => (Some(period), None),
         Rate::Frequency(frequency) => (None, Some(frequency)),
@@ -395,7 +397,7 @@ fn samples(indices: &BTreeMap<u32, usize>) -> Option<snapshot::Samples> {
         frequency,
         lost: totals.lost,
         throttled: totals.throttled,
-        unattributed: counts.open + totals.outside.unknown,
+        unattributed: counts.open + totals.outside.unknown + hidden,
         threads_without: counts.refused.threads,
         paths,
         modules: found,
