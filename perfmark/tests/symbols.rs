@@ -42,6 +42,7 @@ mod linux {
         spin(7 * times);
     }
 
+    #[allow(clippy::inline_always, reason = "the test is about inlined code")]
     #[inline(always)]
     fn spin(times: u64) {
         let (mut left, mut bits) = (times, 1_u64);
