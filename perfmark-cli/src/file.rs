@@ -22,20 +22,20 @@ pub(crate) fn named(file: &Path) -> PathBuf {
 
 /// Replaces a file atomically, so that nobody reads half a report. What is not a regular file, such as a device, a pipe
 /// or a link, is opened and written to.
-pub(crate) fn write(file: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     if !is_replaced(file)? {
         // A link such as /dev/stdout may lead to a file that others write to as well.
         let is_descriptor = file.starts_with("/dev") || file.starts_with("/proc");
         let mut options = File::options();
         options.write(true).append(is_descriptor).truncate(!is_descriptor).create(!is_descriptor);
-        return options.open(file)?.write_all(text.as_bytes());
+        return options.open(file)?.write_all(text);
     }
     let mut draft = draft(file)?;
     #[cfg(unix)]
     if let Some(permissions) = permissions_before(file, &draft) {
         draft.as_file().set_permissions(permissions)?;
     }
-    draft.write_all(text.as_bytes())?;
+    draft.write_all(text)?;
     draft.persist(file)?;
     Ok(())
 }

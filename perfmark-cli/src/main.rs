@@ -7,6 +7,7 @@
 mod reports;
 mod file;
 mod output;
+mod samples;
 mod report;
 mod diff;
 mod run;

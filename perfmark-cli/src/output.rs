@@ -46,13 +46,8 @@ impl Destination {
 
     /// Whether a table has colours there, by the rule of [`perfmark::Report::color`].
     pub(crate) fn has_color(&self) -> bool {
-        let is_terminal = match self {
-            Self::Stdout => io::stdout().is_terminal(),
-            Self::Stderr => io::stderr().is_terminal(),
-            Self::File(_) => false,
-        };
         let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-        is_terminal && variable("TERM").is_some_and(|term| term != "dumb") && variable("NO_COLOR").is_none()
+        self.is_terminal() && variable("TERM").is_some_and(|term| term != "dumb") && variable("NO_COLOR").is_none()
     }
 
     /// Checks that a file can be created there, as far as possible without creating it.
@@ -61,10 +56,19 @@ impl Destination {
         file::check(file).map_err(|error| format!("writing {}: {error}", file.display()))
     }
 
-    pub(crate) fn give(&self, text: &str) -> Result<(), String> {
+    /// Whether what is written there appears on a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
         match self {
-            Self::Stdout => print(text),
-            Self::Stderr => write("stderr", io::stderr().lock(), &format!("\n{text}")),
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::File(_) => false,
+        }
+    }
+
+    pub(crate) fn give(&self, text: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Stdout => write("stdout", io::stdout().lock(), text),
+            Self::Stderr => write("stderr", io::stderr().lock(), &[b"\n", text].concat()),
             Self::File(file) => file::write(file, text).map_err(|error| format!("writing {}: {error}", file.display())),
         }
     }
@@ -72,12 +76,12 @@ impl Destination {
 
 /// Writes to stdout.
 pub(crate) fn print(text: &str) -> Result<(), String> {
-    write("stdout", io::stdout().lock(), text)
+    write("stdout", io::stdout().lock(), text.as_bytes())
 }
 
 /// A reader that ends early, such as `head`, is not an error.
-fn write(name: &str, mut to: impl Write, text: &str) -> Result<(), String> {
-    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+fn write(name: &str, mut to: impl Write, text: &[u8]) -> Result<(), String> {
+    match to.write_all(text).and_then(|()| to.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("writing to {name}: {error}")),
         _ => Ok(()),
     }

@@ -1,16 +1,19 @@
 //! `perfmark report`: shows reports that were written as JSON.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{ArgAction, Args};
+use perfmark::symbols::Symbols;
 use perfmark::text::{counted, sanitize};
-use perfmark::{Filter, Format, Report, Snapshot, Sort};
+use perfmark::{Filter, Format, FormatError, Report, Snapshot, Sort};
 
 use crate::output::{self, Destination};
 use crate::reports;
+use crate::samples::{self, SampleFormat};
 
 /// Show JSON reports; merge several into one
 ///
@@ -32,6 +35,28 @@ fn top(number: &str) -> Result<usize, String> {
     if number == "all" { Ok(usize::MAX) } else { number.parse().map_err(|_| "expected a number or `all`".into()) }
 }
 
+/// The form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As programs write it, too.
+    Report(Format),
+    /// Its samples.
+    Samples(SampleFormat),
+}
+
+impl Form {
+    fn names() -> impl Iterator<Item = &'static str> {
+        Format::names().chain(SampleFormat::ALL.map(|(name, _)| name))
+    }
+
+    fn from_name(name: &str) -> Result<Self, FormatError> {
+        match SampleFormat::ALL.iter().find(|(known, _)| *known == name) {
+            Some(&(_, format)) => Ok(Self::Samples(format)),
+            None => name.parse().map(Self::Report),
+        }
+    }
+}
+
 /// The format and destination of reports.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -39,9 +64,9 @@ pub(crate) struct Options {
     #[arg(
         long,
         default_value = "table",
-        value_parser = PossibleValuesParser::new(Format::names()).try_map(|name| name.parse::<Format>())
+        value_parser = PossibleValuesParser::new(Form::names()).try_map(|name| Form::from_name(&name))
     )]
-    format: Format,
+    format: Form,
     /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Filter>,
@@ -57,6 +82,17 @@ pub(crate) struct Options {
     /// Add the details of these marks, or of all: each event, and what the values leave out; for table and markdown
     #[arg(long, value_name = "MARKS", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     details: Option<Filter>,
+    /// Name the lines of samples, from the programs that were sampled or their separate debug information: in the usual
+    /// places, and in this file or directory. A file is used if its build id is the sampled one
+    #[arg(
+        long,
+        value_name = "FILE|DIRECTORY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        action = ArgAction::Append
+    )]
+    symbols: Option<Vec<OsString>>,
     /// Show each report by itself instead of merging them; for table, markdown and json
     #[arg(long)]
     each: bool,
@@ -70,11 +106,32 @@ impl Options {
     /// Checks what can be checked before there are reports.
     pub(crate) fn check(&self) -> Result<(), String> {
         // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
-        if self.each && !(self.is_for_people() || self.format == Format::Json) {
+        if self.each && !(self.is_for_people() || self.format == Form::Report(Format::Json)) {
             let why = "several reports of another format in one file cannot be read";
             return Err(format!("--each supports the formats table, markdown and json; {why}"));
         }
+        if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
+            return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
+        }
         Ok(())
+    }
+
+    /// Where to search for symbols before the usual places.
+    fn symbol_places(&self) -> impl Iterator<Item = &Path> {
+        self.symbols.iter().flatten().filter(|place| !place.is_empty()).map(Path::new)
+    }
+
+    /// Names the lines of the snapshot's samples, if that is asked for.
+    fn name(&self, snapshot: &mut Snapshot) {
+        if self.symbols.is_none() {
+            return;
+        }
+        if snapshot.samples.is_none() {
+            output::say("--symbols: the report has no samples; PERFMARK_SAMPLE=99 takes some");
+        }
+        for problem in self.symbol_places().fold(Symbols::new(), Symbols::search).name(snapshot) {
+            output::say(&format!("--symbols: {problem}"));
+        }
     }
 
     /// The destination: the file that was given, or `otherwise`.
@@ -82,7 +139,7 @@ impl Options {
         Destination::new(self.output.as_deref(), otherwise)
     }
 
-    pub(crate) fn format(&self) -> Format {
+    pub(crate) fn format(&self) -> Form {
         self.format
     }
 
@@ -91,11 +148,24 @@ impl Options {
     }
 
     fn is_for_people(&self) -> bool {
-        matches!(self.format, Format::Table | Format::Markdown)
+        matches!(self.format, Form::Report(Format::Table | Format::Markdown))
     }
 
-    fn of(&self, snapshot: &Snapshot, to: &Destination) -> String {
-        let mut report = Report::new(snapshot).format(self.format).color(to.has_color());
+    fn of(&self, snapshot: &Snapshot, to: &Destination) -> Result<Vec<u8>, String> {
+        let format = match self.format {
+            Form::Report(format) => format,
+            Form::Samples(format) if format.is_binary() && to.is_terminal() => {
+                return Err("this format is binary; name a file with --output FILE".into());
+            }
+            Form::Samples(format) => {
+                let mut snapshot = snapshot.clone();
+                if let Some(filter) = &self.marks {
+                    snapshot.retain(|mark| filter.has_mark(mark));
+                }
+                return samples::render(&snapshot, format);
+            }
+        };
+        let mut report = Report::new(snapshot).format(format).color(to.has_color());
         if let Some(width) = self.width.or_else(|| to.columns()) {
             report = report.width(width);
         }
@@ -111,7 +181,7 @@ impl Options {
         if let Some(marks) = &self.details {
             report = report.details(marks);
         }
-        report.to_string()
+        Ok(report.to_string().into_bytes())
     }
 }
 
@@ -136,7 +206,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Shows the reports. Several reports have their names before them, in formats for people.
-    pub(crate) fn show(&self, to: &Destination) -> Result<(), String> {
+    pub(crate) fn show(&mut self, to: &Destination) -> Result<(), String> {
         check_marks(self.options.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
         if self.count > self.shown.len() {
             output::say(&format!(
@@ -145,13 +215,16 @@ impl<'a> Gathered<'a> {
                 counted(self.count as u64, "report")
             ));
         }
-        let mut text = String::new();
+        for (_, snapshot) in &mut self.shown {
+            self.options.name(snapshot);
+        }
+        let mut text = Vec::new();
         for (name, snapshot) in &self.shown {
             if self.shown.len() > 1 && self.options.is_for_people() {
                 let before = if text.is_empty() { "" } else { "\n" };
-                _ = writeln!(text, "{before}==> {} <==", sanitize(name));
+                _ = writeln!(&mut text, "{before}==> {} <==", sanitize(name));
             }
-            text += &self.options.of(snapshot, to);
+            text.extend(self.options.of(snapshot, to)?);
         }
         to.give(&text)
     }

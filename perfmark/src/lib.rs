@@ -58,6 +58,9 @@
 //!   program handles or ignores the signal. `perfmark run` sets it. The default is `end`: there is no report.
 //! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); calls then take the slow path.
 //!   The default is `off`.
+//! - `PERFMARK_SAMPLE`: samples the threads that call marks, from the program's start on: `99` takes 99 samples a
+//!   second of each thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles (`Sampling`). It requires the
+//!   feature `sampling`. The default is `off`.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
 //!   it is allowed, `syscall` uses read(2). The default is `auto`.
 //!
@@ -78,6 +81,8 @@
 //! - `flamegraph`: the report as a flame graph.
 //! - `prometheus`: `Metrics` for a `prometheus-client` registry, and the report as `OpenMetrics`.
 //! - `exporter`: `Exporter`, a small server of these metrics. By default it listens on this machine only.
+//! - `sampling`: samples of the program, attributed to marks (`Sampling`).
+//! - `symbols`: names the addresses of samples (the module `symbols`). The report at exit then has functions and lines.
 //! - `signal`: [dumps](Dumps) when the process receives a signal.
 //! - `criterion`: `Measure`, which lets `criterion` measure any event.
 //!
@@ -121,6 +126,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod snapshot;
+#[cfg(feature = "symbols")]
+pub mod symbols;
 #[cfg(feature = "record")]
 mod platform;
 mod settings;
@@ -144,7 +151,10 @@ pub use control::{
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
-pub use snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values, text};
+pub use snapshot::{
+    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, Overhead, Read, SampledAddress, SampledPath, Samples,
+    Snapshot, Thread, Unit, Values, text,
+};
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.
 #[cfg(feature = "record")]
@@ -157,6 +167,8 @@ mod with_record {
     pub use crate::export::{Exporter, Exporting};
     pub use crate::process::{Dumping, Dumps, Session};
     pub use crate::recording::measure::{Count, MeasureError, Measured, measure};
+    #[cfg(feature = "sampling")]
+    pub use crate::recording::sample::{Sampling, SamplingError, SamplingGuard};
     pub use crate::report::{Format, FormatError, Report, Sort};
     pub use crate::settings::event_list::{EventsError, check_events};
 }

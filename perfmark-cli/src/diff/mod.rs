@@ -153,7 +153,7 @@ pub(crate) fn compare(
         Format::Markdown => markdown::render(comparison, &gates),
         Format::Json => json::render(comparison, &gates),
     };
-    to.give(&text)?;
+    to.give(text.as_bytes())?;
     let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
     let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
     if !matches!(format, Format::Table) || matches!(to, Destination::File(_)) {

@@ -19,7 +19,7 @@ use self::directory::{Directory, running_with};
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 use crate::diff::{self, Design, Gate};
 use crate::output::{Destination, say};
-use crate::report::{Gathered, Options};
+use crate::report::{Form, Gathered, Options};
 
 /// Run a program, and show what its marks recorded in all of its processes
 ///
@@ -136,9 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 /// Compares the program with another one.
 fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
     let format = match arguments.options.format() {
-        Format::Table => diff::Format::Table,
-        Format::Markdown => diff::Format::Markdown,
-        Format::Json => diff::Format::Json,
+        Form::Report(Format::Table) => diff::Format::Table,
+        Form::Report(Format::Markdown) => diff::Format::Markdown,
+        Form::Report(Format::Json) => diff::Format::Json,
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
     let destination = arguments.options.destination(Destination::Stdout);

@@ -21,7 +21,8 @@ pub(super) fn perfmark(arguments: &[&str]) -> Command {
 #[track_caller]
 pub(super) fn answer(arguments: &[&str], status: i32) -> Output {
     let output = perfmark(arguments).output().expect("started");
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    // A profile for pprof is binary.
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(status), "{arguments:?}\n{stdout}\n{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
     output

@@ -14,6 +14,7 @@ mod command;
 mod scenarios;
 
 mod reports;
+mod samples;
 mod comparisons;
 mod gates;
 mod several_runs;
@@ -33,7 +34,14 @@ fn main() -> ExitCode {
     // that.
     // SAFETY: no thread runs yet, and no handler is installed.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-    let tests =
-        [reports::TESTS, comparisons::TESTS, gates::TESTS, several_runs::TESTS, programs::TESTS, machine::TESTS];
+    let tests = [
+        reports::TESTS,
+        samples::TESTS,
+        comparisons::TESTS,
+        gates::TESTS,
+        several_runs::TESTS,
+        programs::TESTS,
+        machine::TESTS,
+    ];
     support::run(tests.concat().into_iter().map(|(name, test)| support::trial(name, test)).collect(), &[])
 }

@@ -1,6 +1,7 @@
 //! An event that is sampled, and its ring.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::record::Layout;
@@ -227,6 +228,15 @@ impl Ring {
     #[must_use]
     pub fn lock(&self) -> u32 {
         self.mapping.page().map_or(0, |page| page.start.lock.load(Relaxed))
+    }
+
+    /// The word that [`head`](Self::head) loads, which must not be used in a child made by `fork` or `clone(2)`. `None`
+    /// in such a child. For perfmark's recorder, whose memory a fork wipes; not covered by this crate's stability
+    /// promise.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn data_head(&self) -> Option<&AtomicU64> {
+        Some(&self.mapping.page()?.data_head)
     }
 
     /// Bytes of records that the ring has room for.

@@ -72,6 +72,12 @@ impl Sampler {
         }
     }
 
+    /// The event that is sampled.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        self.attr.event()
+    }
+
     /// The event's name in errors.
     pub(super) fn name(&self) -> String {
         let is_dummy = *self.attr.event().kind() == Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY };

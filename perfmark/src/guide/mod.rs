@@ -5,6 +5,7 @@
 //! | [`start`] | how to have the first table in a minute, and marks in a library |
 //! | [`table`] | what each column, symbol and note of the report means |
 //! | [`formats`] | JSON, CSV, Markdown, HTML, flame graphs, OpenMetrics |
+//! | [`lines`] | which line of a mark is hot: samples, their names, and other tools for them |
 //! | [`events`] | which events to count for which question, how many at once, and what they cost |
 //! | [`waiting`] | whether a call computed or waited: time off the CPU, blocked or preempted |
 //! | [`benchmarks`] | measuring one piece of code; criterion and divan |
@@ -25,6 +26,9 @@ pub mod table {}
 
 #[doc = include_str!("formats.md")]
 pub mod formats {}
+
+#[doc = include_str!("lines.md")]
+pub mod lines {}
 
 #[doc = include_str!("events.md")]
 pub mod events {}

@@ -8,4 +8,6 @@ pub(crate) mod signals;
 pub(crate) mod terminal;
 pub(crate) mod token;
 pub(crate) mod usage;
+#[cfg(feature = "sampling")]
+pub(crate) mod modules;
 pub(crate) mod files;

@@ -18,9 +18,14 @@ use crate::recording::api_use;
 use crate::recording::cells::registry;
 use crate::recording::collect;
 use crate::recording::mark::{self, Mark, defaults, linked};
+#[cfg(feature = "sampling")]
+use crate::recording::sample;
 use crate::recording::{recorder, start};
 use crate::report::{Format, Report};
 use crate::settings::recording;
+use crate::snapshot::Snapshot;
+#[cfg(feature = "symbols")]
+use crate::symbols::Symbols;
 
 /// The loader runs this before `main`, so that a program whose marks are never called writes a report, too.
 #[used]
@@ -52,6 +57,8 @@ static BEFORE_MAIN: extern "C" fn() = {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
         dumps::start_from_environment();
+        #[cfg(feature = "sampling")]
+        sample::start_from_environment();
         if output_settings().reports_on_sigint
             && let Err(why) = before_end(|| end(write_report))
         {
@@ -139,7 +146,8 @@ fn write_report() {
         return;
     }
     dumps::end_from_environment();
-    let snapshot = collect::snapshot();
+    let mut snapshot = collect::snapshot();
+    name_samples(&mut snapshot);
     let is_child = start::is_forked_child();
     let is_silent = match &output_settings().output {
         // A child that called no mark has nothing to report, and neither has a program without marks.
@@ -164,6 +172,17 @@ fn write_report() {
         }
     }
 }
+
+/// Names the lines of samples, from the debug information of the program and its libraries.
+#[cfg(feature = "symbols")]
+fn name_samples(snapshot: &mut Snapshot) {
+    // The program's file may have been replaced since it started. A file is used if its build id is the right one.
+    let problems = Symbols::new().search("/proc/self/exe").name(snapshot);
+    snapshot.notes.extend(problems.iter().map(|problem| format!("lines of samples in {problem}")));
+}
+
+#[cfg(not(feature = "symbols"))]
+fn name_samples(_: &mut Snapshot) {}
 
 /// Separates a table from the program's output by an empty line.
 fn after_the_program(report: &Report<'_>) -> String {

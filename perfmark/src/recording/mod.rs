@@ -6,10 +6,14 @@ mod event_table;
 pub(crate) mod mark;
 pub(crate) mod start;
 pub(crate) mod cells;
+#[cfg(feature = "sampling")]
+pub(crate) mod sampling;
 pub(crate) mod recorder;
 mod generic;
 mod future;
 pub(crate) mod collect;
+#[cfg(feature = "sampling")]
+pub(crate) mod sample;
 pub(crate) mod measure;
 
 pub use future::Polled;

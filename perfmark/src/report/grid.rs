@@ -3,7 +3,8 @@
 //! If the report is not wide enough, columns that only wide reports have are left out, and then names are cut.
 
 use super::column::Column;
-use super::quantity::Quantity;
+use super::hot_lines::HotLine;
+use super::quantity::{ESTIMATE, Quantity};
 use super::style::{Page, Style};
 use super::text::{push_left, push_right, shorten, shorten_each, width, wrap};
 
@@ -17,6 +18,8 @@ pub(super) enum Line {
     Heading { label: String, locations: [String; 2], right: String },
     /// An event of the mark above, or a mark.
     Row { label: String, cells: Vec<Quantity>, is_measured: bool },
+    /// A source line of the mark above, or one of the rows above.
+    Sampled(HotLine),
     /// A sentence about the rows above, and whether it reports missing values.
     Note { text: String, is_lacking: bool },
 }
@@ -74,6 +77,7 @@ impl Grid {
     /// Whether some value has this flag.
     pub(super) fn has(&self, flag: char) -> bool {
         let is_flagged = |cell: &Quantity| cell.number.starts_with(flag);
+        // Shares of samples have an explanation of their own.
         self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_flagged)))
     }
 
@@ -84,6 +88,11 @@ impl Grid {
         // Names of marks are distinct, also when they are cut; names of events recur.
         let mut names = self.names(label_width, label_width + cells_width).into_iter();
         let has_headings = self.lines.iter().any(|line| matches!(line, Line::Heading { .. }));
+        let share_width = self.lines.iter().filter_map(|line| match line {
+            Line::Sampled(line) => Some(width(&line.share)),
+            _ => None,
+        });
+        let share_width = share_width.max().unwrap_or(0);
         for line in &self.lines {
             match line {
                 Line::Head(head) => page.styled(Style::Bold, |out| {
@@ -104,6 +113,15 @@ impl Grid {
                     for (cell, width) in cells.iter().zip(&layout) {
                         width.paint(page, cell, *is_measured);
                     }
+                }
+                Line::Sampled(HotLine { share, place }) => {
+                    const INDENT: usize = 4;
+                    push_right(page.plain(), "", INDENT + share_width - width(share));
+                    let style = if share.starts_with(ESTIMATE) { Style::Yellow } else { Style::Dim };
+                    page.styled(style, |out| out.push_str(share));
+                    push_right(page.plain(), "", GAP);
+                    let room = self.columns.saturating_sub(INDENT + share_width + GAP);
+                    page.styled(Style::Dim, |out| out.push_str(&shorten(place, room)));
                 }
                 Line::Note { text, is_lacking } => {
                     let style = if *is_lacking { Style::Red } else { Style::Dim };
@@ -173,7 +191,7 @@ impl Grid {
             Line::Heading { label, right, .. } => (width(label) + GAP + width(right)).saturating_sub(cells_width),
             Line::Row { label, .. } => width(label),
             Line::Head(head) => width(head),
-            Line::Note { .. } => 0,
+            Line::Sampled(_) | Line::Note { .. } => 0,
         });
         needed.max().unwrap_or(0)
     }

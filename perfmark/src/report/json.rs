@@ -7,7 +7,10 @@
 //! program that depends on it. Rust then can no longer infer the type in comparisons such as `n == limit.into()` in the
 //! user's code, which stops compiling.
 
-use crate::snapshot::{Event, Mark, Node, NodeValues, OfEvent, Overhead, Read, Snapshot, Unit, Values};
+use crate::snapshot::{
+    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, OfEvent, Overhead, Read, SampledAddress, SampledPath,
+    Samples, Snapshot, Unit, Values,
+};
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
@@ -174,7 +177,7 @@ macro_rules! objects {
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
-        resets, events, marks, call_graph, call_graph_lacks, notes
+        resets, events, marks, call_graph, call_graph_lacks, samples, notes
     }
     Event { name, unit, read, reason }
     Mark {
@@ -188,6 +191,12 @@ objects! {
     }
     Overhead { in_call, total, noise }
     Node { parent, mark, calls, values by ByEvent }
+    Samples { event, period, frequency, lost, throttled, unattributed, threads_without, paths, modules, named, frames }
+    SampledPath { marks, samples, addresses }
+    SampledAddress { module, address, samples }
+    Module { path, build_id }
+    NamedAddress { module, address, frames }
+    Frame { function, file, line }
     NodeValues { measured, sum, self_sum as "self" }
 }
 
@@ -273,7 +282,7 @@ mod tests {
     #[test]
     fn a_document_is_read_back_as_the_snapshot() {
         let read = |snapshot: &Snapshot| serde_json::from_str::<Snapshot>(&render(snapshot));
-        for snapshot in [sample::typical(), sample::time_only(), sample::with_graph()] {
+        for snapshot in [sample::typical(), sample::time_only(), sample::with_graph(), sample::sampled()] {
             assert_eq!(read(&snapshot).unwrap(), snapshot);
         }
         let nasty = sample::nasty();
@@ -282,7 +291,7 @@ mod tests {
                 Ok(read) => assert_eq!(read, *snapshot),
                 // These snapshots are made for tables, and are not valid reports.
                 Err(why) => assert!(
-                    ["bucket", "twice", "call graph"].iter().any(|part| why.to_string().contains(part)),
+                    ["bucket", "twice", "call graph", "samples"].iter().any(|part| why.to_string().contains(part)),
                     "{why}"
                 ),
             }
@@ -329,6 +338,24 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
+    fn samples_without_their_module_or_frame_are_refused() {
+        let document = render(&sample::sampled());
+        let error = |from: &str, to: &str| {
+            assert!(document.contains(from), "{from}");
+            serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        for (from, to, why) in [
+            (r#"{"module":0,"address":"#, r#"{"module":7,"address":"#, "samples: there is no module 7"),
+            (r#""frames":[1,"#, r#""frames":[99,"#, "samples: there is no frame 99"),
+            (r#""frames":[1,0]"#, r#""frames":[]"#, "samples: a named address has no frame"),
+        ] {
+            let error = error(from, to);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
     fn a_call_graph_is_as_deep_as_calls_are_recorded_and_no_deeper() {
         let chain = |calls: usize| {
             let caller = |index: usize| index.checked_sub(1);
@@ -343,7 +370,9 @@ mod tests {
     #[test]
     fn the_published_schema_names_every_field_and_no_other() {
         let schema: Value = serde_json::from_str(include_str!("../../schema/report-2.json")).unwrap();
-        let document: Value = serde_json::from_str(&render(&sample::with_graph())).unwrap();
+        let samples = sample::sampled().samples;
+        let document: Value = serde_json::from_str(&render(&Snapshot { samples, ..sample::with_graph() })).unwrap();
+        let samples = &document["samples"];
         let (mark, node) = (&document["marks"][0], &document["call_graph"][0]);
         let values = &mark["values"]["cycles"];
         for (form, value) in [
@@ -354,6 +383,12 @@ mod tests {
             ("/$defs/overhead", &values["overhead"]),
             ("/$defs/node", node),
             ("/$defs/node_values", &node["values"]["time"]),
+            ("/$defs/samples", samples),
+            ("/$defs/samples/properties/paths/items", &samples["paths"][0]),
+            ("/$defs/samples/properties/paths/items/properties/addresses/items", &samples["paths"][0]["addresses"][0]),
+            ("/$defs/samples/properties/modules/items", &samples["modules"][0]),
+            ("/$defs/samples/properties/named/items", &samples["named"][0]),
+            ("/$defs/samples/properties/frames/items", &samples["frames"][0]),
         ] {
             let form = schema.pointer(form).unwrap();
             let required = form["required"].as_array().unwrap().iter().filter_map(Value::as_str);

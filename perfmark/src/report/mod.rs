@@ -8,6 +8,7 @@ mod text;
 mod view;
 
 mod grouping;
+mod hot_lines;
 mod ratio;
 mod share;
 mod unfinished;

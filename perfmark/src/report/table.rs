@@ -4,9 +4,11 @@
 
 use super::column::{self, RowValues, SPREAD};
 use super::grid::{Grid, Line};
+use super::hot_lines::HotLines;
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Group, Shares};
 use super::style::{Page, Style};
+use super::text::wrap;
 use super::view::View;
 use super::{details, legend};
 use crate::snapshot::Snapshot;
@@ -25,7 +27,8 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::cost(page.plain(), snapshot, &names, columns);
         legend::budget(page.plain(), snapshot, &names, columns);
         page.plain().push('\n');
-        let table = of_marks(snapshot, &groups, &names, &shares, view);
+        let hot_lines = HotLines::new(snapshot);
+        let table = of_marks(snapshot, &groups, &names, &shares, &hot_lines, view);
         table.paint(&mut page);
         let detailed = details::of_marks(snapshot, &groups, &names, &shares, view);
         if let Some((detailed, _)) = &detailed {
@@ -38,6 +41,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         let has = |flag| grids().any(|grid| grid.has(flag));
         page.styled(Style::Dim, |out| {
             legend::values(out, snapshot, &shares, view.sort, columns);
+            wrap(out, &hot_lines.legend().unwrap_or_default(), 0, columns);
             legend::other_events(out, has_column, columns);
             legend::spread(out, has_column(SPREAD), columns);
             legend::clock(out, detailed.as_ref().is_some_and(|(_, has_clock)| *has_clock), columns);
@@ -58,6 +62,9 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::call_graph(out, snapshot, columns);
         legend::not_in_graph(out, snapshot, columns);
         legend::notes(out, snapshot, columns);
+        for lacks in HotLines::new(snapshot).lacks() {
+            wrap(out, &format!("note: {lacks}"), 0, columns);
+        }
     });
     page.finish(view.has_color)
 }
@@ -75,7 +82,14 @@ pub(super) fn rest(group: &Group<'_>, shares: &Shares<'_>, view: &View) -> Optio
     (!rest.is_empty()).then(|| format!("and {}{own}", counted(rest.len() as u64, "more mark")))
 }
 
-fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares: &Shares<'_>, view: &View) -> Grid {
+fn of_marks(
+    snapshot: &Snapshot,
+    groups: &[Group<'_>],
+    names: &[String],
+    shares: &Shares<'_>,
+    hot_lines: &HotLines<'_>,
+    view: &View,
+) -> Grid {
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, shares);
     let shown = |group: &Group<'_>| group.marks[..view.rows(group.marks.len())].to_vec();
     let rows = groups.iter().flat_map(|group| shown(group).into_iter().map(move |index| row(index, group)));
@@ -90,8 +104,13 @@ fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares:
                 cells: columns.iter().map(|column| (column.cell)(&row)).collect(),
                 is_measured: row.values.is_some(),
             });
+            lines.extend(hot_lines.of(Some(index)).into_iter().map(Line::Sampled));
         }
         lines.extend(rest(group, shares, view).map(|text| Line::Note { text, is_lacking: false }));
+    }
+    if let Some(text) = hot_lines.outside() {
+        lines.push(Line::Note { text, is_lacking: false });
+        lines.extend(hot_lines.of(None).into_iter().map(Line::Sampled));
     }
     Grid::new(columns, lines, view.width())
 }
@@ -130,6 +149,30 @@ mod tests {
         let details = Some(Filter::default().on("parse_line").on("run"));
         let report = render(&sample::typical(), &View { details, ..View::new(80) });
         assert_eq!(report, include_str!("tests/tables/details_80.txt"));
+    }
+
+    #[test]
+    fn a_sampled_mark_has_its_hottest_lines() {
+        for (columns, expected) in [
+            (80, include_str!("tests/tables/sampled_80.txt")),
+            (100, include_str!("tests/tables/sampled_100.txt")),
+            (120, include_str!("tests/tables/sampled_120.txt")),
+        ] {
+            assert_eq!(render(&sample::sampled(), &View::new(columns)), expected);
+        }
+    }
+
+    #[test]
+    fn without_names_there_are_no_lines_and_the_report_says_how_to_name_them() {
+        let mut snapshot = sample::sampled();
+        if let Some(samples) = &mut snapshot.samples {
+            (samples.named, samples.lost) = (Vec::new(), 99);
+        }
+        let report = render(&snapshot, &View::new(200));
+        let note = "405 samples of cpu-clock, 99 a second, whose lines have no names yet: `perfmark report --symbols` \
+                    names them, in a report of the format json\n";
+        assert!(report.contains(note) && !report.contains("main.rs"), "{report}");
+        assert!(report.contains("\nnote: 99 samples were lost (19.6 %); shares are marked ≈"), "{report}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 /// The variables of perfmark.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 14] = [
     "PERFMARK",
     "PERFMARK_EVENTS",
     "PERFMARK_FILTER",
@@ -18,6 +18,7 @@ const VARIABLES: [&str; 13] = [
     "PERFMARK_ON_SIGINT",
     "PERFMARK_CALL_GRAPH",
     "PERFMARK_READ",
+    "PERFMARK_SAMPLE",
 ];
 
 /// The variables, and the errors in their values.

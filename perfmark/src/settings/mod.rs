@@ -5,6 +5,8 @@ mod event_spec;
 pub(crate) mod event_list;
 pub(crate) mod filter;
 mod budget;
+#[cfg(feature = "sampling")]
+pub(crate) mod sampling;
 #[cfg(feature = "record")]
 pub(crate) mod environment;
 #[cfg(feature = "record")]

@@ -10,6 +10,8 @@ use super::environment::{self, Environment, choice};
 use super::event_list::known;
 use super::event_spec::EventSpec;
 use super::filter::{Filter, FilterError};
+#[cfg(feature = "sampling")]
+use super::sampling::{self, SampleSettings};
 
 /// What is recorded, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,9 @@ pub(crate) struct RecordingSettings {
     pub(crate) read: ReadMode,
     /// Whether the call graph is recorded.
     pub(crate) has_call_graph: bool,
+    /// What is sampled from the start on.
+    #[cfg(feature = "sampling")]
+    pub(crate) sampling: Option<SampleSettings>,
 }
 
 /// How hardware counters are read.
@@ -43,7 +48,16 @@ pub(crate) const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
 impl Default for RecordingSettings {
     fn default() -> Self {
         let (filter, read) = (Filter::default(), ReadMode::Auto);
-        Self { on: true, events: None, filter, budget: None, read, has_call_graph: false }
+        Self {
+            on: true,
+            events: None,
+            filter,
+            budget: None,
+            read,
+            has_call_graph: false,
+            #[cfg(feature = "sampling")]
+            sampling: None,
+        }
     }
 }
 
@@ -98,6 +112,8 @@ impl RecordingSettings {
             filter: filter.unwrap_or_default(),
             budget: environment.parsed("PERFMARK_BUDGET", budget),
             has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
+            #[cfg(feature = "sampling")]
+            sampling: environment.parsed("PERFMARK_SAMPLE", sampling).flatten(),
             read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
         }
     }
@@ -111,6 +127,15 @@ fn filter(value: &OsStr) -> Result<Filter, String> {
 fn budget(value: &OsStr) -> Result<Budget, String> {
     let budget = value.to_str().ok_or("not valid UTF-8; measuring without a budget")?;
     budget.parse().map_err(|why: BudgetError| environment::instead(&why.to_string(), "measuring without a budget"))
+}
+
+#[cfg(feature = "sampling")]
+fn sampling(value: &OsStr) -> Result<Option<SampleSettings>, String> {
+    let text = value.to_str().ok_or("not valid UTF-8; taking no samples")?;
+    if text == "off" {
+        return Ok(None);
+    }
+    sampling::parse(text).map(Some).map_err(|why| environment::instead(&why, "taking no samples"))
 }
 
 fn events(value: &OsStr) -> Result<Vec<EventSpec>, String> {

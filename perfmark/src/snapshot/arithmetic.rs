@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::data::{Event, Mark, Overhead, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
+use super::samples::Samples;
 
 /// How counts and sums of two snapshots are combined.
 #[derive(Clone, Copy)]
@@ -82,6 +83,10 @@ impl Snapshot {
         let indices = indices_in(&self.marks, &earlier.marks);
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
+        between.samples = match (&self.samples, &earlier.samples) {
+            (Some(now), Some(before)) => Some(now.since(before, &indices)),
+            (now, _) => now.clone(),
+        };
         between.wall_ns -= earlier.wall_ns;
         let difference = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         between.overhead_ns = self.overhead_ns.map(|now| now.saturating_sub(earlier.overhead_ns.unwrap_or(0)));
@@ -95,7 +100,8 @@ impl Snapshot {
     ///
     /// No call is lost or invented: counts, sums and buckets are added, and quantiles come from the added buckets. If
     /// one snapshot lacks an event of the other, its calls are unmeasured in that event. If one lacks a call graph, its
-    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks).
+    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event and its rate
+    /// are the same; otherwise those of the first are kept, and a note says so.
     ///
     /// Buckets of times depend on each machine's tick counter. If two machines' buckets differ, both are kept and may
     /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program, process and the version of
@@ -152,6 +158,10 @@ impl Snapshot {
         let graphs = [&*self, other].map(|one| (one.call_graph.clone(), indices_in(&merged, &one.marks)));
         self.marks = merged;
         self.set_graph(&graphs);
+        let [(_, own), (_, of_other)] = &graphs;
+        let (samples, why) = Samples::merged([(self.samples.as_ref(), own), (other.samples.as_ref(), of_other)]);
+        self.samples = samples;
+        notes.extend(why);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
         for note in notes {

@@ -58,7 +58,7 @@ impl Node {
 
 impl Snapshot {
     /// Keeps only the marks for which `keep` returns `true`. In the [call graph](Self::call_graph), callees of the
-    /// other marks move to those marks' callers.
+    /// other marks move to those marks' callers. Samples directly in the other marks are removed.
     ///
     /// ```
     /// let mut snapshot = perfmark::snapshot();
@@ -74,6 +74,9 @@ impl Snapshot {
         let mut nodes = Nodes::default();
         add_all(&mut nodes, &self.call_graph, |_, node| indices.get(node.mark).copied().flatten());
         self.call_graph = plain(nodes);
+        if let Some(samples) = &mut self.samples {
+            samples.retain(&indices);
+        }
     }
 
     /// Merges several graphs; for each, the indices that its marks have here.

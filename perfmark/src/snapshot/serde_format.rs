@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
+use super::samples::Samples;
+
 /// Refuses versions other than `known`, because their fields have other meanings. An empty snapshot, which a merge
 /// replaces, has version 0.
 pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D, known: u32) -> Result<u32, D::Error> {
@@ -30,6 +32,13 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         return Err(D::Error::custom("buckets are not in the order of their values"));
     }
     Ok(buckets)
+}
+
+/// Checks that samples refer to modules and frames that exist.
+pub(super) fn samples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Samples>, D::Error> {
+    let samples = Option::<Samples>::deserialize(deserializer)?;
+    samples.iter().try_for_each(Samples::check).map_err(D::Error::custom)?;
+    Ok(samples)
 }
 
 /// The most nested calls: as many as a thread's stack has frames for (`switched::ROOM`).

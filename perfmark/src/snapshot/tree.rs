@@ -48,6 +48,11 @@ impl<K: Copy + Ord, V: Default> Tree<K, V> {
         &self.nodes
     }
 
+    #[cfg(feature = "sampling")]
+    pub(crate) fn value_mut(&mut self, index: usize) -> &mut V {
+        &mut self.nodes[index].value
+    }
+
     pub(crate) fn into_nodes(self) -> Vec<Node<K, V>> {
         self.nodes
     }

@@ -57,6 +57,13 @@ const FEW: usize = 4;
 const MANY: usize = 16;
 
 impl Node {
+    /// The mark, and the node of its caller. `None` for the pseudo-node of calls without one.
+    #[cfg(feature = "sampling")]
+    pub(crate) fn mark_and_caller(&self) -> Option<(&'static Mark, Option<&Self>)> {
+        // SAFETY: null, or a static; null, or a node that lives as long as this one.
+        unsafe { Some((self.mark.as_ref()?, self.caller.as_ref())) }
+    }
+
     fn sums(&self) -> &[Sums] {
         // SAFETY: the node was created with `events` sums, all plain numbers, which live as long as the node.
         unsafe { std::slice::from_raw_parts(self.sums, self.events) }

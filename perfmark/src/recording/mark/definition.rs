@@ -82,6 +82,8 @@ pub(crate) struct CallMode {
     pub(crate) is_polled: bool,
     /// Whether a budget sets which calls are measured.
     pub(crate) is_budgeted: bool,
+    /// The number of the sampling that the calls take part in; 0 for none.
+    pub(crate) sampling: u8,
 }
 
 /// The slots in a thread's table of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
@@ -124,7 +126,7 @@ impl Mark {
         line: 0,
         events: "",
         every: 0,
-        mode: CallMode { is_fenced: false, is_polled: false, is_budgeted: false },
+        mode: CallMode { is_fenced: false, is_polled: false, is_budgeted: false, sampling: 0 },
         index: AtomicU32::new(0),
         slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
@@ -156,7 +158,7 @@ impl Mark {
             line,
             events,
             every,
-            mode: CallMode { is_fenced, is_polled: false, is_budgeted: false },
+            mode: CallMode { is_fenced, is_polled: false, is_budgeted: false, sampling: 0 },
             ..Self::OWN_MARK
         }
     }

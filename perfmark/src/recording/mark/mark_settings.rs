@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use super::definition::{self, CallMode, Mark};
@@ -27,6 +27,8 @@ pub(crate) struct Variant {
     settings: Settings,
     /// Whether a budget sets which calls are measured.
     is_budgeted: bool,
+    /// The number of the sampling that the calls take part in; 0 for none.
+    sampling: u8,
 }
 
 /// Not the standard library's default, which requests random numbers from the kernel and panics if there are none.
@@ -50,7 +52,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 /// The slots of variants, by their marks' addresses and settings.
 struct Known(HashMap<Key, u32, Hasher>);
 
-type Key = (usize, Settings, bool);
+type Key = (usize, Settings, bool, u8);
 
 impl Default for Known {
     /// A forked child keeps its parent's variants and its marks' slots.
@@ -87,6 +89,22 @@ pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
     let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     let _one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
     BUDGET.store(budget.map_or(0, |budget| budget.as_percent().to_bits()), SeqCst);
+    apply_to_called()
+}
+
+/// The number of the sampling in force; 0 for none.
+static SAMPLING: AtomicU8 = AtomicU8::new(0);
+
+/// From now on, calls of all marks take part in the sampling with this number, or in none if it is 0.
+///
+/// # Errors
+///
+/// Some marks have no slot for their new settings, and record as before.
+#[cfg(feature = "sampling")]
+pub(crate) fn set_sampling(number: u8) -> Result<(), SetFilterError> {
+    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+    let _one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    SAMPLING.store(number, SeqCst);
     apply_to_called()
 }
 
@@ -149,7 +167,7 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
             mark.switch_off();
             return Applied::Done;
         }
-        let (known, budget) = (filter(), BUDGET.load(SeqCst));
+        let (known, budget, sampling) = (filter(), BUDGET.load(SeqCst), SAMPLING.load(SeqCst));
         let slot = slot(mark, known);
         match slot {
             Slot::Off => mark.set_slot(None),
@@ -161,7 +179,7 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
         let applied = if slot == Slot::Refused { Applied::Refused } else { Applied::Done };
         // Otherwise another filter or budget was set meanwhile, and may have been applied before this one.
         let is_same = FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref);
-        if is_same && BUDGET.load(SeqCst) == budget && !is_off() {
+        if is_same && BUDGET.load(SeqCst) == budget && SAMPLING.load(SeqCst) == sampling && !is_off() {
             return applied;
         }
     }
@@ -184,10 +202,11 @@ fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
     }
     // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
     let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
-    if settings.every.is_none() && settings.events.is_none() && !is_budgeted {
+    let sampling = SAMPLING.load(SeqCst);
+    if settings.every.is_none() && settings.events.is_none() && !is_budgeted && sampling == 0 {
         return Slot::At(mark.own_slot());
     }
-    let slot = variant(mark, settings, is_budgeted);
+    let slot = variant(mark, settings, is_budgeted, sampling);
     if slot.is_none() {
         REFUSED.fetch_add(1, Relaxed);
     }
@@ -204,11 +223,11 @@ fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
 }
 
 /// The slot of the mark with these settings, a new one if there is none. `None` if no slot is left.
-fn variant(mark: &'static Mark, settings: Settings, is_budgeted: bool) -> Option<u32> {
+fn variant(mark: &'static Mark, settings: Settings, is_budgeted: bool, sampling: u8) -> Option<u32> {
     // Marks called by a thread that holds the lock, as in its allocator, do nothing.
     let mut known = KNOWN.get().ok()?.lock().unwrap_or_else(PoisonError::into_inner);
     let settings = Settings { is_on: None, ..settings };
-    let fresh = Variant { mark, slot: 0, settings, is_budgeted };
+    let fresh = Variant { mark, slot: 0, settings, is_budgeted, sampling };
     if let Some(&slot) = known.0.get(&fresh.key()) {
         return Some(slot);
     }
@@ -230,7 +249,7 @@ pub(crate) fn of_slot(slot: u64) -> Option<&'static Variant> {
 
 impl Variant {
     fn key(&self) -> Key {
-        (ptr::from_ref(self.mark).addr(), self.settings.clone(), self.is_budgeted)
+        (ptr::from_ref(self.mark).addr(), self.settings.clone(), self.is_budgeted, self.sampling)
     }
 }
 
@@ -271,12 +290,13 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
     let every = filter.and_then(|filter| filter.every);
     let every = every.or_else(|| Some(mark.every).filter(|&every| every > 0));
     let is_budgeted = variant.is_some_and(|variant| variant.is_budgeted);
+    let sampling = variant.map_or(0, |variant| variant.sampling);
     let every = every.or_else(|| of_crate.filter(|_| !is_budgeted).map(|defaults| defaults.every));
     let is_fenced = mark.mode.is_fenced || of_crate.is_some_and(|defaults| defaults.is_fenced);
     MarkSettings {
         events: events.unwrap_or(Requested::Default),
         every: every.unwrap_or(1).max(1),
-        mode: CallMode { is_fenced, is_budgeted, ..mark.mode },
+        mode: CallMode { is_fenced, is_budgeted, sampling, ..mark.mode },
     }
 }
 

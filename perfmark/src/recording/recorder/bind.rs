@@ -2,6 +2,8 @@
 
 use perfmark_rdpmc::CounterSet;
 
+#[cfg(feature = "sampling")]
+use super::fast::Sampled;
 use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
 use super::options;
 use super::overhead::FAST_EVENT_SLOTS;
@@ -13,6 +15,14 @@ use crate::settings::recording::settings;
 pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
     let hooks = |is_weighted| match (settings().has_call_graph, tracks_overhead, is_weighted) {
         _ if !is_fast(set, slots, tracks_overhead) => slow::HOOKS,
+        #[cfg(feature = "sampling")]
+        (true, ..) if set.sampled().is_some() => hooks_for::<Sampled<WithGraph>>(set),
+        #[cfg(feature = "sampling")]
+        (_, true, true) if set.sampled().is_some() => hooks_for::<Sampled<Weighted>>(set),
+        #[cfg(feature = "sampling")]
+        (_, true, false) if set.sampled().is_some() => hooks_for::<Sampled<SeveralSets>>(set),
+        #[cfg(feature = "sampling")]
+        _ if set.sampled().is_some() => hooks_for::<Sampled<SingleSet>>(set),
         (true, ..) => hooks_for::<WithGraph>(set),
         (_, true, true) => hooks_for::<Weighted>(set),
         (_, true, false) => hooks_for::<SeveralSets>(set),
@@ -73,6 +83,8 @@ pub(super) fn bind_plan(plan: &Plan) {
     let begin = match (is_weighted, set.mode.is_polled) {
         _ if set.mode.is_budgeted => options::budgeted_begin(plan),
         (false, _) => measured.begin,
+        #[cfg(feature = "sampling")]
+        (true, false) if plan.skipped().is_some() => options::begin_sampled_every,
         (true, false) => options::begin_every,
         (true, true) => options::begin_first_poll_of_every,
     };

@@ -15,6 +15,8 @@ use super::call_token::SERIAL;
 use super::cold_stack::on_cold_stack;
 use super::counters::{EventSlot, EventSlots};
 use super::draws::Draws;
+#[cfg(feature = "sampling")]
+use super::look;
 use super::memory::{self, PlanPtr, plan_entry};
 use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::plan::{EventSet, Plan};
@@ -35,6 +37,8 @@ use crate::recording::event_table::events;
 use crate::recording::mark::defaults;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{Mark, is_slot_off};
+#[cfg(feature = "sampling")]
+use crate::recording::sampling;
 use crate::recording::start;
 use crate::settings::recording::{is_off, settings};
 
@@ -133,6 +137,11 @@ fn prepare_plan(
     let index = existing.unwrap_or_else(|| {
         // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
         let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
+        #[cfg(feature = "sampling")]
+        if let Some(sampled) = (mode.sampling > 0).then(|| resources.sampled(mode.sampling)).flatten() {
+            // SAFETY: `resources` has it until the thread ends, after its last call.
+            unsafe { set.sample(sampled) };
+        }
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
     });
@@ -160,6 +169,11 @@ fn prepare_plan(
     let plan_ref = unsafe { &*plan };
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
+    #[cfg(feature = "sampling")]
+    if every > 1 && !mode.is_polled && !mode.is_budgeted && plan_ref.set().sampled().is_some() {
+        // SAFETY: `resources` has it until the thread ends, after its last call.
+        unsafe { plan_ref.set_skipped(resources.plan_of_skipped(mark, plan_ref.set())) };
+    }
     bind::bind_plan(plan_ref);
     if let Some(member) = member {
         member.plan(every).set(plan_ref.pointer());
@@ -376,8 +390,21 @@ fn calibrate_set(
         scratch.generation.set(program.generation.get());
         scratch.random.set(SEED);
     }
+    // Without events, as in `Resources::plan_of_skipped`.
+    #[cfg(feature = "sampling")]
+    let no_events = set.without_events(slow::HOOKS);
+    #[cfg(feature = "sampling")]
+    // SAFETY: `no_events` outlives the plan, which is used in this function only.
+    let of_skipped = unsafe {
+        Plan::new(MarkCells::new(calibration_calls.skipped_mark, [].into(), 1), &no_events, None, Draws::default())
+    };
     for (plan, [_, inner]) in plans.iter().zip(&members) {
         inner.current.set(plan.pointer());
+        #[cfg(feature = "sampling")]
+        if set.sampled().is_some() && !set.mode.is_polled && !set.mode.is_budgeted {
+            // SAFETY: it lives until the end of this function, as `plans` do.
+            unsafe { plan.set_skipped(&raw const of_skipped) };
+        }
         plan.set_event_cells();
         bind::bind_plan(plan);
         add_to_table(scratch_ptr, plan);
@@ -434,6 +461,23 @@ pub(crate) fn close_thread() {
     });
 }
 
+/// Notes which call the samples of this thread until now belong to.
+#[cfg(feature = "sampling")]
+pub(crate) fn note_samples() {
+    with_thread(note_samples_of);
+}
+
+#[cfg(feature = "sampling")]
+fn note_samples_of(thread: &ThreadState) {
+    // If this runs in a signal handler that interrupted entry or exit code, that code may write a note, too.
+    if thread.interrupts_hook.get() {
+        return;
+    }
+    if let (Some(recorder), Some(resources)) = (thread.recorder(), resources(thread)) {
+        resources.sampled.iter().for_each(|(_, sampled)| look::look_now(sampled, recorder));
+    }
+}
+
 /// Runs at the thread's end: merges its cells into the registry, closes its counters, and frees or reuses its memory.
 unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let Some(recorder_ptr) = NonNull::new(recorder.cast::<Recorder>()) else { return };
@@ -442,6 +486,8 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
     with_thread(|thread| {
         thread.activity.set(Activity::OwnWork);
+        #[cfg(feature = "sampling")]
+        note_samples_of(thread);
         // There are none in a forked child.
         let resources = resources(thread).map(NonNull::from);
         thread.clear_recorder();
@@ -449,6 +495,8 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
         let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
         if let (Some(resources), Ok(registry)) = (&resources, registry()) {
             registry.retire(&resources.cells);
+            #[cfg(feature = "sampling")]
+            resources.sampled.iter().for_each(|(_, sampled)| sampling::detach(sampled, &resources.cells));
         }
         // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
         unsafe { reuse::put_or_free(recorder_ptr, resources) };

@@ -17,6 +17,7 @@ mod draws;
 mod budget;
 mod plan;
 mod memory;
+mod look;
 mod slow;
 mod fast;
 mod options;
@@ -39,6 +40,8 @@ pub(crate) use calibrate::CalibrationCalls;
 pub use call::{Begun, Guard, begin, ended, enter};
 pub(crate) use enter::{in_flight, prepare_process};
 pub(crate) use first_call::close_thread;
+#[cfg(feature = "sampling")]
+pub(crate) use first_call::note_samples;
 pub(crate) use poll::{RunningPoll, cancel};
 pub(crate) use polled_call::PolledCall;
 pub(crate) use state::own_work;

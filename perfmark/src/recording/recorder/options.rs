@@ -64,6 +64,20 @@ pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     NO_FRAME
 }
 
+/// The same, while the calls are sampled: skipped calls have frames, so that their samples are theirs.
+#[cfg(feature = "sampling")]
+pub(super) fn begin_sampled_every(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let skipped = &plan.cells.skipped;
+    let skipped_before = skipped.load(Relaxed);
+    match plan.skipped() {
+        Some(of_skipped) if !plan.is_drawn(skipped_before) => {
+            skipped.store(skipped_before + 1, Relaxed);
+            (of_skipped.base_hooks().begin)(of_skipped, recorder)
+        }
+        _ => begin_every(plan, recorder),
+    }
+}
+
 /// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
 /// for them.
 #[inline(never)]

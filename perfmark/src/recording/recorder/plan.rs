@@ -17,6 +17,7 @@ use super::stack::{FRAME_EVENTS, Frame, FrameRef, LOCKS_SPLIT};
 use super::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Node;
 use crate::recording::cells::histogram::Span;
+use crate::recording::cells::sampled::SampledThread;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::CallMode;
 use crate::recording::mark::mark_settings::Variant;
@@ -77,6 +78,8 @@ pub(super) struct Plan {
     lot: Cell<u32>,
     /// See [`context_inside`](Self::context_inside).
     context_inside: usize,
+    /// The plan of the calls that are skipped, if samples of them are noted; else null.
+    skipped: Cell<*const Self>,
 }
 
 // SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
@@ -120,6 +123,7 @@ impl Plan {
             member,
             lot,
             context_inside,
+            skipped: Cell::new(ptr::null()),
         }
     }
 
@@ -183,6 +187,23 @@ impl Plan {
         for (pointer, cells) in self.event_cells.iter().zip(&self.cells.events) {
             pointer.set(cells);
         }
+    }
+
+    /// Gives skipped calls a plan: one without events, whose calls only have frames.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as this plan is used.
+    #[cfg(feature = "sampling")]
+    pub(super) unsafe fn set_skipped(&self, plan: *const Self) {
+        self.skipped.set(plan);
+    }
+
+    /// The plan of the calls that are skipped, if samples of them are noted.
+    #[cfg(feature = "sampling")]
+    pub(super) fn skipped(&self) -> Option<&Self> {
+        // SAFETY: null, or `set_skipped` requires that it lives as long as this plan is used.
+        unsafe { self.skipped.get().as_ref() }
     }
 
     /// Whether the call that begins is measured. So many calls were skipped before it.
@@ -322,6 +343,8 @@ pub(super) struct EventSet {
     off_cpu: [*const Cell<u64>; FRAME_EVENTS],
     /// The number of off-CPU events, also of those without a pointer.
     off_cpu_events: usize,
+    /// Where samples of calls are noted; null if they are not sampled.
+    sampled: Cell<*const SampledThread>,
 }
 
 impl EventSet {
@@ -351,6 +374,7 @@ impl EventSet {
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: [ptr::null(); FRAME_EVENTS],
+            sampled: Cell::new(ptr::null()),
             off_cpu_events: slot_indices.iter().filter(|&&n| slots[n].switches().is_some()).count(),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
@@ -366,6 +390,32 @@ impl EventSet {
             *value = index;
         }
         set
+    }
+
+    /// A set of no event, whose calls are sampled as those of this set.
+    #[cfg(feature = "sampling")]
+    pub(super) fn without_events(&self, hooks: Hooks) -> Self {
+        // SAFETY: there is no slot.
+        let set = unsafe { Self::new(&[], &EventSlots::default(), self.mode, self.calibration_calls, hooks) };
+        set.sampled.set(self.sampled.get());
+        set
+    }
+
+    /// Notes samples of the set's calls there.
+    ///
+    /// # Safety
+    ///
+    /// It is about this thread, and lives as long as the set.
+    #[cfg(feature = "sampling")]
+    pub(super) unsafe fn sample(&self, sampled: *const SampledThread) {
+        self.sampled.set(sampled);
+    }
+
+    /// Where samples of calls are noted, if they are.
+    #[inline]
+    pub(super) fn sampled(&self) -> Option<&SampledThread> {
+        // SAFETY: null, or `sample` requires that it lives as long as the set.
+        unsafe { self.sampled.get().as_ref() }
     }
 
     pub(super) fn len(&self) -> usize {

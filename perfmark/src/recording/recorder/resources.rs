@@ -5,11 +5,23 @@ use std::io;
 
 use super::budget::Budget;
 use super::counters::EventSlots;
+#[cfg(feature = "sampling")]
+use super::draws::Draws;
 use super::plan::{EventSet, Plan};
+#[cfg(feature = "sampling")]
+use super::slow;
 use crate::platform::sync::Arc;
+#[cfg(feature = "sampling")]
+use crate::recording::cells::MarkCells;
 use crate::recording::cells::graph::Graph;
+#[cfg(feature = "sampling")]
+use crate::recording::cells::sampled::SampledThread;
 use crate::recording::cells::switched::Switched;
 use crate::recording::cells::{Owner, ThreadCells};
+#[cfg(feature = "sampling")]
+use crate::recording::mark::Mark;
+#[cfg(feature = "sampling")]
+use crate::recording::sampling;
 use crate::settings::recording::settings;
 
 /// The most marks that resources may have to be reused by another thread.
@@ -27,6 +39,12 @@ pub(super) struct Resources {
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     pub(super) budgets: Vec<Box<Budget>>,
     pub(super) cells: Arc<ThreadCells>,
+    /// The samplings that the thread took part in, with their numbers.
+    #[cfg(feature = "sampling")]
+    pub(super) sampled: Vec<(u8, Arc<SampledThread>)>,
+    /// The plans of skipped calls whose samples are noted, and their event sets.
+    #[cfg(feature = "sampling")]
+    of_skipped: Vec<(Box<Plan>, Box<EventSet>)>,
 }
 
 impl Resources {
@@ -34,12 +52,46 @@ impl Resources {
     pub(super) fn new() -> io::Result<Self> {
         let graph = settings().has_call_graph.then(Graph::new).transpose()?;
         let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
-        Ok(Self { plans: Vec::new(), slots: EventSlots::default(), sets: Vec::new(), budgets: Vec::new(), cells })
+        Ok(Self {
+            plans: Vec::new(),
+            slots: EventSlots::default(),
+            sets: Vec::new(),
+            budgets: Vec::new(),
+            cells,
+            #[cfg(feature = "sampling")]
+            sampled: Vec::new(),
+            #[cfg(feature = "sampling")]
+            of_skipped: Vec::new(),
+        })
     }
 
     pub(super) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
         // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
         self.plans.iter().map(|&plan| unsafe { &*plan })
+    }
+
+    /// A plan for skipped calls of a mark that has this event set. They have frames, and nothing is measured.
+    #[cfg(feature = "sampling")]
+    pub(super) fn plan_of_skipped(&mut self, mark: &'static Mark, set: &EventSet) -> *const Plan {
+        let no_events = Box::new(set.without_events(slow::HOOKS));
+        // SAFETY: the event set is kept with the plan.
+        let plan =
+            Box::new(unsafe { Plan::new(MarkCells::new(mark, [].into(), 1), &no_events, None, Draws::default()) });
+        self.of_skipped.push((plan, no_events));
+        &raw const *self.of_skipped[self.of_skipped.len() - 1].0
+    }
+
+    /// Where samples of the thread's calls in this sampling are noted. `None` if the thread cannot be sampled.
+    #[cfg(feature = "sampling")]
+    pub(super) fn sampled(&mut self, sampling: u8) -> Option<&SampledThread> {
+        let known = self.sampled.iter().position(|(number, _)| *number == sampling);
+        let index = if let Some(index) = known {
+            index
+        } else {
+            self.sampled.push((sampling, sampling::attach(sampling, &self.cells)?));
+            self.sampled.len() - 1
+        };
+        Some(&self.sampled[index].1)
     }
 
     /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the

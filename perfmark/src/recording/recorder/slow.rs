@@ -8,6 +8,7 @@ use perfmark_rdpmc::{Delta, OffCpu, Region};
 
 use super::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
 use super::event_cost::EventCost;
+use super::look::look;
 use super::overhead::InnerCalls;
 use super::plan::{EventSet, Hooks, Plan, SetEvent, node_of};
 use super::stack::{FrameRef, LOCKS_SPLIT, Stack};
@@ -28,6 +29,7 @@ fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
 #[inline(never)]
 pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let set = plan.set();
+    look(set, &recorder);
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = recorder.stack.open(frame, plan.pointer(), open_before);
@@ -57,9 +59,17 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     token
 }
 
+/// Begins a call of a sampled mark, after there was a sample.
+#[cold]
+#[inline(never)]
+pub(super) fn begin_after_sample(plan: &Plan, recorder: HeldRecorder) -> Token {
+    look(plan.set(), &recorder);
+    (plan.base_hooks().begin)(plan, recorder)
+}
+
 /// Finds the call's node in the call graph, if there is one.
 pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
-    let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return };
+    let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return frame.node.set(ptr::null()) };
     let caller = frame.below().node.get();
     let [last_caller, last] = &plan.last_nodes;
     if !ptr::eq(last_caller.get(), caller) {
@@ -311,6 +321,7 @@ pub(super) fn close(
     mut add: impl FnMut(SetEvent<'_>, Option<EventCost>),
 ) {
     let (set, below, tracks_overhead) = (plan.set(), frame.below(), recorder.tracks_overhead.get());
+    look(set, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     for event in set.events().rev() {
@@ -371,6 +382,10 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     let found = stack.iter().find(|frame| frame.number() == token & SERIAL)?;
     if stack.innermost() == Some(found) {
         return Some(found);
+    }
+    // Samples belong to the call that is the innermost one until now.
+    if let Some(innermost) = stack.innermost() {
+        look(Plan::of(innermost).set(), recorder);
     }
     let mut switched = cells.switched.lock();
     for frame in stack.above(found) {

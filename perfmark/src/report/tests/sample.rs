@@ -1,6 +1,9 @@
 //! Snapshots for the tests.
 
-use crate::snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Unit, Values};
+use crate::snapshot::{
+    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, Overhead, Read, SampledPath, Samples, Snapshot, Unit,
+    Values,
+};
 
 pub(in crate::report) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -73,6 +76,7 @@ pub(in crate::report) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot 
         overhead_ns: None,
         events: events.to_vec(),
         marks: marks.to_vec(),
+        samples: None,
         notes: Vec::new(),
     }
 }
@@ -195,6 +199,57 @@ pub(in crate::report) fn with_graph() -> Snapshot {
     Snapshot { call_graph, ..typical() }
 }
 
+/// The same program, sampled: `parse_line` has three lines, one of them in a function that it calls, and an address
+/// without a name.
+pub(in crate::report) fn sampled() -> Snapshot {
+    let frame = |function: &str, file: &str, line| Frame {
+        function: function.to_owned(),
+        file: Some(file.to_owned()),
+        line: Some(line),
+    };
+    let frames = vec![
+        frame("wordcount::parse_line", "/home/user/wordcount/src/main.rs", 12),
+        frame("core::str::<impl str>::find", "/rustc/1f2/library/core/src/str/mod.rs", 1_402),
+        frame("wordcount::parse_line", "/home/user/wordcount/src/main.rs", 14),
+        frame("<alloc::string::String as core::clone::Clone>::clone", "/rustc/1f2/library/alloc/src/string.rs", 2_203),
+        frame("wordcount::run", "/home/user/wordcount/src/main.rs", 21),
+        frame("wordcount::main", "/home/user/wordcount/src/main.rs", 40),
+    ];
+    let named = [(0, 4_096, vec![1, 0]), (0, 4_112, vec![0]), (0, 4_128, vec![2]), (0, 8_192, vec![3])];
+    let named = named.into_iter().chain([(0, 4_200, vec![0, 4]), (0, 5_000, vec![5])]);
+    let path = |marks: &[usize], addresses: &[((usize, u64), u64)]| {
+        SampledPath::new(marks.to_vec(), addresses.iter().copied()).expect("samples")
+    };
+    let samples = Samples {
+        event: "cpu-clock".to_owned(),
+        frequency: Some(99),
+        unattributed: 2,
+        paths: vec![
+            path(&[], &[((0, 5_000), 40), ((1, 77), 12)]),
+            path(&[1], &[((0, 4_200), 3), ((0, 5_000), 30)]),
+            path(
+                &[1, 0],
+                &[
+                    ((0, 4_096), 120),
+                    ((0, 4_112), 60),
+                    ((0, 4_128), 90),
+                    ((0, 8_192), 30),
+                    ((0, 4_200), 10),
+                    ((1, 8), 8),
+                ],
+            ),
+        ],
+        modules: vec![
+            Module { path: "/home/user/wordcount/target/release/wordcount".into(), build_id: Some("6c01ab".into()) },
+            Module { path: "/usr/lib/libc.so.6".into(), build_id: None },
+        ],
+        named: named.map(|(module, address, frames)| NamedAddress { module, address, frames }).collect(),
+        frames,
+        ..Samples::default()
+    };
+    Snapshot { samples: Some(samples), ..typical() }
+}
+
 /// Two marks with `time` alone, on a machine without a PMU.
 pub(in crate::report) fn time_only() -> Snapshot {
     let mut events = [
@@ -276,6 +331,21 @@ pub(in crate::report) fn nasty() -> Vec<Snapshot> {
     tangled.call_graph.extend((0..2_000).map(|index| node(Some(index + 2), index % 3, i64::MAX, Some(1))));
     all.push(tangled);
     all.push(with_graph());
+    all.push(sampled());
+    // Samples without marks, modules and frames.
+    let mut wild = sampled();
+    wild.marks.truncate(1);
+    if let Some(samples) = &mut wild.samples {
+        samples.modules.clear();
+        samples.frames.truncate(2);
+        samples.lost = u64::MAX;
+        samples.event = "e\u{1b}\n".repeat(99);
+        samples.frames[0].function = "解析器の次の要素を読む::\u{202e}".repeat(30);
+        samples.frames[0].file = Some("\u{1b}[31mlong/".repeat(50));
+        samples.paths[1].addresses[0].samples = u64::MAX;
+        samples.paths[1].samples = u64::MAX;
+    }
+    all.push(wild);
     all
 }
 

@@ -1,0 +1,76 @@
+//! Notes which call the samples of this thread belong to.
+
+use std::ptr;
+
+use super::plan::{EventSet, Plan, node_of};
+use super::stack::FrameRef;
+use super::state::Recorder;
+use crate::recording::cells::graph::{Known, Node};
+use crate::recording::cells::sampled::{SampledThread, UNKNOWN};
+
+/// Whether there was a sample since the last look.
+///
+/// # Safety
+///
+/// Calls of the set are sampled.
+#[inline]
+#[allow(unsafe_code, reason = "saves a branch")]
+pub(super) unsafe fn has_moved(set: &EventSet) -> bool {
+    // SAFETY: this function's contract.
+    let sampled = unsafe { set.sampled().unwrap_unchecked() };
+    sampled.moved().is_some()
+}
+
+/// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this set.
+#[inline]
+pub(super) fn look(set: &EventSet, recorder: &Recorder) {
+    if let Some(sampled) = set.sampled()
+        && let Some(head) = sampled.moved()
+    {
+        note(sampled, head, recorder);
+    }
+}
+
+/// The same for a thread that calls no mark now.
+#[cfg(feature = "sampling")]
+pub(super) fn look_now(sampled: &SampledThread, recorder: &Recorder) {
+    if let Some(head) = sampled.moved() {
+        note(sampled, head, recorder);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn note(sampled: &SampledThread, head: u64, recorder: &Recorder) {
+    let innermost = recorder.stack.innermost();
+    sampled.note(head, innermost.map_or(ptr::null(), |frame| node(sampled, frame, recorder)));
+}
+
+/// The node of an open call: its path of marks.
+fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *const Node {
+    let (Some(paths), Some(arena)) = (sampled.paths(), recorder.arena()) else {
+        // The call graph has it.
+        return node_of(&innermost).map_or(UNKNOWN, ptr::from_ref);
+    };
+    // Frames of sampled calls keep their nodes, so this is done once for each call in which there is a sample. It does
+    // not recurse, because the program's stack may be small.
+    let mut done = recorder.stack.iter().find(|frame| kept(*frame).is_some());
+    let mut caller = done.and_then(kept).unwrap_or(ptr::null());
+    while let Some(frame) = recorder.stack.iter().take_while(|frame| Some(*frame) != done).last() {
+        let plan = Plan::of(frame);
+        let mark =
+            Known { key: plan.pointer(), mark: plan.cells.mark, events: 0, event: &|_| unreachable!("no events") };
+        caller = paths.callee(caller, mark, arena);
+        if plan.set().sampled().is_some() {
+            frame.node.set(caller);
+        }
+        done = Some(frame);
+    }
+    caller
+}
+
+/// The node that the frame of a sampled call keeps, if it has one. Frames of other calls may contain a former call's.
+fn kept(frame: FrameRef) -> Option<*const Node> {
+    let node = frame.node.get();
+    (!node.is_null() && Plan::of(frame).set().sampled().is_some()).then_some(node)
+}

@@ -1,0 +1,207 @@
+//! Names of samples: lines of the marked function, from the program or its separate debug information.
+//!
+//! The scenario is this program, started again, or a copy of it without debug information.
+
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("skipped: only Linux samples a program");
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeMap;
+    use std::hint::black_box;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+    use std::{env, fs, process};
+
+    use perfmark::symbols::Symbols;
+    use perfmark::{Format, Report, Sampling, Snapshot, perfmark};
+
+    use crate::program::{SCENARIO, scenario_of, text};
+    use crate::support;
+
+    /// The line of the first loop; the second one is in the next line.
+    const FIRST: u32 = line!() + 5;
+    #[perfmark(time)]
+    #[inline(never)]
+    fn two_loops(times: u64) {
+        // The lines of `spin` are not those of this function, into which it is inlined.
+        spin(3 * times);
+        spin(7 * times);
+    }
+
+    #[allow(clippy::inline_always, reason = "the test is about inlined code")]
+    #[inline(always)]
+    fn spin(times: u64) {
+        let (mut left, mut bits) = (times, 1_u64);
+        while left > 0 {
+            bits = (bits << 1) ^ (bits >> 3) ^ left;
+            left -= 1;
+        }
+        black_box(bits);
+    }
+
+    pub(super) fn main() {
+        if env::var_os(SCENARIO).is_some() {
+            return (0..400).for_each(|_| two_loops(100_000));
+        }
+        if let Err(why) = Sampling::new().start() {
+            return println!("skipped: {why}");
+        }
+        let folder = Folder::new("symbols");
+        let own = env::current_exe().expect("a path");
+        let named = sample(&own, &folder.0.join("own.json"));
+        if lines(&named).is_empty() {
+            return println!("skipped: this program was built without debug information: {:?}", named.notes);
+        }
+        let tests: &[(&str, fn())] = &[
+            ("lines_are_those_of_the_marked_function_with_their_shares", lines_are_of_the_marked_function),
+            ("a_stripped_program_is_named_from_its_separate_debug_information", a_stripped_program_is_named),
+            ("debug_information_of_another_build_is_refused", another_build_is_refused),
+        ];
+        support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+    }
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = crate::program::file(name);
+            _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).expect("made");
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The report of a sampled run of the program.
+    fn sample(program: &Path, report: &Path) -> Snapshot {
+        let report = report.to_str().expect("UTF-8");
+        let settings = [("PERFMARK_SAMPLE", "1999"), ("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", report)];
+        let output = scenario_of(program, "two loops", &settings);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&fs::read(report).expect("written")).expect("a report")
+    }
+
+    /// The samples at each line of this file, in code of `two_loops`.
+    fn lines(snapshot: &Snapshot) -> BTreeMap<u32, u64> {
+        let samples = snapshot.samples.as_ref().expect("samples");
+        let mut lines = BTreeMap::new();
+        for one in samples.paths.iter().flat_map(|path| &path.addresses) {
+            let same = |named: &&perfmark::NamedAddress| (named.module, named.address) == (one.module, one.address);
+            let Some(named) = samples.named.iter().find(same) else { continue };
+            let frames = named.frames.iter().map(|&at| &samples.frames[at]);
+            if let Some(frame) = frames.rev().find(|frame| frame.function.ends_with("two_loops")) {
+                *lines.entry(frame.line.unwrap_or(0)).or_default() += one.samples;
+            }
+        }
+        lines.retain(|&line, _| line > 0);
+        lines
+    }
+
+    /// Checks the shares, up to about four standard errors.
+    #[track_caller]
+    fn check(snapshot: &Snapshot) {
+        let lines = lines(snapshot);
+        let of = |line| lines.get(&line).copied().unwrap_or(0) as f64;
+        let (first, all) = (of(FIRST), lines.values().sum::<u64>() as f64);
+        println!("{lines:?}");
+        assert!(all >= 50.0, "{lines:?}");
+        let error = (0.3 * 0.7 / all).sqrt();
+        if cfg!(not(debug_assertions)) {
+            assert!((first / all - 0.3).abs() < 4.0 * error + 0.02, "{lines:?}");
+        }
+        assert!(first + of(FIRST + 1) > 0.9 * all, "{lines:?}");
+    }
+
+    fn lines_are_of_the_marked_function() {
+        let folder = Folder::new("symbols-lines");
+        let snapshot = sample(&env::current_exe().expect("a path"), &folder.0.join("report.json"));
+        check(&snapshot);
+        let table = Report::new(&snapshot).to_string();
+        let line = format!("perfmark/tests/symbols.rs:{}\n", FIRST + 1);
+        assert!(table.contains(&line) && table.contains(" ± "), "{table}");
+        // As a report in JSON, and read back, it is the same.
+        let json = Report::new(&snapshot).format(Format::Json).to_string();
+        assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("a report"), snapshot);
+    }
+
+    /// A copy of this program without debug information, which is in a file of its own.
+    fn stripped(folder: &Folder) -> [PathBuf; 2] {
+        let own = env::current_exe().expect("a path");
+        let (program, debug) = (folder.0.join("app"), folder.0.join("debug"));
+        fs::create_dir(&debug).expect("made");
+        let debug = debug.join("app.debug");
+        for [option, to] in [["--only-keep-debug", debug.to_str().expect("UTF-8")], ["--strip-all", ""]] {
+            let to = if to.is_empty() { program.as_path() } else { Path::new(to) };
+            let status = Command::new("objcopy").arg(option).arg(&own).arg(to).status().expect("binutils");
+            assert!(status.success());
+        }
+        [program, debug]
+    }
+
+    fn a_stripped_program_is_named() {
+        let folder = Folder::new("symbols-stripped");
+        let [program, debug] = stripped(&folder);
+        let unnamed = sample(&program, &folder.0.join("report.json"));
+        assert!(lines(&unnamed).is_empty());
+        let table = Report::new(&unnamed).width(200).to_string();
+        assert!(!table.contains("symbols.rs:"), "{table}");
+        assert!(table.contains("lines of samples in ") && table.contains("/app ("), "{table}");
+        let samples = unnamed.samples.as_ref().expect("samples");
+        let module = samples.modules.iter().find(|module| Path::new(&module.path) == program).expect("the program");
+        let id = module.build_id.clone().expect("a build id");
+        let named_by = |place: &Path| {
+            let mut snapshot = unnamed.clone();
+            let problems = Symbols::new().search(place).name(&mut snapshot);
+            assert!(problems.iter().all(|problem| problem.module() != module), "{problems:?}");
+            check(&snapshot);
+            snapshot
+        };
+        let named = named_by(&debug);
+        assert_eq!(named_by(debug.parent().expect("a folder")), named);
+        let by_id = folder.0.join("by-id/.build-id").join(&id[..2]);
+        fs::create_dir_all(&by_id).expect("made");
+        fs::rename(&debug, by_id.join(format!("{}.debug", &id[2..]))).expect("moved");
+        assert_eq!(named_by(&folder.0.join("by-id")), named);
+        // The file to which the program has a link, beside it.
+        let beside = folder.0.join("app.debug");
+        fs::copy(by_id.join(format!("{}.debug", &id[2..])), &beside).expect("copied");
+        let link = format!("--add-gnu-debuglink={}", beside.display());
+        assert!(Command::new("objcopy").arg(link).arg(&program).status().expect("binutils").success());
+        assert_eq!(named_by(&folder.0.join("by-id/none")), named);
+        check(&sample(&program, &folder.0.join("report.json")));
+    }
+
+    fn another_build_is_refused() {
+        let folder = Folder::new("symbols-refused");
+        let [program, debug] = stripped(&folder);
+        let mut snapshot = sample(&program, &folder.0.join("report.json"));
+        let samples = snapshot.samples.as_mut().expect("samples");
+        let module = samples.modules.iter_mut().find(|module| Path::new(&module.path) == program).expect("the program");
+        let id = module.build_id.replace("6c01".into()).expect("a build id");
+        let problems = Symbols::new().search(&debug).name(&mut snapshot);
+        let problem = problems.iter().map(ToString::to_string).find(|why| why.contains("app (")).expect("a problem");
+        let why = format!("{} is another build: build id {id}, sampled 6c01", debug.display());
+        assert!(problem.contains(&why), "{problem}");
+        assert!(lines(&snapshot).is_empty());
+        println!("{} {problem}", process::id());
+    }
+}
