@@ -126,8 +126,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod snapshot;
-#[cfg(feature = "symbols")]
-pub mod symbols;
 #[cfg(feature = "record")]
 mod platform;
 mod settings;
@@ -151,6 +149,8 @@ pub use control::{
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
+#[cfg(feature = "symbols")]
+pub use snapshot::symbols;
 pub use snapshot::{
     Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, Overhead, Read, SampledAddress, SampledPath, Samples,
     Snapshot, Thread, Unit, Values, text,

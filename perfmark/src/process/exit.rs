@@ -25,7 +25,7 @@ use crate::report::{Format, Report};
 use crate::settings::recording;
 use crate::snapshot::Snapshot;
 #[cfg(feature = "symbols")]
-use crate::symbols::Symbols;
+use crate::snapshot::symbols::Symbols;
 
 /// The loader runs this before `main`, so that a program whose marks are never called writes a report, too.
 #[used]

@@ -15,6 +15,8 @@ mod graph;
 mod sample_sums;
 #[cfg(feature = "record")]
 pub(crate) mod names;
+#[cfg(feature = "symbols")]
+pub mod symbols;
 
 pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
