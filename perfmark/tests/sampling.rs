@@ -2,7 +2,7 @@
 //!
 //! The scenarios are this program, started again. Two loops have known addresses and shares, so that a sample in the
 //! wrong mark shows.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "sampling", target_os = "linux"))]
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -2,23 +2,23 @@
 //!
 //! The scenario is this program, started again, or a copy of it without debug information.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
 mod program;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux")))]
 fn main() {
-    println!("skipped: only Linux samples a program");
+    println!("skipped: it requires Linux and the features json, sampling, serde and symbols");
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
 fn main() {
     linux::main();
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
 mod linux {
     use std::collections::BTreeMap;
     use std::hint::black_box;
