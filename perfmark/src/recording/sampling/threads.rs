@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
 
 use perfmark_rdpmc::sample::{Body, Content, Ring, Sampler};
@@ -26,6 +28,8 @@ const WATERMARK: u32 = 2048;
 struct Samples(Mutex<State>);
 
 static SAMPLES: PerProcess<Samples> = PerProcess::new();
+/// Whether there ever was a sampling. If not, nothing allocates memory for it.
+static WAS_SAMPLED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug, Default)]
 struct State {
@@ -58,7 +62,11 @@ struct Thread {
     rest: Addresses,
 }
 
+/// `None` if there never was a sampling.
 fn lock() -> Option<MutexGuard<'static, State>> {
+    if !WAS_SAMPLED.load(Relaxed) {
+        return None;
+    }
     Some(SAMPLES.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -87,6 +95,7 @@ fn sampler(settings: &SampleSettings) -> Result<Sampler, Error> {
 
 /// Begins to sample. Returns the number of the sampling.
 pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
+    WAS_SAMPLED.store(true, Relaxed);
     let mut state = lock().ok_or("perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14")?;
     if state.active != 0 {
         return Err("the program is being sampled already; stop that first".into());
