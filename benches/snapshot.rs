@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use benches::clocks::cpu_time;
-use benches::table::spread;
+use benches::table::{confidence, spread};
 use perfmark::perfmark;
 
 /// Marked functions that run for this many turns.
@@ -87,18 +87,6 @@ fn round(number: &AtomicUsize, made: &[Receiver<Made>; BUSY], with_snapshot: boo
     Round { by_wall, by_cpu, snapshot }
 }
 
-/// The bounds of the ratios' median with a confidence of 95 %: each ratio is above or below it with equal probability.
-fn confidence(ratios: &[f64]) -> [f64; 2] {
-    let mut sorted = ratios.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let count = sorted.len();
-    // 1.96 standard deviations of the number of heads.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
-    let off = (0.98 * (count as f64).sqrt()).ceil() as usize;
-    let first = (count / 2).saturating_sub(off);
-    [sorted[first], sorted[count - 1 - first]]
-}
-
 fn cell(samples: &[f64], digits: usize) -> String {
     let [median, low, high] = spread(samples).unwrap_or([f64::NAN; 3]);
     format!("{median:.digits$} ({low:.digits$} to {high:.digits$})")
@@ -147,7 +135,7 @@ fn main() -> ExitCode {
     println!("ratio of calls with a snapshot every {PERIOD:?} to calls without");
     println!("  by wall time                               {}", cell(&by_wall, 4));
     println!("  by CPU time, minus the snapshot's          {}", cell(&by_cpu, 4));
-    let [least, most] = confidence(&by_cpu);
+    let [least, most] = confidence(&by_cpu).unwrap_or([f64::NAN; 2]);
     println!("  the median by CPU time is {least:.4} to {most:.4} with a confidence of 95 %");
     if most < LIMIT {
         println!("the ratio is below {LIMIT}");

@@ -1,15 +1,16 @@
-//! How much longer a context switch takes while a thread's time off the CPU is recorded:
+//! How much longer a context switch takes while a thread's time off the CPU is recorded, or while it is sampled:
 //! `cargo bench -p benches --bench switches`.
 //!
-//! Two threads on one CPU send a byte to and fro. Each round trip switches twice to each of them, and the time off the
-//! CPU of one of them is recorded.
+//! Two threads on one CPU send a byte to and fro. Each round trip switches twice to each of them, and one of them is
+//! recorded or sampled.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::mem::zeroed;
 use std::{io, thread};
 
 use benches::{Contender, compare};
-use perfmark_rdpmc::OffCpu;
+use perfmark_rdpmc::sample::Sampler;
+use perfmark_rdpmc::{Attr, OffCpu, Software};
 
 /// Round trips per sample.
 const ROUND_TRIPS: u32 = 2_000;
@@ -46,6 +47,14 @@ fn main() -> io::Result<()> {
         send(&ours);
         receive(&back);
     };
+    let sampled = |frequency: u64| {
+        let sampler = Sampler::new(Attr::new(Software::CpuClock)).frequency(frequency);
+        move || {
+            let ring = sampler.open().expect("the CPU time can be sampled");
+            (0..ROUND_TRIPS).for_each(|_| round_trip());
+            drop(ring);
+        }
+    };
     let base = "two threads' round trip";
     let contenders: Vec<Contender<'_>> = vec![
         (base, Box::new(|| (0..ROUND_TRIPS).for_each(|_| round_trip()))),
@@ -59,6 +68,8 @@ fn main() -> io::Result<()> {
                 });
             }),
         ),
+        ("one thread is sampled at 99 Hz", Box::new(sampled(99))),
+        ("one thread is sampled at 997 Hz", Box::new(sampled(997))),
     ];
     compare(base, &contenders);
     drop(contenders);

@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Instant;
 
 use benches::clocks::cpu_time;
+use benches::row::{Case, Row, in_turn};
 use benches::table::median;
 use perfmark::perfmark;
 use perfmark::text::exact;
 
 use crate::marks::{ALL, Function};
-use crate::row::{Case, Row, in_turn};
 
 const ROUNDS: usize = 51;
 /// Calls per sample, over all functions.

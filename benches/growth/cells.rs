@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use benches::process::private_memory;
+use benches::row::{Goal, Row};
 use perfmark::text::exact;
 use perfmark::{Format, Report, snapshot};
 
 use crate::calls::nanoseconds;
 use crate::marks::ALL;
-use crate::row::{Goal, Row};
 
 const THREADS: usize = 1_000;
 /// The number of samples of a row, unless they take longer than [`TIME_LIMIT`].

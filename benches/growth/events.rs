@@ -3,11 +3,11 @@
 use std::hint::black_box;
 use std::thread;
 
+use benches::row::{Case, Row, in_turn};
 use perfmark::{Read, perfmark, snapshot};
 
 use crate::calls::cost;
 use crate::marks::Function;
-use crate::row::{Case, Row, in_turn};
 
 const ROUNDS: usize = 31;
 const CALLS: usize = 1_000;

@@ -20,9 +20,8 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::{env, fs, thread};
 
-use benches::{process, record};
+use benches::{process, record, row};
 
-mod row;
 mod marks;
 mod calls;
 mod events;

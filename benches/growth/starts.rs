@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use benches::process::Child;
+use benches::row::{Case, Goal, Row, in_turn};
 use perfmark::perfmark;
 
 use crate::calls::nanoseconds;
-use crate::row::{Case, Goal, Row, in_turn};
 
 const PROCESSES: usize = 41;
 const THREADS: usize = 401;

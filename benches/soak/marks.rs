@@ -80,12 +80,13 @@ pub(crate) fn in_flight() -> u64 {
 type Count = fn(&Mark) -> u64;
 
 const CALLS: Count = |mark| mark.calls;
-const SKIPPED: Count = |mark| mark.skipped;
+/// Which calls are measured begins anew when sampling starts or stops, so only the sum is known.
+const MEASURED_AND_SKIPPED: Count = |mark| mark.skipped + mark.values.first().map_or(0, |values| values.measured);
 
 /// What [`Batch::run`] counts for marks that are always on, and how to read it from a snapshot.
 pub(crate) const COUNTS: [(&str, &str, Count); 14] = [
     ("hottest", "calls", CALLS),
-    ("hottest", "skipped calls", SKIPPED),
+    ("hottest", "measured and skipped calls", MEASURED_AND_SKIPPED),
     ("plain", "calls", CALLS),
     ("counted", "calls", CALLS),
     ("faults", "calls", CALLS),
@@ -133,7 +134,7 @@ pub(crate) fn counts(snapshot: &Snapshot) -> Counts {
 
 /// The numbers of calls of each mark.
 pub(crate) struct Batch {
-    /// Groups of 64 calls of `hottest`. One call in each group is measured.
+    /// Groups of 64 calls of `hottest`. About one call in each group is measured.
     pub(crate) sixty_fours: u64,
     pub(crate) each: u64,
     pub(crate) rare: u64,
@@ -161,7 +162,7 @@ impl Batch {
         let [ended, cancelled, polls] = self.polls();
         let made: Counts = [
             sixty_fours * 64,
-            sixty_fours * 63,
+            sixty_fours * 64,
             each,
             each,
             rare,

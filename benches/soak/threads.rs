@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::failures::Failures;
 use crate::marks::{Batch, Counts, counts, made};
+use crate::samplings::Samplings;
 
 /// A gate that every unit of work passes. While it is closed, no work is in progress.
 #[derive(Default)]
@@ -45,6 +46,7 @@ impl Gate {
 pub(crate) struct Progress {
     pub(crate) threads: AtomicU64,
     pub(crate) toggles: AtomicU64,
+    pub(crate) samplings: AtomicU64,
     pub(crate) snapshots: AtomicU64,
     pub(crate) scrapes: AtomicU64,
 }
@@ -86,8 +88,11 @@ const FILTERS: [&str; 12] = [
     "*::inner=every:3,*::outer=page-faults",
 ];
 
-/// Sets filters and reads values, up to a thousand times a second.
-pub(crate) fn observe(gate: &Gate, progress: &Progress, failures: &Failures) {
+/// The turns from one sampling to the next, which then has some samples at 99 Hz.
+const SAMPLING: u64 = 50;
+
+/// Sets filters and reads values, up to a thousand times a second. From time to time, it starts and stops sampling.
+pub(crate) fn observe(gate: &Gate, progress: &Progress, samplings: &Samplings, failures: &Failures) {
     let filters = FILTERS.map(|filter| filter.parse::<Filter>().expect("a filter"));
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Metrics::default()));
@@ -96,6 +101,9 @@ pub(crate) fn observe(gate: &Gate, progress: &Progress, failures: &Failures) {
         let turn = one_more(&progress.toggles);
         let of_all = filters.len() as u64;
         set_filter(&filters[usize::try_from(turn % of_all).unwrap_or(0)]).expect("slots for settings");
+        if turn.is_multiple_of(SAMPLING) && samplings.switch(turn / SAMPLING, failures) {
+            one_more(&progress.samplings);
+        }
         if turn.is_multiple_of(16) {
             let earlier = made();
             let now = snapshot();

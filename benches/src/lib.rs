@@ -2,6 +2,7 @@
 
 pub mod called;
 pub mod table;
+pub mod row;
 pub mod clocks;
 pub mod process;
 pub mod record;

@@ -38,6 +38,20 @@ pub fn median(samples: &[f64]) -> f64 {
     spread(samples).map_or(f64::NAN, |[median, ..]| median)
 }
 
+/// The bounds of the median with a confidence of 95 %: each sample is above or below it with equal probability. `None`
+/// if there are no samples.
+#[must_use]
+pub fn confidence(samples: &[f64]) -> Option<[f64; 2]> {
+    let mut sorted: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    // 1.96 standard deviations of the number of heads.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+    let off = (0.98 * (count as f64).sqrt()).ceil() as usize;
+    let first = (count / 2).saturating_sub(off);
+    Some([*sorted.get(first)?, *sorted.get(count - 1 - first)?])
+}
+
 fn cell(samples: &[f64]) -> String {
     spread(samples).map_or_else(|| "-".to_owned(), |[median, low, high]| format!("{median:.2} ({low:.2} to {high:.2})"))
 }
@@ -78,6 +92,14 @@ mod tests {
     fn a_cell_has_the_median_and_quartiles_of_the_samples() {
         let row = Row { alone: vec![5.0, 1.0, f64::NAN, 3.0, 2.0, 4.0], ..Row::new("a mark") };
         assert_eq!(markdown(&[row]).lines().last(), Some("| a mark | 3.00 (2.00 to 4.00) | - | - |"));
+    }
+
+    #[test]
+    fn few_samples_give_no_narrow_bounds_of_the_median() {
+        assert_eq!(confidence(&[]), None);
+        assert_eq!(confidence(&[3.0, 1.0, 2.0]), Some([1.0, 3.0]));
+        let hundred: Vec<f64> = (0..100).map(f64::from).collect();
+        assert_eq!(confidence(&hundred), Some([40.0, 59.0]));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! curl -T README.md localhost:8080/documents/README.md                 # adds a document, or replaces it
 //! curl localhost:8080/metrics                                          # for Prometheus
 //! curl localhost:8080/perfmark/report                                  # the table so far
+//! curl -X POST 'localhost:8080/perfmark/sample?seconds=30'             # the hottest lines of the next 30 s
 //! curl -X PUT -d 'service::index=every:16' localhost:8080/perfmark/filter
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! - perfmark's metrics beside a service's own in one registry (`routes`);
 //! - dumps at intervals and on SIGUSR1;
 //! - filters that change what marks record while the service runs;
+//! - samples on request, which cost nothing at other times;
 //! - a report at the end, because SIGTERM and Ctrl-C end the service normally.
 
 mod index;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Path, Query, Request, State};
@@ -9,8 +10,9 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
-use perfmark::{Filter, Report, perfmark};
+use axum::routing::{get, post, put};
+use perfmark::symbols::Symbols;
+use perfmark::{Filter, Report, Sampling, perfmark};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -52,6 +54,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(metrics))
         .route("/perfmark/report", get(report))
         .route("/perfmark/snapshot", get(snapshot))
+        .route("/perfmark/sample", post(sample))
         .route("/perfmark/filter", get(filter).put(set_filter))
         .with_state(service)
 }
@@ -115,6 +118,31 @@ async fn report() -> String {
 async fn snapshot() -> impl IntoResponse {
     let snapshot = perfmark::snapshot();
     ([(CONTENT_TYPE, "application/json")], Report::new(&snapshot).format(perfmark::Format::Json).to_string())
+}
+
+/// The longest time for which one request samples the service.
+const LONGEST: Duration = Duration::from_secs(300);
+
+#[derive(serde::Deserialize)]
+struct Sample {
+    seconds: u64,
+}
+
+/// Samples the service for some seconds, and returns the table of this time with the hottest lines.
+async fn sample(Query(Sample { seconds }): Query<Sample>) -> Result<String, (StatusCode, String)> {
+    let before = perfmark::snapshot();
+    // It is being sampled already, or the kernel refuses.
+    let sampling = Sampling::new().start().map_err(|error| (StatusCode::CONFLICT, format!("{error}\n")))?;
+    tokio::time::sleep(Duration::from_secs(seconds).min(LONGEST)).await;
+    // Collecting the last samples and reading debug information take milliseconds.
+    let report = tokio::task::spawn_blocking(move || {
+        drop(sampling);
+        let mut samples = perfmark::snapshot().since(&before);
+        let problems = Symbols::new().name(&mut samples);
+        samples.notes.extend(problems.iter().map(|problem| format!("no lines of {problem}")));
+        Report::new(&samples).to_string()
+    });
+    report.await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")))
 }
 
 async fn filter() -> String {

@@ -93,6 +93,10 @@ pub(crate) struct Options {
         action = ArgAction::Append
     )]
     symbols: Option<Vec<OsString>>,
+    /// The event whose samples are written, for folded-samples, pprof and firefox. By default these are all events, and
+    /// the first one in folded-samples
+    #[arg(long, value_name = "EVENT")]
+    event: Option<String>,
     /// Show each report by itself instead of merging them; for table, markdown and json
     #[arg(long)]
     each: bool,
@@ -110,6 +114,10 @@ impl Options {
             let why = "several reports of another format in one file cannot be read";
             return Err(format!("--each supports the formats table, markdown and json; {why}"));
         }
+        if self.event.is_some() && !matches!(self.format, Form::Samples(_)) {
+            let formats = SampleFormat::ALL.map(|(name, _)| name).join(", ");
+            return Err(format!("--event chooses samples, and supports the formats {formats}"));
+        }
         if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
             return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
         }
@@ -126,7 +134,7 @@ impl Options {
         if self.symbols.is_none() {
             return;
         }
-        if snapshot.samples.is_none() {
+        if snapshot.samples.is_empty() {
             output::say("--symbols: the report has no samples; PERFMARK_SAMPLE=99 takes some");
         }
         for problem in self.symbol_places().fold(Symbols::new(), Symbols::search).name(snapshot) {
@@ -162,7 +170,7 @@ impl Options {
                 if let Some(filter) = &self.marks {
                     snapshot.retain(|mark| filter.has_mark(mark));
                 }
-                return samples::render(&snapshot, format);
+                return samples::render(&snapshot, format, self.event.as_deref());
             }
         };
         let mut report = Report::new(snapshot).format(format).color(to.has_color());

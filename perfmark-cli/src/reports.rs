@@ -96,7 +96,10 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
                     format!("has schema {schema}, but perfmark {version} reads schema {KNOWN}; {what_to_do}")
                 }
                 Some(Some(_)) => {
-                    format!("is damaged, or is not a report of schema {KNOWN} ({error}); write it again")
+                    format!(
+                        "is damaged, or is not a report of schema {KNOWN} ({error}); write it again, with \
+                         this version of perfmark in the program"
+                    )
                 }
                 _ => format!("is JSON, but not a perfmark report ({error}); {NONE}"),
             }

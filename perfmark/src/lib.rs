@@ -58,8 +58,9 @@
 //!   program handles or ignores the signal. `perfmark run` sets it. The default is `end`: there is no report.
 //! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); calls then take the slow path.
 //!   The default is `off`.
-//! - `PERFMARK_SAMPLE`: samples the threads that call marks, from the program's start on: `99` takes 99 samples a
-//!   second of each thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles (`Sampling`). It requires the
+//! - `PERFMARK_SAMPLE`: samples all threads from the program's start on: `99` takes 99 samples a second of each
+//!   thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles, and `99,page_faults:101` both kinds
+//!   (`Sampling`). `99,stack=2048`, `stack=fp` and `stack=off` set how callers are found (`Stacks`). It requires the
 //!   feature `sampling`. The default is `off`.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
 //!   it is allowed, `syscall` uses read(2). The default is `auto`.
@@ -152,7 +153,7 @@ pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
 #[cfg(feature = "symbols")]
 pub use snapshot::symbols;
 pub use snapshot::{
-    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, Overhead, Read, SampledAddress, SampledPath, Samples,
+    Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampledPath, SampledStack, Samples,
     Snapshot, Thread, Unit, Values, text,
 };
 
@@ -171,6 +172,9 @@ mod with_record {
     pub use crate::recording::sample::{Sampling, SamplingError, SamplingGuard};
     pub use crate::report::{Format, FormatError, Report, Sort};
     pub use crate::settings::event_list::{EventsError, check_events};
+    #[cfg(feature = "sampling")]
+    pub use crate::settings::sampling::Stacks;
+    pub use crate::snapshot::{HotFunction, HotLine, StackFrame};
 }
 #[cfg(feature = "record")]
 pub use with_record::*;

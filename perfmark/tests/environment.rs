@@ -11,6 +11,8 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::time::SystemTime;
 
 use perfmark::perfmark;
 use program::{SCENARIO, file, json, mark, scenario, scenario_of, text};
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         ("a_file_size_limit_does_not_end_the_program", a_file_size_limit),
         #[cfg(target_os = "linux")]
-        ("a_setuid_program_ignores_settings", a_setuid_program_ignores_settings),
+        ("a_setuid_program_ignores_settings_and_reads_no_source_files", a_setuid_program_ignores_settings),
         #[cfg(unix)]
         ("another_users_link_in_a_shared_directory_is_not_followed", another_users_link_is_not_followed),
     ];
@@ -50,6 +52,31 @@ fn one() {}
 
 #[perfmark(time, every = 2)]
 fn two() {}
+
+/// The line that the report of [`report_with_a_line`] shows.
+#[cfg(unix)]
+const LINE: &str = "fn one() {}";
+
+/// A report that has samples at the first line of the file `PERFMARK_TEST_SOURCE`, in this program.
+#[cfg(unix)]
+fn report_with_a_line() -> perfmark::Report<'static> {
+    let mut snapshot = perfmark::snapshot();
+    let index = snapshot.marks.iter().position(|mark| mark.name == "one").expect("a mark");
+    let (mut frame, mut location) = (perfmark::Frame::default(), perfmark::Location::default());
+    frame.function.clone_from(&snapshot.marks[index].path);
+    (frame.file, frame.line) = (env::var("PERFMARK_TEST_SOURCE").ok(), Some(1));
+    location.frames = vec![0];
+    let mut module = perfmark::Module::default();
+    module.path = env::current_exe().expect("known").to_str().expect("UTF-8").into();
+    let (mut stack, mut path) = (perfmark::SampledStack::default(), perfmark::SampledPath::default());
+    (stack.locations, stack.samples) = (vec![0], 9);
+    (path.marks, path.samples, path.stacks) = (vec![index], 9, vec![stack]);
+    let mut samples = perfmark::Samples::default();
+    (samples.frames, samples.locations, samples.modules) = (vec![frame], vec![location], vec![module]);
+    samples.paths = vec![path];
+    snapshot.samples = vec![samples];
+    perfmark::Report::new(Box::leak(Box::new(snapshot)))
+}
 
 #[cfg(unix)]
 fn run_scenario(scenario: &str) {
@@ -77,6 +104,9 @@ fn run_scenario(scenario: &str) {
     }
     one();
     (0..10).for_each(|_| two());
+    if scenario == "secure" {
+        println!("{}", report_with_a_line());
+    }
     if scenario == "finishes without a report" {
         perfmark::finish();
         assert!(perfmark::snapshot().marks.iter().any(|mark| mark.calls == 10), "it is still recorded");
@@ -333,19 +363,28 @@ fn a_setuid_program_ignores_settings() {
     if !is_root() {
         return;
     }
-    let (program, output) = (file("setuid"), file("setuid-report"));
+    let (program, output, source) = (file("setuid"), file("setuid-report"), file("source.rs"));
+    fs::write(&source, LINE).expect("written");
+    // A file that is newer than the program is not shown.
+    let set_time = |file: fs::File| file.set_modified(SystemTime::UNIX_EPOCH);
+    fs::File::options().write(true).open(&source).and_then(set_time).expect("modified");
     fs::copy(env::current_exe().expect("known"), &program).expect("copied");
     chown(&program, Some(NOBODY), None).expect("root may");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("root may");
-    let variables = [("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FILTER", "=wrong")];
+    let own = ("PERFMARK_TEST_SOURCE", source.to_str().expect("UTF-8"));
+    let variables = [own, ("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FILTER", "=wrong")];
     let done = scenario_of(&program, "secure", &variables);
-    fs::remove_file(program).expect("removed");
+    let of_its_user = scenario("secure", &[own]);
+    fs::remove_file(program).and_then(|()| fs::remove_file(&source)).expect("removed");
     assert!(done.status.success());
     if text(&done.stdout).starts_with('0') {
         println!("not run: the folder for temporary files is mounted without setuid");
         return;
     }
     assert!(!output.exists(), "written with the rights of another user");
+    let has_text = |output: &[u8]| text(output).contains(LINE);
+    assert!(text(&done.stdout).contains("source.rs:1") && !has_text(&done.stdout), "{}", text(&done.stdout));
+    assert!(has_text(&of_its_user.stdout), "it is read with the rights of the user");
     assert!(
         text(&done.stderr).contains("one") && !text(&done.stderr).contains("PERFMARK_FILTER"),
         "{}",

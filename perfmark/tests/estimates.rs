@@ -11,7 +11,7 @@ mod alone;
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
@@ -33,7 +33,8 @@ fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
     let mark = snapshot.marks.iter().find(|mark| mark.name == name)?;
     let values = mark.values.iter().find(|values| values.event == "page-faults" && values.measured > 0);
     if values.is_none() {
-        println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events);
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events));
     }
     Some((mark.clone(), values?.clone()))
 }

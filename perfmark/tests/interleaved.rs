@@ -144,7 +144,7 @@ fn no_call_is_lost_while_filters_change() {
                 }
             });
         }
-        for filter in &filters {
+        for filter in filters.iter().skip(if cfg!(miri) { 2 } else { 0 }) {
             set_filter(filter).expect("slots for settings");
             _ = snapshot();
         }

@@ -25,7 +25,8 @@ fn assembly(build: Build) -> Option<String> {
     let here = project::here();
     let manifest = format!(
         "[package]\nname = \"off\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\n\n\
-         [dependencies]\nperfmark = {{ path = '{}', default-features = {has_feature} }}\n\n[workspace]\n",
+         [dependencies]\nperfmark = {{ path = '{}', default-features = {has_feature} }}\n\n[workspace]\n\n\
+         # Of perfmark, only what is inlined is compared.\n[profile.release.package.\"*\"]\nopt-level = 0\n",
         here.join("tests/off/lib.rs").display(),
         here.display(),
     );

@@ -340,7 +340,8 @@ mod linux {
         }
         let preempted = sum(&report, "compete", "preempted");
         println!("{preempted} ns preempted, {run_delay} ns by the scheduler");
-        assert_near(run_delay, preempted, 0.02);
+        // One of them may have a time slice more at the end, which is 2 % of them on many machines.
+        assert_near(run_delay, preempted, 0.03);
     }
 
     fn self_excludes_the_waits_of_callees() {

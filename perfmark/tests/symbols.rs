@@ -27,7 +27,7 @@ mod linux {
     use std::{env, fs, process};
 
     use perfmark::symbols::Symbols;
-    use perfmark::{Format, Report, Sampling, Snapshot, perfmark};
+    use perfmark::{Format, HotLine, Report, Sampling, Snapshot, perfmark};
 
     use crate::program::{SCENARIO, scenario_of, text};
     use crate::support;
@@ -53,21 +53,38 @@ mod linux {
         black_box(bits);
     }
 
+    /// Almost all of its time is in functions of the standard library, a few calls deep.
+    #[perfmark(time)]
+    #[inline(never)]
+    fn counts_words(text: &str) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for word in text.split_whitespace() {
+            *counts.entry(word.to_lowercase()).or_default() += 1;
+        }
+        counts
+    }
+
     pub(super) fn main() {
-        if env::var_os(SCENARIO).is_some() {
-            return (0..400).for_each(|_| two_loops(100_000));
+        match env::var(SCENARIO).as_deref() {
+            Ok("words") => {
+                let text = include_str!("symbols.rs");
+                return (0..600).for_each(|_| assert!(counts_words(text).len() > 100));
+            }
+            Ok(_) => return (0..400).for_each(|_| two_loops(100_000)),
+            Err(_) => {}
         }
         if let Err(why) = Sampling::new().start() {
             return println!("skipped: {why}");
         }
         let folder = Folder::new("symbols");
         let own = env::current_exe().expect("a path");
-        let named = sample(&own, &folder.0.join("own.json"));
+        let named = sample(&own, "loops", &folder.0.join("own.json"));
         if lines(&named).is_empty() {
             return println!("skipped: this program was built without debug information: {:?}", named.notes);
         }
         let tests: &[(&str, fn())] = &[
             ("lines_are_those_of_the_marked_function_with_their_shares", lines_are_of_the_marked_function),
+            ("time_in_called_functions_is_at_the_line_of_the_call", time_in_callees),
             ("a_stripped_program_is_named_from_its_separate_debug_information", a_stripped_program_is_named),
             ("debug_information_of_another_build_is_refused", another_build_is_refused),
         ];
@@ -92,28 +109,19 @@ mod linux {
     }
 
     /// The report of a sampled run of the program.
-    fn sample(program: &Path, report: &Path) -> Snapshot {
+    fn sample(program: &Path, scenario: &str, report: &Path) -> Snapshot {
         let report = report.to_str().expect("UTF-8");
         let settings = [("PERFMARK_SAMPLE", "1999"), ("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", report)];
-        let output = scenario_of(program, "two loops", &settings);
+        let output = scenario_of(program, scenario, &settings);
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice(&fs::read(report).expect("written")).expect("a report")
     }
 
-    /// The samples at each line of this file, in code of `two_loops`.
+    /// The samples at each line of `two_loops`.
     fn lines(snapshot: &Snapshot) -> BTreeMap<u32, u64> {
-        let samples = snapshot.samples.as_ref().expect("samples");
-        let mut lines = BTreeMap::new();
-        for one in samples.paths.iter().flat_map(|path| &path.addresses) {
-            let same = |named: &&perfmark::NamedAddress| (named.module, named.address) == (one.module, one.address);
-            let Some(named) = samples.named.iter().find(same) else { continue };
-            let frames = named.frames.iter().map(|&at| &samples.frames[at]);
-            if let Some(frame) = frames.rev().find(|frame| frame.function.ends_with("two_loops")) {
-                *lines.entry(frame.line.unwrap_or(0)).or_default() += one.samples;
-            }
-        }
-        lines.retain(|&line, _| line > 0);
-        lines
+        let mark = snapshot.marks.iter().position(|mark| mark.name == "two_loops");
+        let lines = snapshot.hot_lines(&snapshot.samples[0], mark).into_iter().filter(|line| line.is_own);
+        lines.filter_map(|line| Some((line.frame.line?, line.samples))).collect()
     }
 
     /// Checks the shares, up to about four standard errors.
@@ -133,14 +141,29 @@ mod linux {
 
     fn lines_are_of_the_marked_function() {
         let folder = Folder::new("symbols-lines");
-        let snapshot = sample(&env::current_exe().expect("a path"), &folder.0.join("report.json"));
+        let snapshot = sample(&env::current_exe().expect("a path"), "loops", &folder.0.join("report.json"));
         check(&snapshot);
         let table = Report::new(&snapshot).to_string();
-        let line = format!("perfmark/tests/symbols.rs:{}\n", FIRST + 1);
+        let line = format!("perfmark/tests/symbols.rs:{}  spin(7 * times);\n", FIRST + 1);
         assert!(table.contains(&line) && table.contains(" ± "), "{table}");
         // As a report in JSON, and read back, it is the same.
         let json = Report::new(&snapshot).format(Format::Json).to_string();
         assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("a report"), snapshot);
+    }
+
+    fn time_in_callees() {
+        let folder = Folder::new("symbols-callees");
+        let snapshot = sample(&env::current_exe().expect("a path"), "words", &folder.0.join("report.json"));
+        let mark = snapshot.marks.iter().position(|mark| mark.name == "counts_words");
+        let lines = snapshot.hot_lines(&snapshot.samples[0], mark);
+        let sum = |counted: fn(&HotLine) -> u64| lines.iter().map(counted).sum::<u64>() as f64;
+        let (all, own) = (sum(|line| line.samples), sum(|line| if line.is_own { line.samples } else { 0 }));
+        println!("{own} of {all} samples, {} of them in callees", sum(|line| line.in_callees));
+        assert!(all >= 50.0, "{lines:?}");
+        // Without optimization, frames are larger.
+        if cfg!(not(debug_assertions)) {
+            assert!(own >= 0.9 * all && sum(|line| line.in_callees) > 0.2 * all, "{lines:?}");
+        }
     }
 
     /// A copy of this program without debug information, which is in a file of its own.
@@ -160,12 +183,12 @@ mod linux {
     fn a_stripped_program_is_named() {
         let folder = Folder::new("symbols-stripped");
         let [program, debug] = stripped(&folder);
-        let unnamed = sample(&program, &folder.0.join("report.json"));
+        let unnamed = sample(&program, "loops", &folder.0.join("report.json"));
         assert!(lines(&unnamed).is_empty());
         let table = Report::new(&unnamed).width(200).to_string();
         assert!(!table.contains("symbols.rs:"), "{table}");
         assert!(table.contains("lines of samples in ") && table.contains("/app ("), "{table}");
-        let samples = unnamed.samples.as_ref().expect("samples");
+        let samples = &unnamed.samples[0];
         let module = samples.modules.iter().find(|module| Path::new(&module.path) == program).expect("the program");
         let id = module.build_id.clone().expect("a build id");
         let named_by = |place: &Path| {
@@ -187,14 +210,14 @@ mod linux {
         let link = format!("--add-gnu-debuglink={}", beside.display());
         assert!(Command::new("objcopy").arg(link).arg(&program).status().expect("binutils").success());
         assert_eq!(named_by(&folder.0.join("by-id/none")), named);
-        check(&sample(&program, &folder.0.join("report.json")));
+        check(&sample(&program, "loops", &folder.0.join("report.json")));
     }
 
     fn another_build_is_refused() {
         let folder = Folder::new("symbols-refused");
         let [program, debug] = stripped(&folder);
-        let mut snapshot = sample(&program, &folder.0.join("report.json"));
-        let samples = snapshot.samples.as_mut().expect("samples");
+        let mut snapshot = sample(&program, "loops", &folder.0.join("report.json"));
+        let samples = &mut snapshot.samples[0];
         let module = samples.modules.iter_mut().find(|module| Path::new(&module.path) == program).expect("the program");
         let id = module.build_id.replace("6c01".into()).expect("a build id");
         let problems = Symbols::new().search(&debug).name(&mut snapshot);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perfmark::text::{counted, sanitize};
 use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
+use super::hot_lines::{ChangedLine, Sampled};
 use super::identity::{RunMarks, by_key, labels};
 use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
 use super::number::grouped;
@@ -35,6 +36,8 @@ pub(crate) struct Pair {
     pub(crate) events: Vec<Compared>,
     /// For each event, how many calls were measured in the head.
     pub(crate) coverage: Vec<Coverage>,
+    /// Lines whose share of the samples changed, the most changed first.
+    pub(crate) lines: Vec<ChangedLine>,
 }
 
 /// How many calls of a mark were measured in one event.
@@ -116,12 +119,16 @@ impl Comparison {
         let compared = labels(sides, &runs)
             .into_iter()
             .filter(|(_, newest, _)| filter.is_none_or(|filter| filter.has_mark(newest)));
+        let sampled = Sampled::of(sides);
+        let mut lines = sampled.changed();
         let mut marks: Vec<Pair> = compared
             .map(|(key, newest, label)| {
                 let of = [0, 1].map(|side: usize| {
                     runs[side].iter().filter_map(|run| run.get(&key).copied()).collect::<Vec<&Mark>>()
                 });
-                Pair::of(label, newest, &of, &known, design)
+                let mut pair = Pair::of(label, newest, &of, &known, design);
+                pair.lines = lines.remove(&key).unwrap_or_default();
+                pair
             })
             .collect();
         let count = [0, 1].map(|side: usize| sides[side].runs.len());
@@ -136,7 +143,14 @@ impl Comparison {
             *reason = reason.take().or_else(|| event.reason.as_deref().map(sanitize));
         }
         let files = [0, 1].map(|side: usize| sides[side].files.iter().map(|file| sanitize(file)).collect());
-        Self { files, marks, events, notes: notes(sides), runs: count, design }
+        Self {
+            files,
+            marks,
+            events,
+            notes: notes(sides).into_iter().chain(sampled.note).collect(),
+            runs: count,
+            design,
+        }
     }
 
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Pair> {
@@ -204,7 +218,7 @@ impl Pair {
             }
         }
         let coverage = Coverage::of_head(of, known);
-        Self { label, path: sanitize(&newest.path), location, presence, calls, events, coverage }
+        Self { label, path: sanitize(&newest.path), location, presence, calls, events, coverage, lines: Vec::new() }
     }
 }
 

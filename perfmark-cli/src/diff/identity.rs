@@ -13,14 +13,17 @@ pub(super) type Key<'a> = (&'a str, &'a str, usize);
 pub(super) type RunMarks<'a> = BTreeMap<Key<'a>, &'a Mark>;
 
 pub(super) fn by_key(run: &Snapshot) -> RunMarks<'_> {
+    keys(run).zip(&run.marks).collect()
+}
+
+/// The identities of a run's marks, in their order.
+pub(super) fn keys(run: &Snapshot) -> impl Iterator<Item = Key<'_>> {
     let mut alike: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut marks = BTreeMap::new();
-    for mark in &run.marks {
+    run.marks.iter().map(move |mark| {
         let number = alike.entry((&mark.path, &mark.name)).or_default();
         *number += 1;
-        marks.insert((&*mark.path, &*mark.name, *number), mark);
-    }
-    marks
+        (&*mark.path, &*mark.name, *number)
+    })
 }
 
 /// All marks of these runs, as they are in the newest run that has them, with their names. Names and order are those of

@@ -1,10 +1,12 @@
 //! The comparison for programs.
 
 use perfmark::Unit;
+use perfmark::text::share_and_error;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::gate::GateResult;
+use super::hot_lines::ChangedLine;
 use super::judge::Verdict;
 use super::number::change;
 use super::side::Design;
@@ -52,6 +54,23 @@ fn mark(pair: &Pair) -> Value {
         "changed": pair.has_changed(),
         "calls": {"base": pair.calls[0], "head": pair.calls[1]},
         "events": pair.events.iter().map(event).collect::<Vec<_>>(),
+        "lines": pair.lines.iter().map(line).collect::<Vec<_>>(),
+    })
+}
+
+fn line(line: &ChangedLine) -> Value {
+    let [base, head] = line.samples.map(|[at_line, in_mark]| {
+        let [share, error] = share_and_error(at_line, in_mark);
+        json!({"samples": at_line, "of": in_mark, "share": share, "error": error})
+    });
+    json!({
+        "sampling": line.sampling,
+        "function": line.function,
+        "file": line.file,
+        "line": line.line,
+        "is_own": line.is_own,
+        "base": base,
+        "head": head,
     })
 }
 

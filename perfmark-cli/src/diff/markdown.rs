@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, Pair};
 use super::gate::GateResult;
-use super::rows::{remarks, rows, summary};
+use super::rows::{Row, lines, remarks, rows, summary};
 use perfmark::text::{counted, escape_markdown};
 use std::fmt::Write as _;
 
@@ -84,10 +84,11 @@ fn bullet(line: &str) -> String {
     format!("- {}\n", escape_markdown(line))
 }
 
-/// A mark's events, one row each.
+/// A mark's events, and its lines of source that changed, one row each.
 fn table_rows(pair: &Pair) -> String {
     let mut out = String::new();
-    for row in rows(pair) {
+    let line = |[place, base, head]: [String; 3]| -> Row { [place, base, head, String::new(), String::new()] };
+    for row in rows(pair).into_iter().chain(lines(pair).map(line)) {
         _ = write!(out, "| {} ", escape_markdown(&pair.label));
         for cell in &row {
             _ = write!(out, "| {} ", escape_markdown(cell));

@@ -8,6 +8,7 @@ mod identity;
 mod number;
 mod paired;
 mod judge;
+mod hot_lines;
 mod compare;
 mod gate;
 mod rows;
@@ -89,6 +90,15 @@ When a value has changed:
                 are; with fewer runs, changes are shown and not judged; with --allow-few-runs,
                 each median must be outside of the middle half of the other side's calls
   with --paired the mean of the middle half of the calls; see `perfmark run --help`
+
+Hot lines:
+  If the runs of both sides have samples of the same event and rate, with names, up to three lines
+  below a mark show how their shares of its samples changed, with standard errors. A line is shown
+  if its share changed by more than 3 standard errors of the difference, and by 1 point or more.
+  It takes so many because many lines are compared: 2 are exceeded by one in 20 unchanged lines.
+  Lines are the same if function, file and number are. Lines of the marked function count from its
+  mark, so that it may move as a whole; an edit inside it makes the lines after it differ. Lines
+  never make a gate fail.
 
 Gates:
   --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies:

@@ -38,6 +38,19 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
     pair.events.iter().map(row).collect()
 }
 
+/// The most lines that are shown of a mark.
+const MOST_LINES: usize = 3;
+
+/// The lines of a mark that changed most: the place, and the shares of the samples in base and head.
+pub(crate) fn lines(pair: &Pair) -> impl Iterator<Item = [String; 3]> {
+    let has_one_event = pair.lines.windows(2).all(|lines| lines[0].sampling == lines[1].sampling);
+    pair.lines.iter().take(MOST_LINES).map(move |line| {
+        let place = if has_one_event { line.place() } else { format!("{} ({})", line.place(), line.sampling) };
+        let [base, head] = line.shares();
+        [place, base, head]
+    })
+}
+
 /// The summary line.
 pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
     let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
@@ -100,6 +113,10 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     }
     lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", marks.join(", "))));
     lines.extend(about_runs(comparison));
+    if comparison.marks.iter().any(|pair| !pair.lines.is_empty()) {
+        let what = "share of the samples taken directly in the mark, ± its standard error";
+        lines.push(format!("lines: {what}; the {MOST_LINES} that changed most, by more than 3 standard errors"));
+    }
     for judged in gates {
         let gate = judged.gate.text();
         lines.push(format!("gate {gate}: {} judged", counted(judged.compared as u64, "mark")));

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-use super::compare::Comparison;
+use super::compare::{Comparison, Pair};
 use super::gate::GateResult;
-use super::rows::{HEADER, Row, files, remarks, rows, summary};
+use super::rows::{self, HEADER, Row, files, remarks, summary};
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let [base, head] = &comparison.files;
@@ -16,11 +16,11 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     for undecided in gates.iter().filter_map(|gate| gate.undecided.as_deref()) {
         _ = writeln!(out, "? {undecided}");
     }
-    // `Err` is a mark's name, a row of one cell.
+    // `Err` is a row of one cell: a mark's name, or a line of source.
     let mut lines: Vec<Result<Row, String>> = Vec::new();
     for pair in comparison.changed() {
         lines.push(Err(pair.label.clone()));
-        lines.extend(rows(pair).into_iter().map(Ok));
+        lines.extend(below(pair));
     }
     let has_changed = !lines.is_empty();
     let mut is_first = true;
@@ -29,7 +29,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
             lines.push(Err(if has_changed { "\nunchanged:".into() } else { "unchanged:".into() }));
         }
         lines.push(Err(pair.label.clone()));
-        lines.extend(rows(pair).into_iter().map(Ok));
+        lines.extend(below(pair));
     }
     if !lines.is_empty() {
         out += "\n";
@@ -43,6 +43,12 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
         }
     }
     out
+}
+
+/// A mark's events, and its lines of source that changed.
+fn below(pair: &Pair) -> impl Iterator<Item = Result<Row, String>> {
+    let line = |[place, base, head]: [String; 3]| Err(format!("    {place}  {base} → {head}"));
+    rows::rows(pair).into_iter().map(Ok).chain(rows::lines(pair).map(line))
 }
 
 fn grid(out: &mut String, lines: &[Result<Row, String>]) {

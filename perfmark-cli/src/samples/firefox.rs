@@ -1,44 +1,65 @@
-//! The processed format of the Firefox Profiler.
+//! The processed format of the Firefox Profiler, with a thread for each event and rate.
 //!
 //! Samples have no time. They follow each other at the sampling interval, those with the same marks together.
 
 use fxprof_processed_profile::{
-    CategoryColor, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp, SamplingInterval, Timestamp,
-    WeightType,
+    CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ProcessHandle, Profile, ReferenceTimestamp,
+    SamplingInterval, Timestamp, WeightType,
 };
 use perfmark::text::sanitize;
 use perfmark::{Samples, Snapshot};
 
-use super::stacks::Stack;
+use super::stacks::Sampled;
 
-pub(super) fn render(snapshot: &Snapshot, samples: &Samples, stacks: &[Stack<'_>]) -> Result<Vec<u8>, String> {
-    const MILLISECOND: u64 = 1_000_000;
-    let interval = samples.frequency.map_or(MILLISECOND, |frequency| (1_000 * MILLISECOND / frequency.max(1)).max(1));
+pub(super) fn render(snapshot: &Snapshot, sampled: &[Sampled<'_>]) -> Result<Vec<u8>, String> {
     let start = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
     let program = sanitize(&snapshot.program);
-    let mut profile = Profile::new(&program, start, SamplingInterval::from_nanos(interval));
-    let at = |sample: u64| Timestamp::from_nanos_since_reference(sample.saturating_mul(interval));
-    let process = profile.add_process(&program, snapshot.pid, at(0));
-    let thread = profile.add_thread(process, snapshot.pid, at(0), true);
-    profile.set_thread_name(thread, &format!("{program}: samples of {}", sanitize(&samples.event)));
-    profile.set_thread_samples_weight_type(thread, WeightType::Samples);
+    let first = sampled.first().map_or(MILLISECOND, |one| interval(one.samples));
+    let mut profile = Profile::new(&program, start, SamplingInterval::from_nanos(first));
+    let process = profile.add_process(&program, snapshot.pid, Timestamp::from_nanos_since_reference(0));
     let marks = profile.add_category("Marks", CategoryColor::Purple);
     let functions = profile.add_category("Functions", CategoryColor::Blue);
+    for one in sampled {
+        add_thread(&mut profile, process, snapshot.pid, one, [marks, functions]);
+    }
+    serde_json::to_vec(&profile).map_err(|why| format!("the samples cannot be written for Firefox: {why}"))
+}
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// The nanoseconds between two samples, which are only known if they are taken at a frequency.
+fn interval(samples: &Samples) -> u64 {
+    samples.frequency.map_or(MILLISECOND, |frequency| (1_000 * MILLISECOND / frequency.max(1)).max(1))
+}
+
+fn add_thread(
+    profile: &mut Profile,
+    process: ProcessHandle,
+    number: u32,
+    sampled: &Sampled<'_>,
+    [of_marks, of_functions]: [CategoryHandle; 2],
+) {
+    let interval = interval(sampled.samples);
+    let at = |sample: u64| Timestamp::from_nanos_since_reference(sample.saturating_mul(interval));
+    // A main thread would have the program's name instead of its own.
+    let thread = profile.add_thread(process, number, at(0), false);
+    profile.set_thread_name(thread, &format!("samples of {}", sampled.samples.rate()));
+    profile.set_thread_samples_weight_type(thread, WeightType::Samples);
     let mut taken = 0_u64;
-    for stack in stacks {
+    for stack in &sampled.stacks {
         let mut labels = stack.labels(|frame| match (&frame.file, frame.line) {
             (Some(file), Some(line)) => format!("{} ({file}:{line})", frame.function),
             _ => frame.function.clone(),
         });
         let marked = stack.marks.len().max(1);
-        if let Some((file, line)) = stack.own.and_then(|own| own.file.as_ref().zip(own.line)) {
+        if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
             labels.insert(marked, format!("{file}:{line}"));
         }
         let mut frames = Vec::new();
         for (depth, label) in labels.iter().enumerate() {
             frames.push(FrameInfo {
                 frame: Frame::Label(profile.intern_string(label)),
-                category_pair: if depth < marked { marks } else { functions }.into(),
+                category_pair: if depth < marked { of_marks } else { of_functions }.into(),
                 flags: FrameFlags::empty(),
             });
         }
@@ -48,5 +69,4 @@ pub(super) fn render(snapshot: &Snapshot, samples: &Samples, stacks: &[Stack<'_>
         taken = taken.saturating_add(stack.samples);
     }
     profile.set_thread_end_time(thread, at(taken));
-    serde_json::to_vec(&profile).map_err(|why| format!("the samples cannot be written for Firefox: {why}"))
 }

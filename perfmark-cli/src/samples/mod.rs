@@ -5,7 +5,10 @@ mod folded;
 mod pprof;
 mod firefox;
 
-use perfmark::Snapshot;
+use perfmark::{Samples, Snapshot};
+
+use self::stacks::Sampled;
+use crate::output;
 
 /// A format in which samples are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +32,37 @@ impl SampleFormat {
     }
 }
 
-/// The samples of the snapshot.
-pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat) -> Result<Vec<u8>, String> {
-    let Some(samples) = snapshot.samples.as_ref().filter(|samples| !samples.paths.is_empty()) else {
+/// The samples of the snapshot, or those of one event.
+pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat, event: Option<&str>) -> Result<Vec<u8>, String> {
+    let all: Vec<&Samples> = snapshot.samples.iter().filter(|samples| !samples.paths.is_empty()).collect();
+    if all.is_empty() {
         let why = "the report has no samples; a program takes some with the feature `sampling` and PERFMARK_SAMPLE=99";
         return Err(why.into());
-    };
+    }
     let names = snapshot.names();
-    let stacks = stacks::of(snapshot, &names, samples);
+    let chosen = all.iter().filter(|samples| event.is_none_or(|event| is_event(&samples.event, event)));
+    let chosen: Vec<Sampled<'_>> = chosen.map(|samples| Sampled::new(snapshot, &names, samples)).collect();
+    let Some(first) = chosen.first() else {
+        return Err(format!("--event {}: the report has samples of {}", event.unwrap_or_default(), rates(&all)));
+    };
     Ok(match format {
-        SampleFormat::Folded => folded::render(&stacks).into_bytes(),
-        SampleFormat::Pprof => pprof::render(snapshot, samples, &stacks),
-        SampleFormat::Firefox => firefox::render(snapshot, samples, &stacks)?,
+        SampleFormat::Folded => {
+            if chosen.len() > 1 {
+                let (shown, all) = (first.samples.rate(), rates(&all));
+                output::say(&format!("the stacks are those of {shown}; the report has {all}, which --event chooses"));
+            }
+            folded::render(&first.stacks).into_bytes()
+        }
+        SampleFormat::Pprof => pprof::render(snapshot, &chosen),
+        SampleFormat::Firefox => firefox::render(snapshot, &chosen)?,
     })
+}
+
+/// Whether a user means that event. perf accepts both characters, too.
+fn is_event(event: &str, named: &str) -> bool {
+    event.replace('_', "-") == named.replace('_', "-")
+}
+
+fn rates(all: &[&Samples]) -> String {
+    all.iter().map(|samples| samples.rate()).collect::<Vec<_>>().join("; ")
 }

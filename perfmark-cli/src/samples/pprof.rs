@@ -1,13 +1,16 @@
 //! The format of pprof: a message of `profile.proto`, with the labels `mark` and `path`.
 //!
+//! Each event has columns of values of its own: samples and, where the period is known, the event's unit. A mark is a
+//! function of the stack under the name that reports have for it, whether samples are directly in it or in its callees.
+//!
 //! The fields and their numbers are those of github.com/google/pprof/blob/main/proto/profile.proto.
 
 use std::collections::BTreeMap;
 
-use perfmark::{Samples, Snapshot};
+use perfmark::{Module, Samples, Snapshot};
 use prost::Message;
 
-use super::stacks::{OUTSIDE, Stack};
+use super::stacks::{OUTSIDE, Sampled, Stack};
 
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
@@ -29,6 +32,8 @@ struct Profile {
     period_type: Option<ValueType>,
     #[prost(int64, tag = "12")]
     period: i64,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -137,8 +142,35 @@ impl Tables {
         number
     }
 
-    fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
-        ValueType { kind: self.text(kind), unit: self.text(unit) }
+    /// The number of the column with that name.
+    fn column(&mut self, kind: &str, unit: &str) -> usize {
+        let column = ValueType { kind: self.text(kind), unit: self.text(unit) };
+        let columns = &mut self.profile.sample_type;
+        columns.iter().position(|known| *known == column).unwrap_or_else(|| {
+            columns.push(column);
+            columns.len() - 1
+        })
+    }
+
+    /// The number of a module, which samples of several events may have.
+    fn mapping(&mut self, samples: &Samples, index: usize) -> u64 {
+        let Module { path, build_id, .. } = &samples.modules[index];
+        let (filename, build_id) = (self.text(path), self.text(build_id.as_deref().unwrap_or("")));
+        let in_module = || samples.locations.iter().filter(|location| location.module == index);
+        let is_named = in_module().any(|location| !location.frames.is_empty());
+        let limit = in_module().map(|location| location.address).max().unwrap_or(0).saturating_add(1);
+        let mappings = &mut self.profile.mapping;
+        let is_it = |known: &Mapping| (known.filename, known.build_id) == (filename, build_id);
+        let at = mappings.iter().position(is_it).unwrap_or_else(|| {
+            mappings.push(Mapping { id: mappings.len() as u64 + 1, filename, build_id, ..Mapping::default() });
+            mappings.len() - 1
+        });
+        let mapping = &mut mappings[at];
+        mapping.memory_limit = mapping.memory_limit.max(limit);
+        mapping.has_functions |= is_named;
+        (mapping.has_filenames, mapping.has_line_numbers) = (mapping.has_functions, mapping.has_functions);
+        mapping.has_inline_frames = mapping.has_functions;
+        mapping.id
     }
 
     fn function(&mut self, name: &str, file: &str) -> u64 {
@@ -159,70 +191,90 @@ impl Tables {
             next
         })
     }
+
+    /// Adds a stack, with the numbers of its modules.
+    fn stack(&mut self, stack: &Stack<'_>, mappings: &[u64], columns: &Columns) {
+        let mut location_id = Vec::new();
+        let own = stack.own();
+        // The functions that are inlined at one instruction are lines of one location.
+        for frames in stack.frames.chunk_by(|one, next| one.depth == next.depth) {
+            let mut lines = Vec::new();
+            for frame in frames.iter().filter_map(|at| at.frame) {
+                let is_own = own.is_some_and(|own| std::ptr::eq(own, frame));
+                let name = if is_own { stack.mark() } else { &frame.function };
+                let function = self.function(name, frame.file.as_deref().unwrap_or(""));
+                lines.push((function, frame.line.map_or(0, i64::from)));
+            }
+            let location = frames[0].location;
+            location_id.push(self.location(mappings[location.module], location.address, lines));
+        }
+        for name in stack.callers() {
+            let function = self.function(name, "");
+            location_id.push(self.location(0, 0, vec![(function, 0)]));
+        }
+        let path = if stack.marks.is_empty() { OUTSIDE.to_owned() } else { stack.marks.join(";") };
+        let label = [("mark", stack.mark()), ("path", &path)];
+        let label = label.map(|(key, text)| Label { key: self.text(key), text: self.text(text) }).to_vec();
+        let value = columns.values(stack.samples, self.profile.sample_type.len());
+        self.profile.sample.push(Sample { location_id, value, label });
+    }
 }
 
-/// The value of a sample in the event's unit, besides 1, with the event's name and unit.
-fn period(samples: &Samples) -> Option<(&str, &'static str, i64)> {
-    const SECOND: u64 = 1_000_000_000;
-    let is_clock = ["cpu-clock", "task-clock"].iter().any(|clock| samples.event.starts_with(clock));
-    let period = match (samples.period, samples.frequency) {
-        (Some(period), _) => period,
-        // Other events are sampled at a frequency by changing periods.
-        (None, Some(frequency)) if is_clock => SECOND / frequency.max(1),
-        _ => return None,
-    };
-    let (name, unit) = if is_clock { ("cpu", "nanoseconds") } else { (samples.event.as_str(), "count") };
-    Some((name, unit, i64::try_from(period).ok()?))
+/// The columns of an event.
+struct Columns {
+    samples: usize,
+    /// The column in the event's unit, and the value of a sample there.
+    event: Option<(usize, i64)>,
 }
 
-pub(super) fn render(snapshot: &Snapshot, samples: &Samples, stacks: &[Stack<'_>]) -> Vec<u8> {
+impl Columns {
+    /// Adds those that are missing. Columns have the event's name if there are several events.
+    fn of(samples: &Samples, is_only: bool, tables: &mut Tables) -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        let is_clock = ["cpu-clock", "task-clock"].iter().any(|clock| samples.event.starts_with(clock));
+        let period = match (samples.period, samples.frequency) {
+            (Some(period), _) => Some(period),
+            // Other events are sampled at a frequency by changing periods.
+            (None, Some(frequency)) if is_clock => Some(SECOND / frequency.max(1)),
+            _ => None,
+        };
+        let counts = if is_only { "samples".into() } else { format!("{}_samples", samples.event) };
+        let name = if is_clock && is_only { "cpu" } else { &samples.event };
+        let unit = if is_clock { "nanoseconds" } else { "count" };
+        let samples = tables.column(&counts, "count");
+        let period = period.and_then(|period| i64::try_from(period).ok());
+        Self { samples, event: period.map(|period| (tables.column(name, unit), period)) }
+    }
+
+    fn values(&self, samples: u64, count: usize) -> Vec<i64> {
+        let samples = i64::try_from(samples).unwrap_or(i64::MAX);
+        let mut values = vec![0; count];
+        values[self.samples] = samples;
+        if let Some((column, period)) = self.event {
+            values[column] = samples.saturating_mul(period);
+        }
+        values
+    }
+}
+
+pub(super) fn render(snapshot: &Snapshot, sampled: &[Sampled<'_>]) -> Vec<u8> {
     let mut tables = Tables::default();
     // The first text is the empty one.
     tables.text("");
-    let counts = tables.value_type("samples", "count");
-    let period = period(samples);
-    let of_event = period.map(|(name, unit, _)| tables.value_type(name, unit));
-    tables.profile.sample_type = [Some(counts), of_event].into_iter().flatten().collect();
-    tables.profile.period_type = of_event;
-    tables.profile.period = period.map_or(0, |(_, _, period)| period);
-    tables.profile.duration_nanos = i64::try_from(snapshot.wall_ns).unwrap_or(i64::MAX);
-    for (index, module) in samples.modules.iter().enumerate() {
-        let (filename, build_id) = (tables.text(&module.path), tables.text(module.build_id.as_deref().unwrap_or("")));
-        let in_module = stacks.iter().filter(|stack| stack.module == index);
-        let is_named = samples.named.iter().any(|one| one.module == index);
-        tables.profile.mapping.push(Mapping {
-            id: index as u64 + 1,
-            memory_start: 0,
-            memory_limit: in_module.map(|stack| stack.address).max().unwrap_or(0).saturating_add(1),
-            filename,
-            build_id,
-            has_functions: is_named,
-            has_filenames: is_named,
-            has_line_numbers: is_named,
-            has_inline_frames: is_named,
-        });
+    let is_only = sampled.windows(2).all(|pair| pair[0].samples.event == pair[1].samples.event);
+    let columns: Vec<Columns> = sampled.iter().map(|one| Columns::of(one.samples, is_only, &mut tables)).collect();
+    if let Some(first) = columns.first() {
+        let shown = first.event.map_or(first.samples, |(column, _)| column);
+        tables.profile.default_sample_type = tables.profile.sample_type[shown].kind;
+        tables.profile.period_type = first.event.map(|(column, _)| tables.profile.sample_type[column]);
+        tables.profile.period = first.event.map_or(0, |(_, period)| period);
     }
-    let [key_of_mark, key_of_path] = ["mark", "path"].map(|key| tables.text(key));
-    for stack in stacks {
-        let mut lines = Vec::new();
-        for frame in &stack.all_frames {
-            let function = tables.function(&frame.function, frame.file.as_deref().unwrap_or(""));
-            lines.push((function, frame.line.map_or(0, i64::from)));
+    tables.profile.duration_nanos = i64::try_from(snapshot.wall_ns).unwrap_or(i64::MAX);
+    for (one, columns) in sampled.iter().zip(&columns) {
+        let mappings: Vec<u64> = (0..one.samples.modules.len()).map(|at| tables.mapping(one.samples, at)).collect();
+        for stack in &one.stacks {
+            tables.stack(stack, &mappings, columns);
         }
-        let mut location_id = vec![tables.location(stack.module as u64 + 1, stack.address, lines)];
-        // The marks around that of the address, as callers.
-        let callers = stack.marks.len().saturating_sub(1);
-        for name in stack.marks[..callers].iter().rev() {
-            let function = tables.function(name, "");
-            location_id.push(tables.location(0, 0, vec![(function, 0)]));
-        }
-        let path = if stack.marks.is_empty() { OUTSIDE.to_owned() } else { stack.marks.join(";") };
-        let (mark, path) = (tables.text(stack.mark()), tables.text(&path));
-        let count = i64::try_from(stack.samples).unwrap_or(i64::MAX);
-        let of_event = period.map(|(_, _, period)| count.saturating_mul(period));
-        let label = vec![Label { key: key_of_mark, text: mark }, Label { key: key_of_path, text: path }];
-        let value = [Some(count), of_event].into_iter().flatten().collect();
-        tables.profile.sample.push(Sample { location_id, value, label });
     }
     tables.profile.encode_to_vec()
 }

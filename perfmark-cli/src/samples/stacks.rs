@@ -1,63 +1,63 @@
-//! The stacks of samples: the marks around, and the functions at the address.
+//! The stacks of samples: the marks around, and below them the functions up to the marked one.
+//!
+//! What called the marked function is left out, because the marks around it stand for it. If a stack does not reach the
+//! marked function, or has no names, nobody knows which of its calls are inside the mark. Then only the executed code
+//! is certainly inside, and its callers are left out. Outside of all marks, stacks are complete.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use perfmark::text::sanitize;
-use perfmark::{Frame, Module, Samples, Snapshot};
+use perfmark::{Frame, Module, Samples, Snapshot, StackFrame};
 
 /// The label of samples in no mark.
 pub(super) const OUTSIDE: &str = "outside marks";
 
-/// Samples at one address, in calls with one path of marks.
+/// Samples at one instruction with the same callers, in calls with one path of marks.
 pub(super) struct Stack<'a> {
     /// The names of the marks, the outermost first.
     pub(super) marks: Vec<&'a str>,
-    pub(super) module: usize,
-    pub(super) address: u64,
-    /// The functions at the address, the innermost first. Those around the marked function's own code are left out,
-    /// and so is that function itself: it is the last mark.
-    pub(super) frames: Vec<&'a Frame>,
-    /// The marked function's own frame, with its line.
-    pub(super) own: Option<&'a Frame>,
-    /// All functions at the address, the innermost first.
-    pub(super) all_frames: Vec<&'a Frame>,
+    /// The functions, the innermost first.
+    pub(super) frames: Vec<StackFrame<'a>>,
+    /// Whether the last of the frames is the marked function.
+    pub(super) has_own: bool,
     pub(super) samples: u64,
-    names: Names<'a>,
-}
-
-/// What names frames without a function.
-#[derive(Clone, Copy)]
-struct Names<'a> {
     modules: &'a [Module],
 }
 
-/// All stacks, those with the same marks together. `names` are those of the marks.
-pub(super) fn of<'a>(snapshot: &'a Snapshot, names: &'a [String], samples: &'a Samples) -> Vec<Stack<'a>> {
-    let frames_at: BTreeMap<(usize, u64), &[usize]> =
-        samples.named.iter().map(|one| ((one.module, one.address), one.frames.as_slice())).collect();
-    let mut stacks = Vec::new();
-    for path in &samples.paths {
-        // A damaged report may have marks that it lacks.
-        let marks = path.marks.iter().filter_map(|&mark| names.get(mark));
-        let innermost = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
-        for one in &path.addresses {
-            let frames = frames_at.get(&(one.module, one.address)).copied().unwrap_or_default();
-            let all_frames: Vec<&Frame> = frames.iter().filter_map(|&at| samples.frames.get(at)).collect();
-            let own = all_frames.iter().rposition(|frame| innermost.is_some_and(|mark| mark.path == frame.function));
-            stacks.push(Stack {
-                marks: marks.clone().map(String::as_str).collect(),
-                module: one.module,
-                address: one.address,
-                own: own.map(|own| all_frames[own]),
-                frames: all_frames[..own.unwrap_or(all_frames.len())].to_vec(),
-                all_frames,
-                samples: one.samples,
-                names: Names { modules: &samples.modules },
-            });
+/// The samples of an event at one rate.
+pub(super) struct Sampled<'a> {
+    pub(super) samples: &'a Samples,
+    /// Those with the same marks are together.
+    pub(super) stacks: Vec<Stack<'a>>,
+}
+
+impl<'a> Sampled<'a> {
+    /// `names` are those of the marks.
+    pub(super) fn new(snapshot: &'a Snapshot, names: &'a [String], samples: &'a Samples) -> Self {
+        let mut stacks = Vec::new();
+        for path in &samples.paths {
+            // A damaged report may have marks that it lacks.
+            let marks: Vec<&str> = path.marks.iter().filter_map(|&mark| names.get(mark)).map(String::as_str).collect();
+            let innermost = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
+            for stack in &path.stacks {
+                let mut frames = stack.frames(samples);
+                let own = innermost.and_then(|mark| mark.own_frame(&frames));
+                frames.truncate(match own {
+                    Some(own) => own + 1,
+                    None if path.marks.is_empty() => frames.len(),
+                    None => frames.partition_point(|at| at.depth == 0),
+                });
+                stacks.push(Stack {
+                    marks: marks.clone(),
+                    frames,
+                    has_own: own.is_some(),
+                    samples: stack.samples,
+                    modules: &samples.modules,
+                });
+            }
         }
+        Self { samples, stacks }
     }
-    stacks
 }
 
 impl Stack<'_> {
@@ -66,18 +66,31 @@ impl Stack<'_> {
         self.marks.last().copied().unwrap_or(OUTSIDE)
     }
 
-    /// The name of each frame, the outermost first: marks and then functions. Code without a name is `libc.so.6+0x1c0`.
+    /// The name of each frame, the outermost first: marks and then functions. The marked function is its mark. Code
+    /// without a name is `libc.so.6+0x1c0`.
     pub(super) fn labels(&self, function: impl Fn(&Frame) -> String) -> Vec<String> {
         let mut labels: Vec<String> = self.marks.iter().map(|name| sanitize(name)).collect();
         if self.marks.is_empty() {
             labels.push(OUTSIDE.into());
         }
-        labels.extend(self.frames.iter().rev().map(|frame| function(frame)));
-        if self.all_frames.is_empty() {
-            let module = self.names.modules.get(self.module).map(|module| Path::new(&module.path));
-            let name = module.and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());
-            labels.push(format!("{}+{:#x}", sanitize(&name), self.address));
-        }
+        let called = &self.frames[..self.frames.len() - usize::from(self.has_own)];
+        labels.extend(called.iter().rev().map(|at| at.frame.map_or_else(|| self.address(at), &function)));
         labels
+    }
+
+    /// The marked function's own line.
+    pub(super) fn own(&self) -> Option<&Frame> {
+        self.frames.last().filter(|_| self.has_own)?.frame
+    }
+
+    /// The marks that have no frame of their own, the innermost first.
+    pub(super) fn callers(&self) -> impl Iterator<Item = &str> {
+        self.marks.iter().rev().skip(usize::from(self.has_own)).copied()
+    }
+
+    fn address(&self, at: &StackFrame<'_>) -> String {
+        let module = self.modules.get(at.location.module).map(|module| Path::new(&module.path));
+        let name = module.and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());
+        format!("{}+{:#x}", sanitize(&name), at.location.address)
     }
 }

@@ -16,6 +16,7 @@ mod scenarios;
 mod reports;
 mod samples;
 mod comparisons;
+mod hot_lines;
 mod gates;
 mod several_runs;
 mod programs;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         reports::TESTS,
         samples::TESTS,
         comparisons::TESTS,
+        hot_lines::TESTS,
         gates::TESTS,
         several_runs::TESTS,
         programs::TESTS,

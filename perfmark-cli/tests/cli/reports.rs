@@ -269,6 +269,17 @@ fn a_file_that_is_not_a_report_is_reported() {
             good.replace("\"every\":1,", ""),
             "is damaged, or is not a report of schema 2 (missing field `every`",
         ),
+        (
+            // Drafts of schema 2 had at most one kind of samples.
+            "samples null",
+            good.replace("\"samples\": []", "\"samples\": null"),
+            "is damaged, or is not a report of schema 2 (invalid type: null, expected a sequence",
+        ),
+        (
+            "samples object",
+            good.replace("\"samples\": []", "\"samples\": {\"event\": \"cpu-clock\", \"paths\": []}"),
+            "write it again, with this version of perfmark in the program",
+        ),
         ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "is damaged"),
         ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "is damaged"),
         ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "is truncated"),

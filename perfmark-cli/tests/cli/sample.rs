@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use perfmark::{Event, Format, Mark, Read, Report, Snapshot, Unit, Values};
+use perfmark::{
+    Event, Format, Frame, Location, Mark, Module, Read, Report, SampledPath, SampledStack, Snapshot, Unit, Values,
+};
 
 use super::program;
 
@@ -73,6 +75,37 @@ pub(super) fn values(event: &str, calls: &[u64]) -> Values {
     values.p999 = at(999);
     values.buckets = buckets;
     values
+}
+
+pub(super) fn frame(function: &str, file: &str, line: u32) -> Frame {
+    let mut frame = Frame::default();
+    (frame.function, frame.file, frame.line) = (function.into(), Some(file.into()), Some(line));
+    frame
+}
+
+pub(super) fn location(module: usize, address: u64, frames: &[usize]) -> Location {
+    let mut location = Location::default();
+    (location.module, location.address, location.frames) = (module, address, frames.to_vec());
+    location
+}
+
+pub(super) fn module(path: &str, build_id: Option<&str>) -> Module {
+    let mut module = Module::default();
+    (module.path, module.build_id) = (path.into(), build_id.map(str::to_owned));
+    module
+}
+
+/// Samples in a path of marks. Each stack has its locations and a number of samples.
+pub(super) fn path(marks: &[usize], stacks: &[(&[usize], u64)]) -> SampledPath {
+    let mut path = SampledPath::default();
+    path.marks = marks.to_vec();
+    for (locations, samples) in stacks {
+        let mut stack = SampledStack::default();
+        (stack.locations, stack.samples) = (locations.to_vec(), *samples);
+        path.stacks.push(stack);
+        path.samples += samples;
+    }
+    path
 }
 
 /// A directory for one test, removed when it ends.

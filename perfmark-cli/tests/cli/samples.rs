@@ -2,17 +2,19 @@
 
 use std::fs;
 
-use perfmark::{Frame, Module, NamedAddress, SampledAddress, SampledPath, Samples, Snapshot};
+use perfmark::{Samples, Snapshot};
 use serde_json::Value;
 
 use super::command::{answer, assert_contains, stderr, stdout};
 use super::program::text;
-use super::sample::{Folder, report};
+use super::sample::{Folder, frame, location, module, path, report};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("samples_are_written_as_folded_stacks", samples_are_folded_stacks),
+    ("a_stack_that_does_not_reach_its_mark_has_only_the_executed_code", stacks_that_do_not_reach_their_mark),
     ("samples_are_written_for_the_firefox_profiler", samples_are_written_for_firefox),
     ("samples_are_written_for_pprof", samples_are_written_for_pprof),
+    ("samples_of_several_events_are_kept_apart", several_events_are_kept_apart),
     ("a_report_without_samples_has_no_such_format", a_report_without_samples),
     ("symbols_that_are_missing_are_reported_with_the_reason", missing_symbols_are_reported),
 ];
@@ -20,40 +22,22 @@ pub(super) const TESTS: &[(&str, fn())] = &[
 /// `run` calls `parse`. Samples are in both, and outside of them.
 fn sampled() -> Snapshot {
     let mut snapshot = report(&[("parse", 1_000), ("run", 2_000)]);
-    let frame = |function: &str, line| {
-        let mut frame = Frame::default();
-        (frame.function, frame.file, frame.line) = (function.into(), Some("src/main.rs".into()), Some(line));
-        frame
-    };
-    let module = |path: &str, id: Option<&str>| {
-        let mut module = Module::default();
-        (module.path, module.build_id) = (path.into(), id.map(str::to_owned));
-        module
-    };
-    let path = |marks: &[usize], addresses: &[(usize, u64, u64)]| {
-        let mut path = SampledPath::default();
-        path.marks = marks.to_vec();
-        for &(module, address, samples) in addresses {
-            let mut one = SampledAddress::default();
-            (one.module, one.address, one.samples) = (module, address, samples);
-            path.addresses.push(one);
-            path.samples += samples;
-        }
-        path
-    };
-    let named = |address, frames: &[usize]| {
-        let mut named = NamedAddress::default();
-        (named.address, named.frames) = (address, frames.to_vec());
-        named
-    };
     let mut samples = Samples::default();
     (samples.event, samples.frequency) = ("cpu-clock".into(), Some(100));
     samples.modules = vec![module("/no/such/app", Some("6c01ab")), module("/no/such/libc.so.6", None)];
+    let frame = |function, line| frame(function, "src/main.rs", line);
     samples.frames = vec![frame("app::parse", 7), frame("core::str::find; x", 99), frame("main", 1)];
-    samples.named = vec![named(16, &[1, 0]), named(32, &[0]), named(48, &[2])];
-    samples.paths =
-        vec![path(&[], &[(0, 48, 3)]), path(&[1], &[(1, 0x1c0, 2)]), path(&[1, 0], &[(0, 16, 5), (0, 32, 4)])];
-    snapshot.samples = Some(samples);
+    let [inlined, own, main, libc] = [0, 1, 2, 3];
+    samples.locations =
+        vec![location(0, 16, &[1, 0]), location(0, 32, &[0]), location(0, 48, &[2]), location(1, 0x1c0, &[])];
+    samples.paths = vec![
+        path(&[], &[(&[main], 2), (&[libc, main], 1)]),
+        // The stack does not reach `run`.
+        path(&[1], &[(&[libc, main], 2)]),
+        // libc was called in line 7.
+        path(&[1, 0], &[(&[inlined], 5), (&[own, main], 4), (&[libc, own, main], 1)]),
+    ];
+    snapshot.samples = vec![samples];
     snapshot
 }
 
@@ -61,10 +45,22 @@ fn samples_are_folded_stacks() {
     let folder = Folder::new("cli-folded-samples");
     let file = folder.report("a.json", &sampled());
     let stacks = stdout(&["report", "--format", "folded-samples", &file], 0);
-    let expected = "outside_marks;main 3\nrun;libc.so.6+0x1c0 2\nrun;parse 4\nrun;parse;core::str::find,_x 5\n";
-    assert_eq!(stacks, expected);
+    let outside = "outside_marks;main 2\noutside_marks;main;libc.so.6+0x1c0 1\n";
+    let expected = "run;libc.so.6+0x1c0 2\nrun;parse 4\nrun;parse;core::str::find,_x 5\n\
+                    run;parse;libc.so.6+0x1c0 1\n";
+    assert_eq!(stacks, format!("{outside}{expected}"));
     let only = stdout(&["report", "--format", "folded-samples", "--marks", "parse", &file], 0);
-    assert_eq!(only, "outside_marks;main 3\nparse 4\nparse;core::str::find,_x 5\n");
+    assert_eq!(only, format!("{outside}parse 4\nparse;core::str::find,_x 5\nparse;libc.so.6+0x1c0 1\n"));
+}
+
+fn stacks_that_do_not_reach_their_mark() {
+    let folder = Folder::new("cli-unnamed-samples");
+    let mut snapshot = sampled();
+    snapshot.samples[0].locations.iter_mut().for_each(|location| location.frames.clear());
+    let file = folder.report("a.json", &snapshot);
+    let expected = "outside_marks;app+0x30 2\noutside_marks;app+0x30;libc.so.6+0x1c0 1\nrun;libc.so.6+0x1c0 2\n\
+                    run;parse;app+0x10 5\nrun;parse;app+0x20 4\nrun;parse;libc.so.6+0x1c0 1\n";
+    assert_eq!(stdout(&["report", "--format", "folded-samples", &file], 0), expected);
 }
 
 fn samples_are_written_for_firefox() {
@@ -73,9 +69,10 @@ fn samples_are_written_for_firefox() {
     let profile: Value = serde_json::from_str(&stdout(&["report", "--format", "firefox", &file], 0)).expect("JSON");
     assert!(profile["meta"]["preprocessedProfileVersion"].as_u64().is_some_and(|version| version >= 50));
     let thread = &profile["threads"][0];
+    assert_eq!(thread["name"], "samples of cpu-clock, 100 a second");
     let weights: Vec<u64> =
         thread["samples"]["weight"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
-    assert_eq!(weights, [3, 2, 5, 4]);
+    assert_eq!(weights, [2, 1, 2, 5, 4, 1]);
     let all = profile.to_string();
     for label in ["outside marks", "libc.so.6+0x1c0", "core::str::find; x (src/main.rs:99)", "src/main.rs:7", "run"] {
         assert!(all.contains(label), "{label}");
@@ -91,10 +88,48 @@ fn samples_are_written_for_pprof() {
     let in_stdout = answer(&["report", "--format", "pprof", &file], 0).stdout;
     assert_eq!(in_stdout, profile);
     // `go tool pprof` reads one in ci/check-formats.
-    for text in ["cpu", "nanoseconds", "6c01ab", "core::str::find; x", "run;parse", "outside marks"] {
-        let text = [&[0x32, u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
-        assert!(profile.windows(text.len()).any(|part| part == text), "{text:?}");
+    for text in ["samples", "cpu", "nanoseconds", "6c01ab", "core::str::find; x", "run;parse", "outside marks"] {
+        assert!(has_text(&profile, text), "{text}");
     }
+    assert!(!has_text(&profile, "app::parse"), "a mark's function has the mark's name");
+}
+
+/// Whether a profile for pprof has the text in its table of texts.
+fn has_text(profile: &[u8], text: &str) -> bool {
+    let text = [&[0x32, u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
+    profile.windows(text.len()).any(|part| part == text)
+}
+
+fn several_events_are_kept_apart() {
+    let folder = Folder::new("cli-several-events");
+    let mut snapshot = sampled();
+    let mut faults = snapshot.samples[0].clone();
+    (faults.event, faults.frequency, faults.period) = ("page-faults".into(), None, Some(7));
+    faults.paths.pop();
+    snapshot.samples.push(faults);
+    let file = folder.report("a.json", &snapshot);
+    let profile = answer(&["report", "--format", "pprof", &file], 0).stdout;
+    for text in ["cpu-clock_samples", "cpu-clock", "page-faults_samples", "page-faults"] {
+        assert!(has_text(&profile, text), "{text}");
+    }
+    let profile: Value = serde_json::from_str(&stdout(&["report", "--format", "firefox", &file], 0)).expect("JSON");
+    let threads = profile["threads"].as_array().expect("a list");
+    let names: Vec<_> = threads.iter().filter_map(|thread| thread["name"].as_str()).collect();
+    assert_eq!(names, ["samples of cpu-clock, 100 a second", "samples of page-faults, one in 7"]);
+
+    let first = answer(&["report", "--format", "folded-samples", &file], 0);
+    assert_eq!(text(&first.stdout).lines().count(), 6);
+    let which = "the stacks are those of cpu-clock, 100 a second; the report has cpu-clock, 100 a second; page-faults, \
+                 one in 7, which --event chooses";
+    assert_contains(text(&first.stderr), &[which]);
+    let faults = answer(&["report", "--format", "folded-samples", "--event", "page_faults", &file], 0);
+    assert_eq!((text(&faults.stdout).lines().count(), text(&faults.stderr)), (3, ""));
+    let only = answer(&["report", "--format", "pprof", "--event", "page-faults", &file], 0).stdout;
+    assert!(has_text(&only, "samples") && !has_text(&only, "cpu-clock"));
+    let unknown = stderr(&["report", "--format", "firefox", "--event", "cycles", &file], 2);
+    assert_contains(&unknown, &["--event cycles: the report has samples of cpu-clock, 100 a second; page-faults"]);
+    let table = stderr(&["report", "--event", "cycles", &file], 2);
+    assert_contains(&table, &["supports the formats folded-samples, pprof, firefox"]);
 }
 
 fn a_report_without_samples() {
@@ -110,12 +145,12 @@ fn a_report_without_samples() {
 fn missing_symbols_are_reported() {
     let folder = Folder::new("cli-no-symbols");
     let mut snapshot = sampled();
-    snapshot.samples.as_mut().expect("samples").named.clear();
+    snapshot.samples[0].locations.iter_mut().for_each(|location| location.frames.clear());
     let file = folder.report("a.json", &snapshot);
     let other = folder.file("app.debug", "not a program");
     let output = answer(&["report", &format!("--symbols={other}"), &file], 0);
-    let why = ["/no/such/app (86 % of the samples): no symbols were found (build id 6c01ab): ", "not an ELF file"];
+    let why = ["/no/such/app (100 % of the samples): no symbols were found (build id 6c01ab): ", "not an ELF file"];
     assert_contains(text(&output.stderr), &why);
-    assert_contains(text(&output.stdout), &["`perfmark report --symbols` names them"]);
+    assert_contains(text(&output.stdout), &["They are addresses without lines"]);
     assert_contains(&stderr(&["report", "--symbols=/no/such", &file], 2), &["there is no such file or directory"]);
 }

@@ -1,5 +1,6 @@
 //! Reads a ring, and waits for records.
 
+use std::io::PipeReader;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{MutexGuard, TryLockError};
@@ -144,12 +145,34 @@ impl Drop for Reader<'_> {
 ///
 /// If `poll(2)` fails, or in a forked child.
 pub fn wait(rings: &[&Ring], timeout: Option<Duration>) -> Result<usize, Error> {
+    poll(rings, None, timeout)
+}
+
+/// As [`wait`], but at most until something can be read from `wake`, or until its writer is dropped.
+///
+/// ```
+/// use perfmark_rdpmc::sample;
+///
+/// let (wake, writer) = std::io::pipe()?;
+/// drop(writer);
+/// assert_eq!(sample::wait_or_wake(&[], &wake, None).unwrap_or(0), 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`wait`].
+pub fn wait_or_wake(rings: &[&Ring], wake: &PipeReader, timeout: Option<Duration>) -> Result<usize, Error> {
+    poll(rings, Some(wake), timeout)
+}
+
+fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -> Result<usize, Error> {
     let mut fds = Vec::with_capacity(rings.len());
     for ring in rings {
         fds.push(ring.sources[0].fd().map_err(|refusal| refusal.explain("poll", ring.name.clone()))?);
     }
     // Rounded up, so that a wait for less than a millisecond is one.
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));
-    sys::poll(&fds, milliseconds)
+    sys::poll(&fds, wake, milliseconds)
         .map_err(|errno| Error::os(errno, "poll", format!("{} rings", rings.len()), "see poll(2)"))
 }

@@ -34,6 +34,8 @@ pub struct Ring {
     pub(super) sources: Vec<Source>,
     /// How many of them are the sampled event.
     pub(super) own: usize,
+    /// The index of the first source of each event that was added.
+    added: Vec<usize>,
     /// Keeps the group's other events open.
     members: Vec<Source>,
     target: Target,
@@ -72,6 +74,7 @@ impl Sampler {
             aux: self.map_aux(fd, &mapping)?,
             mapping,
             own: events.sources.len(),
+            added: Vec::new(),
             sources: events.sources,
             members: events.members,
             target: self.target,
@@ -197,7 +200,9 @@ impl Ring {
         self.sources.extend(events.sources);
         self.members.extend(events.members);
         let started = self.start(first, &sampler).and_then(|()| self.id_of(first));
-        if started.is_err() {
+        if started.is_ok() {
+            self.added.push(first);
+        } else {
             self.sources.truncate(first);
             self.members.truncate(members);
         }
@@ -239,6 +244,19 @@ impl Ring {
         Some(&self.mapping.page()?.data_head)
     }
 
+    /// Whether the sampled thread has ended. Another thread may have its number since. It takes one call of `poll(2)`,
+    /// and is false in a forked child.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.sources[0].fd().is_ok_and(sys::has_hung_up)
+    }
+
+    /// The number of file descriptors: one for each event, on each kind of core.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        self.sources.len() + self.members.len()
+    }
+
     /// Bytes of records that the ring has room for.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -251,15 +269,29 @@ impl Ring {
         self.layout
     }
 
-    /// The count and the lost records of the sampled event so far, by `read(2)`. Events that were [added](Self::add)
-    /// have their own.
+    /// The count and the lost records of the sampled event so far, by `read(2)`.
     ///
     /// # Errors
     ///
     /// If the kernel refuses, if a pinned event does not fit the PMU, or in a forked child.
     pub fn count(&self) -> Result<Count, Error> {
+        self.count_of(&self.sources[..self.own])
+    }
+
+    /// The same for the sampled event and then for each event that was [added](Self::add), in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`count`](Self::count).
+    pub fn counts(&self) -> Result<Vec<Count>, Error> {
+        let ends = self.added.iter().copied().chain([self.sources.len()]);
+        let starts = [0].into_iter().chain(self.added.iter().copied());
+        starts.zip(ends).map(|(start, end)| self.count_of(&self.sources[start..end])).collect()
+    }
+
+    fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {
         let mut sum = Count::default();
-        for source in &self.sources[..self.own] {
+        for source in sources {
             let count = source.count(&self.layout).map_err(|refusal| refusal.explain("read", self.name.clone()))?;
             sum.value = sum.value.wrapping_add(count.value);
             // Enabled on all kinds of core at once, and running on one at a time.

@@ -1,6 +1,7 @@
 //! Targets without counters: nothing can be opened, so nothing can be read.
 
 use std::ffi::CStr;
+use std::io::PipeReader;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage};
@@ -37,11 +38,15 @@ pub(crate) fn open_on(_: &PerfEventAttr, _: Target, _: Option<&Descriptor>) -> R
     Err(libc::ENOSYS)
 }
 
-pub(crate) fn poll(fds: &[&Descriptor], _: i32) -> Result<usize, i32> {
+pub(crate) fn poll(fds: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<usize, i32> {
     match fds {
         [] => Ok(0),
         [fd, ..] => match **fd {},
     }
+}
+
+pub(crate) fn has_hung_up(fd: &Descriptor) -> bool {
+    match *fd {}
 }
 
 pub(crate) fn cpu() -> Option<u32> {

@@ -79,10 +79,12 @@ pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
     });
     let tid = receiver.recv().expect("sent");
     let ring = open(&switches().thread(tid).records(Records::TASK | Records::COMM));
+    assert!(!ring.has_ended());
     go.send(()).expect("received");
     other.join().expect("does not panic");
     // The kernel ends the thread a little later than that.
     perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
+    assert!(ring.has_ended());
     assert!(ring.count().is_ok());
     let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
     let (mut switches, mut exits) = (0, 0);

@@ -1,5 +1,9 @@
 //! The files that the process's code is in.
 #![allow(unsafe_code, reason = "dl_iterate_phdr")]
+#![cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, unused_imports, reason = "stacks are not unwound there")
+)]
 
 use std::ops::Range;
 
@@ -14,64 +18,210 @@ pub(crate) struct LoadedModule {
     pub(crate) code: Vec<Range<u64>>,
 }
 
+/// The tables by which a stack is unwound in a module's code (`.eh_frame` in the Linux Standard Base), copied so that
+/// they stay when the module is unloaded.
+#[derive(Clone, Debug)]
+pub(crate) struct UnwindTables {
+    pub(crate) header: Table,
+    pub(crate) frames: Table,
+}
+
+/// A part of a module, and its address in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) address: u64,
+    pub(crate) bytes: Box<[u8]>,
+}
+
 /// The program and its shared libraries.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(crate) fn loaded() -> Vec<LoadedModule> {
     Vec::new()
 }
 
+/// How many modules were loaded and unloaded until now.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+pub(crate) fn changes() -> [u64; 2] {
+    [0; 2]
+}
+
+/// The tables of the module with this code address.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+pub(crate) fn unwind_tables(_: u64) -> Option<UnwindTables> {
+    None
+}
+
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-pub(crate) use linux::loaded;
+pub(crate) use linux::{changes, loaded, unwind_tables};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod linux {
     use std::ffi::{CStr, c_int, c_void};
     use std::fmt::Write as _;
+    use std::ops::Range;
     use std::slice;
+    use std::sync::Once;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-    use super::LoadedModule;
+    use super::{LoadedModule, Table, UnwindTables};
 
     pub(crate) fn loaded() -> Vec<LoadedModule> {
         let mut modules: Vec<LoadedModule> = Vec::new();
-        // SAFETY: `add` gets this vector, and is not called after the function returns.
-        unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut modules).cast()) };
+        each(&mut |loaded| {
+            modules.push(module(loaded, modules.is_empty()));
+            true
+        });
         modules
     }
 
-    /// # Safety
-    ///
-    /// [`loaded`] passes it to `dl_iterate_phdr`, with its vector.
-    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
-        // SAFETY: the loader passes valid information, and `loaded` the vector.
-        let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<LoadedModule>>()) };
-        // SAFETY: the loader's table of the file's segments.
-        let segments = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let in_memory = |segment: &libc::Elf64_Phdr| {
-            let start = info.dlpi_addr.wrapping_add(segment.p_vaddr);
+    /// How many modules were loaded and unloaded until now.
+    pub(crate) fn changes() -> [u64; 2] {
+        let mut changes = [0; 2];
+        each(&mut |loaded| {
+            changes = [loaded.info.dlpi_adds, loaded.info.dlpi_subs];
+            false
+        });
+        changes
+    }
+
+    /// The tables of the module with this code address.
+    pub(crate) fn unwind_tables(code: u64) -> Option<UnwindTables> {
+        let mut tables = None;
+        each(&mut |loaded| {
+            let is_it = loaded.of_type(libc::PT_LOAD).any(|segment| loaded.in_memory(segment).contains(&code));
+            if is_it {
+                tables = loaded.unwind_tables();
+            }
+            !is_it
+        });
+        tables
+    }
+
+    /// A module that the loader describes. It is mapped as long as this lives.
+    struct Loaded<'a> {
+        info: &'a libc::dl_phdr_info,
+        segments: &'a [libc::Elf64_Phdr],
+    }
+
+    /// Held while the loader's lock is. A fork waits for it, because in a child the loader's lock would stay locked.
+    static LOADER: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn acquire() {
+        while LOADER.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+            std::thread::yield_now();
+        }
+    }
+
+    extern "C" fn release() {
+        LOADER.store(false, Release);
+    }
+
+    /// From now on, a fork waits until no thread looks at the modules. Forks by system calls of their own do not.
+    fn wait_in_forks() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: the functions may be called at any time. Signals are blocked while a thread holds the lock, so it
+            // does not fork then.
+            unsafe { libc::pthread_atfork(Some(acquire), Some(release), Some(release)) };
+        });
+    }
+
+    /// Calls `work` for each module until it returns `false`. The program is the first one.
+    fn each(work: &mut dyn FnMut(&Loaded<'_>) -> bool) {
+        type Work<'a> = &'a mut dyn FnMut(&Loaded<'_>) -> bool;
+        unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _: usize, work: *mut c_void) -> c_int {
+            // SAFETY: the loader passes valid information, and `each` its closure.
+            let (info, work) = unsafe { (&*info, &mut *work.cast::<Work<'_>>()) };
+            // SAFETY: the loader's table of the file's segments.
+            let segments = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+            c_int::from(!work(&Loaded { info, segments }))
+        }
+        wait_in_forks();
+        let mut work: Work<'_> = work;
+        acquire();
+        // SAFETY: `call` gets this closure, and is not called after the function returns.
+        unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut work).cast()) };
+        release();
+    }
+
+    impl Loaded<'_> {
+        fn of_type(&self, kind: u32) -> impl Iterator<Item = &libc::Elf64_Phdr> {
+            self.segments.iter().filter(move |segment| segment.p_type == kind)
+        }
+
+        fn in_memory(&self, segment: &libc::Elf64_Phdr) -> Range<u64> {
+            let start = self.info.dlpi_addr.wrapping_add(segment.p_vaddr);
             start..start.wrapping_add(segment.p_memsz)
-        };
+        }
+
+        /// The bytes at these addresses, if they are in one segment that can be read.
+        fn bytes(&self, at: Range<u64>) -> Option<&[u8]> {
+            let is_there = |segment: &libc::Elf64_Phdr| {
+                let memory = self.in_memory(segment);
+                segment.p_flags & libc::PF_R != 0 && memory.start <= at.start && at.end <= memory.end
+            };
+            self.of_type(libc::PT_LOAD).find(|segment| is_there(segment)).filter(|_| at.start <= at.end)?;
+            let start = std::ptr::with_exposed_provenance(usize::try_from(at.start).ok()?);
+            // SAFETY: within a segment, which is mapped as long as `self` lives.
+            Some(unsafe { slice::from_raw_parts(start, usize::try_from(at.end - at.start).ok()?) })
+        }
+
+        fn table(&self, at: Range<u64>) -> Option<Table> {
+            let bytes = self.bytes(at.clone())?.into();
+            Some(Table { address: at.start.wrapping_sub(self.info.dlpi_addr), bytes })
+        }
+
+        /// The header refers to the frames by a 32-bit distance, as all linkers write it (encoding `DW_EH_PE_pcrel |
+        /// DW_EH_PE_sdata4`).
+        fn unwind_tables(&self) -> Option<UnwindTables> {
+            const VERSION: u8 = 1;
+            const RELATIVE_32: u8 = 0x1b;
+            let header = self.in_memory(self.of_type(libc::PT_GNU_EH_FRAME).next()?);
+            let [VERSION, RELATIVE_32, _, _, distance @ ..] = *self.bytes(header.clone())?.first_chunk::<8>()? else {
+                return None;
+            };
+            let start = header.start.wrapping_add(4).wrapping_add_signed(i32::from_ne_bytes(distance).into());
+            let segment = self.of_type(libc::PT_LOAD).map(|segment| self.in_memory(segment));
+            let rest = start..segment.filter(|memory| memory.contains(&start)).map(|memory| memory.end).next()?;
+            let length = frames_length(self.bytes(rest)?)?;
+            Some(UnwindTables { header: self.table(header)?, frames: self.table(start..start + length)? })
+        }
+    }
+
+    /// The length of frame descriptions: each begins with its own length, and the last one is empty or ends the bytes.
+    fn frames_length(bytes: &[u8]) -> Option<u64> {
+        const WIDE: u32 = u32::MAX;
+        let mut at = 0;
+        while let Some(&length) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            let length = u32::from_ne_bytes(length);
+            at += 4;
+            if length == 0 || length == WIDE {
+                break;
+            }
+            at += usize::try_from(length).ok()?;
+        }
+        u64::try_from(at.min(bytes.len())).ok()
+    }
+
+    fn module(loaded: &Loaded<'_>, is_program: bool) -> LoadedModule {
+        let Loaded { info, segments } = loaded;
         let is_code =
             |segment: &&libc::Elf64_Phdr| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0;
         // SAFETY: the loader's string, or null.
         let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
-        // The program itself is the first one, and has no name.
-        let path = match (name.is_empty(), modules.is_empty()) {
-            (true, true) => std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
-            _ => name.to_string_lossy().into_owned(),
+        let path = if name.is_empty() && is_program {
+            std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string())
+        } else {
+            name.to_string_lossy().into_owned()
         };
-        modules.push(LoadedModule {
+        let mut notes = loaded.of_type(libc::PT_NOTE).filter_map(|segment| loaded.bytes(loaded.in_memory(segment)));
+        LoadedModule {
             path,
-            build_id: segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE).find_map(|segment| {
-                let (notes, length) = (in_memory(segment).start, usize::try_from(segment.p_memsz).ok()?);
-                // SAFETY: the segment is mapped as long as the file is, which the loader keeps during this call.
-                build_id(unsafe {
-                    slice::from_raw_parts(std::ptr::with_exposed_provenance(usize::try_from(notes).ok()?), length)
-                })
-            }),
+            build_id: notes.find_map(build_id),
             base: info.dlpi_addr,
-            code: segments.iter().filter(is_code).map(in_memory).collect(),
-        });
-        0
+            code: segments.iter().filter(is_code).map(|segment| loaded.in_memory(segment)).collect(),
+        }
     }
 
     /// The build id among the notes of an ELF file, in hexadecimal: the note of the owner `GNU` and the type 3
@@ -107,6 +257,15 @@ mod tests {
         let module = module.expect("in a module");
         assert_eq!(module.path, std::env::current_exe().expect("a path").display().to_string());
         assert!(here >= module.base);
+    }
+
+    #[test]
+    fn the_tables_of_the_program_describe_its_functions() {
+        let here = the_tables_of_the_program_describe_its_functions as fn() as usize as u64;
+        let tables = unwind_tables(here).expect("tables");
+        assert!(tables.header.bytes.len() > 100 && tables.frames.bytes.len() > 1_000);
+        assert!(unwind_tables(8).is_none());
+        assert_eq!(changes(), changes());
     }
 
     #[test]

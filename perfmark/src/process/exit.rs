@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Mutex, PoisonError};
 
 use super::output_settings::{self, Output, output_settings};
-use super::{copies, dumps, origin};
+use super::{copies, dumps, test_program};
 use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::before_end;
@@ -24,6 +24,7 @@ use crate::recording::{recorder, start};
 use crate::report::{Format, Report};
 use crate::settings::recording;
 use crate::snapshot::Snapshot;
+use crate::snapshot::origin::is_downloaded;
 #[cfg(feature = "symbols")]
 use crate::snapshot::symbols::Symbols;
 
@@ -81,6 +82,8 @@ pub(crate) fn finish() {
     end(|| {
         recorder::own_work(turn_off);
         write_report();
+        #[cfg(feature = "sampling")]
+        sample::stop();
         recorder::close_thread();
     });
 }
@@ -132,12 +135,12 @@ fn is_requested() -> bool {
 /// Whether only downloaded crates have marks. Their authors may have forgotten `default-features = false`.
 fn only_dependencies_have_marks() -> bool {
     let mut files = linked::all().into_iter().map(|mark| mark.file).chain(defaults::files());
-    files.all(origin::is_downloaded)
+    files.all(is_downloaded)
 }
 
 /// Whether this is a program of `cargo test`, and the environment does not ask for a report.
 fn is_silent_test() -> bool {
-    !output_settings().is_in_environment && origin::is_test(std::env::args_os())
+    !output_settings().is_in_environment && test_program::is_test(std::env::args_os())
 }
 
 fn write_report() {

@@ -1,7 +1,7 @@
 //! What a process does by itself: the report at exit, dumps while it runs, and reports of scopes.
 
 mod output_settings;
-mod origin;
+mod test_program;
 mod copies;
 mod dumps;
 mod session;

@@ -22,14 +22,10 @@ use super::recorder;
 #[cfg(feature = "sampling")]
 use super::sampling;
 use super::start;
-#[cfg(feature = "sampling")]
-use crate::platform::modules::{self, LoadedModule};
 use crate::platform::per_process::PerProcess;
 use crate::platform::token;
 use crate::platform::usage::ProcessUsage;
 use crate::settings::recording::{is_off, settings};
-#[cfg(feature = "sampling")]
-use crate::settings::sampling::Rate;
 use crate::settings::{Budget, EventSpec};
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::tree;
@@ -261,6 +257,8 @@ fn everything() -> Snapshot {
     }
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(mark_settings::notes());
+    #[cfg(feature = "sampling")]
+    snapshot.notes.extend(sampling::notes());
     if !clock::is_trusted() {
         snapshot
             .notes
@@ -353,56 +351,13 @@ fn call_graph(
 
 /// The samples until now, with the marks' indices in the snapshot.
 #[cfg(feature = "sampling")]
-fn samples(indices: &BTreeMap<u32, usize>) -> Option<snapshot::Samples> {
-    let counts = recorder::own_work(|| {
+fn samples(indices: &BTreeMap<u32, usize>) -> Vec<snapshot::Samples> {
+    let collected = recorder::own_work(|| {
         recorder::note_samples();
         sampling::collect();
-        sampling::counts()
-    })??;
-    let (mut found, loaded) = (Vec::new(), modules::loaded());
-    let mut in_module = |address: u64| {
-        let of_address = loaded.iter().find(|module| module.code.iter().any(|code| code.contains(&address)));
-        let (module, base) = of_address.map_or_else(Default::default, |module| {
-            let LoadedModule { path, build_id, base, .. } = module.clone();
-            (snapshot::Module { path, build_id }, base)
-        });
-        let known = found.iter().position(|known| *known == module);
-        let index = known.unwrap_or_else(|| {
-            found.push(module);
-            found.len() - 1
-        });
-        (index, address.wrapping_sub(base))
-    };
-    let mut path = |marks: Vec<usize>, addresses: &BTreeMap<u64, u64>| {
-        snapshot::SampledPath::new(marks, addresses.iter().map(|(&address, &samples)| (in_module(address), samples)))
-    };
-    let (totals, nodes) = (&counts.totals, counts.totals.paths.nodes());
-    let marks = |node: &tree::Node<u32, BTreeMap<u64, u64>>| {
-        let path = std::iter::successors(Some(node), |node| Some(&nodes[node.above?]));
-        let mut marks = path.map(|node| indices.get(&node.key).copied()).collect::<Option<Vec<usize>>>()?;
-        marks.reverse();
-        Some(marks)
-    };
-    // Probe overhead is measured by calls of marks that no snapshot has.
-    let hidden = nodes.iter().filter(|node| marks(node).is_none()).flat_map(|node| node.value.values()).sum::<u64>();
-    let outside = path(Vec::new(), &totals.outside.addresses);
-    let paths = outside.into_iter().chain(nodes.iter().filter_map(|node| path(marks(node)?, &node.value))).collect();
-    let (period, frequency) = match counts.rate {
-        Rate::Period(period) => (Some(period), None),
-        Rate::Frequency(frequency) => (None, Some(frequency)),
-    };
-    Some(snapshot::Samples {
-        event: counts.event.to_string(),
-        period,
-        frequency,
-        lost: totals.lost,
-        throttled: totals.throttled,
-        unattributed: counts.open + totals.outside.unknown + hidden,
-        threads_without: counts.refused.threads,
-        paths,
-        modules: found,
-        ..snapshot::Samples::default()
-    })
+        sampling::samples(indices)
+    });
+    collected.unwrap_or_default()
 }
 
 /// Notes about events that only some of the threads could read, or read in user space.

@@ -3,10 +3,10 @@
 //! If the report is not wide enough, columns that only wide reports have are left out, and then names are cut.
 
 use super::column::Column;
-use super::hot_lines::HotLine;
+use super::hot_lines::Row;
 use super::quantity::{ESTIMATE, Quantity};
 use super::style::{Page, Style};
-use super::text::{push_left, push_right, shorten, shorten_each, width, wrap};
+use super::text::{beginning, push_left, push_right, shorten, shorten_each, width, wrap};
 
 /// From this width on, a mark's path and source location are shown beside its name.
 const LOCATIONS: usize = 140;
@@ -18,8 +18,8 @@ pub(super) enum Line {
     Heading { label: String, locations: [String; 2], right: String },
     /// An event of the mark above, or a mark.
     Row { label: String, cells: Vec<Quantity>, is_measured: bool },
-    /// A source line of the mark above, or one of the rows above.
-    Sampled(HotLine),
+    /// The hottest lines of the mark above, or functions.
+    Sampled(Vec<Row>),
     /// A sentence about the rows above, and whether it reports missing values.
     Note { text: String, is_lacking: bool },
 }
@@ -88,11 +88,11 @@ impl Grid {
         // Names of marks are distinct, also when they are cut; names of events recur.
         let mut names = self.names(label_width, label_width + cells_width).into_iter();
         let has_headings = self.lines.iter().any(|line| matches!(line, Line::Heading { .. }));
-        let share_width = self.lines.iter().filter_map(|line| match line {
-            Line::Sampled(line) => Some(width(&line.share)),
+        let share_widths = self.lines.iter().filter_map(|line| match line {
+            Line::Sampled(rows) => rows.iter().map(|row| width(&row.share)).max(),
             _ => None,
         });
-        let share_width = share_width.max().unwrap_or(0);
+        let share_width = share_widths.max().unwrap_or(0);
         for line in &self.lines {
             match line {
                 Line::Head(head) => page.styled(Style::Bold, |out| {
@@ -114,14 +114,9 @@ impl Grid {
                         width.paint(page, cell, *is_measured);
                     }
                 }
-                Line::Sampled(HotLine { share, place }) => {
-                    const INDENT: usize = 4;
-                    push_right(page.plain(), "", INDENT + share_width - width(share));
-                    let style = if share.starts_with(ESTIMATE) { Style::Yellow } else { Style::Dim };
-                    page.styled(style, |out| out.push_str(share));
-                    push_right(page.plain(), "", GAP);
-                    let room = self.columns.saturating_sub(INDENT + share_width + GAP);
-                    page.styled(Style::Dim, |out| out.push_str(&shorten(place, room)));
+                Line::Sampled(rows) => {
+                    self.sampled(page, rows, share_width);
+                    continue;
                 }
                 Line::Note { text, is_lacking } => {
                     let style = if *is_lacking { Style::Red } else { Style::Dim };
@@ -135,6 +130,46 @@ impl Grid {
                 page.plain().push_str(&"─".repeat(label_width + cells_width));
                 page.end_line();
             }
+        }
+    }
+
+    /// Rows with columns of their own: shares, functions, places, and source text in the room that is left.
+    fn sampled(&self, page: &mut Page, rows: &[Row], share_width: usize) {
+        const INDENT: usize = 4;
+        /// The narrowest source text that is of use.
+        const TEXT: usize = 12;
+        let widest = |text: fn(&Row) -> &str, most: usize| {
+            rows.iter().map(|row| width(text(row))).filter(|&width| width <= most).max().unwrap_or(0)
+        };
+        let event_width = widest(|row| &row.event, usize::MAX);
+        let of_event = if event_width == 0 { 0 } else { " of ".len() + event_width };
+        let room = self.columns.saturating_sub(INDENT + share_width + of_event);
+        let function_width = widest(|row| &row.function, usize::MAX).min(room / 2);
+        let room = room.saturating_sub(if function_width == 0 { 0 } else { GAP + function_width });
+        // A longer place has its text closer to it.
+        let place_width = widest(|row| if row.text.is_empty() { "" } else { &row.place }, room / 2);
+        for Row { share, event, function, place, text } in rows {
+            push_right(page.plain(), "", INDENT + share_width - width(share));
+            let style = if share.starts_with(ESTIMATE) { Style::Yellow } else { Style::Dim };
+            page.styled(style, |out| out.push_str(share));
+            page.styled(Style::Dim, |out| {
+                if of_event > 0 {
+                    push_left(out, &format!(" of {event}"), of_event);
+                }
+                if function_width > 0 {
+                    push_right(out, "", GAP);
+                    push_left(out, &shorten(function, function_width), function_width);
+                }
+                push_right(out, "", GAP);
+                let place = shorten(place, room.saturating_sub(GAP));
+                push_left(out, &place, place_width);
+                let room = room.saturating_sub(2 * GAP + width(&place).max(place_width));
+                if room >= TEXT && !text.is_empty() {
+                    push_right(out, "", GAP);
+                    out.push_str(&beginning(text, room));
+                }
+            });
+            page.end_line();
         }
     }
 

@@ -1,184 +1,169 @@
-//! Where the samples of a mark are: its hottest lines, and those outside of all marks.
+//! Where the samples of a mark are: its hottest lines; and which functions have those outside of all marks.
 //!
-//! The line shown is that of the marked function itself, also for the functions that are inlined there. If the sampled
-//! code is in another function, its name is beside the line.
+//! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
+//! the stack does not reach it, the executed line is shown, with the name of its function.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use super::quantity::ESTIMATE;
-use crate::snapshot::path::{bare, end, readable};
-use crate::snapshot::{Frame, Mark, SampledAddress, Samples, Snapshot};
-use crate::text::{exact, sanitize};
+use super::source_lines::SourceLines;
+use super::text::shorten;
+use crate::snapshot::names::of_targets;
+use crate::snapshot::path::{bare, readable};
+use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, Snapshot, is_perfmark};
+use crate::text::{exact, sanitize, share_of_samples};
 
-/// The most lines of a mark.
-const MOST: usize = 3;
-/// The fewest samples of a line that is shown.
-const FEWEST: u64 = 5;
+/// The most lines of a mark, for each event.
+const LINES: usize = 3;
+/// The most functions outside of marks, for each event.
+pub(super) const FUNCTIONS: usize = 5;
+/// The fewest samples of a line or a function that is shown.
+pub(super) const FEWEST: u64 = 5;
 
-/// A line of source, and the part of the mark's samples that are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HotLine {
+/// A part of the samples, and where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
     pub(super) share: String,
+    /// What was sampled, of a line, if there were several events.
+    pub(super) event: String,
+    /// The function, of those outside of marks.
+    pub(super) function: String,
     /// Source file and line, and the function's name if it is not the marked one.
     pub(super) place: String,
+    /// The source text of the line, if it is known.
+    pub(super) text: String,
+}
+
+/// The samples outside of all marks, of one event.
+pub(super) struct Outside {
+    /// Their share of all samples.
+    pub(super) sentence: String,
+    /// The hottest functions that have no mark.
+    pub(super) functions: Vec<Row>,
 }
 
 /// The samples of a snapshot.
 pub(super) struct HotLines<'a> {
-    marks: &'a [Mark],
-    samples: Option<&'a Samples>,
-    named: BTreeMap<(usize, u64), Vec<&'a Frame>>,
-    /// By the mark; `None` outside of all marks.
-    by_mark: BTreeMap<Option<usize>, Vec<&'a SampledAddress>>,
+    snapshot: &'a Snapshot,
+    /// The samples of each event, and its name, which is empty if there is one event.
+    samples: Vec<(&'a Samples, String)>,
     /// The directories before the source files that the marks name, with a slash at the end.
     roots: Vec<String>,
+    sources: SourceLines<'a>,
 }
 
 impl<'a> HotLines<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
-        let (marks, samples) = (snapshot.marks.as_slice(), snapshot.samples.as_ref());
-        let mut lines = Self { marks, samples, named: BTreeMap::new(), by_mark: BTreeMap::new(), roots: Vec::new() };
-        let Some(samples) = samples else { return lines };
-        for path in &samples.paths {
-            lines.by_mark.entry(path.marks.last().copied()).or_default().extend(&path.addresses);
-        }
-        for one in &samples.named {
-            let frames: Vec<&Frame> = one.frames.iter().filter_map(|&at| samples.frames.get(at)).collect();
-            if !frames.is_empty() {
-                lines.named.insert((one.module, one.address), frames);
-            }
-        }
-        let files = marks.iter().map(|mark| mark.file.as_str()).filter(|file| !file.is_empty());
-        let files: std::collections::BTreeSet<&str> = files.collect();
-        for file in samples.frames.iter().filter_map(|frame| frame.file.as_deref()) {
+    /// `reads_sources` adds the text of lines.
+    pub(super) fn new(snapshot: &'a Snapshot, reads_sources: bool) -> Self {
+        let files: BTreeSet<&str> = snapshot.marks.iter().map(|mark| mark.file.as_str()).collect();
+        let mut roots = Vec::new();
+        let frames = snapshot.samples.iter().flat_map(|samples| &samples.frames);
+        for file in frames.filter_map(|frame| frame.file.as_deref()) {
             let root = |end: &&str| file.strip_suffix(*end).filter(|root| root.ends_with('/'));
-            if let Some(root) = files.iter().find_map(root)
-                && !lines.roots.iter().any(|known| known == root)
+            if let Some(root) = files.iter().filter(|file| !file.is_empty()).find_map(root)
+                && !roots.iter().any(|known| known == root)
             {
-                lines.roots.push(root.to_owned());
+                roots.push(root.to_owned());
             }
         }
-        lines
+        let samples = snapshot.samples.iter().zip(events(&snapshot.samples)).collect();
+        Self { snapshot, samples, roots, sources: SourceLines::new(snapshot, reads_sources) }
     }
 
-    /// Whether there are lines.
-    pub(super) fn has_names(&self) -> bool {
-        !self.named.is_empty()
-    }
-
-    /// The hottest lines of a mark, or those outside of all marks.
-    pub(super) fn of(&self, mark: Option<usize>) -> Vec<HotLine> {
-        let Some(addresses) = self.by_mark.get(&mark) else { return Vec::new() };
-        let all = sum(addresses);
-        let marked = mark.and_then(|mark| self.marks.get(mark)).map(Marked::new);
-        let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-        for one in addresses {
-            if let Some(frames) = self.named.get(&(one.module, one.address)) {
-                let samples = lines.entry(self.place(frames, marked.as_ref(), one.module)).or_default();
-                *samples = samples.saturating_add(one.samples);
+    /// The hottest lines of a mark.
+    pub(super) fn of(&mut self, mark: usize) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for at in 0..self.samples.len() {
+            let (samples, event) = self.samples[at].clone();
+            let all = samples.of_mark(Some(mark));
+            let lines = with_one_probe(self.snapshot.hot_lines(samples, Some(mark)));
+            for line in lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES) {
+                rows.push(Row {
+                    share: share(samples, line.samples, all),
+                    event: event.clone(),
+                    place: self.place_of_line(&line),
+                    text: self.sources.text(&line.frame),
+                    ..Row::default()
+                });
             }
         }
-        let mut lines: Vec<(String, u64)> = lines.into_iter().filter(|(_, samples)| *samples >= FEWEST).collect();
-        lines.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-        lines.truncate(MOST);
-        lines.into_iter().map(|(place, samples)| HotLine { share: self.share(samples, all), place }).collect()
+        rows
     }
 
-    /// The part of all samples that are outside of marks, if there are such samples.
-    pub(super) fn outside(&self) -> Option<String> {
-        let outside = sum(self.by_mark.get(&None)?);
-        let all = self.samples?.taken();
-        (outside > 0).then(|| format!("outside marks: {} of the samples", self.share(outside, all)))
-    }
-
-    /// How to read the lines, and what they lack.
-    pub(super) fn legend(&self) -> Option<String> {
-        let samples = self.samples?;
-        let taken = format!("{} samples of {}", exact(samples.taken()), samples.rate());
-        Some(match (samples.taken(), self.has_names()) {
-            (0, _) => format!("no samples of {}", samples.rate()),
-            (_, true) => format!(
-                "lines: share of the samples taken directly in the mark, ± its standard error; {taken}. Lines with \
-                 fewer than {FEWEST} samples are not shown."
-            ),
-            (_, false) => format!(
-                "{taken}, whose lines have no names yet: `perfmark report --symbols` names them, in a report of the \
-                 format json"
-            ),
-        })
-    }
-
-    /// What is missing among the samples, a sentence each.
-    pub(super) fn lacks(&self) -> Vec<String> {
-        let Some(samples) = self.samples else { return Vec::new() };
-        let mut lacks = Vec::new();
-        if samples.lost > 0 {
-            let all = samples.lost.saturating_add(samples.taken());
-            let percent = samples.lost as f64 / all as f64 * 100.0;
-            let flagged = if self.is_biased() {
-                format!("; shares are marked {ESTIMATE}, because those that were kept are no fair selection")
-            } else {
-                String::new()
+    /// The samples outside of all marks, of each event that has some.
+    pub(super) fn outside(&mut self) -> Vec<Outside> {
+        let mut all_outside = Vec::new();
+        for at in 0..self.samples.len() {
+            let (samples, event) = self.samples[at].clone();
+            let (outside, all) = (samples.of_mark(None), samples.taken());
+            if outside == 0 {
+                continue;
+            }
+            let mut functions = self.snapshot.unmarked_functions(samples);
+            functions.retain(|one| one.samples >= FEWEST);
+            functions.truncate(FUNCTIONS);
+            let next = match () {
+                () if functions.is_empty() => "",
+                () if functions.iter().any(|one| one.can_be_marked) => "; consider marking (shares of all samples)",
+                () => "; hottest functions (shares of all samples)",
             };
-            lacks.push(format!("{} samples were lost ({percent:.1} %){flagged}", exact(samples.lost)));
+            let names = self.names(&functions);
+            let row = |(function, name): (&HotFunction, String)| Row {
+                share: share(samples, function.samples, all),
+                function: name,
+                place: self.place_of_function(function),
+                text: self.sources.text(&function.frame),
+                ..Row::default()
+            };
+            let functions: Vec<Row> = functions.iter().zip(names).map(row).collect();
+            let of = if event.is_empty() { "all samples".to_owned() } else { format!("the samples of {event}") };
+            all_outside.push(Outside {
+                sentence: format!("outside marks: {} of {of}{next}", share(samples, outside, all)),
+                functions,
+            });
         }
-        if samples.throttled > 0 {
-            lacks.push(format!(
-                "the kernel paused sampling {} times, because of too many samples",
-                exact(samples.throttled)
-            ));
-        }
-        if samples.threads_without > 0 {
-            lacks.push(format!("threads that could not be sampled: {}", exact(samples.threads_without)));
-        }
-        lacks
+        all_outside
     }
 
-    /// Whether so many samples were lost that the others may be no fair selection.
-    fn is_biased(&self) -> bool {
-        self.samples.is_some_and(|samples| {
-            let all = u128::from(samples.lost) + u128::from(samples.taken());
-            u128::from(samples.lost) * 20 > all
-        })
+    /// Names of functions as marks would have them.
+    fn names(&self, functions: &[HotFunction]) -> Vec<String> {
+        let targets = functions.iter().map(|function| readable(&function.frame.function));
+        of_targets(targets.chain(self.snapshot.marks.iter().map(Mark::target)))
+            .into_iter()
+            .take(functions.len())
+            .collect()
     }
 
-    /// A share with its standard error: `31 % ± 2`, with a decimal if the error is below a percent.
-    fn share(&self, part: u64, all: u64) -> String {
-        let (part, all) = (part as f64, (all as f64).max(1.0));
-        let share = part / all * 100.0;
-        // With one more sample inside and outside (Agresti and Coull), so that all samples of few are not certain.
-        let near = (part + 1.0) / (all + 2.0);
-        let error = (near * (1.0 - near) / (all + 2.0)).max(0.0).sqrt() * 100.0;
-        let flag = if self.is_biased() { ESTIMATE.to_string() } else { String::new() };
-        if error < 0.95 {
-            format!("{flag}{share:.1} % ± {error:.1}")
-        } else {
-            format!("{flag}{share:.0} % ± {error:.0}")
+    fn place_of_line(&self, line: &HotLine) -> String {
+        if is_probe(line) {
+            return PROBE.to_owned();
+        }
+        let function = sanitize(&bare(&readable(&line.frame.function)));
+        match self.place(&line.frame) {
+            None => function,
+            Some(place) if line.is_own || function.is_empty() => place,
+            Some(place) => format!("{place} in {function}"),
         }
     }
 
-    /// Source file and line, and the function if it is not the marked one.
-    fn place(&self, frames: &[&Frame], marked: Option<&Marked<'_>>, module: usize) -> String {
-        let is_marked = |frame: &&&Frame| marked.is_some_and(|marked| marked.is(frame));
-        // The last frame is the function whose code it is.
-        let own = frames.iter().rev().find(is_marked);
-        let Some(frame) = own.or(frames.last()) else { return String::new() };
-        let function = sanitize(&bare(&readable(&frame.function)));
-        let line = match (&frame.file, frame.line) {
-            (Some(file), Some(line)) => format!("{}:{line}", sanitize(self.short(file))),
-            (Some(file), None) => sanitize(self.short(file)),
-            (None, _) => {
-                let module = self.samples.and_then(|samples| samples.modules.get(module));
-                let name = module.and_then(|module| Path::new(&module.path).file_name());
-                name.map_or_else(|| "?".into(), |name| sanitize(&name.to_string_lossy()))
-            }
-        };
-        if own.is_some() || function.is_empty() { line } else { format!("{line} in {function}") }
+    fn place_of_function(&self, function: &HotFunction) -> String {
+        let place = self.place(&function.frame);
+        match (place, function.can_be_marked) {
+            (place, true) => place.unwrap_or_default(),
+            (Some(place), false) => format!("{place}, {NO_CALLER}"),
+            (None, false) => NO_CALLER.to_owned(),
+        }
+    }
+
+    /// Source file and line, which the compiler does not know of all code: it merges instructions of several lines.
+    pub(super) fn place(&self, frame: &Frame) -> Option<String> {
+        let file = sanitize(self.short(frame.file.as_deref()?));
+        let line = frame.line.map_or_else(|| "?".to_owned(), |line| line.to_string());
+        Some(format!("{file}:{line}"))
     }
 
     /// The file as the compiler got it, where that is known.
-    fn short<'f>(&self, file: &'f str) -> &'f str {
+    pub(super) fn short<'f>(&self, file: &'f str) -> &'f str {
         if let Some(short) = self.roots.iter().find_map(|root| file.strip_prefix(root.as_str())) {
             return short;
         }
@@ -194,27 +179,50 @@ impl<'a> HotLines<'a> {
     }
 }
 
-/// A marked function, as debug information names it.
-struct Marked<'a> {
-    path: String,
-    file: &'a str,
+/// The place of samples in entry and exit of marks.
+const PROBE: &str = "perfmark's probe";
+
+fn is_probe(line: &HotLine) -> bool {
+    !line.is_own && is_perfmark(&line.frame)
 }
 
-impl<'a> Marked<'a> {
-    fn new(mark: &'a Mark) -> Self {
-        Self { path: bare(&readable(&mark.path)), file: &mark.file }
-    }
-
-    /// Whether the frame is the function's own. Debug information with nothing but lines has its name without a path.
-    fn is(&self, frame: &Frame) -> bool {
-        let function = bare(&readable(&frame.function));
-        let is_in_file = || frame.file.as_deref().is_some_and(|file| Path::new(file).ends_with(self.file));
-        function == self.path || !function.contains("::") && function == end(&self.path, 1) && is_in_file()
-    }
+/// Combines all lines of the probe. The line with the most samples comes first.
+fn with_one_probe(lines: Vec<HotLine>) -> Vec<HotLine> {
+    let (probe, mut lines): (Vec<HotLine>, Vec<HotLine>) = lines.into_iter().partition(is_probe);
+    let samples = probe.iter().map(|line| line.samples).sum();
+    lines.extend(probe.into_iter().next().map(|line| HotLine { samples, ..line }));
+    lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
+    lines
 }
 
-fn sum(addresses: &[&SampledAddress]) -> u64 {
-    addresses.iter().map(|one| one.samples).fold(0, u64::saturating_add)
+/// Follows a function that the program's author cannot mark.
+const NO_CALLER: &str = "no known caller to mark";
+
+/// A share with its standard error.
+fn share(samples: &Samples, part: u64, all: u64) -> String {
+    let flag = if samples.is_biased() { ESTIMATE.to_string() } else { String::new() };
+    flag + &share_of_samples(part, all)
+}
+
+/// A name for each of the samples, if there are several: the event, and its rate if that is what distinguishes them.
+pub(super) fn events(samples: &[Samples]) -> Vec<String> {
+    const ROOM: usize = 24;
+    let is_only =
+        |name: &dyn Fn(&Samples) -> String, one| samples.iter().filter(|other| name(other) == one).count() < 2;
+    let name = |one: &Samples| {
+        if samples.len() < 2 {
+            return String::new();
+        }
+        let (event, rate) = (one.event.clone(), one.rate());
+        let short = shorten(&sanitize(&event), ROOM);
+        let after = rate.strip_prefix(&sanitize(&event)).unwrap_or_default();
+        match () {
+            () if is_only(&|other| other.event.clone(), event) => short,
+            () if is_only(&Samples::rate, rate.clone()) => short + after,
+            () => format!("{short}{after}, stacks of {} bytes", exact(one.stack_bytes)),
+        }
+    };
+    samples.iter().map(name).collect()
 }
 
 #[cfg(test)]
@@ -222,9 +230,16 @@ mod tests {
     use super::*;
     use crate::report::tests::sample;
 
-    fn lines(snapshot: &Snapshot, mark: Option<&str>) -> Vec<String> {
-        let index = mark.map(|mark| snapshot.marks.iter().position(|one| one.name == mark).expect("a mark"));
-        HotLines::new(snapshot).of(index).into_iter().map(|line| format!("{}  {}", line.share, line.place)).collect()
+    fn lines(snapshot: &Snapshot, mark: &str) -> Vec<String> {
+        let index = snapshot.marks.iter().position(|one| one.name == mark).expect("a mark");
+        shown(HotLines::new(snapshot, false).of(index))
+    }
+
+    fn shown(rows: Vec<Row>) -> Vec<String> {
+        let row = |Row { share, event, function, place, .. }: Row| [share, event, function, place];
+        rows.into_iter()
+            .map(|one| row(one).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("  "))
+            .collect()
     }
 
     #[test]
@@ -236,58 +251,104 @@ mod tests {
             "28 % ± 3  src/main.rs:14",
             "9 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
         ];
-        assert_eq!(lines(&snapshot, Some("parse_line")), expected);
+        assert_eq!(lines(&snapshot, "parse_line"), expected);
     }
 
     #[test]
     fn a_function_without_a_path_is_the_marked_one_if_it_is_in_the_same_file() {
         let mut snapshot = sample::sampled();
-        let frames = &mut snapshot.samples.as_mut().expect("samples").frames;
-        for (frame, file) in [(0, "/home/user/wordcount/src/main.rs"), (2, "/home/user/wordcount/src/other.rs")] {
-            (frames[frame].function, frames[frame].file) = ("parse_line".into(), Some(file.into()));
+        let frames = &mut snapshot.samples[0].frames;
+        for (line, file) in [(12, "/home/user/wordcount/src/main.rs"), (14, "/home/user/wordcount/src/other.rs")] {
+            let frame = frames.iter_mut().find(|frame| frame.line == Some(line)).expect("a frame");
+            (frame.function, frame.file) = ("parse_line".into(), Some(file.into()));
         }
         let expected = ["60 % ± 3  src/main.rs:12", "28 % ± 3  src/other.rs:14 in parse_line"];
-        assert_eq!(lines(&snapshot, Some("parse_line"))[..2], expected);
+        assert_eq!(lines(&snapshot, "parse_line")[..2], expected);
+    }
+
+    #[test]
+    fn perfmarks_own_code_is_the_probe() {
+        let mut snapshot = sample::sampled();
+        let frames = &mut snapshot.samples[0].frames;
+        let clone = frames.iter_mut().find(|frame| frame.function.contains("clone")).expect("a frame");
+        clone.function = "perfmark::recording::recorder::fast::begin".into();
+        assert_eq!(lines(&snapshot, "parse_line")[2], "9 % ± 2  perfmark's probe");
     }
 
     #[test]
     fn lines_with_few_samples_have_none() {
         let snapshot = sample::sampled();
-        assert_eq!(lines(&snapshot, Some("run")), ["91 % ± 5  src/main.rs:40 in wordcount::main"]);
-        assert_eq!(lines(&snapshot, Some("usage")), [""; 0]);
+        assert_eq!(lines(&snapshot, "run"), ["91 % ± 5  src/main.rs:40 in wordcount::main"]);
+        assert_eq!(lines(&snapshot, "usage"), [""; 0]);
     }
 
     #[test]
-    fn samples_outside_of_marks_have_lines_too() {
+    fn samples_outside_of_marks_show_which_functions_to_mark() {
         let snapshot = sample::sampled();
-        assert_eq!(lines(&snapshot, None), ["77 % ± 6  src/main.rs:40 in wordcount::main"]);
-        let outside = HotLines::new(&snapshot).outside();
-        assert_eq!(outside.as_deref(), Some("outside marks: 13 % ± 2 of the samples"));
+        let [Outside { sentence, functions }] = HotLines::new(&snapshot, false).outside().try_into().ok().expect("one");
+        assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; consider marking (shares of all samples)");
+        let expected =
+            ["11 % ± 1  Words::read  src/words.rs:31", "6 % ± 1  __memmove_avx_unaligned  no known caller to mark"];
+        assert_eq!(shown(functions), expected, "and not `main`");
+        let mut without = snapshot.clone();
+        without.samples[0].paths[0].stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);
+        let sentence = &HotLines::new(&without, false).outside()[0].sentence;
+        assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; hottest functions (shares of all samples)");
     }
 
     #[test]
-    fn an_error_below_a_percent_has_a_decimal_and_no_share_is_certain() {
-        let snapshot = Snapshot::default();
-        let lines = HotLines::new(&snapshot);
-        assert_eq!(lines.share(3_000, 10_000), "30.0 % ± 0.5");
-        assert_eq!(lines.share(30, 100), "30 % ± 5");
-        assert_eq!(lines.share(20, 20), "100 % ± 4");
-        assert_eq!(lines.share(0, 0), "0 % ± 27");
-        assert_eq!(lines.share(u64::MAX, u64::MAX), "100.0 % ± 0.0");
+    fn functions_outside_of_marks_with_few_samples_are_not_suggested() {
+        let mut snapshot = sample::sampled();
+        for stack in &mut snapshot.samples[0].paths[0].stacks {
+            stack.samples = stack.samples.min(FEWEST - 1);
+        }
+        let outside = HotLines::new(&snapshot, false).outside();
+        assert_eq!(outside[0].functions.len(), 1, "two lines of one function have 8 samples");
+        snapshot.samples[0].paths[0].stacks.iter_mut().for_each(|stack| stack.samples = 1);
+        let outside = HotLines::new(&snapshot, false).outside();
+        assert_eq!(
+            (&*outside[0].sentence, &*outside[0].functions),
+            ("outside marks: 28 % ± 2 of all samples", &[][..])
+        );
     }
 
     #[test]
-    fn lost_samples_are_reported_and_flag_shares_if_they_are_many() {
+    fn of_several_events_each_line_names_its_own() {
+        let snapshot = sample::sampled_twice();
+        let expected = [
+            "60 % ± 3  cpu-clock  src/main.rs:12",
+            "28 % ± 3  cpu-clock  src/main.rs:14",
+            "9 % ± 2  cpu-clock  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
+            "89 % ± 5  cache-misses  src/main.rs:14",
+        ];
+        assert_eq!(lines(&snapshot, "parse_line"), expected);
+        let outside: Vec<_> = HotLines::new(&snapshot, false).outside().into_iter().map(|one| one.sentence).collect();
+        assert_eq!(
+            outside,
+            ["outside marks: 28 % ± 2 of the samples of cpu-clock; consider marking (shares of all samples)"]
+        );
+    }
+
+    #[test]
+    fn samples_of_one_event_are_distinguished_by_their_rate_and_depth() {
+        let mut snapshot = sample::sampled_twice();
+        snapshot.samples[1].event = "cpu-clock".into();
+        assert_eq!(events(&snapshot.samples), ["cpu-clock, 99 a second", "cpu-clock, one in 10,007"]);
+        snapshot.samples[1] = Samples { stack_bytes: 0, ..snapshot.samples[0].clone() };
+        let expected = ["cpu-clock, 99 a second, stacks of 8,192 bytes", "cpu-clock, 99 a second, stacks of 0 bytes"];
+        assert_eq!(events(&snapshot.samples), expected);
+        assert_eq!(events(&snapshot.samples[..1]), [""]);
+    }
+
+    #[test]
+    fn shares_are_flagged_if_many_samples_were_lost() {
         let with = |lost| {
             let mut snapshot = sample::sampled();
-            snapshot.samples.as_mut().expect("samples").lost = lost;
-            let lines = HotLines::new(&snapshot);
-            (lines.lacks().concat(), lines.of(Some(0))[0].share.clone())
+            snapshot.samples[0].lost = lost;
+            HotLines::new(&snapshot, false).of(0)[0].share.clone()
         };
-        // 405 samples were taken.
-        assert_eq!(with(21), ("21 samples were lost (4.9 %)".into(), "60 % ± 3".into()));
-        let (lacks, share) = with(22);
-        assert!(lacks.starts_with("22 samples were lost (5.2 %); shares are marked ≈"), "{lacks}");
-        assert_eq!(share, "≈60 % ± 3");
+        let taken = sample::sampled().samples[0].taken();
+        assert_eq!(with(taken / 20), "60 % ± 3");
+        assert_eq!(with(taken / 18), "≈60 % ± 3");
     }
 }

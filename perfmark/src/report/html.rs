@@ -4,6 +4,8 @@
 //! that both agree. A script displays them: nothing from a snapshot is ever part of the page's markup. The page's
 //! security policy does not let it load anything or run another script.
 
+mod samples;
+
 use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer};
 use super::quantity::{ESTIMATE, NEAR};
@@ -11,23 +13,27 @@ use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
 use super::{coverage, legend, ratio};
 use crate::snapshot::Snapshot;
+use samples::Sampled;
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = concat!(
     include_str!("html/quantity.js"),
     include_str!("html/data.js"),
+    include_str!("html/samples.js"),
     include_str!("html/plot.js"),
     include_str!("html/table.js"),
+    include_str!("html/source.js"),
     include_str!("html/detail.js"),
+    include_str!("html/trees.js"),
     include_str!("html/flame.js"),
     include_str!("html/page.js"),
 );
 
-/// The page, ending with a newline.
-pub(super) fn render(snapshot: &Snapshot) -> String {
+/// The page, ending with a newline. `reads_sources` adds the text of sampled lines.
+pub(super) fn render(snapshot: &Snapshot, reads_sources: bool) -> String {
     let data = in_script(&json::render(snapshot));
-    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data))));
+    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data), reads_sources)));
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + words.len());
     let mut rest = PAGE;
     for (placeholder, text) in
@@ -76,11 +82,12 @@ struct Words<'a> {
     leading: Option<String>,
     /// How to read the values, and what they leave out.
     legend: Vec<String>,
+    sampled: Sampled,
     has_large: bool,
 }
 
 impl<'a> Words<'a> {
-    fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
+    fn new(snapshot: &'a Snapshot, has_large: bool, reads_sources: bool) -> Self {
         let shares = Shares::new(snapshot);
         let labels = snapshot.names();
         let coverage = snapshot.marks.iter().map(|mark| {
@@ -97,6 +104,7 @@ impl<'a> Words<'a> {
                 .collect(),
             leading: shares.leading().map(str::to_owned),
             legend: legend_of(snapshot, &shares, &labels),
+            sampled: Sampled::new(snapshot, reads_sources),
             labels,
             has_large,
         }
@@ -112,6 +120,8 @@ impl Json for Words<'_> {
             out.field("denominators", &Denominators(&self.denominators));
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
+            out.field("samples", &self.sampled.samplings);
+            out.field("source", &self.sampled.source);
             out.field("hasLarge", &self.has_large);
             out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
         });
@@ -165,6 +175,7 @@ fn has(snapshot: &Snapshot, shares: &Shares<'_>, flag: char) -> bool {
 #[cfg(test)]
 mod tests {
     mod tree;
+    mod sampled;
     mod pages;
 
     use super::*;
@@ -191,9 +202,9 @@ mod tests {
 
     #[test]
     fn the_page_holds_the_json_report_and_the_rest_of_it_is_the_same_for_every_snapshot() {
-        let empty = frame(&render(&Snapshot::default()));
+        let empty = frame(&render(&Snapshot::default(), false));
         for snapshot in sample::nasty() {
-            let page = render(&snapshot);
+            let page = render(&snapshot, false);
             let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
             let words = read(script(&page, "words"));
@@ -211,8 +222,8 @@ mod tests {
         let mut snapshot = sample::snapshot(&[], &marks);
         snapshot.program = names.concat();
         snapshot.notes = names.map(str::to_owned).into();
-        let page = render(&snapshot);
-        assert_eq!(frame(&page), frame(&render(&Snapshot::default())));
+        let page = render(&snapshot, false);
+        assert_eq!(frame(&page), frame(&render(&Snapshot::default(), false)));
         for id in ["snapshot", "words"] {
             assert!(!script(&page, id).contains(['<', '\u{2028}', '\u{2029}']));
         }
@@ -225,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_legend_agrees_with_the_tables() {
-        let words = Words::new(&sample::time_only(), false).legend;
+        let words = Words::new(&sample::time_only(), false, false).legend;
         assert_eq!(
             words[0],
             "self: share of the 5.21 s measured in all marks, without marked callees; total: with them. Other values \
@@ -233,7 +244,7 @@ mod tests {
         );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
-        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
+        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false, false).legend, ["the program has no marks"]);
     }
 
     #[test]
@@ -255,8 +266,11 @@ mod tests {
     fn writes_pages() {
         let folder = std::path::PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
         let view = View { top: usize::MAX, details: Some(Filter::default()), ..View::new(130) };
+        for (name, snapshot) in pages::sampled(&folder) {
+            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, true)).expect("a file");
+        }
         for (name, snapshot) in pages::all() {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot)).expect("a file");
+            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, false)).expect("a file");
             let table = crate::report::table::render(&snapshot, &view);
             std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
         }
@@ -273,5 +287,10 @@ mod tests {
             }
         }
         std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");
+        let alls = [0, 1, 2, 8, 40, 100, 318, 1_000, 9_999, 123_456_789];
+        let parts =
+            alls.into_iter().flat_map(|all| [0, 1, all / 8, all / 4, all / 3, all].map(|part| (part.min(all), all)));
+        let shares = parts.map(|(part, all)| format!("{part}\t{all}\t{}\n", text::share_of_samples(part, all)));
+        std::fs::write(folder.join("shares.tsv"), shares.collect::<String>()).expect("a file");
     }
 }

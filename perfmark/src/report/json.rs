@@ -8,7 +8,7 @@
 //! user's code, which stops compiling.
 
 use crate::snapshot::{
-    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, OfEvent, Overhead, Read, SampledAddress, SampledPath,
+    Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
     Samples, Snapshot, Unit, Values,
 };
 use std::fmt::Write as _;
@@ -191,11 +191,14 @@ objects! {
     }
     Overhead { in_call, total, noise }
     Node { parent, mark, calls, values by ByEvent }
-    Samples { event, period, frequency, lost, throttled, unattributed, threads_without, paths, modules, named, frames }
-    SampledPath { marks, samples, addresses }
-    SampledAddress { module, address, samples }
+    Samples {
+        event, period, frequency, lost, throttled, unattributed, threads_without, why_without, threads_too_short,
+        stack_bytes, paths, locations, modules, frames
+    }
+    SampledPath { marks, samples, stacks }
+    SampledStack { locations, samples }
+    Location { module, address, frames }
     Module { path, build_id }
-    NamedAddress { module, address, frames }
     Frame { function, file, line }
     NodeValues { measured, sum, self_sum as "self" }
 }
@@ -338,16 +341,17 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
-    fn samples_without_their_module_or_frame_are_refused() {
+    fn samples_without_their_location_module_or_frame_are_refused() {
         let document = render(&sample::sampled());
         let error = |from: &str, to: &str| {
             assert!(document.contains(from), "{from}");
             serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
         };
         for (from, to, why) in [
+            (r#"{"locations":["#, r#"{"locations":[77,"#, "samples: there is no location 77"),
             (r#"{"module":0,"address":"#, r#"{"module":7,"address":"#, "samples: there is no module 7"),
-            (r#""frames":[1,"#, r#""frames":[99,"#, "samples: there is no frame 99"),
-            (r#""frames":[1,0]"#, r#""frames":[]"#, "samples: a named address has no frame"),
+            (r#""frames":["#, r#""frames":[99,"#, "samples: there is no frame 99"),
+            (r#"{"locations":[0]"#, r#"{"locations":[]"#, "samples: a stack has no location"),
         ] {
             let error = error(from, to);
             assert!(error.contains(why), "{error}");
@@ -372,7 +376,7 @@ mod tests {
         let schema: Value = serde_json::from_str(include_str!("../../schema/report-2.json")).unwrap();
         let samples = sample::sampled().samples;
         let document: Value = serde_json::from_str(&render(&Snapshot { samples, ..sample::with_graph() })).unwrap();
-        let samples = &document["samples"];
+        let samples = &document["samples"][0];
         let (mark, node) = (&document["marks"][0], &document["call_graph"][0]);
         let values = &mark["values"]["cycles"];
         for (form, value) in [
@@ -385,9 +389,9 @@ mod tests {
             ("/$defs/node_values", &node["values"]["time"]),
             ("/$defs/samples", samples),
             ("/$defs/samples/properties/paths/items", &samples["paths"][0]),
-            ("/$defs/samples/properties/paths/items/properties/addresses/items", &samples["paths"][0]["addresses"][0]),
+            ("/$defs/samples/properties/paths/items/properties/stacks/items", &samples["paths"][0]["stacks"][0]),
+            ("/$defs/samples/properties/locations/items", &samples["locations"][0]),
             ("/$defs/samples/properties/modules/items", &samples["modules"][0]),
-            ("/$defs/samples/properties/named/items", &samples["named"][0]),
             ("/$defs/samples/properties/frames/items", &samples["frames"][0]),
         ] {
             let form = schema.pointer(form).unwrap();

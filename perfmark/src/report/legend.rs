@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::column::{INSN, IPC, OFF_CPU, SPREAD};
-use super::coverage;
 use super::grouping::group;
 use super::quantity::{ESTIMATE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, is_called};
 use super::text::{shorten, width, wrap};
 use super::view::Sort;
+use super::{coverage, sampling};
 use crate::platform::token::known;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit};
 use crate::text::{exact, sanitize};
@@ -364,9 +364,9 @@ fn names(out: &mut String, what: &str, marks: &[&String], columns: usize) {
     }
 }
 
-/// The snapshot's notes.
+/// The snapshot's notes, and what its samples lack.
 pub(super) fn notes(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    for note in &snapshot.notes {
+    for note in snapshot.notes.iter().chain(&sampling::lacks(snapshot)) {
         wrap(out, &format!("note: {note}"), 0, columns);
     }
 }

@@ -4,11 +4,12 @@
 use std::fmt::Write as _;
 
 use super::column::{self, CALLS, Column, RowValues};
+use super::hot_lines::{HotLines, Outside, Row};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::{Group, Shares};
-use super::text::UNBROKEN;
+use super::text::{UNBROKEN, beginning, wrap};
 use super::view::View;
-use super::{coverage, details, legend, table, unfinished};
+use super::{coverage, details, legend, sampling, table, unfinished};
 use crate::snapshot::{Snapshot, Values};
 use crate::text::{escape_markdown, sanitize};
 
@@ -54,6 +55,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
             out.push_str("</details>\n\n");
         }
     }
+    hot_lines(&mut out, snapshot, &groups, &names, view);
     details(&mut out, snapshot, &groups, &names, &shares, view, &mut has);
     let mut sentences = String::new();
     for &index in groups.iter().flat_map(|group| &group.marks) {
@@ -66,11 +68,52 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let has_column = |head| columns.iter().any(|column| column.head == head);
     let legend = lines("- ", |out| {
         legend::values(out, snapshot, &shares, view.sort, UNBROKEN);
+        wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, UNBROKEN);
         legend::other_events(out, has_column, UNBROKEN);
         legend::estimates(out, has_estimates, UNBROKEN);
         legend::probes(out, snapshot, has_noise, UNBROKEN);
     });
     out + &sentences + &below(snapshot, &names, &legend, view)
+}
+
+/// The hottest lines of the marks that have a row, and functions outside of marks.
+fn hot_lines(out: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], view: &View) {
+    let mut hot_lines = HotLines::new(snapshot, view.reads_sources);
+    let mut rows = Vec::new();
+    for &index in groups.iter().flat_map(|group| &group.marks[..view.rows(group.marks.len())]) {
+        rows.extend(hot_lines.of(index).into_iter().map(|row| (names[index].clone(), row)));
+    }
+    sampled(out, "hottest lines", rows);
+    for Outside { sentence, functions } in hot_lines.outside() {
+        _ = writeln!(out, "{}\n", escape_markdown(&sentence));
+        sampled(out, "function", functions.into_iter().map(|row| (row.function.clone(), row)).collect());
+    }
+}
+
+/// A table of samples. The first of several rows with the same name has it.
+fn sampled(out: &mut String, head: &str, rows: Vec<(String, Row)>) {
+    /// Columns of source text.
+    const TEXT: usize = 100;
+    if rows.is_empty() {
+        return;
+    }
+    let has_events = rows.iter().any(|(_, row)| !row.event.is_empty());
+    let has_text = rows.iter().any(|(_, row)| !row.text.is_empty());
+    let shown = |cells: [&str; 5]| -> Vec<String> {
+        let is_shown = [true, true, has_events, true, has_text];
+        cells.into_iter().zip(is_shown).filter(|(_, is_shown)| *is_shown).map(|(cell, _)| cell.to_owned()).collect()
+    };
+    let mut push = |cells: [&str; 5]| row(out, shown(cells).into_iter());
+    push([head, "share", "event", "line", "source"]);
+    push(["---", "---:", "---", "---", "---"]);
+    let mut before = String::new();
+    for (name, Row { share, event, place, text, .. }) in rows {
+        let first = if name == before { String::new() } else { code(&name) };
+        let text = if text.is_empty() { text } else { code(&beginning(&text, TEXT)) };
+        push([&first, &escape_markdown(&share), &escape_markdown(&event), &escape_markdown(&place), &text]);
+        before = name;
+    }
+    out.push('\n');
 }
 
 /// A row for each event of the marks that the view shows in detail.
@@ -178,6 +221,7 @@ fn code(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::source_lines::tests::Project;
     use crate::report::tests::sample::{self, mark, snapshot, values};
 
     fn render(snapshot: &Snapshot) -> String {
@@ -187,6 +231,34 @@ mod tests {
     #[test]
     fn a_mark_is_a_row_and_sentences_follow() {
         assert_eq!(render(&sample::time_only()), include_str!("tests/tables/time_markdown.txt"));
+    }
+
+    #[test]
+    fn hottest_lines_and_functions_outside_of_marks_are_tables() {
+        let view = View { reads_sources: true, ..View::new(100) };
+        let report = super::render(&Project::new("markdown").sampled(), &view);
+        let expected = "\
+| hottest lines | share | line | source |
+| --- | ---: | --- | --- |
+| `parse_line` | 60 % ± 3 | src/main.rs:12 | `let words = line.split(\\|c: char\\| \
+!c.is_alphanumeric()).filter(\\|word\\| !word.is_empty());` |
+|  | 28 % ± 3 | src/main.rs:14 | `*counts.entry(word.to_owned()).or_default() += 1;` |
+|  | 9 % ± 2 | library/alloc/src/string.rs:2203 in alloc::string::String::clone |  |
+| `run` | 91 % ± 5 | src/main.rs:40 in wordcount::main | `run(&arguments)` |
+
+outside marks: 28 % ± 2 of all samples; consider marking (shares of all samples)
+
+| function | share | line | source |
+| --- | ---: | --- | --- |
+| `Words::read` | 11 % ± 1 | src/words.rs:31 | `file.read_to_string(&mut self.text)?;` |
+| `__memmove_avx_unaligned` | 6 % ± 1 | no known caller to mark |  |
+
+";
+        assert!(report.contains(expected), "{report}");
+        assert!(report.contains("\n- Lines below a mark: "), "{report}");
+        let report = render(&sample::sampled_twice());
+        assert!(report.contains("| hottest lines | share | event | line |\n"), "{report}");
+        assert!(report.contains("|  | 89 % ± 5 | cache-misses | src/main.rs:14 |\n"), "{report}");
     }
 
     #[test]

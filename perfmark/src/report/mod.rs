@@ -1,6 +1,7 @@
 //! A snapshot as text: for people, or for programs.
 //!
-//! It uses [`Snapshot`] and nothing below it. Rendering neither fails nor panics, whatever the snapshot contains.
+//! It uses [`Snapshot`] and nothing below it, and the source files of sampled lines. Rendering neither fails nor
+//! panics, whatever the snapshot contains.
 
 mod quantity;
 mod style;
@@ -8,7 +9,9 @@ mod text;
 mod view;
 
 mod grouping;
+mod source_lines;
 mod hot_lines;
+mod sampling;
 mod ratio;
 mod share;
 mod unfinished;
@@ -55,6 +58,7 @@ use std::str::FromStr;
 use crate::platform::files::{check_links, in_this_process, write_file};
 use crate::platform::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
 use crate::settings::Filter;
+use crate::settings::environment::has_more_rights_than_its_caller;
 use crate::snapshot::Snapshot;
 use view::View;
 
@@ -161,6 +165,10 @@ impl std::error::Error for FormatError {}
 
 /// A snapshot as text, which `Display` writes.
 ///
+/// A table and Markdown have the source text of sampled lines, if the source files and the program are on this machine,
+/// and the files have not been modified since the program was built. A process that has more rights than its caller
+/// (setuid) reads no source files.
+///
 /// ```standalone_crate
 /// use perfmark::{Filter, Report, perfmark, snapshot};
 ///
@@ -183,7 +191,8 @@ impl<'a> Report<'a> {
     /// A table of 100 columns, without colours, of the 20 marks with the largest self.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), view: View::new(DEFAULT_WIDTH) }
+        let view = View { reads_sources: !has_more_rights_than_its_caller(), ..View::new(DEFAULT_WIDTH) };
+        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), view }
     }
 
     /// Sets the format.
@@ -294,7 +303,7 @@ fn render(snapshot: &Snapshot, format: Format, view: &View) -> String {
         Format::Csv => csv::render(snapshot, view.sort),
         Format::Markdown => markdown::render(snapshot, view),
         #[cfg(feature = "html")]
-        Format::Html => html::render(snapshot),
+        Format::Html => html::render(snapshot, view.reads_sources),
         Format::Folded => stacks::render(snapshot),
         #[cfg(feature = "flamegraph")]
         Format::FlameGraph => flame_graph::render(snapshot),

@@ -4,13 +4,13 @@
 
 use super::column::{self, RowValues, SPREAD};
 use super::grid::{Grid, Line};
-use super::hot_lines::HotLines;
+use super::hot_lines::{HotLines, Outside};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Group, Shares};
 use super::style::{Page, Style};
 use super::text::wrap;
 use super::view::View;
-use super::{details, legend};
+use super::{details, legend, sampling};
 use crate::snapshot::Snapshot;
 use crate::text::{counted, sanitize};
 
@@ -27,8 +27,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::cost(page.plain(), snapshot, &names, columns);
         legend::budget(page.plain(), snapshot, &names, columns);
         page.plain().push('\n');
-        let hot_lines = HotLines::new(snapshot);
-        let table = of_marks(snapshot, &groups, &names, &shares, &hot_lines, view);
+        let table = of_marks(snapshot, &groups, &names, &shares, view);
         table.paint(&mut page);
         let detailed = details::of_marks(snapshot, &groups, &names, &shares, view);
         if let Some((detailed, _)) = &detailed {
@@ -41,7 +40,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         let has = |flag| grids().any(|grid| grid.has(flag));
         page.styled(Style::Dim, |out| {
             legend::values(out, snapshot, &shares, view.sort, columns);
-            wrap(out, &hot_lines.legend().unwrap_or_default(), 0, columns);
+            wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, columns);
             legend::other_events(out, has_column, columns);
             legend::spread(out, has_column(SPREAD), columns);
             legend::clock(out, detailed.as_ref().is_some_and(|(_, has_clock)| *has_clock), columns);
@@ -62,9 +61,6 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::call_graph(out, snapshot, columns);
         legend::not_in_graph(out, snapshot, columns);
         legend::notes(out, snapshot, columns);
-        for lacks in HotLines::new(snapshot).lacks() {
-            wrap(out, &format!("note: {lacks}"), 0, columns);
-        }
     });
     page.finish(view.has_color)
 }
@@ -82,18 +78,12 @@ pub(super) fn rest(group: &Group<'_>, shares: &Shares<'_>, view: &View) -> Optio
     (!rest.is_empty()).then(|| format!("and {}{own}", counted(rest.len() as u64, "more mark")))
 }
 
-fn of_marks(
-    snapshot: &Snapshot,
-    groups: &[Group<'_>],
-    names: &[String],
-    shares: &Shares<'_>,
-    hot_lines: &HotLines<'_>,
-    view: &View,
-) -> Grid {
+fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares: &Shares<'_>, view: &View) -> Grid {
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, shares);
     let shown = |group: &Group<'_>| group.marks[..view.rows(group.marks.len())].to_vec();
     let rows = groups.iter().flat_map(|group| shown(group).into_iter().map(move |index| row(index, group)));
     let columns = column::of_marks(&rows.collect::<Vec<_>>());
+    let mut hot_lines = HotLines::new(snapshot, view.reads_sources);
     let mut lines = Vec::new();
     for group in groups {
         lines.push(Line::Head(head(group)));
@@ -104,13 +94,12 @@ fn of_marks(
                 cells: columns.iter().map(|column| (column.cell)(&row)).collect(),
                 is_measured: row.values.is_some(),
             });
-            lines.extend(hot_lines.of(Some(index)).into_iter().map(Line::Sampled));
+            lines.push(Line::Sampled(hot_lines.of(index)));
         }
         lines.extend(rest(group, shares, view).map(|text| Line::Note { text, is_lacking: false }));
     }
-    if let Some(text) = hot_lines.outside() {
-        lines.push(Line::Note { text, is_lacking: false });
-        lines.extend(hot_lines.of(None).into_iter().map(Line::Sampled));
+    for Outside { sentence, functions } in hot_lines.outside() {
+        lines.extend([Line::Note { text: sentence, is_lacking: false }, Line::Sampled(functions)]);
     }
     Grid::new(columns, lines, view.width())
 }
@@ -118,6 +107,7 @@ fn of_marks(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::source_lines::tests::Project;
     use crate::report::tests::sample::{self, mark, snapshot, values};
     use crate::report::text::width;
     use crate::report::view::Sort;
@@ -153,26 +143,35 @@ mod tests {
 
     #[test]
     fn a_sampled_mark_has_its_hottest_lines() {
-        for (columns, expected) in [
-            (80, include_str!("tests/tables/sampled_80.txt")),
-            (100, include_str!("tests/tables/sampled_100.txt")),
-            (120, include_str!("tests/tables/sampled_120.txt")),
+        let project = Project::new("table");
+        for (columns, reads_sources, expected) in [
+            (80, false, include_str!("tests/tables/sampled_80.txt")),
+            (100, true, include_str!("tests/tables/sampled_100.txt")),
+            (120, true, include_str!("tests/tables/sampled_120.txt")),
         ] {
-            assert_eq!(render(&sample::sampled(), &View::new(columns)), expected);
+            let view = View { reads_sources, ..View::new(columns) };
+            assert_eq!(render(&project.sampled(), &view), expected);
         }
+    }
+
+    #[test]
+    fn of_several_events_each_line_names_its_own() {
+        let report = render(&sample::sampled_twice(), &View::new(100));
+        assert!(report.contains(include_str!("tests/tables/sampled_twice.txt")), "{report}");
     }
 
     #[test]
     fn without_names_there_are_no_lines_and_the_report_says_how_to_name_them() {
         let mut snapshot = sample::sampled();
-        if let Some(samples) = &mut snapshot.samples {
-            (samples.named, samples.lost) = (Vec::new(), 99);
+        for samples in &mut snapshot.samples {
+            samples.set_names(&std::collections::BTreeMap::new());
+            samples.lost = 99;
         }
         let report = render(&snapshot, &View::new(200));
-        let note = "405 samples of cpu-clock, 99 a second, whose lines have no names yet: `perfmark report --symbols` \
-                    names them, in a report of the format json\n";
+        let note = "\n487 samples of cpu-clock, 99 a second. They are addresses without lines: name them by \
+                    `perfmark::symbols::Symbols`";
         assert!(report.contains(note) && !report.contains("main.rs"), "{report}");
-        assert!(report.contains("\nnote: 99 samples were lost (19.6 %); shares are marked ≈"), "{report}");
+        assert!(report.contains("\nnote: 99 samples were lost (16.9 %); shares have the flag ≈"), "{report}");
     }
 
     #[test]

@@ -36,6 +36,11 @@ pub(super) fn shorten(text: &str, room: usize) -> String {
     if width(text) <= room { text.to_owned() } else { cut(text, room, room.saturating_sub(1) / 3) }
 }
 
+/// The beginning of the text in at most `room` columns, with `…` if there is more.
+pub(super) fn beginning(text: &str, room: usize) -> String {
+    if width(text) <= room { text.to_owned() } else { cut(text, room, room.saturating_sub(1)) }
+}
+
 /// Distinct texts, each in at most `room` columns and still distinct. If they differ only in what is cut from others,
 /// another part of them is cut, and if nothing helps, they end with a number.
 pub(super) fn shorten_each(texts: &[&str], room: usize) -> Vec<String> {
@@ -141,6 +146,14 @@ mod tests {
         assert_eq!(shorten("parse", 1), "…");
         assert_eq!(shorten("parse", 0), "");
         assert_eq!(shorten("解析器の次の要素", 8), "解…要素");
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_ends_with_an_ellipsis() {
+        assert_eq!(beginning("let x = y;", 10), "let x = y;");
+        assert_eq!(beginning("let x = y;", 9), "let x = …");
+        assert_eq!(beginning("解析器", 4), "解…");
+        assert_eq!([beginning("let", 1), beginning("let", 0)], ["…", ""]);
     }
 
     #[test]

@@ -13,14 +13,17 @@ pub(super) struct View {
     pub(super) sort: Sort,
     /// The marks whose details follow.
     pub(super) details: Option<Filter>,
+    /// Whether the text of sampled lines is read from source files.
+    pub(super) reads_sources: bool,
 }
 
 impl View {
     /// The rows of a table, unless another number is set.
     pub(super) const TOP: usize = 20;
 
+    /// A report that is the same on each machine: it reads no source files.
     pub(super) fn new(columns: usize) -> Self {
-        Self { columns, has_color: false, top: Self::TOP, sort: Sort::default(), details: None }
+        Self { columns, has_color: false, top: Self::TOP, sort: Sort::default(), details: None, reads_sources: false }
     }
 
     /// The width of a table.

@@ -139,15 +139,16 @@ impl Environment<'_> {
     }
 }
 
+/// Whether its user could use this process to access what only the program may.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[allow(unsafe_code, reason = "asks libc")]
-fn has_more_rights_than_its_caller() -> bool {
+pub(crate) fn has_more_rights_than_its_caller() -> bool {
     // SAFETY: getauxval only reads what the kernel passed to the process. Miri does not support it.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn has_more_rights_than_its_caller() -> bool {
+pub(crate) fn has_more_rights_than_its_caller() -> bool {
     false
 }
 

@@ -83,10 +83,11 @@ impl Snapshot {
         let indices = indices_in(&self.marks, &earlier.marks);
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
-        between.samples = match (&self.samples, &earlier.samples) {
-            (Some(now), Some(before)) => Some(now.since(before, &indices)),
-            (now, _) => now.clone(),
-        };
+        for samples in &mut between.samples {
+            if let Some(before) = earlier.samples.iter().find(|before| before.is_same_sampling(samples)) {
+                *samples = samples.since(before, &indices);
+            }
+        }
         between.wall_ns -= earlier.wall_ns;
         let difference = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         between.overhead_ns = self.overhead_ns.map(|now| now.saturating_sub(earlier.overhead_ns.unwrap_or(0)));
@@ -159,9 +160,7 @@ impl Snapshot {
         self.marks = merged;
         self.set_graph(&graphs);
         let [(_, own), (_, of_other)] = &graphs;
-        let (samples, why) = Samples::merged([(self.samples.as_ref(), own), (other.samples.as_ref(), of_other)]);
-        self.samples = samples;
-        notes.extend(why);
+        self.samples = Samples::merged([(&self.samples, own), (&other.samples, of_other)]);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
         for note in notes {

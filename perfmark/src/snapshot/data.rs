@@ -60,9 +60,9 @@ pub struct Snapshot {
     /// of snapshots without a call graph.
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
-    /// Where the program was at regular moments; `None` if it was not sampled.
+    /// Where the program was at regular moments, by the event and rate of sampling; empty if it was not sampled.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "serde_format::samples"))]
-    pub samples: Option<Samples>,
+    pub samples: Vec<Samples>,
     /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads
     /// did not have.
     pub notes: Vec<String>,

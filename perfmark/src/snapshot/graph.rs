@@ -74,9 +74,7 @@ impl Snapshot {
         let mut nodes = Nodes::default();
         add_all(&mut nodes, &self.call_graph, |_, node| indices.get(node.mark).copied().flatten());
         self.call_graph = plain(nodes);
-        if let Some(samples) = &mut self.samples {
-            samples.retain(&indices);
-        }
+        self.samples.iter_mut().for_each(|samples| samples.retain(&indices));
     }
 
     /// Merges several graphs; for each, the indices that its marks have here.

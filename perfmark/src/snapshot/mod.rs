@@ -2,6 +2,8 @@
 
 pub mod text;
 pub(crate) mod path;
+#[cfg(feature = "record")]
+pub(crate) mod origin;
 pub(crate) mod tree;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 mod of_event;
@@ -12,7 +14,7 @@ mod data;
 pub(crate) mod quantile;
 mod arithmetic;
 mod graph;
-mod sample_sums;
+mod sampled;
 #[cfg(feature = "record")]
 pub(crate) mod names;
 #[cfg(feature = "symbols")]
@@ -21,4 +23,8 @@ pub mod symbols;
 pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
-pub use samples::{Frame, Module, NamedAddress, SampledAddress, SampledPath, Samples};
+#[cfg(feature = "record")]
+pub(crate) use sampled::is_perfmark;
+#[cfg(feature = "record")]
+pub use sampled::{HotFunction, HotLine, StackFrame};
+pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};

@@ -1,4 +1,5 @@
-//! Paths of functions, as `type_name` writes them: `<app::Table<u8> as app::Load>::load::{{closure}}`.
+//! Paths of functions, as `type_name` writes them: `<app::Table<u8> as app::Load>::load::{{closure}}`. In symbols,
+//! closures have numbers: `{closure#0}`.
 
 /// The characters of a text with paths that are outside of all `<…>`. The arrow of a function's type is not a bracket.
 pub(crate) fn outside_brackets(text: &str) -> impl Iterator<Item = (usize, char)> {
@@ -20,11 +21,39 @@ pub(crate) fn readable(path: &str) -> String {
     if !path.contains('{') {
         return path.into();
     }
-    let mut path = path.replace("::{{closure}}::", "::");
+    let mut path = without_numbers(path).replace("::{{closure}}::", "::");
     while let Some(shorter) = path.strip_suffix("::{{closure}}") {
         path.truncate(shorter.len());
     }
     path.replace("{{closure}}", "{closure}")
+}
+
+/// The path with closures as `type_name` writes them.
+#[cfg(feature = "record")]
+fn without_numbers(path: &str) -> String {
+    const NUMBERED: &str = "{closure#";
+    let mut parts = path.split(NUMBERED);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('}').filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit())) {
+            Some((_, rest)) => plain.extend(["{{closure}}", rest]),
+            None => plain.extend([NUMBERED, part]),
+        }
+    }
+    plain
+}
+
+/// The path of a symbol as `type_name` writes it: `app::sum<u8>` for `app::sum::<u8>`, which is Rust's v0 mangling.
+#[cfg(feature = "symbols")]
+pub(super) fn of_symbol(symbol: &str) -> String {
+    let mut parts = symbol.split("::<");
+    let mut path = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // `app::io::<impl app::Table<u8>>::load`: a module and a type.
+        path.push_str(if part.starts_with("impl ") { "::<" } else { "<" });
+        path.push_str(part);
+    }
+    path
 }
 
 /// The last segments of a path; `::` within `<…>` does not separate segments.
@@ -87,6 +116,17 @@ fn implementing(segment: &str) -> Option<&str> {
     Some(inner.trim_start_matches(['&', '(']).trim_start_matches("mut ").trim_start_matches("dyn "))
 }
 
+/// The path with the trait in place of the type that implements it: `app::Load::load` for
+/// `<app::Table<u8> as app::Load>::load`. Symbols of v0 name default methods by the type.
+#[cfg(feature = "record")]
+pub(super) fn of_trait(path: &str) -> Option<String> {
+    const AS: &str = " as ";
+    let (first, method) = path.split_at(*starts(path).get(1)?);
+    let inner = first.strip_suffix(">::")?.strip_prefix('<')?;
+    let at = inner.rmatch_indices(AS).map(|(at, _)| at).find(|&at| is_outside(inner, at))?;
+    Some(bare(&format!("{}::{method}", &inner[at + AS.len()..])))
+}
+
 #[cfg(feature = "record")]
 fn is_outside(text: &str, at: usize) -> bool {
     outside_brackets(text).any(|(outside, _)| outside == at)
@@ -127,6 +167,8 @@ mod tests {
     fn closures_are_left_out_except_as_type_arguments() {
         assert_eq!(readable("app::f::{{closure}}::{{closure}}"), "app::f");
         assert_eq!(readable("app::f::{{closure}}::inner"), "app::f::inner");
+        assert_eq!(readable("app::f::{closure#0}::{closure#12}"), "app::f");
+        assert_eq!(readable("app::f::{closure#"), "app::f::{closure#");
         assert_eq!(
             readable("app::S<i32>::m<app::main::{{closure}}>::{{closure}}"),
             "app::S<i32>::m<app::main::{closure}>"
@@ -157,6 +199,33 @@ mod tests {
             ("app::<b>", "app::<b>"),
         ] {
             assert_eq!(bare(path), expected, "{path}");
+        }
+    }
+
+    #[cfg(feature = "symbols")]
+    #[test]
+    fn generic_parameters_of_symbols_are_no_segments() {
+        for (symbol, expected) in [
+            ("app::f", "app::f"),
+            ("app::sum::<u8>", "app::sum<u8>"),
+            ("app::sum::<app::Id<u8>>::{closure#0}", "app::sum<app::Id<u8>>::{closure#0}"),
+            ("<app::Table<u8>>::load::<u8>", "<app::Table<u8>>::load<u8>"),
+            ("app::io::<impl app::Table<u8>>::load", "app::io::<impl app::Table<u8>>::load"),
+            ("", ""),
+        ] {
+            assert_eq!(of_symbol(symbol), expected, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn a_method_of_a_trait_is_named_by_the_trait() {
+        for (path, expected) in [
+            ("<app::Table<<u8 as a::B>::C> as app::Load<a::B>>::load", Some("app::Load::load")),
+            ("<app::Table<<u8 as a::B>::C>>::load", None),
+            ("app::Load::load", None),
+            ("", None),
+        ] {
+            assert_eq!(of_trait(path).as_deref(), expected, "{path}");
         }
     }
 

@@ -20,18 +20,23 @@ pub struct Samples {
     pub throttled: u64,
     /// The number of samples in calls that were still open, or whose call is unknown.
     pub unattributed: u64,
-    /// The number of threads that called marks and could not be sampled.
+    /// The number of threads that could not be sampled.
     pub threads_without: u64,
+    /// Why the first of these could not be sampled.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub why_without: Option<String>,
+    /// The number of threads that ended before perfmark could sample them.
+    pub threads_too_short: u64,
+    /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.
+    pub stack_bytes: u64,
     /// The samples, by paths of marks; those outside of all marks first.
     pub paths: Vec<SampledPath>,
+    /// The instructions in stacks, in the order of their modules and addresses.
+    pub locations: Vec<Location>,
     /// The files that the code was in.
     pub modules: Vec<Module>,
-    /// The functions and source lines at these addresses; empty if nobody has named them. The feature `symbols` and
+    /// The functions and lines of the locations; empty if nobody has named them. The feature `symbols` and
     /// `perfmark report --symbols` do.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub named: Vec<NamedAddress>,
-    /// The frames of [`named`](Self::named).
-    #[cfg_attr(feature = "serde", serde(default))]
     pub frames: Vec<Frame>,
 }
 
@@ -46,21 +51,37 @@ pub struct SampledPath {
     pub marks: Vec<usize>,
     /// The number of samples.
     pub samples: u64,
-    /// Where they were, the address with the most samples first.
-    pub addresses: Vec<SampledAddress>,
+    /// Where they were, the stack with the most samples first.
+    pub stacks: Vec<SampledStack>,
 }
 
-/// The samples at one instruction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The samples at one instruction with the same callers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct SampledAddress {
-    /// The file, as an index in [`Samples::modules`].
-    pub module: usize,
-    /// The address as the file has it: without the address at which the file is mapped.
-    pub address: u64,
+pub struct SampledStack {
+    /// The executed instruction, then the calls through which the thread got there, the innermost first. They are
+    /// indices in [`Samples::locations`]. The outermost known call is usually in the marked function or in one of its
+    /// callers.
+    pub locations: Vec<usize>,
     /// The number of samples.
     pub samples: u64,
+}
+
+/// An instruction in a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Location {
+    /// The file, as an index in [`Samples::modules`].
+    pub module: usize,
+    /// The address as the file has it: without the address at which the file is mapped. For a call, an address in the
+    /// call instruction.
+    pub address: u64,
+    /// The functions there, as indices in [`Samples::frames`]; empty if nobody has named them. The function whose code
+    /// it is comes last. Those before it are inlined there, the innermost first.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub frames: Vec<usize>,
 }
 
 /// A file with code: the program, or a shared library.
@@ -72,20 +93,6 @@ pub struct Module {
     pub path: String,
     /// Its build id in hexadecimal, which the linker writes.
     pub build_id: Option<String>,
-}
-
-/// What is at an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct NamedAddress {
-    /// The file, as an index in [`Samples::modules`].
-    pub module: usize,
-    /// The address, as in [`SampledAddress::address`].
-    pub address: u64,
-    /// The function whose code it is comes last. Those before it are inlined there, the innermost first. At least one,
-    /// as indices in [`Samples::frames`].
-    pub frames: Vec<usize>,
 }
 
 /// A function, and a line of its source.
@@ -108,22 +115,27 @@ impl Samples {
         self.paths.iter().map(|path| path.samples).fold(self.unattributed, u64::saturating_add)
     }
 
+    /// Whether locations have functions and lines.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.locations.iter().any(|location| !location.frames.is_empty())
+    }
+
     /// Checks that every index is the index of something.
     #[cfg(feature = "serde")]
     pub(super) fn check(&self) -> Result<(), String> {
-        let modules = self.paths.iter().flat_map(|path| &path.addresses).map(|one| one.module);
-        if let Some(module) = modules.chain(self.named.iter().map(|one| one.module)).max()
-            && module >= self.modules.len()
-        {
-            return Err(format!("samples: there is no module {module}"));
+        fn check(what: &str, indices: impl Iterator<Item = usize>, count: usize) -> Result<(), String> {
+            match indices.max() {
+                Some(most) if most >= count => Err(format!("samples: there is no {what} {most}")),
+                _ => Ok(()),
+            }
         }
-        if let Some(&frame) = self.named.iter().flat_map(|one| &one.frames).max()
-            && frame >= self.frames.len()
-        {
-            return Err(format!("samples: there is no frame {frame}"));
-        }
-        if self.named.iter().any(|one| one.frames.is_empty()) {
-            return Err("samples: a named address has no frame".into());
+        let stacks = || self.paths.iter().flat_map(|path| &path.stacks);
+        check("location", stacks().flat_map(|stack| &stack.locations).copied(), self.locations.len())?;
+        check("module", self.locations.iter().map(|location| location.module), self.modules.len())?;
+        check("frame", self.locations.iter().flat_map(|location| &location.frames).copied(), self.frames.len())?;
+        if stacks().any(|stack| stack.locations.is_empty()) {
+            return Err("samples: a stack has no location".into());
         }
         Ok(())
     }
@@ -131,11 +143,11 @@ impl Samples {
 
 impl SampledPath {
     /// `None` if there are no samples.
-    pub(crate) fn new(marks: Vec<usize>, addresses: impl IntoIterator<Item = ((usize, u64), u64)>) -> Option<Self> {
-        let one = |((module, address), samples)| SampledAddress { module, address, samples };
-        let mut addresses: Vec<_> = addresses.into_iter().map(one).filter(|one| one.samples > 0).collect();
-        addresses.sort_by_key(|one| (std::cmp::Reverse(one.samples), one.module, one.address));
-        let samples = addresses.iter().map(|one| one.samples).fold(0, u64::saturating_add);
-        (samples > 0).then_some(Self { marks, samples, addresses })
+    pub(crate) fn new(marks: Vec<usize>, stacks: impl IntoIterator<Item = (Vec<usize>, u64)>) -> Option<Self> {
+        let stacks = stacks.into_iter().map(|(locations, samples)| SampledStack { locations, samples });
+        let mut stacks: Vec<_> = stacks.filter(|stack| stack.samples > 0).collect();
+        stacks.sort_by(|one, other| (other.samples, &one.locations).cmp(&(one.samples, &other.locations)));
+        let samples = stacks.iter().map(|stack| stack.samples).fold(0, u64::saturating_add);
+        (samples > 0).then_some(Self { marks, samples, stacks })
     }
 }

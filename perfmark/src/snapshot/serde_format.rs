@@ -34,9 +34,9 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Ok(buckets)
 }
 
-/// Checks that samples refer to modules and frames that exist.
-pub(super) fn samples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Samples>, D::Error> {
-    let samples = Option::<Samples>::deserialize(deserializer)?;
+/// Checks that samples refer to locations, modules and frames that exist.
+pub(super) fn samples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Samples>, D::Error> {
+    let samples = Vec::<Samples>::deserialize(deserializer)?;
     samples.iter().try_for_each(Samples::check).map_err(D::Error::custom)?;
     Ok(samples)
 }

@@ -107,6 +107,27 @@ pub fn escape_markdown(text: &str) -> String {
     out
 }
 
+/// A share of samples with its standard error in percentage points: `31 % ± 2`, with a decimal if the error is below 1.
+///
+/// ```
+/// assert_eq!(perfmark::text::share_of_samples(30, 100), "30 % ± 5");
+/// assert_eq!(perfmark::text::share_of_samples(3_000, 10_000), "30.0 % ± 0.5");
+/// ```
+#[must_use]
+pub fn share_of_samples(part: u64, all: u64) -> String {
+    let [share, error] = share_and_error(part, all).map(|value| value * 100.0);
+    if error < 0.95 { format!("{share:.1} % ± {error:.1}") } else { format!("{share:.0} % ± {error:.0}") }
+}
+
+/// A share of samples and its standard error, both between 0 and 1. The error counts one more sample inside and one
+/// outside (Agresti and Coull), so that a share of few samples is not certain, even if it is all or none of them.
+#[must_use]
+pub fn share_and_error(part: u64, all: u64) -> [f64; 2] {
+    let (part, all) = (part as f64, (all as f64).max(1.0));
+    let near = (part + 1.0) / (all + 2.0);
+    [part / all, (near * (1.0 - near) / (all + 2.0)).max(0.0).sqrt()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +162,12 @@ mod tests {
             escape_markdown("@octocat $x^2$ #1 [a](b) `c` & \\"),
             "&#64;octocat \\$x^2\\$ \\#1 \\[a\\](b) \\`c\\` &amp; \\\\"
         );
+    }
+
+    #[test]
+    fn no_share_of_samples_is_certain() {
+        assert_eq!(share_of_samples(20, 20), "100 % ± 4");
+        assert_eq!(share_of_samples(0, 0), "0 % ± 27");
+        assert_eq!(share_of_samples(u64::MAX, u64::MAX), "100.0 % ± 0.0");
     }
 }

@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use perfmark::{Snapshot, perfmark};
 
-use crate::ledger::{Function, count, descriptors, ledger};
+use crate::ledger::{Function, assert_descriptors, count, descriptors, ledger};
 use crate::{CALLS, contexts, machine, on_threads, work};
 
 pub(crate) const FULL: &str = "PERFMARK_TEST_FULL";
@@ -31,12 +31,12 @@ pub(crate) fn over_time() {
     let threads = full_or_short(100_000, 4_000);
     let in_waves = |threads| (0..threads / AT_ONCE).for_each(|_| on_threads(AT_ONCE, || work(1)));
     in_waves(threads / 10);
-    let before = (descriptors(), resident_kb());
+    let (files, before) = (descriptors(), resident_kb());
     in_waves(threads - threads / 10);
-    let after = (descriptors(), resident_kb());
-    println!("{threads} threads: {} kB after a tenth of them, {} kB after all", before.1, after.1);
-    assert_eq!(after.0, before.0, "descriptors");
-    assert!(after.1 <= before.1 + 2_048, "memory does not grow with threads that ended");
+    assert_descriptors(files);
+    let after = resident_kb();
+    println!("{threads} threads: {before} kB after a tenth of them, {after} kB after all");
+    assert!(after <= before + 2_048, "memory does not grow with threads that ended");
     assert_eq!(perfmark::snapshot().threads, 1 + threads);
 }
 

@@ -1,5 +1,6 @@
 //! What a program itself knows about its marked calls. It is in a file, so that it remains however the program ends.
 
+use std::env;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,7 @@ pub(crate) fn ledger() -> &'static Ledger {
 pub(crate) const FOLDER: &str = "PERFMARK_TEST_FOLDER";
 
 pub(crate) fn folder() -> PathBuf {
-    std::env::var_os(FOLDER).expect("the test sets it").into()
+    env::var_os(FOLDER).expect("the test sets it").into()
 }
 
 /// Starts the ledger of this process. A forked child starts its own, with its process ID in the name.
@@ -204,4 +205,13 @@ pub(crate) fn descriptors() -> [usize; 2] {
         };
         files.iter().filter(is_it).count()
     })
+}
+
+/// Checks that there are as many as before. While the program is sampled, another thread opens and closes the rings of
+/// all threads at any time.
+#[track_caller]
+pub(crate) fn assert_descriptors(before: [usize; 2]) {
+    if env::var_os("PERFMARK_SAMPLE").is_none() {
+        assert_eq!(descriptors(), before);
+    }
 }

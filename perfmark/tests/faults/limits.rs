@@ -5,7 +5,7 @@ use std::os::fd::IntoRawFd as _;
 
 use perfmark::{Snapshot, perfmark};
 
-use crate::ledger::{descriptors, folder};
+use crate::ledger::{assert_descriptors, descriptors, folder};
 use crate::{CALLS, leaves, on_threads, seccomp, work};
 
 /// Starts threads in waves, so that counters are opened and closed at the same time.
@@ -14,7 +14,8 @@ pub(crate) fn threads_come_and_go() {
     for _ in 0..8 {
         on_threads(8, || (0..CALLS).for_each(work));
     }
-    assert_eq!(descriptors(), before, "each thread closed its own");
+    // Each thread closed its own.
+    assert_descriptors(before);
 }
 
 /// Starts without a free descriptor, then with one, and so on. Threads' counters are refused one after the other, and
@@ -45,7 +46,7 @@ pub(crate) fn no_descriptor_left() {
     drop(files);
     // SAFETY: the limit is live.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
-    assert_eq!(descriptors(), before);
+    assert_descriptors(before);
     reported_once("page-faults", "EMFILE");
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, exit};
 
 use perfmark::perfmark;
 
-use crate::ledger::{self, Leaves, descriptors, ledger};
+use crate::ledger::{self, Leaves, assert_descriptors, descriptors, ledger};
 use crate::program::SCENARIO;
 use crate::{CALLS, work};
 
@@ -42,7 +42,7 @@ pub(crate) fn forks() {
         }
         work(n);
     }
-    assert_eq!(descriptors(), before);
+    assert_descriptors(before);
 }
 
 fn child(n: u64) -> ! {
@@ -136,7 +136,7 @@ pub(crate) fn starts_programs() {
         }
         assert!(forked.status().expect("started").success(), "no perf event is inherited");
     }
-    assert_eq!(descriptors(), before);
+    assert_descriptors(before);
 }
 
 /// The program continues in another process. Its shepherd, which the test started, only waits for it.

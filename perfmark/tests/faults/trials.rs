@@ -145,7 +145,9 @@ fn start(scenario: &str, folder: &Path, events: &str) -> Output {
 
 /// Sets a JSON report in that folder, and no other setting.
 pub(crate) fn set_up(command: &mut Command, folder: &Path) {
-    let is_perfmarks = |name: &OsString| name != FULL && name.to_string_lossy().starts_with("PERFMARK");
+    // With `PERFMARK_SAMPLE=499`, all trials are sampled.
+    let is_kept = |name: &OsString| name == FULL || name == "PERFMARK_SAMPLE";
+    let is_perfmarks = |name: &OsString| !is_kept(name) && name.to_string_lossy().starts_with("PERFMARK");
     for (variable, _) in env::vars_os().filter(|(name, _)| is_perfmarks(name)) {
         command.env_remove(variable);
     }

@@ -11,8 +11,8 @@ mod fork;
 mod ring;
 
 use std::ffi::CStr;
-use std::io;
-use std::os::fd::RawFd;
+use std::io::{self, PipeReader};
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
 use super::abi::{PerfEventAttr, ReadFormat};
@@ -151,17 +151,26 @@ impl Descriptor {
     }
 }
 
-/// `poll(2)` until one of the descriptors is ready or has ended. Returns how many; 0 also if a signal came.
-pub(crate) fn poll(fds: &[&Descriptor], milliseconds: i32) -> Result<usize, i32> {
-    let entry = |fd: &&Descriptor| libc::pollfd { fd: fd.number(), events: libc::POLLIN, revents: 0 };
-    let mut entries: Vec<_> = fds.iter().map(entry).collect();
+/// `poll(2)` until one of the descriptors is ready or has ended, or the pipe is. Returns how many descriptors are; 0
+/// also if a signal came.
+pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds: i32) -> Result<usize, i32> {
+    let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let numbers = fds.iter().map(|fd| fd.number()).chain(pipe.map(AsRawFd::as_raw_fd));
+    let mut entries: Vec<_> = numbers.map(entry).collect();
     let count = libc::nfds_t::try_from(entries.len()).map_err(|_| libc::EINVAL)?;
     // SAFETY: as many live entries as stated.
     match usize::try_from(unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) }) {
-        Ok(ready) => Ok(ready),
+        Ok(_) => Ok(entries[..fds.len()].iter().filter(|entry| entry.revents != 0).count()),
         Err(_) if errno() == libc::EINTR => Ok(0),
         Err(_) => Err(errno()),
     }
+}
+
+/// Whether `poll(2)` reports the end of the descriptor's thread.
+pub(crate) fn has_hung_up(fd: &Descriptor) -> bool {
+    let mut entry = libc::pollfd { fd: fd.number(), events: 0, revents: 0 };
+    // SAFETY: one live entry.
+    unsafe { libc::poll(&raw mut entry, 1, 0) > 0 && entry.revents & libc::POLLHUP != 0 }
 }
 
 /// `prctl(2)` for all events that this thread opened.

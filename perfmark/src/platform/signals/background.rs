@@ -1,13 +1,54 @@
 //! perfmark's own threads.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::blocked::BlockedSignals;
+use crate::platform::per_process::PerProcess;
+use crate::platform::thread_id::thread_id;
 
 /// Starts a thread on which all signals are blocked. A program that waits for a signal on one thread blocks it on all
 /// threads that it knows, but it does not know this one.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let _signals = BlockedSignals::new();
+    let work = || {
+        let _own = OwnThread::new();
+        work();
+    };
     Builder::new().name(name.into()).spawn(work)
+}
+
+/// The kernel's numbers of perfmark's own threads, which are not sampled. A forked child has none.
+#[derive(Default)]
+struct OwnThreads(Mutex<BTreeSet<u32>>);
+
+static OWN_THREADS: PerProcess<OwnThreads> = PerProcess::new();
+
+fn own_threads() -> Option<MutexGuard<'static, BTreeSet<u32>>> {
+    Some(OWN_THREADS.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Whether it is one of perfmark's own threads.
+#[cfg(feature = "sampling")]
+pub(crate) fn is_own(thread: u32) -> bool {
+    own_threads().is_some_and(|own| own.contains(&thread))
+}
+
+/// The calling thread is perfmark's own as long as this lives.
+struct OwnThread(u32);
+
+impl OwnThread {
+    fn new() -> Self {
+        let thread = thread_id();
+        own_threads().map(|mut own| own.insert(thread));
+        Self(thread)
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        own_threads().map(|mut own| own.remove(&self.0));
+    }
 }

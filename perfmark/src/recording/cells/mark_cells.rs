@@ -12,6 +12,7 @@ use super::histogram::{Cells, Frozen, add, widened};
 use super::switched::Switched;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use crate::platform::thread_id::thread_id;
 use crate::recording::event_table::EventId;
 use crate::recording::mark::Mark;
 
@@ -375,12 +376,7 @@ impl Owner {
     pub(crate) fn new() -> Self {
         static NUMBERS: AtomicUsize = AtomicUsize::new(1);
         let number = NUMBERS.fetch_add(1, Relaxed) as u64;
-        // SAFETY: it has no arguments, and always succeeds.
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let id = unsafe { libc::gettid() }.cast_unsigned();
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let id = number as u32;
-        Self { id, number }
+        Self { id: thread_id(), number }
     }
 }
 

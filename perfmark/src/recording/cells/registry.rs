@@ -184,6 +184,14 @@ impl Registry {
         }
     }
 
+    /// Whether a call of a mark is open on the thread with this number of the kernel.
+    #[cfg(feature = "sampling")]
+    pub(crate) fn has_open_calls(&self, thread: u32) -> bool {
+        let threads = self.lock();
+        let of_thread = threads.alive.iter().filter(|cells| cells.owner.id == thread);
+        of_thread.flat_map(|cells| cells.iter()).any(|cells| cells.is_nested(cells.open.load(Relaxed)))
+    }
+
     /// Everything until now, with the call graph.
     pub(crate) fn merged(&self) -> (Merged, graph::Merged) {
         let threads = self.lock().clone();

@@ -102,7 +102,7 @@ pub(super) fn measure(
 }
 
 /// The number of single calls that `samples` measures. Their cost does not matter in an interpreter.
-const SAMPLES: usize = if cfg!(miri) { 3 } else { 31 };
+const SAMPLES: usize = if cfg!(miri) { 1 } else { 31 };
 /// The number of loops, and of calls in each.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };

@@ -37,8 +37,6 @@ use crate::recording::event_table::events;
 use crate::recording::mark::defaults;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{Mark, is_slot_off};
-#[cfg(feature = "sampling")]
-use crate::recording::sampling;
 use crate::recording::start;
 use crate::settings::recording::{is_off, settings};
 
@@ -74,6 +72,9 @@ fn prepare_call(
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
 ) -> Option<*const Plan> {
+    // Before calls of calibration look.
+    #[cfg(feature = "sampling")]
+    note_samples_of(thread);
     let before_setup = resources(thread).map_or_else(Vec::new, |resources| {
         if let Some(recorder) = thread.recorder() {
             slow::catch_up(resources.slots.switches(), &recorder.stack);
@@ -138,9 +139,10 @@ fn prepare_plan(
         // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
         let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
         #[cfg(feature = "sampling")]
-        if let Some(sampled) = (mode.sampling > 0).then(|| resources.sampled(mode.sampling)).flatten() {
+        if mode.sampling > 0 {
+            let innermost = recorder.stack.innermost().map_or(0, |frame| frame.number());
             // SAFETY: `resources` has it until the thread ends, after its last call.
-            unsafe { set.sample(sampled) };
+            unsafe { set.sample(resources.sampled(mode.sampling, innermost)) };
         }
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
@@ -244,6 +246,8 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
         cells.give_to(owner, switched);
     }
     resources.plans().for_each(Plan::reset_spans);
+    #[cfg(feature = "sampling")]
+    resources.attach();
     let cells = &resources.cells;
     registry.add(Arc::clone(cells));
     // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
@@ -496,7 +500,7 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
         if let (Some(resources), Ok(registry)) = (&resources, registry()) {
             registry.retire(&resources.cells);
             #[cfg(feature = "sampling")]
-            resources.sampled.iter().for_each(|(_, sampled)| sampling::detach(sampled, &resources.cells));
+            resources.detach();
         }
         // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
         unsafe { reuse::put_or_free(recorder_ptr, resources) };

@@ -7,6 +7,7 @@ use super::stack::FrameRef;
 use super::state::Recorder;
 use crate::recording::cells::graph::{Known, Node};
 use crate::recording::cells::sampled::{SampledThread, UNKNOWN};
+use crate::recording::cells::switched::CALLS;
 
 /// Whether there was a sample since the last look.
 ///
@@ -42,16 +43,35 @@ pub(super) fn look_now(sampled: &SampledThread, recorder: &Recorder) {
 #[cold]
 #[inline(never)]
 fn note(sampled: &SampledThread, head: u64, recorder: &Recorder) {
+    sampled.note(head, noted(sampled, recorder));
+}
+
+/// The node of the call to which samples since the last look belong.
+fn noted(sampled: &SampledThread, recorder: &Recorder) -> *const Node {
+    // Calls of calibration, which have the lowest numbers: perfmark's own work.
+    if recorder.stack.serial.get() < CALLS {
+        return UNKNOWN;
+    }
+    let is_sampled = |frame: &FrameRef| Plan::of(*frame).set().sampled().is_some_and(|of| ptr::eq(of, sampled));
+    let unsampled = || recorder.stack.iter().filter(|frame| !is_sampled(frame)).map(|frame| frame.number()).max();
     let innermost = recorder.stack.innermost();
-    sampled.note(head, innermost.map_or(ptr::null(), |frame| node(sampled, frame, recorder)));
+    if sampled.may_be_in_older(innermost.map_or(0, |frame| frame.number()), || unsampled().unwrap_or(0)) {
+        return UNKNOWN;
+    }
+    match innermost {
+        None => ptr::null(),
+        Some(frame) if is_sampled(&frame) => node(sampled, frame, recorder),
+        // It began after sampling had stopped, or before it began.
+        Some(_) => UNKNOWN,
+    }
 }
 
 /// The node of an open call: its path of marks.
 fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *const Node {
-    let (Some(paths), Some(arena)) = (sampled.paths(), recorder.arena()) else {
-        // The call graph has it.
+    if recorder.graph().is_some() {
         return node_of(&innermost).map_or(UNKNOWN, ptr::from_ref);
-    };
+    }
+    let (Some(paths), Some(arena)) = (sampled.paths(), recorder.arena()) else { return UNKNOWN };
     // Frames of sampled calls keep their nodes, so this is done once for each call in which there is a sample. It does
     // not recurse, because the program's stack may be small.
     let mut done = recorder.stack.iter().find(|frame| kept(*frame).is_some());

@@ -81,22 +81,47 @@ impl Resources {
         &raw const *self.of_skipped[self.of_skipped.len() - 1].0
     }
 
-    /// Where samples of the thread's calls in this sampling are noted. `None` if the thread cannot be sampled.
+    /// Where samples of the thread's calls in this sampling are noted. `innermost` is the number of the innermost open
+    /// call, or 0.
     #[cfg(feature = "sampling")]
-    pub(super) fn sampled(&mut self, sampling: u8) -> Option<&SampledThread> {
+    pub(super) fn sampled(&mut self, sampling: u8, innermost: u64) -> &SampledThread {
         let known = self.sampled.iter().position(|(number, _)| *number == sampling);
-        let index = if let Some(index) = known {
-            index
-        } else {
-            self.sampled.push((sampling, sampling::attach(sampling, &self.cells)?));
+        let index = known.unwrap_or_else(|| {
+            let sampled = SampledThread::new(innermost);
+            sampling::attach(sampling, self.cells.owner.id, &sampled);
+            self.sampled.push((sampling, sampled));
             self.sampled.len() - 1
-        };
-        Some(&self.sampled[index].1)
+        });
+        &self.sampled[index].1
+    }
+
+    /// Samples the thread that uses the resources of another one from now on.
+    #[cfg(feature = "sampling")]
+    pub(super) fn attach(&self) {
+        for (number, sampled) in &self.sampled {
+            sampled.reuse();
+            sampling::attach(*number, self.cells.owner.id, sampled);
+        }
+    }
+
+    /// Ends what the thread has in its samplings.
+    #[cfg(feature = "sampling")]
+    pub(super) fn detach(&self) {
+        for (_, sampled) in &self.sampled {
+            if sampling::detach(sampled, &self.cells) {
+                sampling::collect();
+            }
+        }
     }
 
     /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the
     /// cells at the moment.
     pub(super) fn is_reusable(&mut self) -> bool {
+        // A ring of samples belongs to its thread.
+        #[cfg(feature = "sampling")]
+        if self.sampled.iter().any(|(_, sampled)| !sampled.is_unused()) {
+            return false;
+        }
         // Not with `every`: its draws depend on the number of skipped calls in the cells, which reuse resets.
         let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.member().is_none() && plan.cells.is_complete();
         self.plans.len() <= MAX_MARKS

@@ -1,39 +1,58 @@
-//! All samples until now, by the path of marks and the address.
+//! All samples of one event until now, by the path of marks and the stack.
 
 use std::collections::BTreeMap;
 
+use super::unwind::Address;
 use crate::recording::cells::graph::Node;
 use crate::recording::cells::sampled::UNKNOWN;
 use crate::snapshot::tree::Tree;
 
-/// The number of samples at each address.
-pub(crate) type Addresses = BTreeMap<u64, u64>;
+/// The number of samples with each stack: the executed instruction, then the calls that led to it.
+pub(crate) type Stacks = BTreeMap<Vec<Address>, u64>;
 
-/// The most paths of marks, and the most pairs of a path and an address. Beyond them, samples are added to the path
-/// above, and to the address 0.
+/// The most paths of marks. Beyond them, samples are added to the path above.
 const MOST_PATHS: usize = 1 << 14;
-const MOST_ADDRESSES: usize = 1 << 16;
+/// The most pairs of a path and a stack: with callers, and of the executed instruction alone. Beyond them, samples are
+/// added [without callers](count), and to no known code.
+const MOST_STACKS: [usize; 2] = [1 << 12, 1 << 13];
+
+/// Adds samples with one stack. If there is no room for another stack with callers, they are added to the executed
+/// instruction alone; and if there is none for that, to no known code. Returns the index of the kind of stack that is
+/// new, if one is.
+pub(super) fn count(into: &mut Stacks, mut stack: Vec<Address>, samples: u64, has_room: [bool; 2]) -> Option<usize> {
+    let kind = |stack: &[Address]| usize::from(stack.len() < 2);
+    if !into.contains_key(&stack) && !has_room[kind(&stack)] {
+        stack.truncate(1);
+        if !into.contains_key(&stack) && !has_room[1] {
+            stack = vec![Address::default()];
+        }
+    }
+    if let Some(known) = into.get_mut(&stack) {
+        *known += samples;
+        return None;
+    }
+    stack.shrink_to_fit();
+    let new = kind(&stack);
+    into.insert(stack, samples);
+    Some(new)
+}
 
 /// The samples of all threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     /// By the marks' indices. A mark that calls itself is there once.
-    pub(crate) paths: Tree<u32, Addresses>,
-    pub(crate) outside: Outside,
+    pub(crate) paths: Tree<u32, Stacks>,
+    /// The program was in no call of a mark.
+    pub(crate) outside: Stacks,
+    /// The number of samples whose call is unknown: a thread had more calls with samples than notes, or it was a
+    /// call of a hidden mark, by which probe overhead is measured.
+    pub(crate) unknown: u64,
     /// The number of samples for which the kernel had no room.
     pub(crate) lost: u64,
     /// How often the kernel took no samples for a while, because there were too many.
     pub(crate) throttled: u64,
-    addresses: usize,
-}
-
-/// Samples that belong to no mark.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
-    /// The program was in no call of a mark.
-    pub(crate) addresses: Addresses,
-    /// The number of samples whose call is unknown, because a thread had more calls with samples than notes.
-    pub(crate) unknown: u64,
+    /// The number of stacks of each kind.
+    stacks: [usize; 2],
 }
 
 impl Totals {
@@ -43,30 +62,26 @@ impl Totals {
     ///
     /// The node is null, [`UNKNOWN`], or a node whose thread's cells exist.
     #[allow(unsafe_code, reason = "nodes are found by pointers")]
-    pub(super) unsafe fn add(&mut self, samples: Addresses, node: *const Node) {
+    pub(super) unsafe fn add(&mut self, samples: Stacks, node: *const Node) {
         if samples.is_empty() {
             return;
         }
-        if node == UNKNOWN {
-            self.outside.unknown += samples.values().sum::<u64>();
-            return;
-        }
-        // SAFETY: this function's contract.
-        let node = unsafe { node.as_ref() };
-        let into = match node.map(|node| self.path(node)) {
-            // Probe overhead is measured by calls of hidden marks.
-            None => &mut self.outside.addresses,
-            Some(None) => {
-                self.outside.unknown += samples.values().sum::<u64>();
+        let into = if node.is_null() {
+            &mut self.outside
+        } else {
+            // SAFETY: this function's contract.
+            let path = if node == UNKNOWN { None } else { self.path(unsafe { &*node }) };
+            let Some(path) = path else {
+                self.unknown += samples.values().sum::<u64>();
                 return;
-            }
-            Some(Some(path)) => self.paths.value_mut(path),
+            };
+            self.paths.value_mut(path)
         };
-        for (address, samples) in samples {
-            let is_known = into.contains_key(&address);
-            self.addresses += usize::from(!is_known);
-            let has_room = is_known || self.addresses < MOST_ADDRESSES;
-            *into.entry(if has_room { address } else { 0 }).or_default() += samples;
+        for (stack, samples) in samples {
+            let has_room = [0, 1].map(|kind| self.stacks[kind] < MOST_STACKS[kind]);
+            if let Some(new) = count(into, stack, samples, has_room) {
+                self.stacks[new] += 1;
+            }
         }
     }
 

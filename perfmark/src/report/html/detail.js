@@ -114,8 +114,9 @@ function neighbourTable(title, map, event) {
 
 /** Opens a mark beside the table. */
 function showMark(mark, { movesFocus = true } = {}) {
-  openMark = mark;
   const panel = byId("detail");
+  const scrolled = openMark === mark ? panel.scrollTop : 0;
+  openMark = mark;
   const facts = [
     ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["cancelled", mark.cancelled],
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
@@ -130,6 +131,7 @@ function showMark(mark, { movesFocus = true } = {}) {
       ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, mark.coverage)] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),
+    ...sourceSection(mark),
     ...all.slice(0, 1).map((event) => eventSection(mark, event)),
     ...(snapshot.call_graph.length && state.event !== undefined
       ? [make("section", { class: "around" }, ...neighbours(mark, state.event).map(([name, map]) => neighbourTable(name, map, state.event)))]
@@ -137,7 +139,7 @@ function showMark(mark, { movesFocus = true } = {}) {
     ...all.slice(1).map((event) => eventSection(mark, event)),
   );
   panel.hidden = false;
-  panel.scrollTop = 0;
+  panel.scrollTop = scrolled;
   document.body.classList.add("has-detail");
   for (const line of view.drawn.values()) line.classList.toggle("open", marks[line.dataset.mark] === mark);
   if (movesFocus) title.focus({ preventScroll: true });

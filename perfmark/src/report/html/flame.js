@@ -1,8 +1,7 @@
-// The flame graph: a frame is a mark's calls under one caller; its width is their cost. Their callees are below it; the part
-// without callees below is self.
+// The flame graph: a frame is a mark's calls under one caller, or a function's; its width is their cost, or their samples. Their
+// callees are below it; the part without callees below is self.
 
-const graph = snapshot.call_graph;
-const flame = { tree: null, zoomed: null, focused: null, frames: new Map(), isBySelf: false };
+const flame = { kind: graph.length ? "calls" : "samples", tree: null, zoomed: null, focused: null, frames: new Map(), isBySelf: false };
 const FRAME = 21;
 /** From this depth on, the graph is in a window that can be resized. */
 const DEEP = 20;
@@ -16,51 +15,14 @@ function hashOf(text) {
   return (hash ^ (hash >>> 13)) >>> 0;
 }
 
-/** The nodes with their widths in an event. If a frame's calls were not measured, its width is that of its callees. */
-function treeOf(event) {
-  const nodes = graph.map((node, index) => {
-    const values = valuesOf(node, event);
-    return { node, index, mark: marks[node.mark], values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
-  });
-  const root = { index: -1, width: 0, inside: 0, own: 0, depth: -1, above: null, children: [] };
-  for (const node of nodes) {
-    node.above = nodes[node.node.parent] ?? root;
-    node.depth = node.above.depth + 1;
-    node.above.children.push(node);
-  }
-  for (const node of nodes.toReversed()) {
-    node.width = Math.max(node.width, node.inside);
-    node.above.inside += node.width;
-  }
-  root.width = root.inside;
-  for (const node of [root, ...nodes]) node.children.sort((one, other) => other.width - one.width || one.index - other.index);
-  return { root, nodes, mostSelf: nodes.reduce((most, node) => Math.max(most, node.own), 1) };
-}
-
-const nameOf = (node) => node.mark?.label ?? "all";
-
 function pathTo(node) {
   const path = [];
   for (let at = node; at; at = at.above) path.unshift(at);
   return path;
 }
 
-/** The tooltip of a frame. */
-function textOfFrame(node) {
-  const [event, unit] = [state.event, unitOf(state.event)];
-  const share = (part) => `${shown(percent(BigInt(Math.round(part)), BigInt(Math.round(flame.tree.root.width))))}`;
-  if (!node.mark) return `all: ${shown(real(node.width, unit))} of ${event} in outermost marks`;
-  const lines = [node.mark.path || nameOf(node)];
-  if (node.values) {
-    lines.push(`${event}: ${shown(integer(node.values.sum, unit))} (${share(node.width)} of all)`);
-    if (node.values.self !== null) lines.push(`self: ${shown(integer(node.values.self, unit))} (${share(node.own)} of all)`);
-  } else {
-    lines.push(`${event}: not measured`);
-  }
-  lines.push(`${exact(node.node.calls)} call${BigInt(node.node.calls) === 1n ? "" : "s"}${node.above.mark ? ` under ${nameOf(node.above)}` : ""}`);
-  if (node.values && node.values.measured > 0) lines.push(`per call: ${shown(real(Number(node.values.sum) / Number(node.values.measured), unit))}`);
-  return lines.join("\n");
-}
+/** The mark of a frame, or the one in which its function was called. */
+const markOf = (node) => pathTo(node).findLast(({ mark }) => mark)?.mark;
 
 function drawFlame() {
   const field = byId("flame");
@@ -73,23 +35,24 @@ function drawFlame() {
   const fragment = document.createDocumentFragment();
   flame.frames.clear();
   let deepest = 0;
-  const isSought = (node) => state.sought.length > 0 && node.mark && state.sought.every((word) => node.mark.sought.includes(word));
+  const isSought = (node) => state.sought.length > 0 && node.sought !== undefined && state.sought.every((word) => node.sought.includes(word));
   const frame = (node, left, size, isAround) => {
     const row = node.depth + 1;
     deepest = Math.max(deepest, row);
-    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${nameOf(node)}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
+    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${node.label}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
     if (size > 26) {
-      const isWide = size > 8 * nameOf(node).length;
-      drawn.textContent = isWide ? nameOf(node) : node.mark?.name || nameOf(node);
+      const isWide = size > 8 * node.label.length;
+      drawn.textContent = isWide ? node.label : node.short || node.label;
       drawn.classList.add("named");
     }
     Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
-    if (!node.mark) drawn.classList.add("root");
+    if (node.callee) drawn.classList.add(node.callee.isInlined ? "inlined" : "function");
+    if (!node.mark && !node.callee) drawn.classList.add("root");
     else if (flame.isBySelf) {
       drawn.classList.add("by-self");
       drawn.style.setProperty("--heat", `${(Math.sqrt(node.own / flame.tree.mostSelf) * 100).toFixed(1)}%`);
     } else {
-      const hash = hashOf(node.mark.path + node.mark.name);
+      const hash = hashOf(node.color);
       drawn.style.setProperty("--hue", hash % 360);
       drawn.style.setProperty("--tone", `${((hash >>> 16) % 9) - 4}%`);
     }
@@ -134,9 +97,9 @@ function drawFlame() {
   const crumbs = pathTo(zoomed);
   byId("crumbs").replaceChildren(...crumbs.map((node, index) =>
     make("li", {}, index === crumbs.length - 1
-      ? make("span", { "aria-current": "true" }, nameOf(node))
-      : make("button", { type: "button", onclick: () => zoomTo(node) }, nameOf(node)))));
-  byId("open-zoomed").hidden = !zoomed.mark;
+      ? make("span", { "aria-current": "true" }, node.label)
+      : make("button", { type: "button", onclick: () => zoomTo(node) }, node.label))));
+  byId("open-zoomed").hidden = !markOf(zoomed);
   byId("zoom-out").disabled = zoomed === root;
 }
 
@@ -149,16 +112,23 @@ function zoomTo(node) {
 
 const zoomOut = () => flame.zoomed?.above && zoomTo(flame.zoomed.above);
 
-/** The flame graph of another event. */
-function changeFlame() {
-  if (!graph.length) return;
-  const zoomed = flame.zoomed?.index;
-  flame.tree = treeOf(state.event);
+/** The flame graph of another event, or of samples. */
+function changeFlame(kind = flame.kind) {
+  const samples = sampled[state.sampling];
+  if (!graph.length && !samples) return;
+  const isSame = kind === flame.kind && (kind === "calls" || flame.samples === samples);
+  const zoomed = isSame ? flame.zoomed?.index : undefined;
+  Object.assign(flame, { kind, samples });
+  const isOfCalls = kind === "calls";
+  flame.tree = isOfCalls ? treeOfCalls(state.event) : treeOfSamples(samples);
+  byId("graph-title").textContent = graph.length && samples ? "Flame graph" : isOfCalls ? "Call graph" : "Samples";
+  byId("flame-kind").value = kind;
+  byId("flame-sampling").replaceChildren(...(isOfCalls ? [] : samplingSelect("flame")));
   flame.zoomed = flame.tree.nodes[zoomed] ?? flame.tree.root;
   const isEmpty = !(flame.tree.root.width > 0);
   byId("flame").hidden = isEmpty;
   byId("no-flame").hidden = !isEmpty;
-  byId("no-flame").textContent = state.event === undefined ? "Nothing was measured." : `No call of the graph was measured in ${state.event}.`;
+  byId("no-flame").textContent = !isOfCalls ? "There are no samples." : state.event === undefined ? "Nothing was measured." : `No call of the graph was measured in ${state.event}.`;
   drawFlame();
 }
 
@@ -171,9 +141,12 @@ function nextFrame(key, { node, row, left }) {
 }
 
 function setUpFlame() {
-  byId("graph").hidden = graph.length === 0;
+  const hasBoth = graph.length > 0 && sampled.length > 0;
+  byId("graph").hidden = graph.length === 0 && sampled.length === 0;
+  byId("flame-kinds").hidden = !hasBoth;
+  byId("flame-kind").addEventListener("change", (event) => changeFlame(event.target.value));
   byId("no-graph").hidden = graph.length > 0 || !marks.some((mark) => mark.isCalled);
-  if (!graph.length) return;
+  if (byId("graph").hidden) return;
   const field = byId("flame");
   const frameAt = (target) => flame.frames.get(Number(target.closest?.(".frame")?.dataset.node ?? NaN));
   field.addEventListener("click", (event) => {
@@ -181,7 +154,7 @@ function setUpFlame() {
     if (found) zoomTo(found.node);
   });
   field.addEventListener("pointermove", (event) => {
-    const text = event.target.closest(".rest")?.dataset.text ?? (frameAt(event.target) && textOfFrame(frameAt(event.target).node));
+    const text = event.target.closest(".rest")?.dataset.text ?? (frameAt(event.target) && flame.tree.textOf(frameAt(event.target).node));
     if (text) showTip(text, event);
     else hideTip();
   });
@@ -192,7 +165,7 @@ function setUpFlame() {
     for (const { drawn } of flame.frames.values()) drawn.tabIndex = -1;
     found.drawn.tabIndex = 0;
     flame.focused = found.node.index;
-    if (event.target.matches(":focus-visible")) showTip(textOfFrame(found.node), found.drawn.getBoundingClientRect());
+    if (event.target.matches(":focus-visible")) showTip(flame.tree.textOf(found.node), found.drawn.getBoundingClientRect());
   });
   field.addEventListener("focusout", hideTip);
   field.addEventListener("keydown", (event) => {
@@ -207,7 +180,7 @@ function setUpFlame() {
     event.stopPropagation();
   });
   byId("zoom-out").addEventListener("click", zoomOut);
-  byId("open-zoomed").addEventListener("click", () => flame.zoomed?.mark && showMark(flame.zoomed.mark));
+  byId("open-zoomed").addEventListener("click", () => flame.zoomed && showMark(markOf(flame.zoomed)));
   byId("colours").addEventListener("change", (event) => {
     flame.isBySelf = event.target.value === "self";
     drawFlame();

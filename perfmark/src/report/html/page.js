@@ -130,6 +130,7 @@ setUpEvents();
 setUpTools();
 setUpTable();
 setUpFlame();
+drawSamples();
 setUpPrint();
 drawTable();
 changeFlame();

@@ -1,7 +1,7 @@
 // The table: one row per mark, or, with all events, a heading and a row for each. If there are very many rows, only the visible
 // ones exist.
 
-const state = { event: words.leading ?? measuredEvents[0], sort: "self", isDown: true, showsAllEvents: false, withUncalled: false, sought: [] };
+const state = { event: words.leading ?? measuredEvents[0], sort: "self", isDown: true, showsAllEvents: false, withUncalled: false, sought: [], sampling: 0 };
 
 const ofValues = (key) => (mark, event) => valuesOf(mark, event)?.[key];
 const call = (head, key, why) => ({ id: key, head, why, cell: (_, values, unit) => ofCall(values, key, unit), order: ofValues(key) });

@@ -1,9 +1,8 @@
 //! Snapshots for the tests.
 
-use crate::snapshot::{
-    Event, Frame, Mark, Module, NamedAddress, Node, NodeValues, Overhead, Read, SampledPath, Samples, Snapshot, Unit,
-    Values,
-};
+use std::collections::BTreeMap;
+
+use crate::snapshot::{Event, Frame, Mark, Module, Node, NodeValues, Overhead, Read, Samples, Snapshot, Unit, Values};
 
 pub(in crate::report) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -76,7 +75,7 @@ pub(in crate::report) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot 
         overhead_ns: None,
         events: events.to_vec(),
         marks: marks.to_vec(),
-        samples: None,
+        samples: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -200,54 +199,82 @@ pub(in crate::report) fn with_graph() -> Snapshot {
 }
 
 /// The same program, sampled: `parse_line` has three lines, one of them in a function that it calls, and an address
-/// without a name.
+/// without a name. Outside of marks, `Words::read` has samples in libc and in two of its own lines.
 pub(in crate::report) fn sampled() -> Snapshot {
     let frame = |function: &str, file: &str, line| Frame {
         function: function.to_owned(),
         file: Some(file.to_owned()),
         line: Some(line),
     };
-    let frames = vec![
+    let frames = [
         frame("wordcount::parse_line", "/home/user/wordcount/src/main.rs", 12),
         frame("core::str::<impl str>::find", "/rustc/1f2/library/core/src/str/mod.rs", 1_402),
         frame("wordcount::parse_line", "/home/user/wordcount/src/main.rs", 14),
         frame("<alloc::string::String as core::clone::Clone>::clone", "/rustc/1f2/library/alloc/src/string.rs", 2_203),
         frame("wordcount::run", "/home/user/wordcount/src/main.rs", 21),
         frame("wordcount::main", "/home/user/wordcount/src/main.rs", 40),
+        frame("<wordcount::words::Words>::read", "/home/user/wordcount/src/words.rs", 31),
+        frame("<wordcount::words::Words>::read", "/home/user/wordcount/src/words.rs", 35),
+        Frame { function: "__memmove_avx_unaligned".to_owned(), file: None, line: None },
     ];
-    let named = [(0, 4_096, vec![1, 0]), (0, 4_112, vec![0]), (0, 4_128, vec![2]), (0, 8_192, vec![3])];
-    let named = named.into_iter().chain([(0, 4_200, vec![0, 4]), (0, 5_000, vec![5])]);
-    let path = |marks: &[usize], addresses: &[((usize, u64), u64)]| {
-        SampledPath::new(marks.to_vec(), addresses.iter().copied()).expect("samples")
-    };
-    let samples = Samples {
+    // Each by the address of its code. Two functions are inlined.
+    let named = [(4_096, vec![1, 0]), (4_112, vec![0]), (4_128, vec![2]), (8_192, vec![3]), (4_200, vec![0, 4])];
+    let named = named.into_iter().chain([(5_000, vec![5]), (6_000, vec![6]), (6_016, vec![7])]);
+    let named = named.map(|(address, at)| ((0, address), at)).chain([((1, 99), vec![8])]);
+    let named = named.map(|(address, at)| (address, at.iter().map(|&at: &usize| frames[at].clone()).collect()));
+    let in_app = |address, samples| (vec![(0, address)], samples);
+    let in_libc = |address, samples| (vec![(1, address)], samples);
+    // In libc, called by line 12.
+    let called = (vec![(1, 8), (0, 4_112), (0, 5_000)], 20);
+    // In libc, called by line 31.
+    let read = (vec![(1, 99), (0, 6_000), (0, 5_000)], 35);
+    let paths = [
+        (vec![], BTreeMap::from([in_app(5_000, 40), in_libc(77, 12), read, in_app(6_016, 17), in_libc(99, 30)])),
+        (vec![1], BTreeMap::from([in_app(4_200, 3), in_app(5_000, 30)])),
+        (
+            vec![1, 0],
+            BTreeMap::from([
+                in_app(4_096, 100),
+                called,
+                in_app(4_112, 60),
+                in_app(4_128, 90),
+                in_app(8_192, 30),
+                in_app(4_200, 10),
+                in_libc(8, 8),
+            ]),
+        ),
+    ];
+    let mut samples = Samples {
         event: "cpu-clock".to_owned(),
         frequency: Some(99),
         unattributed: 2,
-        paths: vec![
-            path(&[], &[((0, 5_000), 40), ((1, 77), 12)]),
-            path(&[1], &[((0, 4_200), 3), ((0, 5_000), 30)]),
-            path(
-                &[1, 0],
-                &[
-                    ((0, 4_096), 120),
-                    ((0, 4_112), 60),
-                    ((0, 4_128), 90),
-                    ((0, 8_192), 30),
-                    ((0, 4_200), 10),
-                    ((1, 8), 8),
-                ],
-            ),
-        ],
+        stack_bytes: 8192,
         modules: vec![
             Module { path: "/home/user/wordcount/target/release/wordcount".into(), build_id: Some("6c01ab".into()) },
             Module { path: "/usr/lib/libc.so.6".into(), build_id: None },
         ],
-        named: named.map(|(module, address, frames)| NamedAddress { module, address, frames }).collect(),
-        frames,
         ..Samples::default()
     };
-    Snapshot { samples: Some(samples), ..typical() }
+    samples.set_paths(paths);
+    samples.set_names(&named.collect());
+    Snapshot { samples: vec![samples], ..typical() }
+}
+
+/// The same samples, and others of a second event, all of which are in `parse_line`.
+pub(in crate::report) fn sampled_twice() -> Snapshot {
+    let mut snapshot = sampled();
+    let mut second = snapshot.samples[0].clone();
+    let named = second.locations.iter().map(|location| {
+        let frames = location.frames.iter().map(|&at| second.frames[at].clone()).collect();
+        ((location.module, location.address), frames)
+    });
+    let named = named.collect();
+    (second.event, second.frequency, second.period) = ("cache-misses".to_owned(), None, Some(10_007));
+    second.unattributed = 0;
+    second.set_paths([(vec![1, 0], BTreeMap::from([(vec![(0, 4_128)], 40), (vec![(1, 8)], 5)]))]);
+    second.set_names(&named);
+    snapshot.samples.push(second);
+    snapshot
 }
 
 /// Two marks with `time` alone, on a machine without a PMU.
@@ -331,18 +358,18 @@ pub(in crate::report) fn nasty() -> Vec<Snapshot> {
     tangled.call_graph.extend((0..2_000).map(|index| node(Some(index + 2), index % 3, i64::MAX, Some(1))));
     all.push(tangled);
     all.push(with_graph());
-    all.push(sampled());
+    all.extend([sampled(), sampled_twice()]);
     // Samples without marks, modules and frames.
     let mut wild = sampled();
     wild.marks.truncate(1);
-    if let Some(samples) = &mut wild.samples {
+    for samples in &mut wild.samples {
         samples.modules.clear();
         samples.frames.truncate(2);
         samples.lost = u64::MAX;
         samples.event = "e\u{1b}\n".repeat(99);
         samples.frames[0].function = "解析器の次の要素を読む::\u{202e}".repeat(30);
         samples.frames[0].file = Some("\u{1b}[31mlong/".repeat(50));
-        samples.paths[1].addresses[0].samples = u64::MAX;
+        samples.paths[1].stacks[0].samples = u64::MAX;
         samples.paths[1].samples = u64::MAX;
     }
     all.push(wild);

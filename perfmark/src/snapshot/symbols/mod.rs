@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-use crate::snapshot::{Frame, Module, Snapshot};
+use crate::snapshot::{Frame, Location, Module, Samples, Snapshot};
 
 /// Names the addresses of samples.
 ///
@@ -59,6 +59,12 @@ impl Problem {
     }
 }
 
+/// Whether the module's file is still the one that was sampled, by its build id if it has one.
+#[cfg(feature = "record")]
+pub(crate) fn is_sampled_build(module: &Module) -> bool {
+    elf::ElfFile::open(Path::new(&module.path)).is_ok_and(|file| file.build_id == module.build_id)
+}
+
 impl Display for Problem {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let [samples, all] = self.samples;
@@ -86,28 +92,42 @@ impl Symbols {
         self
     }
 
-    /// Names the addresses of the snapshot's samples: [`Samples::named`](crate::Samples::named). Names that they have
+    /// Names the addresses of the samples: [`Location::frames`](crate::Location::frames). Names that they have
     /// are kept where none are found. Returns why addresses of files with one in 100 samples or more have no lines.
     ///
     /// 1,000 addresses of a program of 60 MB take about 0.3 s.
     #[must_use = "it contains the reasons why addresses have no names"]
     pub fn name(&self, snapshot: &mut Snapshot) -> Vec<Problem> {
-        let Some(samples) = &mut snapshot.samples else { return Vec::new() };
-        let mut by_module: BTreeMap<usize, (u64, BTreeSet<u64>)> = BTreeMap::new();
-        for one in samples.paths.iter().flat_map(|path| &path.addresses) {
-            let (count, addresses) = by_module.entry(one.module).or_default();
-            *count = count.saturating_add(one.samples);
-            addresses.insert(one.address);
+        let mut problems: Vec<Problem> = Vec::new();
+        for problem in snapshot.samples.iter_mut().flat_map(|samples| self.name_samples(samples)) {
+            if !problems.iter().any(|known| known.module == problem.module) {
+                problems.push(problem);
+            }
         }
-        let all = by_module.values().map(|(count, _)| *count).fold(0, u64::saturating_add);
-        let known = |frame: &usize| samples.frames.get(*frame).cloned();
-        let known = samples.named.iter().map(|one| ((one.module, one.address), one.frames.iter().filter_map(known)));
-        let mut named: BTreeMap<(usize, u64), Vec<Frame>> = known
-            .map(|(at, frames)| (at, frames.collect()))
-            .filter(|(_, frames): &(_, Vec<_>)| !frames.is_empty())
-            .collect();
+        problems
+    }
+
+    fn name_samples(&self, samples: &mut Samples) -> Vec<Problem> {
+        let mut addresses: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for location in &samples.locations {
+            addresses.entry(location.module).or_default().insert(location.address);
+        }
+        let in_module = |module: usize| {
+            let is_there = |&&at: &&usize| samples.locations.get(at).is_some_and(|location| location.module == module);
+            let stacks = samples.paths.iter().flat_map(|path| &path.stacks);
+            let stacks = stacks.filter(|stack| stack.locations.iter().any(|at| is_there(&at)));
+            stacks.map(|stack| stack.samples).fold(0, u64::saturating_add)
+        };
+        let all = samples.taken();
+        let known = |location: &Location| {
+            let frames = location.frames.iter().filter_map(|&at| samples.frames.get(at).cloned());
+            ((location.module, location.address), frames.collect())
+        };
+        let mut named: BTreeMap<(usize, u64), Vec<Frame>> =
+            samples.locations.iter().map(known).filter(|(_, frames): &(_, Vec<_>)| !frames.is_empty()).collect();
         let mut problems = Vec::new();
-        for (index, (count, addresses)) in by_module {
+        for (index, addresses) in addresses {
+            let count = in_module(index);
             // Code that is in no file, such as the kernel's vDSO, has no name.
             let Some(module) = samples.modules.get(index).filter(|module| Path::new(&module.path).is_absolute()) else {
                 continue;
@@ -130,7 +150,7 @@ impl Symbols {
                 Err(why) => problems.push((module.clone(), count, why)),
             }
         }
-        samples.set_names(named);
+        samples.set_names(&named);
         problems.retain(|(_, count, _)| count.saturating_mul(RELEVANT) >= all);
         problems.into_iter().map(|(module, count, why)| Problem { module, samples: [count, all], why }).collect()
     }

@@ -9,6 +9,7 @@ use object::read::{Object as _, ObjectSymbol as _, ReadCache};
 
 use super::search::Found;
 use crate::snapshot::Frame;
+use crate::snapshot::path::of_symbol;
 
 /// The most frames of an address: bounds what a damaged file can claim.
 const DEEPEST: usize = 256;
@@ -24,7 +25,7 @@ pub(super) fn frames(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap
         let Ok(mut found) = loader.find_frames(address) else { continue };
         let mut frames = Vec::new();
         while let Ok(Some(frame)) = found.next() {
-            let function = frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()));
+            let function = frame.function.as_ref().and_then(|name| Some(of_symbol(&name.demangle().ok()?)));
             let location = frame.location.as_ref();
             frames.push(Frame {
                 function: function.unwrap_or_default(),
@@ -75,7 +76,9 @@ fn functions(path: &Path, addresses: &[u64]) -> Vec<(u64, String)> {
         for &address in addresses[first..].iter().take_while(|&&address| address < end) {
             let Ok(name) = symbol.name() else { break };
             let is_better = best.get(&address).is_none_or(|(known, _)| start > *known);
-            if is_better && !name.is_empty() {
+            // In files for Arm and RISC-V, `$x` marks where code begins, and is no function.
+            let is_mapping_symbol = size == 0 && name.starts_with('$');
+            if is_better && !name.is_empty() && !is_mapping_symbol {
                 best.insert(address, (start, demangled(name)));
             }
         }
@@ -84,5 +87,5 @@ fn functions(path: &Path, addresses: &[u64]) -> Vec<(u64, String)> {
 }
 
 fn demangled(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
+    of_symbol(&addr2line::demangle_auto(name.into(), None))
 }

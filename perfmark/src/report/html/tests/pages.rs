@@ -2,6 +2,10 @@
 //!
 //! Their values come from trees of calls, so that totals, self and distributions agree as in a real program.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::sampled::{with_samples, write_sources};
 use super::tree::{Tree, mark};
 use crate::report::tests::sample::{self, event};
 use crate::snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Unit, Values};
@@ -44,6 +48,35 @@ pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
         ("nasty-counts", nasty[3].clone()),
         ("nasty-times", nasty[5].clone()),
         ("seeded", nasty[40].clone()),
+    ]
+}
+
+/// Snapshots with samples, whose source files are written into a directory; those of 300 marks have none.
+pub(super) fn sampled(folder: &Path) -> Vec<(&'static str, Snapshot)> {
+    let written = |name: &str, snapshot: Snapshot, more: &[&str]| {
+        let root = folder.join(name);
+        write_sources(&snapshot, &root, more);
+        with_samples(snapshot, &root)
+    };
+    let thirty = written("word-search", thirty(), &[]);
+    let mut unnamed = Snapshot { call_graph: Vec::new(), ..thirty.clone() };
+    unnamed.samples.truncate(1);
+    for samples in &mut unnamed.samples {
+        samples.set_names(&BTreeMap::new());
+    }
+    let mut strange = hostile();
+    for (mark, name) in strange.marks.iter_mut().zip(HOSTILE) {
+        mark.path = name.to_owned();
+        mark.file = "src/main.rs".to_owned();
+    }
+    vec![
+        ("sampled-one", written("checksum", one(), &[])),
+        ("sampled-300", with_samples(many(300, 600), Path::new("/home/user/engine"))),
+        ("sampled-hostile", written("strange", strange, &HOSTILE)),
+        ("sampled-unnamed", unnamed),
+        ("sampled-thirty", thirty),
+        ("sampled", sample::sampled()),
+        ("sampled-wild", sample::nasty().pop().expect("samples without their marks")),
     ]
 }
 

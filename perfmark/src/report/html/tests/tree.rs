@@ -151,13 +151,17 @@ fn bucket(value: u64) -> (u64, u64) {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-fn rounded(value: f64) -> u64 {
+pub(super) fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
 pub(super) struct Random(u64);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// Steele's and Vigna's splitmix64.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

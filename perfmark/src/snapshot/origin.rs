@@ -1,7 +1,4 @@
-//! Where a crate comes from, by the path of its source files, and a program, by its own path.
-
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+//! Where a crate comes from, by the path of its source files.
 
 /// Whether the source file, as `file!()` has it, is of a crate that was downloaded: from a registry, a git repository,
 /// or into a directory with vendored crates. Files of the program's workspace are not, nor are those of a path
@@ -24,7 +21,7 @@ fn is_in_cargo_home(file: &str) -> bool {
 }
 
 /// Whether the name ends in a hash as cargo writes it: 64 bits in hexadecimal digits.
-fn has_hash(name: &str) -> bool {
+pub(crate) fn has_hash(name: &str) -> bool {
     let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
     hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
@@ -54,18 +51,6 @@ fn is_absolute(path: &str) -> bool {
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split(['/', '\\'])
-}
-
-/// Whether this process is a program of `cargo test`, by its arguments, of which the first is its path.
-///
-/// Cargo builds programs of tests and benchmarks as `deps/name-0123456789abcdef`, and starts benchmarks with `--bench`.
-/// rustdoc builds those of documentation as `rust_out`.
-pub(super) fn is_test(mut arguments: impl Iterator<Item = OsString>) -> bool {
-    let Some(program) = arguments.next().map(PathBuf::from) else { return false };
-    let Some(name) = program.file_stem().and_then(OsStr::to_str) else { return false };
-    let is_built_for_test =
-        program.parent().and_then(Path::file_name).is_some_and(|folder| folder == "deps") && has_hash(name);
-    name == "rust_out" || is_built_for_test && !arguments.any(|argument| argument == "--bench")
 }
 
 #[cfg(test)]

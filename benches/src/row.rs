@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use benches::table::{median, spread};
+use crate::table::{confidence, median, spread};
 
 /// A row's name, and the function that takes one sample.
-pub(crate) type Case<'a> = (String, Box<dyn Fn() -> f64 + 'a>);
+pub type Case<'a> = (String, Box<dyn Fn() -> f64 + 'a>);
 
 /// The limit of a value.
-#[derive(Clone, Copy)]
-pub(crate) enum Goal {
+#[derive(Clone, Copy, Debug)]
+pub enum Goal {
     /// In the row's unit.
     AtMost(f64),
     /// In the row's unit, more than the first row of the same cases.
@@ -19,7 +19,8 @@ pub(crate) enum Goal {
 }
 
 /// A row of the table.
-pub(crate) struct Row {
+#[derive(Debug)]
+pub struct Row {
     name: String,
     unit: &'static str,
     samples: Vec<f64>,
@@ -30,23 +31,34 @@ pub(crate) struct Row {
 
 impl Row {
     /// A row that is not compared with another.
-    pub(crate) fn new(name: String, unit: &'static str, samples: Vec<f64>) -> Self {
+    #[must_use]
+    pub fn new(name: String, unit: &'static str, samples: Vec<f64>) -> Self {
         Self { name, unit, samples, first: Vec::new(), goal: None }
     }
 
-    pub(crate) fn goal(self, goal: Goal) -> Self {
+    /// The same row with a limit.
+    #[must_use]
+    pub fn goal(self, goal: Goal) -> Self {
         Self { goal: Some(goal), ..self }
     }
 
-    /// The median of the comparisons of each sample with that of the first row.
-    fn relative_to_first(&self, compare: fn(f64, f64) -> f64) -> f64 {
-        median(
-            &self.samples.iter().zip(&self.first).map(|(&sample, &first)| compare(sample, first)).collect::<Vec<_>>(),
-        )
+    /// The comparisons of each sample with that of the first row in the same round.
+    fn relative_to_first(&self, compare: fn(f64, f64) -> f64) -> Vec<f64> {
+        self.samples.iter().zip(&self.first).map(|(&sample, &first)| compare(sample, first)).collect()
     }
 
-    fn ratio(&self) -> f64 {
+    fn ratios(&self) -> Vec<f64> {
         self.relative_to_first(|sample, first| sample / first)
+    }
+
+    /// The median of the ratios, and its bounds with a confidence of 95 %.
+    fn ratio_text(&self) -> String {
+        let ratios = self.ratios();
+        confidence(&ratios).map_or_else(String::new, |[least, most]| {
+            let median = median(&ratios);
+            let decimals = decimals(median) + 1;
+            format!("{median:.decimals$} ({least:.decimals$} to {most:.decimals$})")
+        })
     }
 
     fn cells(&self) -> [String; 5] {
@@ -57,12 +69,11 @@ impl Row {
             }
             format!("{} ({} to {})", digits(median), digits(low), digits(high))
         });
-        let ratio = if self.first.is_empty() { String::new() } else { digits(self.ratio()) };
         [
             self.name.clone(),
             measured,
             self.unit.to_owned(),
-            ratio,
+            self.ratio_text(),
             self.goal.map_or_else(String::new, |goal| self.goal_text(goal)),
         ]
     }
@@ -71,22 +82,25 @@ impl Row {
         let (text, value, limit) = match goal {
             Goal::AtMost(limit) => (format!("at most {limit} {}", self.unit), median(&self.samples), limit),
             Goal::More(limit) => {
-                let more = self.relative_to_first(|sample, first| sample - first);
+                let more = median(&self.relative_to_first(|sample, first| sample - first));
                 (format!("at most {limit} {} more: {}", self.unit, digits(more)), more, limit)
             }
-            Goal::Times(limit) => (format!("at most {limit} times"), self.ratio(), limit),
+            Goal::Times(limit) => (format!("at most {limit} times"), median(&self.ratios()), limit),
         };
         // A value that is not a number is not within a limit.
         if value <= limit { text } else { format!("{text}; missed") }
     }
 }
 
-/// Runs the cases in turn, so that a change in the machine's speed affects all of them alike.
-pub(crate) fn in_turn(rounds: usize, unit: &'static str, cases: Vec<Case<'_>>) -> Vec<Row> {
+/// Runs the cases in turn, so that a change in the machine's speed affects all of them alike. The order alternates
+/// between rounds, so that none of them always follows the same one.
+#[must_use]
+pub fn in_turn(rounds: usize, unit: &'static str, cases: Vec<Case<'_>>) -> Vec<Row> {
     let mut samples = vec![Vec::with_capacity(rounds); cases.len()];
-    for _ in 0..rounds {
-        for ((_, sample), samples) in cases.iter().zip(&mut samples) {
-            samples.push(sample());
+    for round in 0..rounds {
+        for turn in 0..cases.len() {
+            let at = if round % 2 == 0 { turn } else { cases.len() - 1 - turn };
+            samples[at].push(cases[at].1());
         }
     }
     let first = samples.first().cloned().unwrap_or_default();
@@ -99,18 +113,22 @@ pub(crate) fn in_turn(rounds: usize, unit: &'static str, cases: Vec<Case<'_>>) -
 
 /// Formats a value with three significant digits, or with all digits before the decimal point.
 fn digits(value: f64) -> String {
-    let decimals = match value.abs() {
+    format!("{value:.*}", decimals(value))
+}
+
+fn decimals(value: f64) -> usize {
+    match value.abs() {
         100.0.. => 0,
         10.0.. => 1,
         _ => 2,
-    };
-    format!("{value:.decimals$}")
+    }
 }
 
-const HEAD: [&str; 5] = ["", "median (quartiles)", "unit", "ratio to the first", "goal"];
+const HEAD: [&str; 5] = ["", "median (quartiles)", "unit", "ratio to the first (95 % confidence)", "goal"];
 
 /// The table as text with aligned columns.
-pub(crate) fn text(rows: &[Row]) -> String {
+#[must_use]
+pub fn text(rows: &[Row]) -> String {
     let lines: Vec<[String; 5]> = [HEAD.map(str::to_owned)].into_iter().chain(rows.iter().map(Row::cells)).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let [first, second, third, fourth, _] = std::array::from_fn(width);
@@ -123,7 +141,8 @@ pub(crate) fn text(rows: &[Row]) -> String {
 }
 
 /// The table in Markdown.
-pub(crate) fn markdown(rows: &[Row]) -> String {
+#[must_use]
+pub fn markdown(rows: &[Row]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let head = line(&HEAD.map(str::to_owned)) + "|---|---|---|---|---|\n";
     rows.iter().fold(head, |table, row| table + &line(&row.cells()))

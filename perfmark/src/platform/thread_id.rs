@@ -1,0 +1,22 @@
+//! The kernel's numbers of threads.
+#![allow(unsafe_code, reason = "gettid")]
+
+/// The calling thread's.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: it has no arguments, and always succeeds.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// On other systems, a number that other threads do not have.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn thread_id() -> u32 {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static NUMBERS: AtomicU32 = AtomicU32::new(1);
+    thread_local!(static NUMBER: Cell<u32> = const { Cell::new(0) });
+    if NUMBER.get() == 0 {
+        NUMBER.set(NUMBERS.fetch_add(1, Relaxed));
+    }
+    NUMBER.get()
+}

@@ -1,0 +1,293 @@
+//! Opens the rings of all threads, and reads them with the notes of their calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
+
+use perfmark_rdpmc::sample::Ring;
+
+use super::reading::{Code, Rest};
+use super::rings::{Events, Samplers};
+use super::task::Tasks;
+use super::threads::{self, has_open_calls};
+use super::totals::Totals;
+use crate::platform::descriptors;
+use crate::platform::per_process::PerProcess;
+use crate::recording::start;
+use crate::settings::sampling::SampleSettings;
+
+/// Everything that only the collector and snapshots use. A forked child has none.
+#[derive(Debug, Default)]
+struct Collector(Mutex<State>);
+
+static COLLECTOR: PerProcess<Collector> = PerProcess::new();
+/// Whether there ever was a sampling. If not, nothing allocates memory for it.
+static WAS_SAMPLED: AtomicBool = AtomicBool::new(false);
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Each sampling until now, by its number less 1.
+    pub(super) samplings: Vec<Sampling>,
+    pub(super) code: Code,
+    /// By the thread's entry.
+    pub(super) rests: BTreeMap<u64, Rest>,
+    /// Whether the process's threads could not be listed.
+    pub(super) is_blind: bool,
+    tasks: Tasks,
+}
+
+/// A sampling, which may have been started several times.
+#[derive(Debug)]
+pub(super) struct Sampling {
+    pub(super) settings: SampleSettings,
+    pub(super) samplers: Samplers,
+    /// For each event.
+    pub(super) totals: Vec<Totals>,
+    /// The threads that could have no ring, and why the first one has none.
+    pub(super) refused: BTreeSet<u32>,
+    pub(super) why_refused: Option<String>,
+}
+
+/// What the collector has to know for its next round.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// The rings to wait for.
+    pub(crate) rings: Vec<Shared<Ring>>,
+    /// Whether there were new threads.
+    pub(crate) has_new_threads: bool,
+}
+
+/// Why a thread has no ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoRing {
+    Ended,
+    Refused,
+}
+
+/// `None` if there never was a sampling.
+pub(super) fn lock() -> Option<MutexGuard<'static, State>> {
+    if !WAS_SAMPLED.load(Relaxed) {
+        return None;
+    }
+    Some(COLLECTOR.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What snapshots say of samples that are missing, besides the counts in [`Samples`](crate::Samples).
+pub(crate) fn notes() -> Vec<String> {
+    let Some(state) = lock() else { return Vec::new() };
+    let forked =
+        "this process was forked from one that was sampled, and is not sampled itself; start a `Sampling` in it";
+    let blind = "threads that call no marks were not sampled, because /proc/self/task does not list them; mount /proc";
+    let is_forked = state.samplings.is_empty() && start::is_forked_child();
+    [(is_forked, forked), (state.is_blind, blind)].into_iter().filter(|note| note.0).map(|note| note.1.into()).collect()
+}
+
+/// The most samplings with different settings. A thread that goes on keeps its ring of each one.
+const MOST_SAMPLINGS: usize = 16;
+
+pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14";
+
+/// Begins to sample. Returns the number of the sampling.
+pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
+    let events = &settings.events;
+    if (1..events.len()).any(|n| events[..n].iter().any(|known| known.event == events[n].event)) {
+        return Err("an event is sampled twice; name each event once".into());
+    }
+    WAS_SAMPLED.store(true, Relaxed);
+    let mut state = lock().ok_or(NO_MEMORY)?;
+    if threads::lock().ok_or(NO_MEMORY)?.active != 0 {
+        return Err("the program is being sampled already; stop that first".into());
+    }
+    let known = state.samplings.iter().position(|known| known.settings == *settings);
+    let number = if let Some(index) = known {
+        index
+    } else if state.samplings.len() >= MOST_SAMPLINGS {
+        return Err(format!("{MOST_SAMPLINGS} samplings with different settings were started; use those of one again"));
+    } else {
+        let samplers = Samplers::new(settings).map_err(|error| error.to_string())?;
+        let totals = settings.events.iter().map(|_| Totals::default()).collect();
+        let settings = settings.clone();
+        state.samplings.push(Sampling { settings, samplers, totals, refused: BTreeSet::new(), why_refused: None });
+        state.samplings.len() - 1
+    };
+    let number = u8::try_from(number + 1).unwrap_or(u8::MAX);
+    // Another look at all threads.
+    state.tasks = Tasks::default();
+    let mut registry = threads::lock().ok_or(NO_MEMORY)?;
+    registry.active = number;
+    for entry in registry.entries.values_mut().filter(|entry| entry.sampling == number) {
+        entry.is_refused = false;
+        if let Some(notes) = entry.notes.as_ref().filter(|_| has_open_calls(entry.thread)) {
+            notes.restart();
+        }
+        // If the thread has ended, there is nothing to sample.
+        entry.ring.iter().for_each(|events| _ = events.ring.enable());
+    }
+    Ok(number)
+}
+
+/// Stops sampling, and closes the rings of threads that have called no mark. The others remain, stopped, until their
+/// thread ends: it may be looking at its ring.
+/// Returns whether the program was being sampled.
+pub(crate) fn disable() -> bool {
+    let Some(mut state) = lock() else { return false };
+    let mut number = 0;
+    if let Some(mut registry) = threads::lock() {
+        number = mem::take(&mut registry.active);
+        for entry in registry.entries.values_mut().filter(|entry| entry.sampling == number) {
+            if let Some(events) = &entry.ring {
+                _ = events.ring.disable();
+            }
+            entry.has_ended |= entry.notes.is_none();
+        }
+    }
+    state.read(true);
+    number != 0
+}
+
+/// Opens the rings of new threads, and reads all rings. `was_ready` is whether a ring was ready, perhaps because its
+/// thread has ended. `None` after sampling has stopped.
+pub(crate) fn round(was_ready: bool) -> Option<Round> {
+    let mut state = lock()?;
+    let has_new_threads = state.open(was_ready)?;
+    let rings = state.read(false);
+    Some(Round { rings, has_new_threads })
+}
+
+/// Reads all rings.
+pub(crate) fn collect() {
+    if let Some(mut state) = lock() {
+        state.read(true);
+    }
+}
+
+impl State {
+    /// Opens the rings of threads that have none. Returns whether there were some; `None` if the program is not
+    /// sampled.
+    fn open(&mut self, was_ready: bool) -> Option<bool> {
+        let mut registry = threads::lock()?;
+        let active = registry.active;
+        if was_ready {
+            // The number of a thread that has ended may be another one's by now.
+            registry.entries.values_mut().for_each(|entry| entry.has_ended = entry.has_ended());
+        }
+        let going_on = registry.entries.values().filter(|entry| entry.sampling == active && !entry.has_ended);
+        let known: BTreeSet<u32> = going_on.map(|entry| entry.thread).collect();
+        let waits = |entry: &threads::Entry| entry.sampling == active && entry.ring.is_none() && !entry.is_refused;
+        let waiting = registry.entries.iter().filter(|(_, entry)| waits(entry));
+        let waiting: Vec<(u64, u32)> = waiting.map(|(&number, entry)| (number, entry.thread)).collect();
+        let mut room = descriptors::limit() / 2;
+        let rings = registry.entries.values().filter_map(|entry| entry.ring.as_ref());
+        room = room.saturating_sub(rings.map(|events| events.descriptors()).sum());
+        drop(registry);
+        let sampling = usize::from(active).checked_sub(1).and_then(|at| self.samplings.get_mut(at))?;
+        let mut has_new = false;
+        let fresh = self.tasks.new_threads(&known, was_ready).into_iter().map(|thread| (None, thread));
+        self.is_blind |= self.tasks.is_blind;
+        for (number, thread) in waiting.into_iter().map(|(number, thread)| (Some(number), thread)).chain(fresh) {
+            has_new = true;
+            match sampling.open(thread, &mut room) {
+                Ok(events) => start_ring(active, number, thread, events),
+                Err(why) => {
+                    if why == NoRing::Refused {
+                        self.tasks.left_out.insert(thread);
+                    }
+                    give_up(number, why);
+                }
+            }
+        }
+        Some(has_new)
+    }
+
+    /// Reads the rings of all threads, and returns those of the threads that go on. `counts_lost` asks the kernel for
+    /// losses that no record says yet, because the ring has been full since.
+    fn read(&mut self, counts_lost: bool) -> Vec<Shared<Ring>> {
+        let Some(registry) = threads::lock() else { return Vec::new() };
+        let entries = registry.entries.clone();
+        drop(registry);
+        self.code.update();
+        let mut rings = Vec::new();
+        for (number, entry) in entries {
+            let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
+            if let (Some(events), Some(sampling)) = (&entry.ring, sampling) {
+                let rest = self.rests.entry(number).or_insert_with(|| Rest::new(sampling.totals.len()));
+                rest.read(number, (&entry, events), &mut self.code, &mut sampling.totals, counts_lost);
+                if entry.has_ended {
+                    self.rests.remove(&number);
+                } else {
+                    rings.push(Shared::clone(&events.ring));
+                }
+            }
+            if entry.has_ended
+                && let Some(mut registry) = threads::lock()
+            {
+                registry.entries.remove(&number);
+            }
+        }
+        rings
+    }
+}
+
+impl Sampling {
+    /// `room` is the number of rings that may still be opened.
+    fn open(&mut self, thread: u32, room: &mut usize) -> Result<Events, NoRing> {
+        const NO_ROOM: &str = "samples take half of the process's file descriptors; raise `ulimit -n`";
+        let Some(rest) = room.checked_sub(self.totals.len()) else { return Err(self.refuse(thread, NO_ROOM.into())) };
+        match self.samplers.open(Some(thread)) {
+            Ok(events) => {
+                *room = (rest + self.totals.len()).saturating_sub(events.descriptors());
+                Ok(events)
+            }
+            Err(error) if error.errno() == Some(libc::ESRCH) => Err(NoRing::Ended),
+            Err(error) => Err(self.refuse(thread, error.to_string())),
+        }
+    }
+
+    fn refuse(&mut self, thread: u32, why: String) -> NoRing {
+        self.refused.insert(thread);
+        self.why_refused.get_or_insert(why);
+        NoRing::Refused
+    }
+}
+
+/// Notes that a thread has no ring: that of an entry, or one that has called no mark.
+fn give_up(number: Option<u64>, why: NoRing) {
+    let (Some(number), Some(mut registry)) = (number, threads::lock()) else { return };
+    match why {
+        NoRing::Ended => registry.remove_unsampled(number),
+        NoRing::Refused => registry.entries.get_mut(&number).into_iter().for_each(|entry| entry.is_refused = true),
+    }
+}
+
+/// Starts a ring: that of an entry, or of a thread that has called no mark.
+fn start_ring(active: u8, number: Option<u64>, thread: u32, events: Events) {
+    let Some(mut registry) = threads::lock() else { return };
+    let events = Shared::new(events);
+    let entry = match number {
+        Some(number) => registry.entries.get_mut(&number),
+        // Perhaps it has called one meanwhile.
+        None => registry.entries.values_mut().find(|entry| (entry.sampling, entry.thread) == (active, thread)),
+    };
+    match entry {
+        Some(entry) if entry.ring.is_none() => {
+            if let Some(notes) = &entry.notes {
+                notes.set_ring(&events.ring, events.samples);
+            }
+            entry.ring = Some(Shared::clone(&events));
+        }
+        // The thread has ended, or has a ring.
+        Some(_) => return,
+        None if number.is_some() => return,
+        None => {
+            let ring = Some(Shared::clone(&events));
+            let has_older_calls = has_open_calls(thread);
+            registry.add(threads::Entry { ring, has_older_calls, ..threads::Entry::new(active, thread) });
+        }
+    }
+    if registry.active == active {
+        // If the thread has ended, there is nothing to sample.
+        _ = events.ring.enable();
+    }
+}

@@ -1,0 +1,75 @@
+//! All samples until now, as plain data.
+
+use std::collections::BTreeMap;
+
+use super::collector::{self, State};
+use super::threads;
+use super::totals::{Stacks, Totals};
+use crate::settings::sampling::Rate;
+use crate::snapshot::Samples;
+use crate::snapshot::tree;
+
+/// The samples that were collected, by sampling and event. `indices` are those of the marks in the snapshot.
+pub(crate) fn samples(indices: &BTreeMap<u32, usize>) -> Vec<Samples> {
+    let Some(state) = collector::lock() else { return Vec::new() };
+    let too_short = threads::lock().map(|registry| registry.too_short.clone()).unwrap_or_default();
+    let mut all = Vec::new();
+    for (sampling, number) in state.samplings.iter().zip(1_u8..) {
+        let open = open(&state, number, sampling.totals.len());
+        for (n, (event, totals)) in sampling.samplers.events().zip(&sampling.totals).enumerate() {
+            let (period, frequency) = match sampling.settings.events[n].rate {
+                Rate::Period(period) => (Some(period), None),
+                Rate::Frequency(frequency) => (None, Some(frequency)),
+            };
+            let mut samples = Samples {
+                event: event.to_string(),
+                period,
+                frequency,
+                stack_bytes: sampling.settings.stacks.bytes().into(),
+                lost: totals.lost,
+                throttled: totals.throttled,
+                unattributed: open[n] + totals.unknown,
+                threads_without: sampling.refused.len() as u64,
+                why_without: sampling.why_refused.clone(),
+                threads_too_short: too_short.get(&number).copied().unwrap_or(0),
+                modules: state.code.modules.known().to_vec(),
+                ..Samples::default()
+            };
+            let (paths, hidden) = paths(totals, indices);
+            samples.set_paths(paths);
+            samples.unattributed += hidden;
+            samples.drop_unused_modules();
+            all.push(samples);
+        }
+    }
+    all
+}
+
+/// The number of samples of each event in calls that are still open.
+fn open(state: &State, sampling: u8, events: usize) -> Vec<u64> {
+    let Some(registry) = threads::lock() else { return vec![0; events] };
+    let of_sampling = |number: &u64| registry.entries.get(number).is_some_and(|entry| entry.sampling == sampling);
+    let rests = state.rests.iter().filter(|(number, _)| of_sampling(number));
+    let rests: Vec<&[Stacks]> = rests.map(|(_, rest)| &rest.stacks[..]).collect();
+    (0..events).map(|n| rests.iter().filter_map(|rest| rest.get(n)).flat_map(Stacks::values).sum()).collect()
+}
+
+/// The stacks of each path of marks, and the number of samples in marks that no snapshot has: probe overhead is
+/// measured by calls of such marks.
+fn paths(totals: &Totals, indices: &BTreeMap<u32, usize>) -> (Vec<(Vec<usize>, Stacks)>, u64) {
+    let nodes = totals.paths.nodes();
+    let marks = |node: &tree::Node<u32, Stacks>| {
+        let path = std::iter::successors(Some(node), |node| Some(&nodes[node.above?]));
+        let mut marks = path.map(|node| indices.get(&node.key).copied()).collect::<Option<Vec<usize>>>()?;
+        marks.reverse();
+        Some(marks)
+    };
+    let (mut paths, mut hidden) = (vec![(Vec::new(), totals.outside.clone())], 0);
+    for node in nodes {
+        match marks(node) {
+            Some(marks) => paths.push((marks, node.value.clone())),
+            None => hidden += node.value.values().sum::<u64>(),
+        }
+    }
+    (paths, hidden)
+}

@@ -1,0 +1,164 @@
+//! Reads a thread's ring with the notes of its calls.
+#![allow(unsafe_code, reason = "nodes are found by pointers")]
+
+use std::{mem, ptr};
+
+use perfmark_rdpmc::sample::{Body, Ring, Sample};
+
+use super::rings::Events;
+use super::threads::{self, Entry, has_open_calls};
+use super::totals::{self, Stacks, Totals};
+use super::unwind::{Address, Modules, Unwinder};
+use crate::recording::cells::graph::Node;
+use crate::recording::cells::sampled::UNKNOWN;
+
+/// What is known of a thread's ring.
+#[derive(Debug)]
+pub(super) struct Rest {
+    /// Samples of each event since the last note. They all belong to the same call.
+    pub(super) stacks: Vec<Stacks>,
+    /// The lost samples of the ring that records report, of all events.
+    recorded_lost: u64,
+    /// The lost samples of each event that are in the totals.
+    known_lost: Vec<u64>,
+}
+
+/// The most stacks of a thread whose call is still open. Beyond them, callers are left out.
+const MOST_WAITING: usize = 1 << 12;
+
+/// The program's code.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    pub(super) modules: Modules,
+    unwinder: Unwinder,
+}
+
+impl Rest {
+    pub(super) fn new(events: usize) -> Self {
+        Self { stacks: vec![Stacks::new(); events], recorded_lost: 0, known_lost: vec![0; events] }
+    }
+
+    /// Adds the lost samples that are not in the totals yet. The kernel counts them for each event since Linux 6.0.
+    /// Before, records report them for the ring, and they are added to the first event.
+    fn add_lost(&mut self, ring: &Ring, totals: &mut [Totals]) {
+        let Ok(counts) = ring.counts() else { return };
+        let counted = counts.iter().map(|count| count.lost).collect::<Option<Vec<u64>>>();
+        let lost = counted.unwrap_or_else(|| vec![self.recorded_lost]);
+        for ((known, totals), lost) in self.known_lost.iter_mut().zip(totals).zip(lost) {
+            totals.lost += lost.saturating_sub(mem::replace(known, lost.max(*known)));
+        }
+    }
+}
+
+/// Whether samples of a thread without notes may be in calls that began before sampling. Samples that are taken from
+/// now on are not, if these calls have ended.
+fn may_be_in_older(number: u64) -> bool {
+    let Some(mut registry) = threads::lock() else { return false };
+    let Some(entry) = registry.entries.get_mut(&number).filter(|entry| entry.has_older_calls) else { return false };
+    entry.has_older_calls = has_open_calls(entry.thread);
+    true
+}
+
+impl Rest {
+    /// Reads the thread's ring and notes. `counts_lost` asks the kernel for losses that no record says yet, because the
+    /// ring has been full since.
+    pub(super) fn read(
+        &mut self,
+        number: u64,
+        (entry, events): (&Entry, &Events),
+        code: &mut Code,
+        totals: &mut [Totals],
+        counts_lost: bool,
+    ) {
+        let recorded_lost = self.recorded_lost;
+        read(number, events, code, self, totals);
+        if counts_lost || entry.has_ended || self.recorded_lost > recorded_lost {
+            self.add_lost(&events.ring, totals);
+        }
+        if entry.has_ended {
+            let is_unknown = entry.notes.as_ref().is_some_and(|notes| notes.was_full());
+            // The last samples are outside of all marks.
+            let node = if is_unknown { UNKNOWN } else { ptr::null() };
+            // SAFETY: `node` is null or unknown.
+            unsafe { add(&mut self.stacks, node, totals) };
+        }
+    }
+}
+
+/// Reads a thread's ring and notes.
+fn read(number: u64, events: &Events, code: &mut Code, rest: &mut Rest, totals: &mut [Totals]) {
+    let may_be_in_older = may_be_in_older(number);
+    // First the head: the notes about all samples before it are then written, except about those of the innermost call.
+    // The thread writes notes before the next sample. If the thread has called no mark then, the samples are outside.
+    let head = events.ring.head();
+    let attached = threads::lock().and_then(|registry| registry.entries.get(&number)?.notes.clone());
+    let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
+    let Ok(mut reader) = events.ring.reader() else { return };
+    let mut read_until = |end: u64, rest: &mut Rest, totals: &mut [Totals]| {
+        while reader.position().wrapping_sub(end).cast_signed() < 0
+            && let Some(record) = reader.read()
+        {
+            let event = events.index(record.origin.id);
+            match record.body {
+                Body::Sample(sample) => match event.and_then(|event| rest.stacks.get_mut(event)) {
+                    Some(stacks) => {
+                        let has_room = stacks.len() < MOST_WAITING;
+                        totals::count(stacks, code.stack(&sample), 1, [has_room; 2]);
+                    }
+                    None => totals[0].unknown += 1,
+                },
+                Body::Lost { lost, .. } | Body::LostSamples { lost } => rest.recorded_lost += lost,
+                Body::Throttle(_) => totals[event.unwrap_or(0)].throttled += 1,
+                _ => {}
+            }
+        }
+    };
+    for note in notes {
+        read_until(note.position, rest, totals);
+        // SAFETY: the notes keep the cells of the thread.
+        unsafe { add(&mut rest.stacks, note.node, totals) };
+    }
+    read_until(head, rest, totals);
+    if attached.is_none() {
+        let node = if may_be_in_older { UNKNOWN } else { ptr::null() };
+        // SAFETY: `node` is null or unknown.
+        unsafe { add(&mut rest.stacks, node, totals) };
+    }
+}
+
+/// Adds the samples of all events since the last note to their call.
+///
+/// # Safety
+///
+/// As [`Totals::add`].
+unsafe fn add(rest: &mut [Stacks], node: *const Node, totals: &mut [Totals]) {
+    for (stacks, totals) in rest.iter_mut().zip(totals) {
+        // SAFETY: this function's contract.
+        unsafe { totals.add(mem::take(stacks), node) };
+    }
+}
+
+impl Code {
+    /// Finds out which modules were loaded or unloaded.
+    pub(super) fn update(&mut self) {
+        if self.modules.update() {
+            self.unwinder.forget_modules();
+        }
+    }
+
+    /// The executed instruction, and the calls that led to it.
+    fn stack(&mut self, sample: &Sample<'_>) -> Vec<Address> {
+        let mut stack = vec![self.modules.resolve(sample.ip.unwrap_or(0))];
+        if let (Some(registers), Some(bytes)) = (&sample.user_registers, &sample.user_stack) {
+            let callers = self.unwinder.callers(registers, bytes, &self.modules);
+            stack.extend(callers.into_iter().map(|address| self.modules.resolve(address)));
+        }
+        if let Some(chain) = &sample.callchain {
+            // The first address is the executed instruction. The others are return addresses, after the call.
+            let chain = chain.iter().filter(|&address| address.cast_signed() > 0).skip(1);
+            let known = chain.map(|address| address - 1).take_while(|&at| self.modules.with_code(at).is_some());
+            stack.extend(known.map(|address| self.modules.resolve(address)));
+        }
+        stack
+    }
+}

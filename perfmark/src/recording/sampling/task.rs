@@ -1,0 +1,101 @@
+//! The threads of this process, as the kernel lists them.
+
+use std::collections::BTreeSet;
+use std::fs;
+#[cfg(target_os = "linux")]
+use std::os::linux::fs::MetadataExt as _;
+use std::{io, mem};
+
+use crate::platform::signals::background;
+use crate::platform::thread_id::thread_id;
+
+const TASKS: &str = "/proc/self/task";
+
+/// The number of threads. 0 if it is unknown.
+fn count() -> u64 {
+    // The directory has a link of its own, one in its parent, and one in each thread's directory.
+    #[cfg(target_os = "linux")]
+    return fs::metadata(TASKS).map_or(0, |about| about.st_nlink().saturating_sub(2));
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// The numbers of all threads.
+fn all() -> io::Result<BTreeSet<u32>> {
+    let entries = fs::read_dir(TASKS)?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// What is known of the process's threads.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    count: u64,
+    round: u32,
+    /// Those that are not sampled: perfmark's own, and those without a ring.
+    pub(super) left_out: BTreeSet<u32>,
+    /// Whether the kernel does not list them.
+    pub(super) is_blind: bool,
+}
+
+impl Tasks {
+    /// Threads that are not known yet.
+    pub(super) fn new_threads(&mut self, known: &BTreeSet<u32>, was_ready: bool) -> Vec<u32> {
+        /// A thread may have ended when another one began, which the count does not show.
+        const ROUNDS: u32 = 8;
+        let now = count();
+        self.round = (self.round + 1) % ROUNDS;
+        if mem::replace(&mut self.count, now) == now && !was_ready && self.round != 0 {
+            return Vec::new();
+        }
+        let all = match all() {
+            // Numbers of another namespace are of no use.
+            Ok(all) if all.contains(&thread_id()) => all,
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                // There may be no descriptor at the moment.
+                self.count = 0;
+                return Vec::new();
+            }
+            _ => {
+                self.is_blind = true;
+                return Vec::new();
+            }
+        };
+        self.left_out.retain(|thread| all.contains(thread));
+        let mut fresh = Vec::new();
+        for thread in all {
+            if !known.contains(&thread) && !self.left_out.contains(&thread) {
+                if background::is_own(thread) {
+                    self.left_out.insert(thread);
+                } else {
+                    fresh.push(thread);
+                }
+            }
+        }
+        fresh
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn all_threads_are_listed_and_counted() {
+        let barrier = Barrier::new(4);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    barrier.wait();
+                });
+            }
+            barrier.wait();
+            let all = all().expect("they are listed");
+            assert!(all.len() >= 4 && count() >= 4, "{all:?}");
+            barrier.wait();
+        });
+    }
+}

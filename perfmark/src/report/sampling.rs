@@ -1,0 +1,186 @@
+//! What was sampled, how to read the shares of samples, and what the samples lack.
+
+use super::hot_lines::{FEWEST, events};
+use super::quantity::ESTIMATE;
+use crate::snapshot::{Samples, Snapshot};
+use crate::text::{counted, exact, plural, sanitize};
+
+/// How to read the lines, and what they lack. `None` if nothing was sampled.
+pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
+    let samples = &snapshot.samples;
+    let counts: Vec<String> =
+        samples.iter().map(|one| format!("{} of {}", counted(one.taken(), "sample"), one.rate())).collect();
+    let taken = counts.join("; ");
+    if samples.is_empty() || samples.iter().all(|one| one.taken() == 0) {
+        let rates: Vec<String> = samples.iter().map(Samples::rate).collect();
+        return (!rates.is_empty()).then(|| format!("no samples of {}", rates.join("; ")));
+    }
+    if samples.iter().all(|one| one.locations.is_empty()) {
+        return Some(taken);
+    }
+    if !samples.iter().any(Samples::has_names) {
+        return Some(format!(
+            "{taken}. They are addresses without lines: name them by `perfmark::symbols::Symbols`, which requires the \
+             feature `symbols`, or write a report with PERFMARK_FORMAT=json for `perfmark report --symbols FILE`"
+        ));
+    }
+    Some(format!(
+        "Lines below a mark: share of the samples in the mark without marked callees, ± its standard error. Lines and \
+         functions with fewer than {FEWEST} samples are not shown. {taken}."
+    ))
+}
+
+/// What is missing among the samples, a sentence each.
+pub(super) fn lacks(snapshot: &Snapshot) -> Vec<String> {
+    let mut lacks: Vec<String> = Vec::new();
+    // The events of one sampling have the same threads.
+    let threads = snapshot.samples.iter().flat_map(of_threads);
+    for sentence in threads {
+        if !lacks.contains(&sentence) {
+            lacks.push(sentence);
+        }
+    }
+    for (samples, event) in snapshot.samples.iter().zip(events(&snapshot.samples)) {
+        let of = if event.is_empty() { event } else { format!("{event}: ") };
+        let sentences = of_one(samples).into_iter().chain(short_stacks(snapshot, samples));
+        lacks.extend(sentences.map(|sentence| format!("{of}{sentence}")));
+    }
+    lacks
+}
+
+/// What to do if many stacks do not reach the marked function.
+fn short_stacks(snapshot: &Snapshot, samples: &Samples) -> Option<String> {
+    /// In percent.
+    const MANY: f64 = 10.0;
+    const ENOUGH: u64 = 8192;
+    if !(1..ENOUGH).contains(&samples.stack_bytes) {
+        return None;
+    }
+    let lines = (0..snapshot.marks.len()).flat_map(|mark| snapshot.hot_lines(samples, Some(mark)));
+    let (mut all, mut elsewhere) = (0, 0);
+    for line in lines {
+        all += line.samples;
+        elsewhere += if line.is_own { 0 } else { line.samples };
+    }
+    let percent = percent(elsewhere, all);
+    (percent > MANY && elsewhere >= FEWEST).then(|| {
+        format!(
+            "{percent:.1} % of the samples in marks are at lines of other functions, as {} bytes of the stack did not \
+             reach the marked one; add `stack={ENOUGH}` to PERFMARK_SAMPLE to sample more of it",
+            exact(samples.stack_bytes)
+        )
+    })
+}
+
+fn percent(part: u64, all: u64) -> f64 {
+    part as f64 / all.max(1) as f64 * 100.0
+}
+
+fn of_one(samples: &Samples) -> Vec<String> {
+    /// In percent.
+    const MANY_UNATTRIBUTED: f64 = 5.0;
+    let mut lacks = Vec::new();
+    if samples.lost > 0 {
+        let percent = percent(samples.lost, samples.lost.saturating_add(samples.taken()));
+        let flagged = if samples.is_biased() {
+            format!("; shares have the flag {ESTIMATE}, because the remaining samples may be biased")
+        } else {
+            String::new()
+        };
+        lacks.push(format!("{} lost ({percent:.1} %){flagged}", were(samples.lost, "sample")));
+    }
+    if samples.throttled > 0 {
+        let times = counted(samples.throttled, "time");
+        lacks.push(format!("the kernel paused sampling {times}, because there were too many samples"));
+    }
+    let unattributed = percent(samples.unattributed, samples.taken());
+    if unattributed > MANY_UNATTRIBUTED {
+        lacks.push(format!(
+            "{} not attributed ({unattributed:.1} %): their call was still open, began before sampling, or is unknown",
+            were(samples.unattributed, "sample")
+        ));
+    }
+    lacks
+}
+
+/// What is missing of threads.
+fn of_threads(samples: &Samples) -> Vec<String> {
+    let mut lacks = Vec::new();
+    if samples.threads_without > 0 {
+        let why = samples.why_without.as_deref().map_or_else(String::new, |why| format!(": {}", sanitize(why)));
+        lacks.push(format!("{} could not be sampled{why}", counted(samples.threads_without, "thread")));
+    }
+    if samples.threads_too_short > 0 {
+        let threads = counted(samples.threads_too_short, "thread");
+        lacks.push(format!("{threads} ended before perfmark could sample them"));
+    }
+    lacks
+}
+
+/// A count with its noun and verb.
+fn were(count: u64, noun: &str) -> String {
+    format!("{} {} {}", exact(count), plural(count, noun), if count == 1 { "was" } else { "were" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+
+    fn lacks_of(change: impl FnOnce(&mut Samples)) -> Vec<String> {
+        let mut snapshot = sample::sampled();
+        change(&mut snapshot.samples[0]);
+        lacks(&snapshot)
+    }
+
+    #[test]
+    fn what_the_samples_lack_is_reported() {
+        assert_eq!(lacks_of(|_| ()), [""; 0], "2 samples in unknown calls are few");
+        let all = lacks_of(|samples| {
+            samples.throttled = 1;
+            (samples.threads_without, samples.why_without) = (2, Some("mmap: EPERM".into()));
+            samples.threads_too_short = 1_200;
+        });
+        let expected = [
+            "2 threads could not be sampled: mmap: EPERM",
+            "1,200 threads ended before perfmark could sample them",
+            "the kernel paused sampling 1 time, because there were too many samples",
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn lost_samples_are_reported_and_flag_shares_if_they_are_many() {
+        // 487 samples were taken.
+        let [few, many] = [25, 26].map(|lost| lacks_of(|samples| samples.lost = lost).concat());
+        assert_eq!(few, "25 samples were lost (4.9 %)");
+        assert!(many.starts_with("26 samples were lost (5.1 %); shares have the flag ≈"), "{many}");
+    }
+
+    #[test]
+    fn samples_without_a_line_of_the_marked_function_have_a_remedy() {
+        let of_length = |bytes| lacks_of(|samples| samples.stack_bytes = bytes).concat();
+        let expected = "17.5 % of the samples in marks are at lines of other functions, as 512 bytes of the stack did \
+                        not reach the marked one; add `stack=8192` to PERFMARK_SAMPLE to sample more of it";
+        assert_eq!(of_length(512), expected);
+        assert_eq!([of_length(8192), of_length(0)], [""; 2]);
+    }
+
+    #[test]
+    fn many_samples_in_unknown_calls_are_reported() {
+        let unattributed = |count| lacks_of(|samples| samples.unattributed = count);
+        assert_eq!(unattributed(25), [""; 0]);
+        let expected = "26 samples were not attributed (5.1 %): their call was still open, began before sampling, or \
+                        is unknown";
+        assert_eq!(unattributed(26), [expected]);
+    }
+
+    #[test]
+    fn of_several_events_each_names_what_it_lacks() {
+        let mut snapshot = sample::sampled_twice();
+        snapshot.samples[1].lost = 1;
+        assert_eq!(lacks(&snapshot), ["cache-misses: 1 sample was lost (2.2 %)"]);
+        let legend = legend(&snapshot).expect("samples");
+        assert!(legend.ends_with(" 487 samples of cpu-clock, 99 a second; 45 samples of cache-misses, one in 10,007."));
+    }
+}

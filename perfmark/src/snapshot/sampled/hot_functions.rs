@@ -1,0 +1,224 @@
+//! The functions outside of all marks that have the most samples.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::stack::Marked;
+use crate::snapshot::data::Snapshot;
+use crate::snapshot::origin::is_downloaded;
+use crate::snapshot::path::{bare, end, readable, starts};
+use crate::snapshot::samples::{Frame, SampledStack, Samples};
+
+/// A function outside of all marks, and the samples that count for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct HotFunction {
+    /// The function, and that of its lines with the most of these samples.
+    pub frame: Frame,
+    /// Whether the program's author can mark it. Otherwise it is usually a function of a library, and these stacks
+    /// contain no function that can be marked.
+    pub can_be_marked: bool,
+    /// The number of samples in this function, and in functions of libraries that it called.
+    pub samples: u64,
+}
+
+impl Snapshot {
+    /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
+    /// first. They show what to mark next.
+    ///
+    /// A sample counts for the innermost function of its stack that the program's author can mark. The source of such a
+    /// function is a Rust file, and the function is neither in the standard library, nor in a crate that cargo
+    /// downloaded (`registry/src`, `git/checkouts`, or vendored beside perfmark), nor in perfmark. Methods that are
+    /// usually derived (`clone`, `cmp`, `eq`, `ne`, `partial_cmp`) count for their callers. If the stack contains no
+    /// such function, the sample counts for the executed one.
+    ///
+    /// The list has neither `main` nor the runtime around it, such as `std::rt`, `_start` and `__libc_start_main`.
+    /// Samples without names count for no function.
+    ///
+    /// ```
+    /// let snapshot = perfmark::snapshot();
+    /// for samples in &snapshot.samples {
+    ///     for function in snapshot.unmarked_functions(samples).iter().filter(|function| function.can_be_marked) {
+    ///         println!("consider marking {}: {} samples", function.frame.function, function.samples);
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn unmarked_functions(&self, samples: &Samples) -> Vec<HotFunction> {
+        let can_be_marked: Vec<bool> = samples.frames.iter().map(can_be_marked).collect();
+        let mut by_frame: BTreeMap<usize, u64> = BTreeMap::new();
+        for stack in samples.paths_of(None).flat_map(|path| &path.stacks) {
+            if let Some(frame) = stack.attributed(samples, &can_be_marked) {
+                let count = by_frame.entry(frame).or_default();
+                *count = count.saturating_add(stack.samples);
+            }
+        }
+        // Each with the samples of its hottest line. Functions of one name are distinct by their files.
+        let mut functions: BTreeMap<(String, Option<&str>), (u64, HotFunction)> = BTreeMap::new();
+        for (at, count) in by_frame {
+            let Some(frame) = samples.frames.get(at) else { continue };
+            let name = bare(&readable(&frame.function));
+            if name.is_empty() || is_runtime(&name) {
+                continue;
+            }
+            let (most, function) = functions.entry((name, frame.file.as_deref())).or_default();
+            function.samples = function.samples.saturating_add(count);
+            if count > *most {
+                (*most, function.frame, function.can_be_marked) = (count, frame.clone(), can_be_marked[at]);
+            }
+        }
+        let marks: Vec<Marked<'_>> = self.marks.iter().map(Marked::new).collect();
+        let functions = functions.into_values().map(|(_, function)| function);
+        let mut unmarked: Vec<HotFunction> =
+            functions.filter(|function| !marks.iter().any(|marked| marked.is(&function.frame))).collect();
+        unmarked.sort_by_key(|function| std::cmp::Reverse(function.samples));
+        unmarked
+    }
+}
+
+impl SampledStack {
+    /// The function that a sample counts for, as an index of a frame: the innermost that can be marked, or the executed
+    /// one.
+    fn attributed(&self, samples: &Samples, can_be_marked: &[bool]) -> Option<usize> {
+        let mut locations = self.locations.iter().filter_map(|&at| samples.locations.get(at));
+        let mut frames = locations.clone().flat_map(|location| &location.frames).copied();
+        let own = frames.find(|&at| can_be_marked.get(at) == Some(&true));
+        own.or_else(|| locations.next()?.frames.last().copied())
+    }
+}
+
+/// Methods that `derive` writes, and that are rarely written by hand.
+const DERIVED: [&str; 5] = ["clone", "cmp", "eq", "ne", "partial_cmp"];
+
+/// Whether the function is one that the program's author can mark.
+fn can_be_marked(frame: &Frame) -> bool {
+    let is_rust = |file: &&str| Path::new(file).extension().is_some_and(|end| end == "rs");
+    let Some(file) = frame.file.as_deref().filter(is_rust) else { return false };
+    // The paths of the standard library and of the crates that it contains, as they are compiled by the Rust project,
+    // and as they are in a toolchain.
+    let is_standard =
+        file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/");
+    let is_derived = || DERIVED.contains(&end(&bare(&frame.function), 1));
+    !is_standard && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
+}
+
+/// Whether the function is one of perfmark's own.
+pub(crate) fn is_perfmark(frame: &Frame) -> bool {
+    let function = frame.function.trim_start_matches('<');
+    let is_named = function.starts_with("perfmark::") || function.starts_with("perfmark_rdpmc::");
+    // Inlined functions may have no path.
+    let is_in = |file: &str| file.contains("/perfmark/src/") || file.contains("/perfmark-rdpmc/src/");
+    is_named || frame.file.as_deref().is_some_and(is_in)
+}
+
+/// Whether it is `main`, or a function that runs it, or that runs a thread.
+fn is_runtime(name: &str) -> bool {
+    const PARTS: [&str; 5] = ["std::rt::", "std::sys::backtrace::__rust_", "_start", "__libc_start", "__libc_csu"];
+    const NAMES: [&str; 7] = ["_init", "_fini", "start_thread", "clone", "clone3", "__clone", "__clone3"];
+    // `main` of a crate; a module may have a function of that name.
+    end(name, 1) == "main" && starts(name).len() <= 2
+        || NAMES.contains(&name)
+        || PARTS.iter().any(|part| name.starts_with(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Mark;
+
+    const APP: &str = "/home/me/app/src/main.rs";
+    const STD: &str = "/rustc/59807616e1/library/core/src/iter/range.rs";
+
+    fn frame(function: &str, file: &str, line: u32) -> Frame {
+        Frame { function: function.into(), file: (!file.is_empty()).then(|| file.into()), line: Some(line) }
+    }
+
+    /// Stacks outside of all marks: the frames of each location, and a number of samples.
+    fn functions(marks: &[&str], stacks: &[(&[&[Frame]], u64)]) -> Vec<(String, u32, bool, u64)> {
+        let (mut named, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        for (stack, count) in stacks {
+            let mut addresses = Vec::new();
+            for location in *stack {
+                let address = (0, named.len() as u64);
+                named.insert(address, location.to_vec());
+                addresses.push(address);
+            }
+            counts.insert(addresses, *count);
+        }
+        let mut samples = Samples::default();
+        samples.set_paths([(vec![], counts)]);
+        samples.set_names(&named);
+        let mark = |path: &&str| Mark { path: (*path).into(), file: "src/main.rs".into(), ..Mark::default() };
+        let snapshot = Snapshot { marks: marks.iter().map(mark).collect(), ..Snapshot::default() };
+        let function =
+            |one: HotFunction| (one.frame.function, one.frame.line.unwrap_or(0), one.can_be_marked, one.samples);
+        snapshot.unmarked_functions(&samples).into_iter().map(function).collect()
+    }
+
+    #[test]
+    fn a_sample_counts_for_the_innermost_function_that_can_be_marked() {
+        let own = frame("app::load", APP, 7);
+        let parser = "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/parser-1.0.0/src/lib.rs";
+        let inlined: &[Frame] = &[frame("next", STD, 3), own.clone()];
+        let in_libc: &[Frame] = &[frame("memcpy", "", 0)];
+        let in_crate: &[Frame] = &[frame("parser::parse", parser, 9)];
+        let outer: &[Frame] = &[frame("app::outer", APP, 40)];
+        let found = functions(&[], &[(&[inlined, outer], 5), (&[in_libc, in_crate, &[own], outer], 6)]);
+        assert_eq!(found, [("app::load".into(), 7, true, 11)]);
+    }
+
+    #[test]
+    fn a_sample_without_such_a_function_counts_for_the_executed_one() {
+        let in_std: &[Frame] = &[frame("next", STD, 3), frame("core::iter::fold", STD, 4)];
+        let found =
+            functions(&[], &[(&[in_std, &[frame("memcpy", "", 0)]], 6), (&[&[frame("qsort", "qsort.c", 1)]], 3)]);
+        assert_eq!(found, [("core::iter::fold".into(), 4, false, 6), ("qsort".into(), 1, false, 3)]);
+    }
+
+    #[test]
+    fn a_function_has_the_line_with_the_most_samples() {
+        let line = |line| [frame("app::load", APP, line)];
+        let other: &[Frame] = &[frame("load", "/home/me/app/src/other.rs", 1)];
+        let found = functions(&[], &[(&[&line(7)], 2), (&[&line(8)], 5), (&[&line(9)], 4), (&[other], 1)]);
+        assert_eq!(found, [("app::load".into(), 8, true, 11), ("load".into(), 1, true, 1)]);
+    }
+
+    #[test]
+    fn closures_and_instances_of_a_function_are_that_function() {
+        let stacks: Vec<[Frame; 1]> = ["app::load<u8>", "app::load<u16>::{{closure}}", "app::load::{closure#0}"]
+            .map(|name| [frame(name, APP, 7)])
+            .into();
+        let found = functions(&[], &[(&[&stacks[0]], 2), (&[&stacks[1]], 5), (&[&stacks[2]], 1)]);
+        assert_eq!(found.iter().map(|function| function.3).collect::<Vec<_>>(), [8], "{found:?}");
+    }
+
+    #[test]
+    fn functions_with_a_mark_main_and_the_runtime_are_not_listed() {
+        let names = ["app::marked", "app::main", "main", "app::main::{{closure}}", "app::cli::main"];
+        let runtime = ["std::rt::lang_start_internal", "_start", "__libc_start_main_impl", "start_thread", ""];
+        let stacks: Vec<[Frame; 1]> = names.into_iter().map(|name| [frame(name, APP, 7)]).collect();
+        let runtime: Vec<[Frame; 1]> = runtime.into_iter().map(|name| [frame(name, "", 0)]).collect();
+        let all: Vec<[&[Frame]; 1]> = stacks.iter().chain(&runtime).map(|frames| [&frames[..]]).collect();
+        let all: Vec<(&[&[Frame]], u64)> = all.iter().map(|stack| (&stack[..], 9)).collect();
+        assert_eq!(functions(&["app::marked"], &all), [("app::cli::main".into(), 7, true, 9)]);
+        // Debug information with nothing but lines has no paths.
+        let brief = [frame("marked", APP, 7)];
+        assert_eq!(functions(&["app::marked"], &[(&[&brief], 9)]), []);
+    }
+
+    #[test]
+    fn libraries_perfmark_and_derived_methods_are_no_functions_to_mark() {
+        for (function, file) in [
+            ("perfmark::recording::begin", "/home/me/vendor/perfmark-0.1.0/src/recording.rs"),
+            ("begin", "/home/me/perfmark/perfmark/src/recording.rs"),
+            ("<perfmark_rdpmc::Page as core::ops::Drop>::drop", "/home/me/perfmark-rdpmc/src/page.rs"),
+            ("hashbrown::map::make_hash", "/rust/deps/hashbrown-0.16.1/src/map.rs"),
+            ("core::fmt::write", "/home/me/.rustup/toolchains/x/lib/rustlib/src/rust/library/core/src/fmt/mod.rs"),
+            ("c_function", "/home/me/app/src/native.c"),
+            ("<app::Location as core::cmp::PartialEq>::eq", "/home/me/app/src/index.rs"),
+        ] {
+            assert!(!can_be_marked(&frame(function, file, 1)), "{file}");
+        }
+        assert!(can_be_marked(&frame("<app::Table as core::ops::Drop>::drop", "src/table.rs", 1)));
+    }
+}

@@ -1,0 +1,83 @@
+//! The lines at which the samples of a mark are.
+
+use std::collections::BTreeMap;
+
+use super::stack::{Marked, StackFrame};
+use crate::snapshot::data::Snapshot;
+use crate::snapshot::samples::{Frame, SampledPath, Samples};
+
+/// A line of source, and the samples there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct HotLine {
+    /// The line and its function. It is a line of the marked function if the stack reaches it: time in functions that
+    /// it calls counts at the line of the call. Otherwise it is the executed line.
+    pub frame: Frame,
+    /// Whether it is a line of the marked function.
+    pub is_own: bool,
+    /// The number of samples.
+    pub samples: u64,
+    /// How many of them were in functions that this line called, and that were not inlined.
+    pub in_callees: u64,
+}
+
+impl Snapshot {
+    /// The lines at which samples are directly in a mark, or outside of all marks, the line with the most samples
+    /// first. Samples without names are at no line.
+    ///
+    /// ```
+    /// let snapshot = perfmark::snapshot();
+    /// for samples in &snapshot.samples {
+    ///     for line in snapshot.hot_lines(samples, Some(0)) {
+    ///         println!("{} samples at {:?}:{:?}", line.samples, line.frame.file, line.frame.line);
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn hot_lines(&self, samples: &Samples, mark: Option<usize>) -> Vec<HotLine> {
+        let marked = mark.and_then(|mark| self.marks.get(mark)).map(Marked::new);
+        let mut lines: BTreeMap<(&Frame, bool), [u64; 2]> = BTreeMap::new();
+        for stack in samples.paths_of(mark).flat_map(|path| &path.stacks) {
+            let frames = stack.frames(samples);
+            let own = marked.as_ref().and_then(|marked| marked.own_frame(&frames));
+            // Without the marked function, the function whose code was executed.
+            let shown = own.or_else(|| frames.iter().rposition(|at| at.depth == 0));
+            let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| frames.get(at)) else {
+                continue;
+            };
+            let counts = lines.entry((frame, own.is_some())).or_default();
+            for (count, is_counted) in counts.iter_mut().zip([true, depth > 0]) {
+                *count = count.saturating_add(if is_counted { stack.samples } else { 0 });
+            }
+        }
+        let line = |((frame, is_own), [samples, in_callees]): ((&Frame, bool), [u64; 2])| HotLine {
+            frame: frame.clone(),
+            is_own,
+            samples,
+            in_callees,
+        };
+        let mut lines: Vec<HotLine> = lines.into_iter().map(line).collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
+        lines
+    }
+}
+
+impl Samples {
+    /// The paths whose samples are directly in a mark, or outside of all marks.
+    pub(crate) fn paths_of(&self, mark: Option<usize>) -> impl Iterator<Item = &SampledPath> {
+        self.paths.iter().filter(move |path| path.marks.last().copied() == mark)
+    }
+
+    /// The number of samples directly in a mark, or outside of all marks.
+    #[must_use]
+    pub fn of_mark(&self, mark: Option<usize>) -> u64 {
+        self.paths_of(mark).map(|path| path.samples).fold(0, u64::saturating_add)
+    }
+
+    /// Whether so many samples were lost, more than 5 %, that the others may be no fair selection.
+    #[must_use]
+    pub fn is_biased(&self) -> bool {
+        let all = u128::from(self.lost) + u128::from(self.taken());
+        u128::from(self.lost) * 20 > all
+    }
+}

@@ -1,0 +1,18 @@
+//! What samples show: their sums and differences, the functions in their stacks, and where most of them are.
+
+mod sums;
+#[cfg(feature = "record")]
+mod stack;
+#[cfg(feature = "record")]
+mod hot_lines;
+#[cfg(feature = "record")]
+mod hot_functions;
+
+#[cfg(feature = "record")]
+pub use hot_functions::HotFunction;
+#[cfg(feature = "record")]
+pub(crate) use hot_functions::is_perfmark;
+#[cfg(feature = "record")]
+pub use hot_lines::HotLine;
+#[cfg(feature = "record")]
+pub use stack::StackFrame;

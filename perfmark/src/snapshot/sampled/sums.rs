@@ -1,0 +1,305 @@
+//! The sum and the difference of samples, and the samples of some marks.
+
+use std::collections::BTreeMap;
+
+use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
+use crate::snapshot::samples::{Frame, Location, Module, SampledPath, Samples};
+
+/// A module's index and an address in it.
+type Address = (usize, u64);
+type Stacks = BTreeMap<Vec<Address>, u64>;
+
+/// Samples of several snapshots, with the marks and modules of one of them, or of all.
+#[derive(Default)]
+struct Sums {
+    paths: BTreeMap<Vec<usize>, Stacks>,
+    modules: Vec<Module>,
+    named: BTreeMap<Address, Vec<Frame>>,
+}
+
+impl Sums {
+    /// Adds or subtracts samples. `indices` has the indices of their marks here; samples with a mark that has none are
+    /// left out.
+    fn combine(&mut self, samples: &Samples, indices: &[Option<usize>], combine: Combine) {
+        let modules: Vec<usize> = samples.modules.iter().map(|module| self.module(module)).collect();
+        let address = |location: &Location| Some((*modules.get(location.module)?, location.address));
+        for path in &samples.paths {
+            let marks = path.marks.iter().map(|&mark| indices.get(mark).copied().flatten());
+            let Some(marks) = marks.collect::<Option<Vec<usize>>>() else { continue };
+            let known = self.paths.entry(marks).or_default();
+            for stack in &path.stacks {
+                let addresses = stack.locations.iter().map(|&at| address(samples.locations.get(at)?));
+                if let Some(addresses) = addresses.collect() {
+                    let count = known.entry(addresses).or_default();
+                    *count = (combine.counts)(*count, stack.samples);
+                }
+            }
+        }
+        for location in samples.locations.iter().filter(|location| !location.frames.is_empty()) {
+            let frames = location.frames.iter().map(|&at| samples.frames.get(at).cloned());
+            if let (Some(address), Some(frames)) = (address(location), frames.collect()) {
+                self.named.entry(address).or_insert(frames);
+            }
+        }
+    }
+
+    fn module(&mut self, module: &Module) -> usize {
+        self.modules.iter().position(|known| known == module).unwrap_or_else(|| {
+            self.modules.push(module.clone());
+            self.modules.len() - 1
+        })
+    }
+
+    /// The same samples as `of`, with other paths.
+    fn into_samples(mut self, of: &Samples) -> Samples {
+        self.paths.values_mut().for_each(|stacks| stacks.retain(|_, samples| *samples > 0));
+        let mut samples = Samples { modules: self.modules, ..of.clone() };
+        samples.set_paths(self.paths);
+        samples.set_names(&self.named);
+        samples
+    }
+}
+
+impl Samples {
+    /// Replaces the paths, whose stacks are addresses in modules, and with them the locations, which have no names.
+    pub(crate) fn set_paths(&mut self, paths: impl IntoIterator<Item = (Vec<usize>, Stacks)> + Clone) {
+        let stacks = paths.clone().into_iter().flat_map(|(_, stacks)| stacks.into_keys());
+        let mut indices: BTreeMap<Address, usize> = stacks.flatten().map(|address| (address, 0)).collect();
+        indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
+        let path = |(marks, stacks): (Vec<usize>, Stacks)| {
+            let stack = |(addresses, samples): (Vec<Address>, u64)| {
+                (addresses.iter().map(|address| indices[address]).collect(), samples)
+            };
+            SampledPath::new(marks, stacks.into_iter().map(stack))
+        };
+        self.paths = paths.into_iter().filter_map(path).collect();
+        let location = |(module, address)| Location { module, address, frames: Vec::new() };
+        self.locations = indices.into_keys().map(location).collect();
+        self.frames = Vec::new();
+    }
+
+    /// Keeps the modules of locations only.
+    #[cfg(feature = "sampling")]
+    pub(crate) fn drop_unused_modules(&mut self) {
+        let used: std::collections::BTreeSet<usize> = self.locations.iter().map(|location| location.module).collect();
+        for location in &mut self.locations {
+            location.module = used.range(..location.module).count();
+        }
+        self.modules = used.iter().filter_map(|&module| self.modules.get(module).cloned()).collect();
+    }
+
+    /// Replaces the names of locations.
+    pub(crate) fn set_names(&mut self, named: &BTreeMap<Address, Vec<Frame>>) {
+        let frames = |location: &Location| named.get(&(location.module, location.address));
+        let used = self.locations.iter().filter_map(frames).flatten();
+        let mut indices: BTreeMap<Frame, usize> = used.map(|frame| (frame.clone(), 0)).collect();
+        indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
+        for location in &mut self.locations {
+            location.frames = frames(location).into_iter().flatten().map(|frame| indices[frame]).collect();
+        }
+        self.frames = indices.into_keys().collect();
+    }
+
+    /// What was sampled since an earlier snapshot; `indices` are those that its marks have here.
+    pub(in crate::snapshot) fn since(&self, earlier: &Self, indices: &[Option<usize>]) -> Self {
+        let mut sums = Sums::default();
+        sums.combine(self, &every_mark(self), ADD);
+        sums.combine(earlier, indices, SUBTRACT);
+        sums.into_samples(self).with_counts([self, earlier], u64::saturating_sub)
+    }
+
+    /// The samples of two snapshots; with each, the indices that its marks have in the merged one. Those of one event
+    /// and rate are added.
+    pub(in crate::snapshot) fn merged(parts: [(&[Self], &[Option<usize>]); 2]) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for (samples, indices) in parts.iter().flat_map(|(samples, indices)| samples.iter().map(|one| (one, *indices)))
+        {
+            let mut sums = Sums::default();
+            if let Some(known) = merged.iter_mut().find(|known| known.is_same_sampling(samples)) {
+                sums.combine(known, &every_mark(known), ADD);
+                sums.combine(samples, indices, ADD);
+                *known = sums.into_samples(known).with_counts([known, samples], u64::saturating_add);
+            } else {
+                sums.combine(samples, indices, ADD);
+                merged.push(sums.into_samples(samples));
+            }
+        }
+        merged
+    }
+
+    /// Whether the samples of both can be added.
+    pub(in crate::snapshot) fn is_same_sampling(&self, other: &Self) -> bool {
+        let settings = |samples: &Self| (samples.event.clone(), samples.period, samples.frequency, samples.stack_bytes);
+        settings(self) == settings(other)
+    }
+
+    /// These samples, with the counts of two others combined.
+    fn with_counts(self, parts: [&Self; 2], combine: fn(u64, u64) -> u64) -> Self {
+        let count = |number: fn(&Self) -> u64| combine(number(parts[0]), number(parts[1]));
+        Self {
+            lost: count(|samples| samples.lost),
+            throttled: count(|samples| samples.throttled),
+            unattributed: count(|samples| samples.unattributed),
+            threads_without: count(|samples| samples.threads_without),
+            why_without: parts.iter().find_map(|samples| samples.why_without.clone()),
+            threads_too_short: count(|samples| samples.threads_too_short),
+            ..self
+        }
+    }
+
+    /// Keeps the samples of the marks that have a new index, and those outside of all marks.
+    pub(in crate::snapshot) fn retain(&mut self, indices: &[Option<usize>]) {
+        let index = |mark: usize| indices.get(mark).copied().flatten();
+        self.paths.retain(|path| path.marks.last().is_none_or(|&mark| index(mark).is_some()));
+        for path in &mut self.paths {
+            path.marks.retain(|&mark| index(mark).is_some());
+        }
+        let mut sums = Sums::default();
+        sums.combine(self, indices, ADD);
+        *self = sums.into_samples(self);
+    }
+
+    /// The event and when it is sampled: `cpu-clock, 99 a second`.
+    #[must_use]
+    pub fn rate(&self) -> String {
+        let event = crate::text::sanitize(&self.event);
+        match (self.period, self.frequency) {
+            (Some(period), _) => format!("{event}, one in {}", crate::text::exact(period)),
+            (None, Some(frequency)) => format!("{event}, {} a second", crate::text::exact(frequency)),
+            (None, None) => event,
+        }
+    }
+}
+
+/// All marks under their own indices.
+fn every_mark(samples: &Samples) -> Vec<Option<usize>> {
+    let marks = samples.paths.iter().flat_map(|path| &path.marks).copied();
+    marks.max().map_or_else(Vec::new, |most| (0..=most).map(Some).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{Mark, Snapshot};
+
+    const APP: usize = 0;
+    const LIB: usize = 1;
+
+    /// A path of marks with its stacks, each as its addresses and a number of samples.
+    type Path = (Vec<usize>, Vec<(Vec<Address>, u64)>);
+
+    fn path(marks: &[usize], stacks: &[(&[Address], u64)]) -> Path {
+        (marks.to_vec(), stacks.iter().map(|(addresses, samples)| (addresses.to_vec(), *samples)).collect())
+    }
+
+    fn paths(samples: &Samples) -> Vec<Path> {
+        let address = |&at: &usize| (samples.locations[at].module, samples.locations[at].address);
+        let stack = |stack: &crate::SampledStack| (stack.locations.iter().map(address).collect(), stack.samples);
+        samples.paths.iter().map(|path| (path.marks.clone(), path.stacks.iter().map(stack).collect())).collect()
+    }
+
+    fn only(snapshot: &Snapshot) -> &Samples {
+        let [samples] = &snapshot.samples[..] else { panic!("{:?}", snapshot.samples) };
+        samples
+    }
+
+    fn snapshot(marks: &[&str], modules: &[&str], paths: &[Path]) -> Snapshot {
+        let mark = |name: &&str| Mark { name: (*name).into(), path: (*name).into(), calls: 1, ..Mark::default() };
+        let module = |path: &&str| Module { path: (*path).into(), build_id: Some(format!("of {path}")) };
+        let frame = |number| Frame { function: format!("f{number}"), file: None, line: Some(number) };
+        let mut samples = Samples {
+            event: "cpu-clock".into(),
+            frequency: Some(99),
+            lost: 2,
+            unattributed: 1,
+            modules: modules.iter().map(module).collect(),
+            ..Samples::default()
+        };
+        samples.set_paths(paths.iter().map(|(marks, stacks)| (marks.clone(), stacks.iter().cloned().collect())));
+        samples.set_names(&BTreeMap::from([((APP, 16), vec![frame(2), frame(1)])]));
+        Snapshot {
+            schema: Snapshot::SCHEMA,
+            marks: marks.iter().map(mark).collect(),
+            samples: vec![samples],
+            ..Snapshot::default()
+        }
+    }
+
+    fn one() -> Snapshot {
+        let paths = [
+            path(&[], &[(&[(APP, 8)], 5)]),
+            path(&[0], &[(&[(APP, 16)], 3), (&[(APP, 24), (APP, 16)], 2)]),
+            path(&[0, 1], &[(&[(APP, 32)], 7)]),
+        ];
+        snapshot(&["a", "b"], &["app"], &paths)
+    }
+
+    #[test]
+    fn merged_samples_are_those_of_both_under_the_merged_marks_and_modules() {
+        let other = [path(&[1], &[(&[(APP, 16)], 10), (&[(LIB, 24), (LIB, 16)], 1)]), path(&[0], &[(&[(APP, 48)], 4)])];
+        let other = snapshot(&["0", "a"], &["lib", "app"], &other);
+        let mut both = one();
+        both.merge(&other);
+        assert_eq!(both.marks.iter().map(|mark| &*mark.name).collect::<Vec<_>>(), ["0", "a", "b"]);
+        let samples = only(&both);
+        let expected = [
+            path(&[], &[(&[(APP, 8)], 5)]),
+            path(&[0], &[(&[(LIB, 48)], 4)]),
+            path(&[1], &[(&[(LIB, 16)], 10), (&[(APP, 16)], 3), (&[(APP, 24), (APP, 16)], 3)]),
+            path(&[1, 2], &[(&[(APP, 32)], 7)]),
+        ];
+        assert_eq!(paths(samples), expected);
+        assert_eq!(samples.modules.iter().map(|module| &*module.path).collect::<Vec<_>>(), ["app", "lib"]);
+        assert_eq!((samples.lost, samples.unattributed, samples.taken()), (4, 2, 34));
+        let named: Vec<_> = samples.locations.iter().filter(|location| !location.frames.is_empty()).collect();
+        assert_eq!(named.iter().map(|one| (one.module, one.address)).collect::<Vec<_>>(), [(APP, 16), (LIB, 16)]);
+        assert!(named.iter().all(|one| samples.frames[one.frames[0]].function == "f2"));
+    }
+
+    #[test]
+    fn the_samples_since_an_earlier_snapshot_are_the_difference() {
+        let other = snapshot(&["0", "a"], &["lib", "app"], &[path(&[1], &[(&[(APP, 16)], 10)])]);
+        let mut both = one();
+        both.merge(&other);
+        let between = Snapshot { wall_ns: 1, ..both }.since(&one());
+        let samples = only(&between);
+        assert_eq!(paths(samples), [path(&[1], &[(&[(LIB, 16)], 10)])]);
+        assert_eq!(samples.taken(), 11);
+        assert_eq!(samples.locations.len(), 1, "other addresses have no samples");
+    }
+
+    #[test]
+    fn samples_are_kept_if_only_one_snapshot_has_some() {
+        let without = Snapshot { samples: Vec::new(), ..snapshot(&["0"], &[], &[]) };
+        for (mut first, second) in [(one(), without.clone()), (without, one())] {
+            first.merge(&second);
+            assert_eq!(only(&first).paths[2].marks, [1, 2]);
+            assert_eq!(only(&first).taken(), 18);
+        }
+    }
+
+    #[test]
+    fn samples_of_another_event_or_frequency_are_kept_apart() {
+        let mut other = one();
+        other.samples[0].frequency = Some(1_000);
+        let mut both = one();
+        both.merge(&other);
+        assert_eq!(both.samples, [one().samples, other.samples.clone()].concat());
+        both.merge(&other);
+        assert_eq!(both.samples[0], one().samples[0]);
+        assert_eq!(both.samples[1].taken(), 36);
+        let between = Snapshot { wall_ns: 1, ..both }.since(&other);
+        assert_eq!(between.samples.iter().map(Samples::taken).collect::<Vec<_>>(), [18, 18]);
+    }
+
+    #[test]
+    fn marks_that_are_removed_take_their_samples_with_them_and_not_those_of_marks_inside() {
+        let mut without_a = one();
+        without_a.retain(|mark| mark.name != "a");
+        let expected = [path(&[], &[(&[(APP, 8)], 5)]), path(&[0], &[(&[(APP, 32)], 7)])];
+        assert_eq!(paths(only(&without_a)), expected);
+        let mut without_b = one();
+        without_b.retain(|mark| mark.name != "b");
+        assert_eq!(paths(only(&without_b)), paths(only(&one()))[..2]);
+    }
+}

@@ -1,0 +1,310 @@
+//! Calls of every kind: recursive, left by a panic, skipped by `every`, async, and none.
+
+use std::fs::{self, File};
+use std::panic::catch_unwind;
+use std::sync::Barrier;
+use std::thread;
+
+use perfmark::{Sampling, perfmark};
+
+use crate::loops::{spin_seven, spin_three};
+use crate::sampled::{sampled, until_sampled};
+
+const POINTS: f64 = 2.0;
+
+fn sampling() -> Sampling {
+    Sampling::new().frequency(4_000)
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn recursive_three(depth: u64) {
+    if depth > 0 {
+        recursive_three(depth - 1);
+    }
+    spin_three(125);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn recursive_seven(depth: u64) {
+    spin_seven(125);
+    if depth > 0 {
+        recursive_seven(depth - 1);
+        recursive_three(0);
+    }
+}
+
+#[test]
+fn samples_of_recursive_calls_belong_to_their_mark() {
+    let work = || {
+        for _ in 0..2_000 {
+            recursive_three(5);
+            recursive_seven(9);
+            (0..4).for_each(|_| recursive_seven(0));
+            spin_three(125);
+        }
+    };
+    // 6 and 9 calls of the one, 14 of the other; one loop outside of marks.
+    let Some(sampled) = sampled(sampling(), work) else { return };
+    let [[three, no_seven], [no_three, seven]] =
+        ["recursive_three", "recursive_seven"].map(|mark| sampled.in_loops(Some(mark)));
+    assert_eq!((no_seven, no_three), (0, 0));
+    let [outside, _] = sampled.in_loops(None);
+    let all = (three + seven + outside) as f64;
+    println!("{three} {seven} {outside}");
+    for (samples, truth) in [(three, 45.0), (seven, 98.0), (outside, 3.0)] {
+        let (share, truth) = (samples as f64 / all, truth / 146.0);
+        let error = (truth * (1.0 - truth) / all).sqrt();
+        assert!((share - truth).abs() <= (POINTS / 100.0_f64).max(4.0 * error), "{share} {truth}");
+    }
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn panicking_three() {
+    spin_three(1_250);
+    std::panic::resume_unwind(Box::new(()));
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn catching_seven() {
+    assert!(catch_unwind(panicking_three).is_err());
+    spin_seven(1_250);
+}
+
+#[test]
+fn samples_of_calls_that_unwind_belong_to_their_mark() {
+    if let Some(sampled) = sampled(sampling(), || (0..1_500).for_each(|_| catching_seven())) {
+        sampled.check(["panicking_three", "catching_seven"], POINTS);
+    }
+}
+
+#[perfmark(time, every = 16)]
+#[inline(never)]
+fn skipped_three(times: u64) {
+    spin_three(times);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn around_seven(times: u64) {
+    skipped_three(times);
+    spin_seven(times);
+}
+
+#[test]
+fn samples_of_skipped_calls_belong_to_their_mark() {
+    const CALLS: u64 = 15_000;
+    if let Some(sampled) = sampled(sampling(), || (0..CALLS).for_each(|_| around_seven(42))) {
+        sampled.check(["skipped_three", "around_seven"], POINTS);
+        assert_eq!(sampled.0.marks[sampled.mark("skipped_three")].calls, CALLS);
+    }
+}
+
+#[perfmark(time)]
+async fn async_three() {
+    for _ in 0..3 {
+        spin_three(400);
+        tokio::task::yield_now().await;
+    }
+}
+
+#[perfmark(time)]
+async fn async_seven() {
+    spin_seven(600);
+    async_three().await;
+    spin_seven(600);
+    tokio::task::yield_now().await;
+}
+
+#[test]
+fn samples_of_async_calls_belong_to_their_mark_on_any_thread() {
+    let work = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(8).build().expect("threads");
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..1_600).map(|_| tokio::spawn(async_seven())).collect();
+            for task in tasks {
+                task.await.expect("no panic");
+            }
+        });
+    };
+    if let Some(sampled) = sampled(sampling(), work) {
+        sampled.check(["async_three", "async_seven"], POINTS);
+    }
+}
+
+#[test]
+fn threads_without_marks_are_sampled_outside_of_marks() {
+    let begin = Barrier::new(2);
+    let work = || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                spin_three(4_000_000);
+            });
+            begin.wait();
+            around_seven(4_000);
+        });
+    };
+    if let Some(sampled) = sampled(sampling(), work) {
+        let [outside, _] = sampled.in_loops(None);
+        println!("{outside} samples");
+        assert!(outside > 50);
+    }
+}
+
+#[perfmark(time)]
+fn in_new_thread() {
+    spin_seven(1_000);
+}
+
+/// The kernel's number of the calling thread.
+fn thread_number() -> u32 {
+    let link = fs::read_link("/proc/thread-self").expect("a thread");
+    link.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    if let Err(why) = File::options().write(true).open(LAST) {
+        return println!("skipped: {LAST}, which chooses the number of the next thread: {why}");
+    }
+    let pair = || {
+        let ended = thread::spawn(|| {
+            until_sampled(|| spin_three(10_000));
+            thread_number()
+        });
+        let ended = ended.join().expect("no panic");
+        let is_next = || {
+            fs::write(LAST, (ended - 1).to_string()).expect("root may");
+            let next = thread::spawn(move || {
+                let is_same = thread_number() == ended;
+                // The ring of a new thread is opened within 100 ms.
+                (0..6_000).filter(|_| is_same).for_each(|_| in_new_thread());
+                is_same
+            });
+            next.join().expect("no panic")
+        };
+        assert!((0..1_000).any(|_| is_next()), "the number is used again");
+    };
+    for _ in 0..5 {
+        let Some(sampled) = sampled(sampling(), pair) else { return };
+        let [wrong, right] = sampled.in_loops(Some("in_new_thread"));
+        println!("{right} samples");
+        assert!(wrong == 0 && right > 20, "{wrong} and {right}");
+    }
+}
+
+#[perfmark(time)]
+fn leaf() {}
+
+#[perfmark(time)]
+fn older_inner(steps: &Barrier) {
+    // Sampling begins between these two.
+    steps.wait();
+    steps.wait();
+    leaf();
+    spin_seven(4_000_000);
+}
+
+#[perfmark(time)]
+fn older_outer(steps: &Barrier) {
+    older_inner(steps);
+    leaf();
+    spin_three(4_000_000);
+    steps.wait();
+}
+
+#[test]
+fn samples_in_calls_that_began_before_sampling_are_in_no_mark_and_not_outside() {
+    let steps = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| older_outer(&steps));
+        steps.wait();
+        let work = || {
+            steps.wait();
+            steps.wait();
+        };
+        // With settings of its own, so that no earlier samples wait for the end of their call.
+        let Some(sampled) = sampled(Sampling::new().frequency(3_989), work) else { return work() };
+        println!("{} samples", sampled.samples().unattributed);
+        assert!(sampled.samples().unattributed > 50);
+        for mark in [None, Some("older_inner"), Some("older_outer"), Some("leaf")] {
+            assert_eq!(sampled.in_loops(mark), [0, 0], "{mark:?}");
+        }
+    });
+}
+
+#[test]
+fn a_thread_of_an_earlier_sampling_is_sampled_without_calling_marks() {
+    let Some(_) = sampled(sampling(), || ()) else { return };
+    let steps = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            until_sampled(|| around_seven(100));
+            steps.wait();
+            steps.wait();
+            spin_three(4_000_000);
+            steps.wait();
+        });
+        let first = sampled(Sampling::new().frequency(2_999), || _ = steps.wait());
+        let second = sampled(sampling(), || {
+            steps.wait();
+            steps.wait();
+        });
+        if let (Some(_), Some(mut second)) = (first, second) {
+            second.0.samples.retain(|samples| samples.frequency == Some(4_000));
+            let [outside, _] = second.in_loops(None);
+            println!("{outside} samples");
+            assert!(outside > 50);
+        }
+    });
+}
+
+#[perfmark(time)]
+fn begun_in_a_pause(steps: &Barrier) {
+    steps.wait();
+    steps.wait();
+    spin_seven(4_000_000);
+}
+
+#[perfmark(time)]
+fn around_the_pause(steps: &Barrier) {
+    until_sampled(|| around_seven(100));
+    steps.wait();
+    steps.wait();
+    begun_in_a_pause(steps);
+    leaf();
+    spin_three(4_000_000);
+    leaf();
+    steps.wait();
+}
+
+#[test]
+fn calls_that_began_in_a_pause_of_sampling_give_their_samples_to_no_other_call() {
+    let again = || Sampling::new().frequency(2_003);
+    let Some(_) = sampled(again(), || ()) else { return };
+    let steps = Barrier::new(2);
+    thread::scope(|scope| {
+        let first = sampled(again(), || {
+            scope.spawn(|| around_the_pause(&steps));
+            steps.wait();
+        });
+        steps.wait();
+        steps.wait();
+        let second = sampled(again(), || {
+            steps.wait();
+            steps.wait();
+        });
+        if let (Some(_), Some(second)) = (first, second) {
+            let [_, wrong] = second.in_loops(Some("around_the_pause"));
+            let outside = second.in_loops(None);
+            println!("{} samples", second.samples().unattributed);
+            assert_eq!((wrong, outside), (0, [0, 0]));
+            assert!(second.samples().unattributed > 50);
+        }
+    });
+}

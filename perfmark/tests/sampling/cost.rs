@@ -1,0 +1,95 @@
+//! What sampling costs, in instructions.
+
+use std::hint::black_box;
+
+use perfmark::{Sampling, perfmark};
+use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
+
+use crate::loops::spin_seven;
+use crate::sampled::{sampled, until_sampled};
+
+#[perfmark(time)]
+#[inline(never)]
+fn one(n: u64) -> u64 {
+    black_box(n)
+}
+
+#[perfmark(cycles, instructions)]
+#[inline(never)]
+fn two(n: u64) -> u64 {
+    black_box(n)
+}
+
+/// The instructions of a call.
+fn instructions_of_a_call(counter: &Counter) -> u64 {
+    (0..100).for_each(|n| _ = two(n));
+    let mut region = Region::default();
+    counter.begin(&mut region);
+    (0..1_000).for_each(|n| _ = two(n));
+    match counter.end(&region) {
+        Delta::Exact(count) => count / 1_000,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The least CPU time of a loop with this many rounds, in nanoseconds. It contains that of the samples. The loop is
+/// repeated so often that some contain no other work of the kernel, such as its timer's.
+#[allow(unsafe_code, reason = "clock_gettime")]
+fn cpu_time_of_a_loop(rounds: u64) -> u64 {
+    let now = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a live variable, which receives the time.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        (time.tv_sec * 1_000_000_000 + time.tv_nsec).cast_unsigned()
+    };
+    let time = |_| {
+        let before = now();
+        spin_seven(rounds);
+        now() - before
+    };
+    (0..100).map(time).min().unwrap_or(0)
+}
+
+#[test]
+fn a_sample_with_512_bytes_of_stack_costs_at_most_3100_instructions() {
+    // 10 periods: fewer samples than after which the kernel wakes the thread that reads them.
+    const ROUNDS: u64 = 17_858;
+    const INSTRUCTIONS: u64 = 56 * ROUNDS;
+    const PERIOD: u64 = 100_003;
+    let before = cpu_time_of_a_loop(ROUNDS);
+    // The interrupt of a sample stops the counters. But in the emulated machine an instruction takes a nanosecond.
+    if before.abs_diff(INSTRUCTIONS) > INSTRUCTIONS / 100 {
+        return println!("skipped: on this machine, time is not a number of instructions");
+    }
+    let mut while_sampled = 0;
+    let work = || {
+        until_sampled(|| spin_seven(10_000));
+        while_sampled = cpu_time_of_a_loop(ROUNDS);
+    };
+    let sampling = Sampling::new().event("cycles").period(PERIOD);
+    if sampled(sampling, work).is_some() {
+        let cost = (while_sampled - before) / (INSTRUCTIONS / PERIOD);
+        println!("{before} and {while_sampled} ns, {cost} for each sample");
+        assert!((1_000..=3_100).contains(&cost), "{cost}");
+    }
+}
+
+#[test]
+fn a_call_costs_12_instructions_more_while_it_is_sampled() {
+    let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else {
+        return println!("skipped: there is no counter of instructions");
+    };
+    // Two sets of events, as in many programs: with one set, a call costs less.
+    one(1);
+    let before = instructions_of_a_call(&counter);
+    let mut while_sampled = 0;
+    // Without a sample in these calls.
+    sampled(Sampling::new().event("cycles").period(1 << 40), || while_sampled = instructions_of_a_call(&counter))
+        .expect("cycles can be sampled");
+    let after = instructions_of_a_call(&counter);
+    println!("a call: {before} instructions, sampled {while_sampled}, and then {after}");
+    if cfg!(not(debug_assertions)) {
+        assert!(while_sampled <= before + 12);
+    }
+    assert_eq!(after, before);
+}

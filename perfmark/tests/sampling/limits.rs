@@ -1,0 +1,83 @@
+//! What sampling must not do: lose samples in silence, or disturb system calls.
+#![allow(unsafe_code, reason = "system calls that are not repeated")]
+
+use std::fs::File;
+use std::io::{PipeReader, Read, Write, pipe};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::{io, thread};
+
+use perfmark::{Report, Sampling, Stacks, perfmark};
+
+use crate::loops::spin_seven;
+use crate::pages::touch;
+use crate::sampled::{sampled, until_sampled};
+
+#[perfmark(time)]
+#[inline(never)]
+fn long(times: u64) {
+    spin_seven(times);
+}
+
+#[test]
+fn a_long_call_at_a_high_rate_loses_no_sample() {
+    // About 0.4 s.
+    let sampling = Sampling::new().frequency(10_000).stacks(Stacks::Off);
+    let Some(sampled) = sampled(sampling, || long(7_200_000)) else { return };
+    let found = sampled.samples();
+    let [_, in_loop] = sampled.in_loops(Some("long"));
+    println!("{} samples, {in_loop} in the loop, {} lost", found.taken(), found.lost);
+    assert!(in_loop > 1_000);
+    assert_eq!(found.lost, 0);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn fault(pages: usize) {
+    touch(pages);
+}
+
+#[test]
+fn samples_for_which_a_ring_had_no_room_are_counted_and_flag_the_shares() {
+    const PAGES: usize = 40_000;
+    // A sample of each fault, faster than a ring can be read.
+    let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Bytes(8_192));
+    let work = || {
+        until_sampled(|| fault(1));
+        fault(PAGES);
+    };
+    let Some(sampled) = sampled(sampling, work) else { return };
+    let found = sampled.samples();
+    println!("{} samples, {} lost", found.taken(), found.lost);
+    assert!(found.taken() + found.lost >= PAGES as u64);
+    assert!(found.is_biased());
+    let report = Report::new(&sampled.0).to_string();
+    assert!(report.contains(" samples were lost (") && report.contains('≈'), "{report}");
+}
+
+/// Reads a byte once: an error if a signal interrupts it.
+#[perfmark(time)]
+fn read_once(pipe: &PipeReader) -> io::Result<usize> {
+    // SAFETY: the pipe is open, and the file does not close it.
+    let mut file = ManuallyDrop::new(unsafe { File::from_raw_fd(pipe.as_raw_fd()) });
+    file.read(&mut [0])
+}
+
+#[test]
+fn blocking_system_calls_are_not_interrupted() {
+    const CALLS: usize = 2_000;
+    let work = || {
+        let (input, mut output) = pipe().expect("a pipe");
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..CALLS {
+                    spin_seven(900);
+                    output.write_all(&[1]).expect("written");
+                }
+            });
+            let interrupted = (0..CALLS).filter(|_| read_once(&input).is_err()).count();
+            assert_eq!(interrupted, 0);
+        });
+    };
+    sampled(Sampling::new().frequency(4_000), work);
+}

@@ -1,0 +1,112 @@
+//! Runs a program while it is sampled, and counts its samples.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::{fs, thread};
+
+use perfmark::{SampledPath, SampledStack, Samples, Sampling, Snapshot};
+
+use crate::loops::{code_of_seven, code_of_three};
+
+/// The samples of `work` alone. Waits until the sampling has no thread any more. `None` if the program cannot be
+/// sampled, whose reason is printed.
+pub(crate) fn sampled(sampling: Sampling, work: impl FnOnce()) -> Option<Sampled> {
+    // The program is sampled by one test at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = perfmark::snapshot();
+    match sampling.start() {
+        Ok(guard) => {
+            work();
+            drop(guard);
+            while collectors() > 0 {
+                // The kernel lists a thread for a moment after it was joined.
+                thread::yield_now();
+            }
+            Some(Sampled(perfmark::snapshot().since(&before)))
+        }
+        Err(why) => {
+            println!("skipped: {why}");
+            None
+        }
+    }
+}
+
+/// Repeats `work` until the calling thread has samples, because its ring is opened by another thread.
+pub(crate) fn until_sampled(work: impl Fn()) {
+    let taken = || perfmark::snapshot().samples.iter().map(|samples| samples.taken() + samples.lost).sum::<u64>();
+    let before = taken();
+    while taken() == before {
+        work();
+    }
+}
+
+/// The number of threads that read samples.
+fn collectors() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").expect("threads").flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("perfmark-sample")).count()
+}
+
+pub(crate) struct Sampled(pub(crate) Snapshot);
+
+impl Sampled {
+    /// The samples of the only sampling that took some.
+    pub(crate) fn samples(&self) -> &Samples {
+        let taken: Vec<&Samples> = self.0.samples.iter().filter(|samples| samples.taken() > 0).collect();
+        let [samples] = taken[..] else { panic!("{:?}", self.0.samples) };
+        samples
+    }
+
+    pub(crate) fn mark(&self, name: &str) -> usize {
+        self.0.marks.iter().position(|mark| mark.name == name).expect("a mark")
+    }
+
+    fn paths(&self, mark: Option<&str>) -> impl Iterator<Item = &SampledPath> {
+        let mark = mark.map(|name| self.mark(name));
+        self.samples().paths.iter().filter(move |path| path.marks.last().copied() == mark)
+    }
+
+    fn in_code(&self, mark: Option<&str>, code: &Range<u64>) -> u64 {
+        let (samples, base) = (self.samples(), base());
+        let address = |stack: &SampledStack| samples.locations[stack.locations[0]].address + base;
+        let stacks = self.paths(mark).flat_map(|path| &path.stacks);
+        stacks.filter(|stack| code.contains(&address(stack))).map(|stack| stack.samples).sum()
+    }
+
+    /// The samples directly in a mark, or outside of all, that are in the loop `spin_three`, and those in `spin_seven`.
+    pub(crate) fn in_loops(&self, mark: Option<&str>) -> [u64; 2] {
+        [code_of_three(), code_of_seven()].map(|code| self.in_code(mark, &code))
+    }
+
+    /// Checks that `three` of ten samples are in the mark `three`, and the others in `seven`, each in its own loop;
+    /// within `points` percentage points, or four standard errors if that is more.
+    #[track_caller]
+    pub(crate) fn check(&self, [three, seven]: [&str; 2], points: f64) {
+        let [[three, wrong], [wrong_too, seven]] = [three, seven].map(|mark| self.in_loops(Some(mark)));
+        let samples = self.samples();
+        let all = (three + seven) as f64;
+        let (share, error) = (100.0 * three as f64 / all, 100.0 * (0.21 / all).sqrt());
+        println!("{} samples of {}: {share:.2} ± {error:.2} %", samples.taken(), samples.event);
+        assert_eq!((wrong, wrong_too, samples.lost), (0, 0, 0), "in the wrong mark, or lost");
+        assert!(three > 0 && seven > 0);
+        // Without optimization, most of the time is in the code around, and samples may be in step with the calls.
+        if cfg!(not(debug_assertions)) {
+            assert!((share - 30.0).abs() <= points.max(4.0 * error), "{share} ± {error}");
+            assert!(three > 50, "{three}");
+        }
+    }
+}
+
+/// The address at which the program is mapped; 0 if its file has the addresses that it has in memory.
+fn base() -> u64 {
+    const TYPE: usize = 16;
+    const EXECUTABLE: u8 = 2;
+    if fs::read("/proc/self/exe").expect("the program")[TYPE] == EXECUTABLE {
+        return 0;
+    }
+    let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+    let program = std::env::current_exe().expect("a path").display().to_string();
+    let line = maps.lines().find(|line| line.ends_with(&program)).expect("the program");
+    u64::from_str_radix(line.split('-').next().expect("a start"), 16).expect("a number")
+}
