@@ -36,10 +36,5 @@ def times(report, root):
     return sum(mark["values"]["time"]["self"] for mark in report["marks"] if mark["values"]), total
 
 
-def noise(report):
-    """The uncertainty of the probe overhead, summed over all calls."""
-    return sum(mark["calls"] * mark["values"]["time"]["overhead"]["noise"] for mark in report["marks"] if mark["values"])
-
-
 def difference(one, other):
     return [entry for entry in one if entry not in other][:5]

@@ -184,7 +184,7 @@ mod tests {
             assert_eq!(meant(name), Some(expected), "{name}");
         }
         let known = super::VARIABLES;
-        let others = ["PERFMARK_TEST_SCENARIO", "PERFMARK_TEST_FULL", "PERFMARK_PMU_CACHE", "PERFMARK_PAGES"];
+        let others = ["PERFMARK_TEST_SCENARIO", "PERFMARK_TEST_FULL", "PERFMARK_CI_CACHE", "PERFMARK_PAGES"];
         for name in known.into_iter().chain(others) {
             assert_eq!(meant(name), None, "{name}");
         }
