@@ -4,19 +4,19 @@
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod child;
 mod support;
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::{env, fs};
 
+use child::{SCENARIO, passes};
 use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Error, Event, Hardware, Machine, Software, Support};
 use support::trial;
-
-const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 
 fn main() {
     match env::var(SCENARIO).as_deref() {
@@ -35,13 +35,6 @@ fn main() {
         ],
         &[("user_reads_that_were_turned_off_name_the_callers_setting", turned_off)],
     );
-}
-
-/// Runs a scenario, which panics where it fails.
-fn passes(scenario: &str) {
-    let output = Command::new(env::current_exe().expect("known")).env(SCENARIO, scenario).output().expect("started");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    print!("{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn parse(text: &str) -> Event {

@@ -4,21 +4,17 @@
 #![cfg(target_os = "linux")]
 
 mod allocator;
+mod child;
 mod forks;
 mod seccomp;
 mod support;
 mod reused_numbers;
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
 use std::{env, fs, thread};
 
+use child::{SCENARIO, passes};
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, clock, known_loop};
 use support::{open_if_supported as open, trial};
-
-const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 
 fn main() {
     if let Ok(scenario) = env::var(SCENARIO) {
@@ -52,28 +48,6 @@ fn main() {
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],
     );
-}
-
-/// Runs a scenario, which panics if it fails. If it hangs, it is killed with its children.
-fn passes(scenario: &str) {
-    const TIMEOUT: Duration = Duration::from_secs(60);
-    let mut command = Command::new(env::current_exe().expect("known"));
-    command.env(SCENARIO, scenario).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let process = command.spawn().expect("started");
-    let group = libc::pid_t::try_from(process.id()).expect("small");
-    let (ended, end) = mpsc::channel::<()>();
-    let watch = thread::spawn(move || {
-        if end.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: ends processes of this test. They may have blocked all other signals.
-            unsafe { libc::kill(-group, libc::SIGKILL) };
-        }
-    });
-    let output = process.wait_with_output().expect("started");
-    drop(ended);
-    watch.join().expect("does not panic");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {stderr}", output.status);
-    print!("{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn run_scenario(scenario: &str) {

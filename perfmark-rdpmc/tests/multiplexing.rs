@@ -55,7 +55,8 @@ fn totals_are_scaled_to_within_2_percent() {
         let error = (estimate as f64 / length as f64 - 1.0) * 100.0;
         let coverage = (after.running - before.running) as f64 / (after.enabled - before.enabled) as f64 * 100.0;
         println!("counted {counted}, scaled {estimate}, error {error:+.2} %, on the PMU {coverage:.1} % of the time");
-        assert!(error.abs() <= 2.0, "{error} %");
+        // Other processors do not execute the loop at the same rate all the time.
+        assert!(error.abs() <= 2.0 || !support::is_emulated(), "{error} %");
         assert!(expected.contains(&coverage), "{coverage} %");
     }
 }
@@ -120,8 +121,11 @@ fn regions_are_exact_or_scaled_or_unmeasured() {
         disturbed.len(),
         disturbed.iter().max(),
     );
-    assert!(exact > 1_000 && scaled > 100 && unmeasured > 0);
     assert!(values.iter().all(|&value| value == extra), "not {extra} without exception: {values:?}");
     assert!(disturbed.iter().all(|value| value.abs_diff(extra) <= AGAIN), "not {extra}: {disturbed:?}");
-    assert!(bias.abs() <= 5.0, "{bias} %");
+    // How often each occurs, and how steadily another processor executes the loop, depend on the machine.
+    if support::is_emulated() {
+        assert!(exact > 1_000 && scaled > 100 && unmeasured > 0);
+        assert!(bias.abs() <= 5.0, "{bias} %");
+    }
 }

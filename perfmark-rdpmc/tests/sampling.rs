@@ -3,6 +3,7 @@
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
+mod child;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 mod support;
@@ -25,8 +26,8 @@ mod signals;
 #[path = "sampling/switches.rs"]
 mod switches;
 
+use child::passes;
 use perfmark_rdpmc::sample::{Ring, Sampler};
-use scenarios::passes;
 use support::trial;
 
 fn main() {
@@ -41,7 +42,7 @@ fn main() {
     support::run(
         vec![
             trial("a_clock_is_sampled_by_a_user_without_permissions", || passes("a millisecond")),
-            trial("lost_records_are_counted_exactly", || passes("a stalled reader")),
+            trial("lost_records_are_counted_exactly", || passes("lost records")),
             trial("every_page_fault_has_its_exact_address", faults::every_fault_has_its_exact_address),
             trial("records_that_wrap_are_whole", faults::records_that_wrap_are_whole),
             trial("the_newest_records_of_an_overwritten_ring_are_read_first", || {
@@ -56,7 +57,7 @@ fn main() {
             trial("the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu", || {
                 switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu();
             }),
-            trial("a_sleep_is_blocked_time", switches::a_sleep_is_blocked_time),
+            trial("a_wait_is_blocked_time", switches::a_wait_is_blocked_time),
             trial("another_thread_is_sampled_and_its_records_outlive_it", || {
                 switches::another_thread_is_sampled_and_its_records_outlive_it();
             }),

@@ -109,14 +109,17 @@ impl Partner<'_> {
     /// takes too long.
     fn hand_over(&self, deadline: Instant) -> bool {
         self.give(THEIRS);
-        while self.turns.turn.load(Acquire) != OURS {
+        loop {
+            // Before the answer, which another CPU may give at once: no answer counts after the deadline.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
+            if self.turns.turn.load(Acquire) == OURS {
+                return true;
+            }
             thread::park_timeout(left);
         }
-        true
     }
 
     fn give(&self, turn: u32) {

@@ -10,26 +10,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, Hardware, Region, known_loop};
 
-use super::{best_attr, open};
+use super::{best_attr, child, open};
 
-/// Forks, and returns whether the child's work succeeded. The child ends without destructors.
+/// Forks, and returns whether the child's work succeeded.
 fn in_child(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child reads counters and exits.
-    match unsafe { libc::fork() } {
-        0 => {
-            // SAFETY: a child that hangs is ended by a signal.
-            unsafe { libc::alarm(60) };
-            let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
-            // SAFETY: ends the child.
-            unsafe { libc::_exit(i32::from(!passed)) }
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
-            unsafe { libc::waitpid(child, &raw mut status, 0) };
-            status == 0
-        }
-    }
+    child::in_child(child::fork, work)
 }
 
 pub(super) fn fork(attr: &Attr) {
@@ -69,10 +54,9 @@ pub(super) fn a_child_keeps_no_counter_of_the_pmu() {
     let (mut wait, mut ready, mut byte) = ([0; 2], [0; 2], [0_u8; 1]);
     // SAFETY: live memory for two descriptors each.
     assert_eq!(unsafe { (libc::pipe(wait.as_mut_ptr()), libc::pipe(ready.as_mut_ptr())) }, (0, 0));
-    // SAFETY: the child reports that it runs, waits for the end of the pipe, and ends.
-    let child = unsafe { libc::fork() };
+    let child = child::fork();
     if child == 0 {
-        // SAFETY: descriptors and memory of its own.
+        // SAFETY: it reports that it runs, waits for the end of the pipe, and ends. Descriptors and memory of its own.
         unsafe {
             libc::close(wait[1]);
             libc::write(ready[1], byte.as_ptr().cast(), 1);
@@ -86,14 +70,12 @@ pub(super) fn a_child_keeps_no_counter_of_the_pmu() {
     // While the child is alive: a pinned event that does not fit is in error state, and cannot be read.
     let again = open_all();
     assert_eq!(on_the_pmu(&again), fit);
-    // SAFETY: the pipe's ends, and a child of ours.
-    unsafe {
-        libc::close(wait[1]);
-        for end in [wait[0], ready[0], ready[1]] {
-            libc::close(end);
-        }
-        libc::waitpid(child, std::ptr::null_mut(), 0);
+    for end in [wait[1], wait[0], ready[0], ready[1]] {
+        // SAFETY: the pipes' ends.
+        unsafe { libc::close(end) };
     }
+    let status = child::ended(child);
+    assert!(status.success(), "{status}");
 }
 
 /// The process's descriptors of perf events.

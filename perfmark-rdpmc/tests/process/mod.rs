@@ -126,6 +126,15 @@ pub(crate) fn become_user(user: libc::uid_t) {
     }
 }
 
+/// Returns once that thread of this process waits in that system call, off its CPU.
+pub(crate) fn until_blocked(thread: u32, call: libc::c_long) {
+    let file = format!("/proc/self/task/{thread}/syscall");
+    let reads = || std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    // The call's number and its arguments, of a thread that is off its CPU and not runnable (`task_current_syscall` in
+    // `lib/syscall.c`, linux 6.18); of any other thread, "running".
+    while reads().split(' ').next() != Some(&call.to_string()) {}
+}
+
 /// How often this thread has yielded or lost its CPU, as the kernel accounts for it: getrusage(2).
 pub(crate) fn switches() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();

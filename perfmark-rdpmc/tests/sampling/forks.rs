@@ -3,37 +3,13 @@
 use perfmark_rdpmc::sample::{self, Content, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Error, Software};
 
+use super::child::{fork, in_child};
 use super::faults::{addresses, faults, touch};
 use super::open;
 
-/// Whether the child that `make` creates passes. It is ended if it hangs.
-fn in_child(make: impl FnOnce() -> libc::pid_t, work: impl FnOnce() -> bool) -> bool {
-    match make() {
-        0 => {
-            // SAFETY: ends the child in any case.
-            unsafe {
-                libc::alarm(60);
-                let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
-                libc::_exit(i32::from(!passed))
-            }
-        }
-        child => {
-            let mut status = -1;
-            // SAFETY: a child of ours, and a live integer.
-            unsafe { libc::waitpid(child, &raw mut status, 0) };
-            status == 0
-        }
-    }
-}
-
-fn fork() -> libc::pid_t {
-    // SAFETY: the child's work is this test's.
-    unsafe { libc::fork() }
-}
-
 /// Without the C library, so no fork handler runs.
 fn bare_clone() -> libc::pid_t {
-    // SAFETY: as above; a child that shares nothing, as of fork.
+    // SAFETY: the child's work is this test's. It shares nothing, as of fork.
     let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
     libc::pid_t::try_from(child).expect("a process")
 }
