@@ -1,7 +1,7 @@
 //! Sums of marks that measure only some of their calls: unbiased, and equal to the sum of their parts.
 //!
-//! The tests count page faults, whose true number they know. Estimates are random: each check allows five standard
-//! errors, which one run in a million exceeds.
+//! The tests count page faults, whose true number they know. Each check allows five standard errors. The draws follow
+//! from a seed, which is the same in each run; `PERFMARK_TEST_SEED` sets another one.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
 #[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::sync::{Mutex, Once, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
+use std::{env, thread};
 
+use perfmark::private::seed_draws;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
 use process::Memory;
 
@@ -23,6 +24,15 @@ fn faults(pages: usize) {
     if pages > 0 {
         Memory::new(pages).touch();
     }
+}
+
+/// Lets the calling thread draw the same calls in each run. With another `stream`, it draws others.
+fn seed(stream: u64) {
+    let seed: u64 = env::var("PERFMARK_TEST_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    println!("PERFMARK_TEST_SEED={seed}");
+    // The thread has a recorder, which draws, from its first call on.
+    phases(0);
+    seed_draws(Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream).next());
 }
 
 fn set(filter: &str) {
@@ -55,6 +65,7 @@ fn phases(pages: usize) {
 #[test]
 fn a_change_of_the_measured_share_leaves_totals_true() {
     let _alone = alone::alone();
+    seed(0);
     set("estimates::phases=every:100");
     (0..5_000).for_each(|n| phases(10 + n % 21));
     let before = snapshot();
@@ -97,6 +108,7 @@ fn inside_skipped() {
 fn a_skipped_callee_is_no_part_of_its_callers_self() {
     const CALLS: i64 = 6_100;
     let _alone = alone::alone();
+    seed(0);
     (0..CALLS).for_each(|_| caller_of_one());
     let snapshot = snapshot();
     let values = ["caller of one", "skipped callee", "inside skipped"].map(|name| find(&snapshot, name));
@@ -121,8 +133,11 @@ fn slow_first(pages: usize) {
 fn a_threads_first_call_is_as_likely_to_be_measured_as_any_other() {
     const THREADS: i64 = 200;
     let _alone = alone::alone();
-    for _ in 0..THREADS {
-        let calls = || (0..61).for_each(|n| slow_first(if n == 0 { 40 } else { 1 }));
+    for thread in 0..THREADS {
+        let calls = move || {
+            seed(thread.cast_unsigned());
+            (0..61).for_each(|n| slow_first(if n == 0 { 40 } else { 1 }));
+        };
         thread::spawn(calls).join().expect("no panic");
     }
     let Some((mark, values)) = find(&snapshot(), "slow first") else { return };
@@ -139,6 +154,7 @@ fn periodic(pages: usize) {
 #[test]
 fn a_period_of_the_program_is_not_met_again_and_again() {
     let _alone = alone::alone();
+    seed(0);
     (0..20_000).for_each(|n| periodic(if n % 20 == 7 { 40 } else { 1 }));
     let Some((_, values)) = find(&snapshot(), "periodic") else { return };
     assert_near("the total", values.total, 1_000 * (40 + 19), 19.0 * 1_000.0 * (40.0 * 40.0 + 19.0));
@@ -225,9 +241,6 @@ fn the_cost_so_far_of_open_calls_is_reported_separately() {
     assert!(marks.all(|mark| mark.in_flight == 0));
 }
 
-/// The largest `every` that is set.
-const MOST: u32 = 21;
-
 #[perfmark(page_faults, name = "measures itself")]
 fn measures_itself() -> [Snapshot; 3] {
     faults(200);
@@ -302,36 +315,52 @@ static TRUTH: Mutex<BTreeMap<&str, (i64, f64)>> = Mutex::new(BTreeMap::new());
 /// Of the marks below, one call in this many is measured.
 static EVERY: Mutex<BTreeMap<&str, u32>> = Mutex::new(BTreeMap::new());
 
-fn own(name: &'static str, pages: usize) {
+/// The largest `every` that is set. The more calls one counts for, the fewer a sum depends on, and the less normal is
+/// the distribution of its error.
+const MOST: u32 = 5;
+
+/// Costs that many pages in a call of this mark, inside calls of these.
+///
+/// Say that one call in k is measured, and that each call has an error e: k - 1 if it is drawn, and else -1. Its mean
+/// is 0, and its variance k - 1. The estimate of a mark's self is the sum, over its calls, of (1 + e) times
+///
+/// - the call's own cost,
+/// - and, of each call inside it, the cost times -e, or times the product of e for each call around that one, which is
+///   measured inside the outermost of them.
+///
+/// So a cost contributes its square times k - 1, times k for each call around it, to the variance of any estimate.
+/// Products for different calls do not correlate, except inside the same calls of which one is drawn. There the errors
+/// of two calls have the covariance -1, so the bound remains one, with k instead of k - 1 for calls around.
+fn own(name: &'static str, around: &[&str], pages: usize) {
     faults(pages);
-    let every = EVERY.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(1);
+    let every = EVERY.lock().unwrap_or_else(PoisonError::into_inner);
+    let every = |name| f64::from(every.get(name).copied().unwrap_or(1));
     let mut truth = TRUTH.lock().unwrap_or_else(PoisonError::into_inner);
     let (sum, variance) = truth.entry(name).or_default();
     *sum += i64::try_from(pages).expect("few");
-    // The error of a callee's estimate is in its caller's self value, as often as that call counts.
-    *variance += f64::from(MOST * (every - 1)) * (pages * pages) as f64;
+    *variance += around.iter().map(|&name| every(name)).product::<f64>() * (every(name) - 1.0) * (pages * pages) as f64;
 }
 
 #[perfmark(page_faults, name = "outermost")]
 fn outermost(random: &mut Random) {
-    own("outermost", 1);
+    own("outermost", &[], 10);
     for _ in 0..random.below(4) {
         middle(random);
     }
-    innermost(random);
+    innermost(&["outermost"], random);
 }
 
 #[perfmark(page_faults, name = "middle")]
 fn middle(random: &mut Random) {
-    own("middle", 1 + random.below(3));
+    own("middle", &["outermost"], 1 + random.below(3));
     for _ in 0..random.below(5) {
-        innermost(random);
+        innermost(&["outermost", "middle"], random);
     }
 }
 
 #[perfmark(page_faults, name = "innermost")]
-fn innermost(random: &mut Random) {
-    own("innermost", 1 + random.below(6));
+fn innermost(around: &[&str], random: &mut Random) {
+    own("innermost", around, 1 + random.below(6));
 }
 
 const NAMES: [&str; 3] = ["outermost", "middle", "innermost"];
@@ -340,9 +369,13 @@ const NAMES: [&str; 3] = ["outermost", "middle", "innermost"];
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).expect("31 bits") % limit
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() >> 33).expect("31 bits") % limit
     }
 }
 
@@ -369,8 +402,9 @@ fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64;
 #[test]
 fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
     let _alone = alone::alone();
-    for seed in 0..4 {
-        let mut random = Random(seed);
+    for part in 0..4 {
+        seed(part);
+        let mut random = Random(part);
         reset();
         TRUTH.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let start = snapshot();
@@ -384,7 +418,7 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
                     every.clear();
                     for name in NAMES {
                         if random.below(2) == 0 {
-                            let one_in = 2 + u32::try_from(random.below(20)).expect("few");
+                            let one_in = 2 + u32::try_from(random.below(4)).expect("few");
                             assert!(one_in <= MOST);
                             filter = filter.every(&format!("estimates::{name}"), one_in);
                             every.insert(name, one_in);
@@ -395,7 +429,10 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
                 }
                 1 => {
                     let mut random = Random(random.0);
-                    let calls = move || (0..30).for_each(|_| outermost(&mut random));
+                    let calls = move || {
+                        seed(random.0);
+                        (0..30).for_each(|_| outermost(&mut random));
+                    };
                     thread::spawn(calls).join().expect("no panic");
                 }
                 _ => (0..50).for_each(|_| outermost(&mut random)),
@@ -411,10 +448,10 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
         for part in &parts {
             merged.merge(part);
         }
-        assert_eq!(sums(&merged.marks), sums(&whole.marks), "seed {seed}: parts of time");
+        assert_eq!(sums(&merged.marks), sums(&whole.marks), "part {part}: parts of time");
         let threads = perfmark::threads();
-        assert_eq!(sums(threads.iter().flat_map(|thread| &thread.marks)), sums(&whole.marks), "seed {seed}: threads");
-        assert_eq!(sums(&whole.since(&start).marks), sums(&whole.marks), "seed {seed}: since the reset");
+        assert_eq!(sums(threads.iter().flat_map(|thread| &thread.marks)), sums(&whole.marks), "part {part}: threads");
+        assert_eq!(sums(&whole.since(&start).marks), sums(&whole.marks), "part {part}: since the reset");
         let truth = TRUTH.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let variance: f64 = truth.values().map(|(_, variance)| variance).sum();
         for name in NAMES {

@@ -28,7 +28,7 @@ pub mod recording {
     pub use crate::recording::mark::defaults::Defaults;
     pub use crate::recording::mark::linked::Batch;
     pub use crate::recording::of_types;
-    pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter};
+    pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter, seed_draws};
 
     /// The name of the value's type. `type_name_of_val` in the user's crate may be newer than its minimum Rust version,
     /// which lints report.
@@ -41,7 +41,9 @@ pub mod recording {
 #[cfg(all(feature = "record", not(perfmark_off)))]
 pub use recording::ended;
 #[cfg(feature = "record")]
-pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types};
+pub use recording::{
+    Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types, seed_draws,
+};
 
 /// The statement at the beginning of a region, of a function whose result cannot be stored in a variable (`impl
 /// Trait`), and of a function that never returns.

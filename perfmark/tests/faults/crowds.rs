@@ -33,7 +33,7 @@ pub(crate) fn over_time() {
     in_waves(threads / 10);
     let (files, before) = (descriptors(), resident_kb());
     in_waves(threads - threads / 10);
-    assert_descriptors(files);
+    assert_descriptors(&files);
     let after = resident_kb();
     println!("{threads} threads: {before} kB after a tenth of them, {after} kB after all");
     assert!(after <= before + 2_048, "memory does not grow with threads that ended");

@@ -15,7 +15,7 @@ pub(crate) fn threads_come_and_go() {
         on_threads(8, || (0..CALLS).for_each(work));
     }
     // Each thread closed its own.
-    assert_descriptors(before);
+    assert_descriptors(&before);
 }
 
 /// Starts without a free descriptor, then with one, and so on. Threads' counters are refused one after the other, and
@@ -46,7 +46,7 @@ pub(crate) fn no_descriptor_left() {
     drop(files);
     // SAFETY: the limit is live.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
-    assert_descriptors(before);
+    assert_descriptors(&before);
     reported_once("page-faults", "EMFILE");
 }
 

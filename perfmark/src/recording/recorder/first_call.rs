@@ -274,6 +274,14 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
 /// An odd number with an irregular bit pattern.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Lets a test repeat which calls the calling thread draws. Has no effect before the thread's first call.
+pub fn seed_draws(seed: u64) {
+    if let Some(recorder) = HeldRecorder::acquire() {
+        recorder.random.set(seed | 1);
+        recorder.release();
+    }
+}
+
 /// Makes the thread's frames track overhead for each event slot from now on.
 fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
     recorder.tracks_overhead.set(true);

@@ -42,6 +42,7 @@ pub(crate) use enter::{in_flight, prepare_process};
 pub(crate) use first_call::close_thread;
 #[cfg(feature = "sampling")]
 pub(crate) use first_call::note_samples;
+pub use first_call::seed_draws;
 pub(crate) use poll::{RunningPoll, cancel};
 pub(crate) use polled_call::PolledCall;
 pub(crate) use state::own_work;
