@@ -171,10 +171,7 @@ fn run_scenario(scenario: &str) {
                     leaf(1);
                     std::process::exit(0);
                 }
-                child => {
-                    // SAFETY: it is a child of this process.
-                    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-                }
+                child => program::wait_for(child, 0),
             }
             drop(around);
         }
@@ -187,7 +184,7 @@ fn reports(scenario: &str, asks: bool) -> Vec<Value> {
     let variables =
         [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-"), ("PERFMARK_CALL_GRAPH", if asks { "on" } else { "" })];
     let output = program::scenario(scenario, &variables);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    program::assert_code(&output, 0);
     let reports = serde_json::Deserializer::from_str(text(&output.stdout)).into_iter();
     reports.collect::<Result<_, _>>().expect("JSON alone")
 }

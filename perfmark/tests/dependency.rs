@@ -5,6 +5,7 @@
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
+mod program;
 #[path = "dependency/registry/src/index.crates.io-1949cf8c6b5b557f/parser-1.0.0/src/lib.rs"]
 mod parser;
 
@@ -74,9 +75,8 @@ fn printed(scenario: &str, variables: &[(&str, &str)]) -> String {
     let output = command.args([SCENARIO, scenario]).envs(variables.iter().copied()).output();
     fs::remove_file(&program).expect("there");
     let output = output.expect("started");
-    let text = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(output.status.success() && output.stdout.is_empty(), "{scenario}: {text}");
-    text
+    assert!(output.status.success() && output.stdout.is_empty(), "{scenario}: {}", program::ending(&output));
+    String::from_utf8(output.stderr).expect("UTF-8")
 }
 
 fn has_report(text: &str) -> bool {

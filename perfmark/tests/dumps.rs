@@ -1,6 +1,9 @@
 //! Reports that are written while the program runs.
 #![cfg(all(feature = "record", feature = "json"))]
 
+#[cfg(target_os = "linux")]
+mod program;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,9 +89,7 @@ fn a_forked_child_writes_no_dumps_and_does_not_wait_for_them() {
             drop(dumping);
             libc::_exit(7);
         }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert_eq!(libc::WEXITSTATUS(status), 7);
+        program::wait_for(child, 7);
     }
     drop(dumping);
 }

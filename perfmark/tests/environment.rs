@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use perfmark::perfmark;
-use program::{SCENARIO, file, json, mark, scenario, scenario_of, text};
+use program::{SCENARIO, assert_code, ending, file, json, mark, scenario, scenario_of, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -134,7 +134,7 @@ fn run_scenario(scenario: &str) {
                 one();
                 std::process::exit(0);
             }
-            assert_eq!(libc::waitpid(child, &raw mut *Box::new(0), 0), child);
+            program::wait_for(child, 0);
         }
     }
 }
@@ -218,7 +218,7 @@ fn the_last_dump_is_left() {
     let signal = (format!("dumped by {}", libc::SIGUSR2), ("PERFMARK_DUMP_SIGNAL", "USR2"));
     for (name, variable) in [interval, signal].into_iter().take(if cfg!(feature = "signal") { 2 } else { 1 }) {
         let ended = scenario(&name, &[output[0], output[1], variable]);
-        assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{}", text(&ended.stderr));
+        assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{}", ending(&ended));
         assert_eq!(text(&ended.stderr), "");
         assert_eq!(mark(&read(&path), "two")["calls"], 10);
         fs::remove_file(&path).expect("there");
@@ -233,7 +233,7 @@ fn the_last_dump_is_left() {
     let unique = [("PERFMARK_OUTPUT", format!("{}-%p-%u", path.display()))];
     let unique = [(unique[0].0, &*unique[0].1), output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")];
     for count in 1..=3 {
-        assert!(scenario("dumped at exit", &unique).status.success());
+        assert_code(&scenario("dumped at exit", &unique), 0);
         let complete = fs::read_dir(&folder).expect("there").flatten().map(|entry| entry.path());
         let complete: Vec<_> =
             complete.filter(|path| path.extension().is_none_or(|extension| extension != "draft")).collect();
@@ -245,7 +245,7 @@ fn the_last_dump_is_left() {
     }
     // The report at exit is the last, whatever the interval.
     for _ in 0..20 {
-        assert!(scenario("calls", &[output[0], output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")]).status.success());
+        assert_code(&scenario("calls", &[output[0], output[1], ("PERFMARK_DUMP_INTERVAL", "0.001")]), 0);
         assert_eq!(mark(&read(&path), "two")["calls"], 10);
     }
     // It may still hold the draft of a dump that the abort interrupted.
@@ -259,7 +259,7 @@ fn no_report_is_written() {
     for name in ["ends without a report", "finishes without a report"] {
         for variables in [&[][..], &[output, ("PERFMARK_DUMP_INTERVAL", "60")]] {
             let ended = scenario(name, variables);
-            assert!(ended.status.success(), "{}", text(&ended.stderr));
+            assert_code(&ended, 0);
             assert_eq!((text(&ended.stdout), text(&ended.stderr)), ("", ""));
             assert!(!report.exists());
         }
@@ -273,7 +273,7 @@ fn each_process_has_a_report_of_its_own() {
     for (name, count) in [("%p.json", 2), ("report.json", 2), ("r-%p-%u.json", 2), ("%u.json", 2)] {
         let output = folder.join(name);
         let variables = [("PERFMARK_OUTPUT", output.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
-        assert!(scenario("forks", &variables).status.success());
+        assert_code(&scenario("forks", &variables), 0);
         let paths: Vec<PathBuf> =
             fs::read_dir(&folder).expect("there").map(|entry| entry.expect("read").path()).collect();
         assert_eq!(paths.len(), count, "{paths:?}");
@@ -302,7 +302,7 @@ fn each_process_has_a_report_of_its_own() {
 fn other_users_cannot_write_to_a_report() {
     use std::os::unix::fs::PermissionsExt as _;
     let output = file("mode");
-    assert!(scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]).status.success());
+    assert_code(&scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]), 0);
     let mode = fs::metadata(&output).expect("written").permissions().mode();
     fs::remove_file(output).expect("removed");
     assert_eq!(mode & 0o777, 0o644);
@@ -322,7 +322,7 @@ fn a_report_takes_no_permissions() {
             chown(&output, Some(NOBODY), None).expect("root may");
         }
         fs::set_permissions(&output, fs::Permissions::from_mode(mode)).expect("root's, or its own");
-        assert!(scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]).status.success());
+        assert_code(&scenario("open", &[("PERFMARK_OUTPUT", output.to_str().expect("UTF-8"))]), 0);
         let new_mode = fs::metadata(&output).expect("written").permissions().mode();
         fs::remove_file(output).expect("removed");
         assert_eq!(new_mode & 0o7777, expected, "{mode:o}");
@@ -338,7 +338,7 @@ fn a_file_size_limit() {
     let left = fs::read_dir(&folder).expect("there").count();
     fs::remove_dir_all(&folder).expect("removed");
     let stderr = text(&ended.stderr);
-    assert!(ended.status.success(), "{}", ended.status);
+    assert_code(&ended, 0);
     assert!(stderr.contains("(os error 27); the report follows") && stderr.contains("two"), "{stderr}");
     assert_eq!(left, 0, "no draft");
 }
@@ -376,7 +376,7 @@ fn a_setuid_program_ignores_settings() {
     let done = scenario_of(&program, "secure", &variables);
     let of_its_user = scenario("secure", &[own]);
     fs::remove_file(program).and_then(|()| fs::remove_file(&source)).expect("removed");
-    assert!(done.status.success());
+    assert_code(&done, 0);
     if text(&done.stdout).starts_with('0') {
         println!("not run: the folder for temporary files is mounted without setuid");
         return;
@@ -402,7 +402,7 @@ fn another_users_link_is_not_followed() {
     fs::write(&target, "before").expect("written");
     symlink(&target, &link).expect("a link");
     let variables = [("PERFMARK_OUTPUT", link.to_str().expect("UTF-8"))];
-    assert!(scenario("calls", &variables).status.success());
+    assert_code(&scenario("calls", &variables), 0);
     assert!(fs::read_to_string(&target).expect("there").contains("one"), "a link of the same user is followed");
     if is_root() {
         fs::write(&target, "before").expect("written");

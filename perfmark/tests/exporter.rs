@@ -1,6 +1,9 @@
 //! What clients of the built-in server receive, whatever they send.
 #![cfg(feature = "exporter")]
 
+#[cfg(target_os = "linux")]
+mod program;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -138,9 +141,7 @@ fn a_forked_child_serves_nothing_and_does_not_wait() {
             drop(exporting);
             libc::_exit(7);
         }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert_eq!(libc::WEXITSTATUS(status), 7);
+        program::wait_for(child, 7);
     }
     let (head, _) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

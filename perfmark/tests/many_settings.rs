@@ -1,6 +1,9 @@
 //! A mark that gets ever new settings. The test uses up all slots, so it is the only one in this file.
 #![cfg(feature = "record")]
 
+#[cfg(target_os = "linux")]
+mod program;
+
 use perfmark::{Filter, Mark, SetFilterError, perfmark, set_filter, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 
@@ -88,7 +91,6 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
             let is_refused = set(SETTINGS).is_err() && find_mark().every == 7;
             libc::_exit(i32::from(!(known() && is_refused)));
         }
-        let mut status = 0;
-        assert_eq!((libc::waitpid(child, &raw mut status, 0), status), (child, 0));
+        program::wait_for(child, 0);
     }
 }

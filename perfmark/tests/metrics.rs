@@ -3,6 +3,8 @@
 #![allow(clippy::float_cmp, reason = "the floats are counts")]
 
 mod alone;
+#[cfg(target_os = "linux")]
+mod program;
 
 use std::collections::BTreeMap;
 
@@ -175,9 +177,7 @@ fn a_child_forked_during_a_scrape_reports_its_own_calls_only() {
                     let calls = scrape(&registry)["perfmark_calls_total{mark=\"metrics::measured\"}"];
                     libc::_exit(i32::from(calls != 1.0));
                 }
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-                assert_eq!(status, 0);
+                program::wait_for(child, 0);
             }
         }
         is_over.store(true, Relaxed);

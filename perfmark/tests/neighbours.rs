@@ -1,6 +1,7 @@
 //! Crates with strict lints, of any edition, build with perfmark without a warning. They may know it by another name,
 //! or through another crate.
 
+mod program;
 mod project;
 
 use std::process::Command;
@@ -48,8 +49,7 @@ fn cargo(folder: &str, has_default_features: bool) -> Option<Command> {
 #[track_caller]
 fn assert_builds(mut cargo: Command) {
     let output = cargo.output().expect("cargo runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", program::ending(&output));
 }
 
 #[test]

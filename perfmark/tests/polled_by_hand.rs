@@ -2,6 +2,7 @@
 //! forgotten.
 
 mod executor;
+mod program;
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -344,5 +345,5 @@ fn switched_off_async_functions_behave_as_before_and_record_nothing() {
     }
     let program = std::env::current_exe().expect("its path");
     let child = Command::new(program).args(["--exact", NAME]).env("PERFMARK", "off").output().expect("runs");
-    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    program::assert_code(&child, 0);
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use perfmark::perfmark;
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
-use program::{SCENARIO, command, file, json, mark, scenario, text};
+use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -254,7 +254,7 @@ fn a_mark_that_exits_reports_its_cost_so_far() {
 
 fn with_perfmark_off_nothing_is_reported_or_opened() {
     let output = scenario("off", &[("PERFMARK", "off")]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_code(&output, 0);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
 }
 
@@ -279,7 +279,7 @@ fn cpu_time_before_the_program_is_not_its_own() {
     let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
     let mut shell = command(Path::new("sh"), "calls", &variables);
     let output = shell.args(["-c", SCRIPT]).arg(env::current_exe().expect("known")).output().expect("there is a shell");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_code(&output, 0);
     let stdout = text(&output.stdout);
     let report: Value = serde_json::from_str(&stdout[stdout.find('{').expect("a report")..]).expect("JSON");
     let [cpu, wall] = ["cpu_ns", "wall_ns"].map(|field| report[field].as_u64().expect("a number"));
@@ -342,14 +342,15 @@ fn on_terminal(columns: u16, variables: &[(&str, &str)]) -> io::Result<String> {
     drop(command);
     let mut received = Vec::new();
     _ = fs::File::from(main).read_to_end(&mut received);
-    assert!(child.wait().expect("a child").success());
+    let status = child.wait().expect("a child");
+    assert!(status.success(), "{status}");
     Ok(String::from_utf8(received).expect("UTF-8"))
 }
 
 fn a_report_that_cannot_be_written_goes_to_stderr() {
     let output = scenario("calls", &[("PERFMARK_OUTPUT", "/proc/report")]);
     let stderr = text(&output.stderr);
-    assert!(output.status.success());
+    assert_code(&output, 0);
     assert!(stderr.starts_with("perfmark: PERFMARK_OUTPUT=/proc/report: "), "{stderr}");
     assert!(stderr.contains("work"), "{stderr}");
 }
@@ -379,7 +380,7 @@ fn a_closed_stderr_does_no_harm() {
         .env(SCENARIO, "calls")
         .output()
         .expect("started");
-    assert!(output.status.success());
+    assert_code(&output, 0);
     assert_eq!(text(&output.stdout), "the program's own output\n");
 }
 
@@ -412,7 +413,7 @@ fn a_link_to_a_descriptor_is_written_to_and_kept() {
         .stderr(stderr)
         .status()
         .expect("started");
-    assert!(status.success());
+    assert!(status.success(), "{status}: {}", fs::read_to_string(&log).unwrap_or_default());
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     assert!(fs::read_to_string(&log).expect("written").contains("work"));
     fs::remove_file(&link).expect("there");
@@ -463,7 +464,7 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
                 let size = usize::try_from(size).expect("set");
                 (&writer).write_all(&vec![b' '; size - room]).expect("as much as fits");
                 let output = wait_for_end(start("-", writer.into(), Stdio::piped()));
-                assert_eq!(output.status.code(), Some(0), "it was killed: {}", output.status);
+                assert_code(&output, 0);
                 let printed = text(&output.stderr);
                 let counts = printed
                     .strip_prefix("perfmark: ")
@@ -491,7 +492,7 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
             assert_eq!(set, 0, "{}", io::Error::last_os_error());
             let both = OwnedFd::from(theirs);
             let child = start("", both.try_clone().expect("cloned").into(), both.into());
-            assert_eq!(wait_for_end(child).status.code(), Some(0));
+            assert_code(&wait_for_end(child), 0);
             drop(ours);
         });
         // A stopped terminal, as after Ctrl-S.
@@ -506,7 +507,7 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
                 assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
                 (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
             };
-            assert_eq!(wait_for_end(start("", Stdio::null(), other.into())).status.code(), Some(0));
+            assert_code(&wait_for_end(start("", Stdio::null(), other.into())), 0);
             drop(main);
         });
     });
@@ -528,14 +529,14 @@ fn the_draft_of_a_killed_process_is_removed() {
         fs::remove_dir(&folder).expect("empty");
         return eprintln!("not run: there are no seccomp filters here: {}", text(&killed.stderr));
     }
-    assert_eq!(killed.status.signal(), Some(libc::SIGSYS), "{}", text(&killed.stderr));
+    assert_eq!(killed.status.signal(), Some(libc::SIGSYS), "{}", ending(&killed));
     let left = files();
     assert!(left.len() == 1 && left[0] != "report.txt", "it was killed in the middle: {left:?}");
     // Files with the names of others, which perfmark must not remove.
     for name in ["own.draft", "report.txt.1.0.draft"] {
         fs::write(folder.join(name), "").expect("written");
     }
-    assert!(run("dumps").status.success());
+    assert_code(&run("dumps"), 0);
     let mut files = files();
     files.sort_unstable();
     assert_eq!(files, ["own.draft", "report.txt", "report.txt.1.0.draft"]);
@@ -572,11 +573,12 @@ fn a_pipe_without_a_reader_neither_kills_nor_blocks_the_program() {
     let (reader, writer) = io::pipe().expect("made");
     drop(reader);
     let status = Command::new(env::current_exe().expect("known")).env(SCENARIO, "sigpipe").stderr(writer).status();
-    assert_eq!(status.expect("started").code(), Some(0));
+    let status = status.expect("started");
+    assert!(status.success(), "{status}");
     // A named pipe that nobody opened is refused, and the report goes to stderr.
     let path = file("fifo");
     let made = Command::new("mkfifo").arg(&path).status().expect("started");
-    assert!(made.success());
+    assert!(made.success(), "{made}");
     let output = scenario("calls", &[("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"))]);
     assert!(text(&output.stderr).contains("the report follows") && text(&output.stderr).contains("work"));
     fs::remove_file(&path).expect("there");

@@ -36,7 +36,7 @@ mod linux {
     use serde_json::Value;
 
     use crate::program::threads::{self, reach, step, wait_for};
-    use crate::program::{SCENARIO, command, file, mark, scenario, text};
+    use crate::program::{SCENARIO, assert_code, command, ending, file, mark, scenario, text};
     use crate::support;
 
     pub(super) fn main() {
@@ -224,8 +224,7 @@ mod linux {
                 call_all();
                 libc::exit(0);
             }
-            let mut status = 0;
-            assert_eq!((libc::waitpid(child, &raw mut status, 0), status), (child, 0));
+            crate::program::wait_for(child, 0);
         }
     }
 
@@ -350,11 +349,11 @@ mod linux {
             return println!("skipped: no counter can be opened here: {why}");
         }
         let Some(output) = sandboxed("calls", &[]) else { return };
-        assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{}", text(&output.stderr));
+        assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{}", ending(&output));
     }
 
     fn report(output: &Output) -> Value {
-        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+        assert_code(output, 0);
         serde_json::from_slice(&output.stderr).expect("a report")
     }
 
@@ -404,7 +403,7 @@ mod linux {
         let path = file("finished");
         let variables = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
         let output = scenario("finishes", &variables);
-        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+        assert_code(&output, 0);
         let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
         for name in CALLED {
             assert_eq!(mark(&report, name)["calls"], 1, "{name}");
@@ -442,7 +441,7 @@ mod linux {
 
     fn finish_does_nothing_where_off() {
         let output = scenario("finishes twice", &[("PERFMARK", "off")]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_code(&output, 0);
         assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
     }
 }

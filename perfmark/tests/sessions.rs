@@ -1,6 +1,9 @@
 //! What a session records. It sets the filter of the process, so this is the only test in the file.
 #![cfg(feature = "record")]
 
+#[cfg(target_os = "linux")]
+mod program;
+
 use std::{env, fs, process};
 
 use perfmark::{Filter, Format, Session, Snapshot, perfmark};
@@ -50,7 +53,7 @@ fn a_session_covers_its_scope_and_restores_the_filter() {
                 drop(session);
                 libc::_exit(0);
             }
-            assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+            program::wait_for(child, 0);
         }
         assert!(!file.exists(), "the session is the parent's");
         _ = session.finish();

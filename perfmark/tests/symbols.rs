@@ -29,7 +29,7 @@ mod linux {
     use perfmark::symbols::Symbols;
     use perfmark::{Format, HotLine, Report, Sampling, Snapshot, perfmark};
 
-    use crate::program::{SCENARIO, scenario_of, text};
+    use crate::program::{SCENARIO, assert_code, scenario_of};
     use crate::support;
 
     /// The line of the first loop; the second one is in the next line.
@@ -53,24 +53,36 @@ mod linux {
         black_box(bits);
     }
 
-    /// Almost all of its time is in functions of the standard library, a few calls deep.
+    /// Its time is in a function that another one calls. Both are compiled as functions by every compiler.
     #[perfmark(time)]
     #[inline(never)]
-    fn counts_words(text: &str) -> BTreeMap<String, usize> {
-        let mut counts = BTreeMap::new();
-        for word in text.split_whitespace() {
-            *counts.entry(word.to_lowercase()).or_default() += 1;
+    fn calls_another(times: u64) {
+        black_box(called(times));
+    }
+
+    #[inline(never)]
+    fn called(times: u64) -> u64 {
+        black_box(computes(times)) + 1
+    }
+
+    #[inline(never)]
+    fn computes(times: u64) -> u64 {
+        spin(10 * times);
+        times
+    }
+
+    /// Repeats the work until there are enough samples for shares, however late the thread is sampled.
+    fn until_sampled(work: fn()) {
+        let taken = || perfmark::snapshot().samples.iter().map(perfmark::Samples::taken).sum::<u64>();
+        while taken() < 400 {
+            (0..10).for_each(|_| work());
         }
-        counts
     }
 
     pub(super) fn main() {
         match env::var(SCENARIO).as_deref() {
-            Ok("words") => {
-                let text = include_str!("symbols.rs");
-                return (0..600).for_each(|_| assert!(counts_words(text).len() > 100));
-            }
-            Ok(_) => return (0..400).for_each(|_| two_loops(100_000)),
+            Ok("callees") => return until_sampled(|| calls_another(10_000)),
+            Ok(_) => return until_sampled(|| two_loops(10_000)),
             Err(_) => {}
         }
         if let Err(why) = Sampling::new().start() {
@@ -113,7 +125,7 @@ mod linux {
         let report = report.to_str().expect("UTF-8");
         let settings = [("PERFMARK_SAMPLE", "1999"), ("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", report)];
         let output = scenario_of(program, scenario, &settings);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_code(&output, 0);
         serde_json::from_slice(&fs::read(report).expect("written")).expect("a report")
     }
 
@@ -124,17 +136,16 @@ mod linux {
         lines.filter_map(|line| Some((line.frame.line?, line.samples))).collect()
     }
 
-    /// Checks the shares, up to about four standard errors.
+    /// Checks the shares, up to five standard errors.
     #[track_caller]
     fn check(snapshot: &Snapshot) {
         let lines = lines(snapshot);
         let of = |line| lines.get(&line).copied().unwrap_or(0) as f64;
         let (first, all) = (of(FIRST), lines.values().sum::<u64>() as f64);
         println!("{lines:?}");
-        assert!(all >= 50.0, "{lines:?}");
         let error = (0.3 * 0.7 / all).sqrt();
         if cfg!(not(debug_assertions)) {
-            assert!((first / all - 0.3).abs() < 4.0 * error + 0.02, "{lines:?}");
+            assert!((first / all - 0.3).abs() < 5.0 * error + 0.02, "{lines:?}");
         }
         assert!(first + of(FIRST + 1) > 0.9 * all, "{lines:?}");
     }
@@ -153,17 +164,13 @@ mod linux {
 
     fn time_in_callees() {
         let folder = Folder::new("symbols-callees");
-        let snapshot = sample(&env::current_exe().expect("a path"), "words", &folder.0.join("report.json"));
-        let mark = snapshot.marks.iter().position(|mark| mark.name == "counts_words");
+        let snapshot = sample(&env::current_exe().expect("a path"), "callees", &folder.0.join("report.json"));
+        let mark = snapshot.marks.iter().position(|mark| mark.name == "calls_another");
         let lines = snapshot.hot_lines(&snapshot.samples[0], mark);
         let sum = |counted: fn(&HotLine) -> u64| lines.iter().map(counted).sum::<u64>() as f64;
         let (all, own) = (sum(|line| line.samples), sum(|line| if line.is_own { line.samples } else { 0 }));
         println!("{own} of {all} samples, {} of them in callees", sum(|line| line.in_callees));
-        assert!(all >= 50.0, "{lines:?}");
-        // Without optimization, frames are larger.
-        if cfg!(not(debug_assertions)) {
-            assert!(own >= 0.9 * all && sum(|line| line.in_callees) > 0.2 * all, "{lines:?}");
-        }
+        assert!(own >= 0.9 * all && sum(|line| line.in_callees) >= 0.9 * all, "{lines:?}");
     }
 
     /// A copy of this program without debug information, which is in a file of its own.
@@ -174,8 +181,7 @@ mod linux {
         let debug = debug.join("app.debug");
         for [option, to] in [["--only-keep-debug", debug.to_str().expect("UTF-8")], ["--strip-all", ""]] {
             let to = if to.is_empty() { program.as_path() } else { Path::new(to) };
-            let status = Command::new("objcopy").arg(option).arg(&own).arg(to).status().expect("binutils");
-            assert!(status.success());
+            assert_code(&Command::new("objcopy").arg(option).arg(&own).arg(to).output().expect("binutils"), 0);
         }
         [program, debug]
     }
@@ -208,7 +214,7 @@ mod linux {
         let beside = folder.0.join("app.debug");
         fs::copy(by_id.join(format!("{}.debug", &id[2..])), &beside).expect("copied");
         let link = format!("--add-gnu-debuglink={}", beside.display());
-        assert!(Command::new("objcopy").arg(link).arg(&program).status().expect("binutils").success());
+        assert_code(&Command::new("objcopy").arg(link).arg(&program).output().expect("binutils"), 0);
         assert_eq!(named_by(&folder.0.join("by-id/none")), named);
         check(&sample(&program, "loops", &folder.0.join("report.json")));
     }

@@ -35,7 +35,7 @@ mod linux {
     use perfmark_rdpmc::{Attr, Counter, OffCpu, Software};
 
     use crate::program::threads::{self, reach, step, wait_for};
-    use crate::program::{SCENARIO, command, file, text};
+    use crate::program::{SCENARIO, assert_code, command, file, text};
     use crate::support;
 
     pub(super) fn main() {
@@ -189,8 +189,7 @@ mod linux {
             // SAFETY: no other thread calls it.
             unsafe { libc::exit(0) };
         }
-        // SAFETY: it is a child of this process, whose status is not needed.
-        assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
+        crate::program::wait_for(child, 0);
         phase(HOST);
         if scenario == "finishes" {
             let second = threads::start(second_thread);
@@ -235,7 +234,7 @@ mod linux {
             println!("skipped: strace may not trace here: {}", text(&output.stderr));
             return None;
         }
-        assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+        assert_code(&output, 0);
         Some(calls(&trace))
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::program::{SCENARIO, text};
+use super::program::{SCENARIO, ending, text};
 use super::sample::Folder;
 
 pub(super) fn perfmark(arguments: &[&str]) -> Command {
@@ -21,10 +21,8 @@ pub(super) fn perfmark(arguments: &[&str]) -> Command {
 #[track_caller]
 pub(super) fn answer(arguments: &[&str], status: i32) -> Output {
     let output = perfmark(arguments).output().expect("started");
-    // A profile for pprof is binary.
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(status), "{arguments:?}\n{stdout}\n{stderr}");
-    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", ending(&output));
+    assert!(!text(&output.stderr).contains("panicked"), "{}", ending(&output));
     output
 }
 

@@ -55,7 +55,7 @@ fn the_guide_shows_the_output_of_doctor() {
 
 fn doctor_reports_a_seccomp_filter_and_the_remedy() {
     let output = program::scenario("doctor without perf_event_open", &[]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    program::assert_code(&output, 1);
     assert_contains(
         text(&output.stdout),
         &[

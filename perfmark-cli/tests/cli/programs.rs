@@ -7,7 +7,7 @@ use std::process::Stdio;
 use perfmark::Snapshot;
 
 use super::command::{assert_contains, is_empty, running, stderr, unshare};
-use super::program::text;
+use super::program::{assert_code, ending, text};
 use super::sample::Folder;
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -30,7 +30,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
 fn the_reports_of_all_processes_are_merged() {
     let folder = Folder::new("cli-processes");
     let output = running(&folder, &["--format", "json"], "children").output().expect("started");
-    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert_code(&output, 7);
     assert_eq!(text(&output.stdout), "what the program says\n");
     let all = text(&output.stderr);
     assert_contains(all, &["merged 4 reports", "--each shows each"]);
@@ -42,7 +42,7 @@ fn the_reports_of_all_processes_are_merged() {
     assert!(is_empty(&folder.0), "nothing is left behind");
     let file = folder.0.join("report");
     let output = running(&folder, &["-o", file.to_str().expect("UTF-8")], "calls").output().expect("started");
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{}", output.status);
     assert!(fs::read_to_string(file).expect("written").contains("work"));
 }
 
@@ -50,7 +50,7 @@ fn the_reports_of_all_processes_are_merged() {
 fn merged_calls(folder: &Folder, scenario: &str) -> (u64, usize) {
     let output = running(folder, &["--format", "json"], scenario).output().expect("started");
     let printed = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert_code(&output, 0);
     let (head, report) = printed.split_at(printed.find('{').expect("JSON"));
     let merged: Snapshot = serde_json::from_str(report).expect("a report");
     let reports = head.lines().find_map(|line| line.strip_prefix("perfmark: merged ")?.split_once(" reports;"));
@@ -77,7 +77,7 @@ fn reports_from_several_pid_namespaces_are_merged() {
 fn run_exits_as_the_program_does() {
     let folder = Folder::new("cli-ends");
     let killed = running(&folder, &[], "killed").output().expect("started");
-    assert_eq!(killed.status.code(), Some(128 + libc::SIGKILL));
+    assert_code(&killed, 128 + libc::SIGKILL);
     assert_contains(text(&killed.stderr), &["left no report: signal 9 ended it; set PERFMARK_DUMP_INTERVAL=1"]);
     let printed = stderr(&["run", "--", "true"], 0);
     assert_contains(&printed, &["true left no report: no marked function is linked into it"]);
@@ -87,11 +87,11 @@ fn run_exits_as_the_program_does() {
     let off = running(&folder, &[], "calls").env("PERFMARK", "off").output().expect("started");
     assert_contains(text(&off.stderr), &["PERFMARK=off is set"]);
     let nowhere = running(&folder, &[], "calls").env("TMPDIR", "/nowhere").output().expect("started");
-    assert_eq!(nowhere.status.code(), Some(125));
+    assert_code(&nowhere, 125);
     assert_contains(text(&nowhere.stderr), &["set TMPDIR"]);
     for (file, why) in [("/nowhere/report", "No such file"), ("/tmp", "is a directory"), ("/proc/report", "")] {
         let unwritable = running(&folder, &["-o", file], "children").output().expect("started");
-        assert_eq!((unwritable.status.code(), text(&unwritable.stdout)), (Some(125), ""), "the program did not start");
+        assert_eq!((unwritable.status.code(), text(&unwritable.stdout)), (Some(125), ""), "{}", ending(&unwritable));
         assert_contains(text(&unwritable.stderr), &[&format!("writing {file}: {why}")]);
     }
     assert!(is_empty(&folder.0));
@@ -113,7 +113,7 @@ fn reports_that_cannot_be_printed_are_kept() {
         }
         let output = command.output().expect("started");
         let printed = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{printed}");
+        assert_code(&output, status);
         let kept = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
         assert!(!is_empty(&kept));
         if !why.is_empty() {
@@ -180,7 +180,8 @@ fn a_signal_reaches_the_program() {
     // SAFETY: the process is the one that this test started.
     unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
     let output = child.wait_with_output().expect("ended");
-    assert_eq!(output.status.code(), Some(libc::SIGTERM), "the program's own answer to the signal");
+    // The program's own answer to the signal.
+    assert_code(&output, libc::SIGTERM);
     assert_contains(text(&output.stderr), &["work"]);
 }
 
@@ -214,7 +215,8 @@ fn ctrl_c_ends_the_program_and_its_report_follows() {
     ours.write_all(b"\x03").expect("written");
     let mut report = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut report).expect("read");
-    assert_eq!(child.wait().expect("ended").code(), Some(128 + libc::SIGINT), "{report}");
+    let status = child.wait().expect("ended");
+    assert_eq!(status.code(), Some(128 + libc::SIGINT), "{status}: {report}");
     assert_contains(&report, &["perfmark · cli", "work"]);
     assert!(is_empty(&folder.0), "{report}");
 }
@@ -240,7 +242,7 @@ fn sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone() {
         }
         let output = child.wait_with_output().expect("ended");
         let printed = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{scenario}: {printed}");
+        assert_eq!(output.status.code(), Some(status), "{scenario}: {}", ending(&output));
         assert_eq!(printed.contains("perfmark · cli"), is_reported, "{scenario}: {printed}");
     }
 }

@@ -173,7 +173,7 @@ fn a_closed_pipe_is_not_a_failure() {
         perfmark(&["report", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("ended");
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{}", output.status);
 }
 
 fn settings_in_the_environment_overwrite_no_file() {

@@ -149,6 +149,6 @@ pub(super) fn real(folder: &Folder, name: &str) -> (String, Snapshot) {
     let path = folder.0.join(name);
     let path = path.to_str().expect("UTF-8");
     let output = program::scenario("calls", &[("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", path)]);
-    assert!(output.status.success());
+    program::assert_code(&output, 0);
     (path.into(), serde_json::from_slice(&fs::read(path).expect("left")).expect("a report"))
 }

@@ -3,7 +3,8 @@
 use std::env;
 use std::fs;
 use std::hint::black_box;
-use std::process::{Command, ExitCode, Stdio};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use perfmark::{Format, Report, perfmark};
 
@@ -131,7 +132,8 @@ fn wait_for_a_signal(scenario: &str) -> ExitCode {
                 libc::kill(child, libc::SIGINT);
                 let mut status = 0;
                 libc::waitpid(child, &raw mut status, 0);
-                assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGINT, "{status}");
+                let status = ExitStatus::from_raw(status);
+                assert_eq!(status.signal(), Some(libc::SIGINT), "{status}");
             }
             println!("ready");
         }

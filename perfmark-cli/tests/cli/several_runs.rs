@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::command::{answer, assert_contains, perfmark, stderr, stdout, this_program};
-use super::program::{SCENARIO, text};
+use super::program::{SCENARIO, assert_code, ending, text};
 use super::sample::{Folder, mark, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -186,7 +186,7 @@ fn run_alternates_two_programs() {
     let run = |options: &[&str], status: i32| {
         let arguments = [&["run", "--against", &base], options, &["--", &head, "argument"]].concat();
         let output = perfmark(&arguments).env("TMPDIR", &folder.0).output().expect("started");
-        assert_eq!(output.status.code(), Some(status), "{}{}", text(&output.stdout), text(&output.stderr));
+        assert_code(&output, status);
         text(&output.stdout).to_owned()
     };
     let printed = run(&["--times", "8", "--format", "json"], 0);
@@ -212,7 +212,7 @@ fn a_program_that_fails_ends_the_comparison() {
     let run = |head: &str, status: i32, why: &str| {
         let output = perfmark(&["run", "--against", &good, "--", head]).env("TMPDIR", &folder.0).output();
         let output = output.expect("started");
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(status), ""), "{}", text(&output.stderr));
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(status), ""), "{}", ending(&output));
         assert_contains(text(&output.stderr), &[&format!("perfmark: head run 1 of 10: {head}: {why}")]);
     };
     run(&bad, 125, "exit status: 7; nothing was compared, because both programs must succeed");

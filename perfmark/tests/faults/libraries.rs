@@ -9,7 +9,7 @@ use std::sync::{OnceLock, mpsc};
 use std::{mem, thread};
 
 use crate::ledger::{folder, read};
-use crate::program::{SCENARIO, text};
+use crate::program::{SCENARIO, assert_code, ending, text};
 use crate::{CALLS, project, work};
 
 /// The library, if it could be built.
@@ -109,7 +109,7 @@ pub(crate) fn try_switched_off() -> Result<(), String> {
     let output = output.map_err(|why| why.to_string())?;
     match text(&output.stdout).trim() {
         "0" if output.status.success() => Ok(()),
-        more => Err(format!("{}: {more} bytes more after 32 times; {}", output.status, text(&output.stderr))),
+        _ => Err(format!("more bytes after 32 times: {}", ending(&output))),
     }
 }
 
@@ -199,7 +199,6 @@ fn build() -> Option<Built> {
 pub(crate) fn built(cargo: &mut Command) -> PathBuf {
     // One target directory for all, so that shared dependencies are built once.
     let target = project::target_folder("neighbours");
-    let status = cargo.args(["--quiet", "--target-dir"]).arg(&target).status().expect("cargo runs");
-    assert!(status.success());
+    assert_code(&cargo.args(["--quiet", "--target-dir"]).arg(&target).output().expect("cargo runs"), 0);
     target.join("debug")
 }

@@ -7,19 +7,11 @@ use std::process::{Command, ExitCode, exit};
 use perfmark::perfmark;
 
 use crate::ledger::{self, Leaves, assert_descriptors, descriptors, has_perf_events, ledger};
-use crate::program::SCENARIO;
+use crate::program::{SCENARIO, assert_code, wait_for};
 use crate::{CALLS, work};
 
 /// The scenario of the child of [`starts_programs`], which reports how many perf events it inherited.
 pub(crate) const INHERITS: &str = "inherits";
-
-/// Waits for a child, which ends with status 0 if it found everything right.
-fn wait_for(child: libc::pid_t) {
-    let mut status = -1;
-    // SAFETY: it is a child of this process, and the integer is live.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(status, 0, "the child ended well");
-}
 
 fn fork() -> libc::pid_t {
     // SAFETY: the children call marked functions and parts of the standard library that start no threads, and exit.
@@ -38,7 +30,7 @@ pub(crate) fn forks() {
     for n in 0..4 {
         match fork() {
             0 => child(n),
-            child => wait_for(child),
+            child => wait_for(child, 0),
         }
         work(n);
     }
@@ -53,7 +45,7 @@ fn child(n: u64) -> ! {
     if n > 1 {
         match fork() {
             0 => child(n - 2),
-            grandchild => wait_for(grandchild),
+            grandchild => wait_for(grandchild, 0),
         }
     }
     assert_eq!(recorded(), n + 1);
@@ -71,7 +63,7 @@ pub(crate) fn forks_in_a_call() {
                 ledger().will_leave(Leaves::Report);
                 exit(0);
             }
-            child => wait_for(child),
+            child => wait_for(child, 0),
         }
     }
 }
@@ -101,7 +93,7 @@ pub(crate) fn clones() {
                 // SAFETY: it ends the child.
                 unsafe { libc::_exit(0) };
             }
-            child => wait_for(libc::pid_t::try_from(child).expect("small")),
+            child => wait_for(libc::pid_t::try_from(child).expect("small"), 0),
         }
         work(n);
     }
@@ -112,7 +104,8 @@ pub(crate) fn clones() {
 fn in_a_clone(_: u64) {}
 
 pub(crate) fn inherits() -> ExitCode {
-    if has_perf_events() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    assert!(!has_perf_events(), "no perf event is inherited: {:?}", descriptors());
+    ExitCode::SUCCESS
 }
 
 /// Starts programs by `posix_spawn`, and by fork and exec, where something is to be done in the child first.
@@ -124,7 +117,7 @@ pub(crate) fn starts_programs() {
         command
     };
     for n in 0..3 {
-        assert!(program().status().expect("started").success(), "no perf event is inherited");
+        assert_code(&program().output().expect("started"), 0);
         work(n);
         let mut forked = program();
         // SAFETY: it makes a marked call in a forked child.
@@ -134,7 +127,7 @@ pub(crate) fn starts_programs() {
                 Ok(())
             });
         }
-        assert!(forked.status().expect("started").success(), "no perf event is inherited");
+        assert_code(&forked.output().expect("started"), 0);
     }
     assert_descriptors(&before);
 }

