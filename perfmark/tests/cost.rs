@@ -1,8 +1,10 @@
 //! What a mark costs its caller, in instructions, which repeat exactly. arm64 is measured in the emulated machine with
-//! a PMU, x86-64 by callgrind. In a release build, a cost that grows by more than 2 % fails.
+//! a PMU, x86-64 by callgrind. In a release build by the compiler of the recorded costs, a cost that grows by more than
+//! 2 % fails.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
+mod compiler;
 mod executor;
 
 use std::env;
@@ -45,6 +47,8 @@ const MARKED: &str = "marked: ";
 const UNMARKED: &str = "unmarked: ";
 
 const CALLS: u64 = 1_000;
+/// Most of them are on the fast path.
+const CALLS_BY_CALLGRIND: usize = 101;
 
 macro_rules! functions {
     ($($(#[$mark:meta])? $name:ident;)*) => {
@@ -74,29 +78,6 @@ functions! {
     #[perfmark(cycles, instructions, off_cpu)] two_and_waiting;
     #[perfmark(time, blocked, preempted)] blocked_and_preempted;
 }
-
-#[perfmark(cycles, instructions, generic)]
-#[inline(never)]
-fn by_one_of_many<const TYPE: usize>(n: u64) -> u64 {
-    black_box(n)
-}
-
-/// Calls the function for 200 types.
-#[inline(never)]
-fn by_200_types(n: u64) -> u64 {
-    macro_rules! call {
-        ($($tens:literal)*) => {
-            $(call!($tens: 0 1 2 3 4 5 6 7 8 9);)*
-        };
-        ($tens:literal: $($ones:literal)*) => {
-            $(by_one_of_many::<{ 10 * $tens + $ones }>(n);)*
-        };
-    }
-    call!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
-    n
-}
-
-const TYPES: u64 = 200;
 
 #[perfmark(cycles, instructions)]
 #[inline(never)]
@@ -184,15 +165,15 @@ struct Counted {
 }
 
 const BY_CALLGRIND: &[Counted] = &[
-    Counted { name: "time", marked: time, unmarked, setting: "", before: 108 },
+    Counted { name: "time", marked: time, unmarked, setting: "", before: 107 },
     Counted {
         name: "time, parent and child",
         marked: time_parent,
         unmarked: unmarked_parent,
         setting: "",
-        before: 250,
+        before: 247,
     },
-    Counted { name: "time, a call that is skipped", marked: skipped_time, unmarked, setting: "", before: 35 },
+    Counted { name: "time, a call that is skipped", marked: skipped_time, unmarked, setting: "", before: 34 },
     // Five of them are the mark's. The others save registers, which the unmarked function does not need.
     Counted { name: "switched off", marked: off, unmarked, setting: "off", before: 11 },
     Counted {
@@ -204,30 +185,33 @@ const BY_CALLGRIND: &[Counted] = &[
     },
 ];
 
-/// Calls the function, after the first calls of its thread.
+/// Calls the function. Callgrind counts each call.
 fn calls_that_callgrind_counts(work: fn(u64) -> u64) {
     #[inline(never)]
-    fn calls_counted(work: fn(u64) -> u64) {
-        for _ in 0..CALLS {
-            work(black_box(7));
-        }
+    fn call_counted(work: fn(u64) -> u64) {
+        black_box(work(black_box(7)));
     }
-    (0..10).for_each(|_| _ = work(7));
-    calls_counted(black_box(work));
+    (0..CALLS_BY_CALLGRIND).for_each(|_| call_counted(black_box(work)));
 }
 
 fn a_mark_costs_what_it_did_by_callgrind() {
     if !cfg!(target_arch = "x86_64") {
         return println!("skipped: this is not x86-64");
     }
+    // The median of single calls. `time` comes from the machine's clock, also under callgrind, so some calls take the
+    // slow path: those whose value is the smallest or the largest so far, for which the histogram grows.
     let instructions = |counted: &Counted, which: &str| -> Option<u64> {
         let mut callgrind = Command::new("valgrind");
-        callgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*calls_counted*"]);
+        callgrind.args(["--tool=callgrind", "--toggle-collect=*call_counted", "--dump-after=*call_counted"]);
+        callgrind.args(["--callgrind-out-file=/dev/stdout", "--combine-dumps=yes"]);
         callgrind.arg(env::current_exe().expect("it runs")).env("PERFMARK", counted.setting);
         let output = callgrind.env(ALONE, format!("{which}{}", counted.name)).output().ok()?;
-        let output = String::from_utf8_lossy(&output.stderr).into_owned();
-        let (_, collected) = output.split_once("Collected : ").unwrap_or_else(|| panic!("{output}"));
-        Some(collected.split_whitespace().next()?.parse::<u64>().expect("a number") / CALLS)
+        let dumps = String::from_utf8_lossy(&output.stdout);
+        let totals = dumps.lines().filter_map(|line| line.strip_prefix("totals: "));
+        let mut calls: Vec<u64> = totals.map(|total| total.parse().expect("a number")).collect();
+        assert!(calls.len() >= CALLS_BY_CALLGRIND, "{}", String::from_utf8_lossy(&output.stderr));
+        calls.sort_unstable();
+        Some(calls[calls.len() / 2])
     };
     let cost = |counted: &'static Counted| {
         let cost = instructions(counted, MARKED)? - instructions(counted, UNMARKED)?;
@@ -235,15 +219,25 @@ fn a_mark_costs_what_it_did_by_callgrind() {
     };
     let costs: Option<Vec<_>> = BY_CALLGRIND.iter().map(cost).collect();
     let Some(costs) = costs else { return println!("skipped: valgrind, which counts instructions, cannot be started") };
-    report("instructions that a call of a mark adds to its caller, on x86-64", &costs, !cfg!(debug_assertions));
+    report("instructions that a call of a mark adds to its caller, on x86-64", &costs, "rustc 1.95.0 for x86_64");
 }
 
-/// Prints what each call cost. If it `matters`, fails where a cost is more than 2 % above `before`.
-fn report(head: &str, costs: &[(&str, u64, u64)], matters: bool) {
+/// Prints what each call cost. Fails where a cost is more than 2 % above `before`, if this is a release build by
+/// `compiler`, whose builds these costs were recorded from. Otherwise prints the costs that differ.
+fn report(head: &str, costs: &[(&str, u64, u64)], compiler: &str) {
     let lines = costs.iter().map(|(what, cost, _)| format!("{cost:4} {what}\n"));
     println!("{head}:\n{}", lines.collect::<String>());
+    let this = format!("rustc {} for {}", compiler::version(), env::consts::ARCH);
+    let is_recorded = this == compiler && !cfg!(debug_assertions);
+    if !is_recorded {
+        println!("not checked: costs were recorded from a release build by {compiler}; this is a build by {this}");
+    }
     for (what, cost, before) in costs {
-        assert!(!matters || cost * 100 <= before * 102, "{what}: {cost} instructions a call, {before} before");
+        let change = format!("{what}: {cost} instructions a call, {before} before");
+        assert!(!is_recorded || cost * 100 <= before * 102, "{change}");
+        if !is_recorded && cost != before {
+            println!("{change}");
+        }
     }
 }
 
@@ -264,27 +258,24 @@ fn a_mark_costs_what_it_did() {
         ("time", alone(time) - bare, 88),
         ("one event", alone(one) - bare, 113),
         ("two events", alone(two) - bare, 140),
-        ("two events, left by `return`", alone(returned) - bare, 174),
+        ("two events, left by `return`", alone(returned) - bare, 176),
         ("four events", alone(four) - bare, 208),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
-        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 157),
+        ("two events, where marks of the thread have others", beside_another_set(two) - bare, 158),
         ("two events, every = 50", alone(every_50) - bare, 38),
         ("a call that is skipped", alone(skipped) - bare, 33),
         ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
         ("two events, one call in 16 measured within a budget", with("PERFMARK_BUDGET", "50%", "budget") - bare, 52),
-        ("two events, fence", alone(fenced) - bare, 151),
+        ("two events, fence", alone(fenced) - bare, 153),
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 112),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 159),
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 123),
         ("two events, generic", alone(by_types) - bare, 161),
-        // About 20 more for each type with an earlier slot, which depends on the addresses of a build.
-        ("two events, generic, the mean of 200 types", alone(by_200_types) / TYPES - bare, 161),
-        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 198),
-        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 193),
+        ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 199),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 194),
         // An empty function becomes one that saves registers, which takes 3 of the 8.
         ("switched off", with("PERFMARK", "off", "off") - bare, 8),
         ("switched off, around a call", with("PERFMARK", "off", "off parent") - bare_parent, 5),
     ];
-    let matters = cfg!(all(target_arch = "aarch64", not(debug_assertions)));
-    report("instructions that a call of a mark adds to its caller", &costs, matters);
+    report("instructions that a call of a mark adds to its caller", &costs, "rustc 1.96.0 for aarch64");
 }
