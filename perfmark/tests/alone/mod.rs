@@ -1,4 +1,5 @@
-//! Marks, their values and the filter belong to the process. Tests that need them for themselves run one at a time.
+//! Marks, their values, the filter and samplings belong to the process. Tests that need them for themselves run one at
+//! a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

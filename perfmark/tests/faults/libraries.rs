@@ -178,6 +178,9 @@ fn built_once() -> Option<&'static Built> {
 }
 
 fn build() -> Option<Built> {
+    if let Some(built) = with_the_test() {
+        return Some(built);
+    }
     let here = project::here();
     let manifest = format!(
         "[package]\nname = \"plugin\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
@@ -193,6 +196,22 @@ fn build() -> Option<Built> {
         plugin: folder.join("libplugin.so").into(),
         transient: folder.join("examples/libtransient.so").into(),
     })
+}
+
+/// The libraries that cargo built with all tests, as examples. None if they are older than a source file, as after
+/// `cargo test --test faults`.
+fn with_the_test() -> Option<Built> {
+    let examples = env::current_exe().ok()?.parent()?.parent()?.join("examples");
+    let library = |name: &str| {
+        let library = examples.join(format!("lib{name}.so"));
+        let modified = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
+        let built = modified(&library)?;
+        // As in a Makefile: the library, and what it depends on.
+        let rule = fs::read_to_string(library.with_extension("d")).ok()?;
+        let mut sources = rule.split_once(": ")?.1.split_whitespace();
+        sources.all(|source| modified(source.as_ref()).is_some_and(|at| at <= built)).then(|| library.into())
+    };
+    Some(Built { plugin: library("plugin")?, transient: library("transient")? })
 }
 
 /// Runs this cargo command. Returns the folder of what it built.

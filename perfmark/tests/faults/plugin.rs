@@ -22,6 +22,7 @@ fn in_library(n: u64) {
 /// How often the transient library was opened and closed.
 static RELOADS: AtomicU64 = AtomicU64::new(0);
 
+/// Returns how often the transient library was opened and closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn perfmark_test_reloads() -> u64 {
     RELOADS.load(SeqCst)

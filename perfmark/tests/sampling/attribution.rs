@@ -4,6 +4,7 @@ use std::hint::black_box;
 
 use perfmark::{Sampling, Stacks, perfmark};
 
+use crate::alone::alone;
 use crate::loops::{spin_seven, spin_three};
 use crate::sampled::{sampled, wait_until_sampled};
 
@@ -61,11 +62,13 @@ fn check(times: u64, rounds: u64, points: f64) {
 
 #[test]
 fn samples_belong_to_the_calls_in_which_they_were_taken() {
+    let _alone = alone();
     check(50_000, rounds(), 0.3);
 }
 
 #[test]
 fn samples_belong_to_calls_of_some_nanoseconds() {
+    let _alone = alone();
     // The processor executes the code around such a short loop in its time, or the loop in that code's time.
     check(1, rounds() / 2, 3.0);
 }

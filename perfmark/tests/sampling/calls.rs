@@ -3,10 +3,11 @@
 use std::fs::{self, File};
 use std::panic::catch_unwind;
 use std::sync::Barrier;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use perfmark::{Sampling, perfmark};
 
+use crate::alone::alone;
 use crate::loops::{spin_seven, spin_three};
 use crate::sampled::{sampled, until_sampled, until_samples, wait_until_sampled};
 
@@ -37,6 +38,7 @@ fn recursive_seven(depth: u64) {
 
 #[test]
 fn samples_of_recursive_calls_belong_to_their_mark() {
+    let _alone = alone();
     let work = || {
         wait_until_sampled();
         for _ in 0..2_000 {
@@ -82,6 +84,7 @@ fn catching_seven() {
 
 #[test]
 fn samples_of_calls_that_unwind_belong_to_their_mark() {
+    let _alone = alone();
     let work = || {
         wait_until_sampled();
         (0..1_500).for_each(|_| catching_seven());
@@ -107,6 +110,7 @@ fn around_seven(times: u64) {
 #[test]
 fn samples_of_skipped_calls_belong_to_their_mark() {
     const CALLS: u64 = 15_000;
+    let _alone = alone();
     let work = || {
         wait_until_sampled();
         (0..CALLS).for_each(|_| around_seven(42));
@@ -135,6 +139,7 @@ async fn async_seven() {
 
 #[test]
 fn samples_of_async_calls_belong_to_their_mark_on_any_thread() {
+    let _alone = alone();
     let work = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(8).build().expect("threads");
         let run_tasks = || {
@@ -154,6 +159,7 @@ fn samples_of_async_calls_belong_to_their_mark_on_any_thread() {
 
 #[test]
 fn threads_without_marks_are_sampled_outside_of_marks() {
+    let _alone = alone();
     let work = || {
         let thread = thread::spawn(|| {
             until_sampled(|| spin_three(100_000));
@@ -182,6 +188,7 @@ fn thread_number() -> u32 {
 #[test]
 fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    let _alone = alone();
     if let Err(why) = File::options().write(true).open(LAST) {
         return println!("skipped: {LAST}, which chooses the number of the next thread: {why}");
     }
@@ -216,6 +223,11 @@ fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
 #[perfmark(time)]
 fn leaf() {}
 
+/// Waits for the end of the thread itself, which ends what perfmark has of it. A scope waits only for its function.
+fn ends(thread: ScopedJoinHandle<'_, ()>) {
+    thread.join().expect("no panic");
+}
+
 #[perfmark(time)]
 fn older_inner(steps: &Barrier) {
     // Sampling begins between these two.
@@ -236,16 +248,22 @@ fn older_outer(steps: &Barrier) {
 
 #[test]
 fn samples_in_calls_that_began_before_sampling_are_in_no_mark_and_not_outside() {
+    let _alone = alone();
     let steps = Barrier::new(2);
     thread::scope(|scope| {
-        scope.spawn(|| older_outer(&steps));
+        let thread = scope.spawn(|| older_outer(&steps));
         steps.wait();
         let work = || {
             steps.wait();
             steps.wait();
         };
         // With settings of its own, so that no earlier samples wait for the end of their call.
-        let Some(sampled) = sampled(Sampling::new().frequency(3_989), work) else { return work() };
+        let sampled = sampled(Sampling::new().frequency(3_989), work);
+        if sampled.is_none() {
+            work();
+        }
+        ends(thread);
+        let Some(sampled) = sampled else { return };
         println!("{} samples", sampled.samples().unattributed);
         assert!(sampled.samples().unattributed > 0);
         for mark in [None, Some("older_inner"), Some("older_outer"), Some("leaf")] {
@@ -256,10 +274,11 @@ fn samples_in_calls_that_began_before_sampling_are_in_no_mark_and_not_outside() 
 
 #[test]
 fn a_thread_of_an_earlier_sampling_is_sampled_without_calling_marks() {
+    let _alone = alone();
     let Some(_) = sampled(sampling(), || ()) else { return };
     let steps = Barrier::new(2);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = scope.spawn(|| {
             until_sampled(|| around_seven(100));
             steps.wait();
             steps.wait();
@@ -272,6 +291,7 @@ fn a_thread_of_an_earlier_sampling_is_sampled_without_calling_marks() {
             steps.wait();
             steps.wait();
         });
+        ends(thread);
         if let (Some(_), Some(mut second)) = (first, second) {
             second.0.samples.retain(|samples| samples.frequency == Some(4_000));
             let [outside, _] = second.in_loops(None);
@@ -303,12 +323,14 @@ fn around_the_pause(steps: &Barrier) {
 
 #[test]
 fn calls_that_began_in_a_pause_of_sampling_give_their_samples_to_no_other_call() {
+    let _alone = alone();
     let again = || Sampling::new().frequency(2_003);
     let Some(_) = sampled(again(), || ()) else { return };
     let steps = Barrier::new(2);
     thread::scope(|scope| {
+        let mut thread = None;
         let first = sampled(again(), || {
-            scope.spawn(|| around_the_pause(&steps));
+            thread = Some(scope.spawn(|| around_the_pause(&steps)));
             steps.wait();
         });
         steps.wait();
@@ -317,6 +339,7 @@ fn calls_that_began_in_a_pause_of_sampling_give_their_samples_to_no_other_call()
             steps.wait();
             steps.wait();
         });
+        thread.into_iter().for_each(ends);
         if let (Some(_), Some(second)) = (first, second) {
             let [_, wrong] = second.in_loops(Some("around_the_pause"));
             let outside = second.in_loops(None);

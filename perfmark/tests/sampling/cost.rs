@@ -5,6 +5,7 @@ use std::hint::black_box;
 use perfmark::{Sampling, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
 
+use crate::alone::alone;
 use crate::loops::spin_seven;
 use crate::sampled::{sampled, until_sampled};
 
@@ -58,6 +59,7 @@ fn a_sample_with_512_bytes_of_stack_costs_at_most_3100_instructions() {
     const ROUNDS: u64 = 17_858;
     const INSTRUCTIONS: u64 = 56 * ROUNDS;
     const PERIOD: u64 = 100_003;
+    let _alone = alone();
     let before = cpu_time_of_a_loop(ROUNDS);
     // The interrupt of a sample stops the counters. But in the emulated machine an instruction takes a nanosecond.
     if before.abs_diff(INSTRUCTIONS) > INSTRUCTIONS / 100 {
@@ -78,6 +80,7 @@ fn a_sample_with_512_bytes_of_stack_costs_at_most_3100_instructions() {
 
 #[test]
 fn a_call_costs_12_instructions_more_while_it_is_sampled() {
+    let _alone = alone();
     let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else {
         return println!("skipped: there is no counter of instructions");
     };

@@ -3,6 +3,8 @@
 //! Two loops have known addresses and shares, so that a sample in the wrong mark shows.
 #![cfg(all(feature = "sampling", target_os = "linux"))]
 
+#[path = "../alone/mod.rs"]
+mod alone;
 mod loops;
 mod pages;
 mod sampled;

@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::{fs, thread};
 
 use perfmark::{SampledPath, SampledStack, Samples, Sampling, Snapshot};
@@ -12,9 +11,6 @@ use crate::loops::{code_of_seven, code_of_three};
 /// The samples of `work` alone. Waits until the sampling has no thread any more. `None` if the program cannot be
 /// sampled, whose reason is printed.
 pub(crate) fn sampled(sampling: Sampling, work: impl FnOnce()) -> Option<Sampled> {
-    // The program is sampled by one test at a time.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = perfmark::snapshot();
     match sampling.start() {
         Ok(guard) => {

@@ -2,6 +2,7 @@
 
 use perfmark::{Sampling, Stacks, perfmark};
 
+use crate::alone::alone;
 use crate::loops::{spin_seven, spin_three};
 use crate::pages::touch;
 use crate::sampled::{sampled, wait_until_sampled};
@@ -14,6 +15,7 @@ fn again(times: u64) {
 
 #[test]
 fn a_thread_is_sampled_again_with_former_settings() {
+    let _alone = alone();
     for frequency in [3_001, 1_009, 3_001] {
         let work = || {
             wait_until_sampled();
@@ -36,6 +38,7 @@ fn faulting(pages: usize) {
 
 #[test]
 fn several_events_have_their_own_samples() {
+    let _alone = alone();
     let sampling = Sampling::new().frequency(3_001).and("page_faults").period(7).stacks(Stacks::Off);
     let work = || {
         wait_until_sampled();
