@@ -198,6 +198,7 @@ fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
             thread_number()
         });
         let ended = ended.join().expect("no panic");
+        // Another process may take the number first.
         let is_next = || {
             fs::write(LAST, (ended - 1).to_string()).expect("root may");
             let next = thread::spawn(move || {
@@ -210,10 +211,10 @@ fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
             });
             next.join().expect("no panic")
         };
-        assert!((0..1_000).any(|_| is_next()), "the number is used again");
+        (0..100).any(|_| is_next())
     };
     for _ in 0..5 {
-        let Some(sampled) = sampled(sampling(), pair) else { return };
+        let Some(sampled) = sampled(sampling(), || while !pair() {}) else { return };
         let [wrong, right] = sampled.in_loops(Some("in_new_thread"));
         println!("{right} samples");
         assert!(wrong == 0 && right > 0, "{wrong} and {right}");

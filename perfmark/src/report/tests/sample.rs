@@ -376,7 +376,7 @@ pub(in crate::report) fn nasty() -> Vec<Snapshot> {
     all
 }
 
-/// A few hundred snapshots of random values of every magnitude.
+/// Snapshots of random values of every magnitude, the same each time: some, or a few hundred with `PERFMARK_TEST_FULL`.
 fn seeded() -> impl Iterator<Item = Snapshot> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut any = move || {
@@ -385,7 +385,8 @@ fn seeded() -> impl Iterator<Item = Snapshot> {
         state ^= state << 17;
         state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> (state % 64)
     };
-    (0..300).map(move |_| {
+    let count = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 300 } else { 30 };
+    (0..count).map(move |_| {
         let events = [event("time", Unit::Ns, Read::Ticks), event("cycles", Unit::Count, Read::User)];
         let count = if any() % 2 == 0 { 1 } else { 2 };
         let mut marks = Vec::new();
