@@ -4,6 +4,7 @@
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
+#[path = "../../perfmark-rdpmc/tests/compiler/mod.rs"]
 mod compiler;
 mod executor;
 
@@ -209,7 +210,8 @@ fn a_mark_costs_what_it_did_by_callgrind() {
         let dumps = String::from_utf8_lossy(&output.stdout);
         let totals = dumps.lines().filter_map(|line| line.strip_prefix("totals: "));
         let mut calls: Vec<u64> = totals.map(|total| total.parse().expect("a number")).collect();
-        assert!(calls.len() >= CALLS_BY_CALLGRIND, "{}", String::from_utf8_lossy(&output.stderr));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(calls.len() >= CALLS_BY_CALLGRIND, "{}: {stderr}", output.status);
         calls.sort_unstable();
         Some(calls[calls.len() / 2])
     };

@@ -38,7 +38,7 @@ fn assembly(build: Build) -> Option<String> {
         .env("RUSTFLAGS", flags)
         .status()
         .expect("cargo runs");
-    assert!(status.success());
+    assert!(status.success(), "{status}");
     let outputs = fs::read_dir(target.join("release/deps")).expect("built");
     let file =
         outputs.map(|entry| entry.expect("readable").path()).find(|path| path.extension().is_some_and(|it| it == "s"));

@@ -1,5 +1,6 @@
 //! The compiler's messages to users of the attribute, word for word.
 
+#[path = "../../perfmark-rdpmc/tests/compiler/mod.rs"]
 mod compiler;
 
 use std::path::Path;
@@ -24,8 +25,9 @@ fn errors_point_at_what_the_user_wrote() {
     }
     println!("only perfmark's messages are checked: the others are those of rustc {RECORDED}; this is rustc {this}");
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui");
-    fs::create_dir_all(&copy).expect("it can be created");
-    assert!(Command::new("cp").args(["-r", "tests/ui/."]).arg(&copy).status().expect("it starts").success());
+    _ = fs::remove_dir_all(&copy);
+    let copied = Command::new("cp").args(["-r", "tests/ui"]).arg(&copy).status().expect("it starts");
+    assert!(copied.success(), "{copied}");
     // SAFETY: this is the only test of the process, and no other thread uses the environment.
     unsafe { env::set_var("TRYBUILD", "overwrite") };
     trybuild::TestCases::new().compile_fail(copy.join("*.rs"));
@@ -37,12 +39,13 @@ fn errors_point_at_what_the_user_wrote() {
     }
 }
 
-/// The messages of perfmark, each with the place that it points at.
+/// The messages of perfmark, each with the location that it points at.
 fn messages(stderr: &Path) -> Vec<[String; 2]> {
     let text = fs::read_to_string(stderr).expect("it can be read");
     let lines = text.lines().zip(text.lines().skip(1));
     // rustc's errors have codes, and its lints are in other files.
     let errors = lines.filter(|(line, _)| line.starts_with("error: "));
-    let placed = errors.map(|(error, place)| [error, place.rsplit('/').next().unwrap_or_default()].map(String::from));
-    placed.filter(|[_, place]| !OF_RUSTC.iter().any(|file| place.starts_with(file))).collect()
+    let file_of = |location: &str| location.rsplit('/').next().unwrap_or_default().to_owned();
+    let located = errors.map(|(error, location)| [error.to_owned(), file_of(location)]);
+    located.filter(|[_, location]| !OF_RUSTC.iter().any(|file| location.starts_with(file))).collect()
 }

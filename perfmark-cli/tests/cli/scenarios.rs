@@ -36,7 +36,8 @@ pub(super) fn run(scenario: &str) -> ExitCode {
         "children of the head" => {
             work(1);
             for _ in 0..2 {
-                assert!(child("calls").stdout(Stdio::null()).status().expect("started").success());
+                let status = child("calls").stdout(Stdio::null()).status().expect("started");
+                assert!(status.success(), "{status}");
             }
         }
         "writes half a report" | "writes half a report only" => {
@@ -50,7 +51,8 @@ pub(super) fn run(scenario: &str) -> ExitCode {
         "children" => {
             work(1);
             for _ in 0..3 {
-                assert!(child("calls").status().expect("started").success());
+                let status = child("calls").status().expect("started");
+                assert!(status.success(), "{status}");
             }
             println!("what the program says");
             return ExitCode::from(7);
@@ -68,7 +70,7 @@ pub(super) fn run(scenario: &str) -> ExitCode {
             for _ in 0..3 {
                 let program = this_program();
                 let status = unshare().arg(program).env(SCENARIO, "calls").status().expect("started");
-                assert!(status.success());
+                assert!(status.success(), "{status}");
             }
         }
         "killed" => {

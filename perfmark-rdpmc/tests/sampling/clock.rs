@@ -29,7 +29,7 @@ fn drained(ring: &Ring) -> u64 {
 
 /// The kernel samples at the ticks of a timer that runs while the thread is on a CPU (`perf_swevent_hrtimer` in
 /// `kernel/events/core.c`, linux 6.18). How many there are depends on the machine: a tick in kernel mode is no sample,
-/// and a late tick takes the place of those after it. There is never more than one for each period, except after a
+/// and a late tick replaces those after it. There is never more than one for each period, except after a
 /// switch, which does not wait for the rest of a period whose tick is late.
 pub(super) fn a_millisecond() {
     const SAMPLES: u64 = 100;

@@ -30,7 +30,7 @@ pub(super) fn every_overflow_is_a_sample() {
     }
     let counted = after.value - before.value;
     println!("{samples} samples of {counted} cycles, {executed} instructions");
-    // A late or throttled interrupt takes the place of several.
+    // A late or throttled interrupt replaces several.
     assert!((1..=counted / PERIOD + 1).contains(&samples), "{samples} samples of {counted} cycles");
     // A cycle is an instruction there, and no interrupt is late.
     assert!(!support::is_emulated() || (999..=1_001).contains(&samples), "{samples} samples");

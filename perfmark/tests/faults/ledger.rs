@@ -189,13 +189,17 @@ pub(crate) fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|why| format!("half a report, {why}: {text}"))
 }
 
-/// The open descriptors that perfmark keeps: perf events, and others without a path, such as pipes. Files have a path.
-/// The thread that writes dumps opens and closes some at any time.
+/// The open descriptors, except for files that the thread of dumps opens and closes at any time: its dump, the folder,
+/// and what the kernel says of the process and the machine.
 pub(crate) fn descriptors() -> Vec<String> {
     let entries = fs::read_dir("/proc/self/fd").expect("there").flatten();
     let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     let links = links.map(|link| link.to_string_lossy().into_owned());
-    let mut kept: Vec<_> = links.filter(|link| !link.starts_with('/')).collect();
+    let folder = folder().to_string_lossy().into_owned();
+    let is_transient = |link: &str| {
+        *link == *folder || link.contains("/dump") || link.starts_with("/proc/") || link.starts_with("/sys/")
+    };
+    let mut kept: Vec<_> = links.filter(|link| !is_transient(link)).collect();
     kept.sort_unstable();
     kept
 }

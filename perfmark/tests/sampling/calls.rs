@@ -58,7 +58,7 @@ fn samples_of_recursive_calls_belong_to_their_mark() {
     println!("{three} {seven} {outside}, {} lost", sampled.samples().lost);
     assert!(three > 0 && seven > 0);
     if sampled.samples().lost > 0 {
-        // The others are no fair selection.
+        // The remaining samples are biased.
         return;
     }
     for (samples, truth) in [(three, 45.0), (seven, 98.0), (outside, 3.0)] {
@@ -231,8 +231,8 @@ fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
 #[perfmark(time)]
 fn leaf() {}
 
-/// Waits for the end of the thread itself, which ends what perfmark has of it. A scope waits only for its function.
-fn ends(thread: ScopedJoinHandle<'_, ()>) {
+/// Joins the thread, so that perfmark has removed its state. A scope waits only for the thread's function.
+fn join(thread: ScopedJoinHandle<'_, ()>) {
     thread.join().expect("no panic");
 }
 
@@ -270,7 +270,7 @@ fn samples_in_calls_that_began_before_sampling_are_in_no_mark_and_not_outside() 
         if sampled.is_none() {
             work();
         }
-        ends(thread);
+        join(thread);
         let Some(sampled) = sampled else { return };
         println!("{} samples", sampled.samples().unattributed);
         assert!(sampled.samples().unattributed > 0);
@@ -299,7 +299,7 @@ fn a_thread_of_an_earlier_sampling_is_sampled_without_calling_marks() {
             steps.wait();
             steps.wait();
         });
-        ends(thread);
+        join(thread);
         if let (Some(_), Some(mut second)) = (first, second) {
             second.0.samples.retain(|samples| samples.frequency == Some(4_000));
             let [outside, _] = second.in_loops(None);
@@ -347,7 +347,7 @@ fn calls_that_began_in_a_pause_of_sampling_give_their_samples_to_no_other_call()
             steps.wait();
             steps.wait();
         });
-        thread.into_iter().for_each(ends);
+        thread.into_iter().for_each(join);
         if let (Some(_), Some(second)) = (first, second) {
             let [_, wrong] = second.in_loops(Some("around_the_pause"));
             let outside = second.in_loops(None);

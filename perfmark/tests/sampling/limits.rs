@@ -21,7 +21,7 @@ fn fault(pages: usize) {
 }
 
 #[test]
-fn samples_for_which_a_ring_has_room_are_not_lost_however_late_it_is_read() {
+fn samples_that_fit_in_a_ring_are_not_lost_however_late_it_is_read() {
     // Of 16 bytes each. A ring has at least a page.
     const PAGES: usize = 200;
     let _alone = alone();

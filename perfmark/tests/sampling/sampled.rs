@@ -89,7 +89,7 @@ impl Sampled {
 
     /// Checks that three of ten samples are in the mark `three`, and the others in `seven`, each in its own loop. The
     /// shares may differ by that many percentage points, or five standard errors if that is more. If samples were lost,
-    /// because the collector did not run for long, the others are no fair selection.
+    /// because the collector did not run for long, the remaining samples are biased.
     #[track_caller]
     pub(crate) fn check(&self, [three, seven]: [&str; 2], points: f64) {
         let [[three, wrong], [wrong_too, seven]] = [three, seven].map(|mark| self.in_loops(Some(mark)));
