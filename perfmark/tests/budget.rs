@@ -181,7 +181,7 @@ fn callee(n: usize) {
 #[test]
 fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
     const CALLS: usize = 2_000;
-    const RUNS: usize = 60;
+    const RUNS: usize = 30;
     /// In the first runs, the thread uses new memory for the marks, whose faults are in the open calls.
     const WARM_UP: usize = 20;
     let _alone = alone::alone();

@@ -162,7 +162,7 @@ mod tests {
             ["app::One::parse_line", "app::Two::parse_line", "app::Two::parse_lime", "parse_line", "…parse_line"];
         assert_eq!(shorten_each(&texts[..2], 14), ["app::One::par…", "app::Two::par…"]);
         let many: Vec<String> =
-            (0..500).map(|number| format!("{}{number}{}", "a".repeat(40), "z".repeat(40))).collect();
+            (0..200).map(|number| format!("{}{number}{}", "a".repeat(40), "z".repeat(40))).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).chain(texts).collect();
         for room in [8, 15, 19, 30, 80, 90] {
             let short = shorten_each(&many, room);
@@ -196,14 +196,14 @@ mod tests {
         assert_eq!(wrapped("two\nlines \u{1b}[31m", 80), "two lines \u{fffd}[31m\n");
     }
 
-    /// If each step read the complete word or line, this would take hours.
+    /// If each step read the complete word or line, this would take minutes.
     #[test]
-    fn a_text_of_a_megabyte_is_wrapped_quickly() {
-        let words = "word ".repeat(200_000);
+    fn a_very_long_text_is_wrapped_quickly() {
+        let words = "word ".repeat(40_000);
         assert_eq!(wrapped(&words, UNBROKEN).trim_end(), words.trim_end());
-        assert_eq!(wrapped(&words, 80).lines().count(), 1 + (200_000_usize - 16).div_ceil(15));
-        let word = "w".repeat(1_000_000);
-        assert_eq!(wrapped(&word, 80).lines().count(), 1 + (1_000_000_usize - 80).div_ceil(78));
+        assert_eq!(wrapped(&words, 80).lines().count(), 1 + (40_000_usize - 16).div_ceil(15));
+        let word = "w".repeat(200_000);
+        assert_eq!(wrapped(&word, 80).lines().count(), 1 + (200_000_usize - 80).div_ceil(78));
         assert_eq!(wrapped(&word, UNBROKEN).trim_end(), word);
     }
 }

@@ -28,7 +28,7 @@ fn resident_kb() -> u64 {
 
 pub(crate) fn over_time() {
     const AT_ONCE: u64 = 8;
-    let threads = full_or_short(100_000, 4_000);
+    let threads = full_or_short(100_000, 1_600);
     let in_waves = |threads| (0..threads / AT_ONCE).for_each(|_| on_threads(AT_ONCE, || work(1)));
     in_waves(threads / 10);
     let (files, before) = (descriptors(), resident_kb());

@@ -18,34 +18,28 @@ fn every_listed_format_is_known_in_every_build() {
 }
 
 #[test]
-fn every_format_is_the_same_each_time_whatever_the_snapshot_holds() {
-    for format in Format::NAMES.into_iter().filter_map(|name| Format::from_name(name).ok()) {
+fn every_format_is_the_same_each_time_and_has_no_invisible_character_whatever_the_snapshot_holds() {
+    for name in Format::NAMES {
+        let Ok(format) = Format::from_name(name) else { continue };
         for snapshot in sample::nasty() {
             let has_color = format != Format::Table;
             let colored = View { has_color, ..View::new(100) };
             let [one, again] = [View::new(100), colored].map(|view| render(&snapshot, format, &view));
             assert_eq!(one, again, "{format:?}: and only a table has colours");
+            // JSON, which a page holds, too, has the text as it is.
+            if !["json", "html"].contains(&name) {
+                assert!(!one.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {one:?}");
+            }
         }
     }
 }
 
-#[test]
-fn formats_for_people_and_terminals_have_no_invisible_character() {
-    let shown = ["table", "csv", "markdown", "folded", "svg", "openmetrics"];
-    for format in shown.into_iter().filter_map(|name| Format::from_name(name).ok()) {
-        for snapshot in sample::nasty() {
-            let text = render(&snapshot, format, &View::new(100));
-            assert!(!text.contains(['\u{1b}', '\u{200b}', '\u{200d}', '\u{202e}']), "{format:?}: {text:?}");
-        }
-    }
-}
-
-/// If each event were searched for among all, this would take minutes.
+/// If each event were searched for among all, this would take a hundred times as long.
 #[test]
 fn a_mark_of_very_many_events_is_rendered_quickly() {
     let mut one = sample::mark("one", 1);
     let mut events = Vec::new();
-    for number in 0..20_000 {
+    for number in 0..4_000 {
         let name = format!("r{number:x}");
         events
             .push(Event { reason: Some(format!("reason {number}")), ..sample::event(&name, Unit::Count, Read::User) });
@@ -54,7 +48,7 @@ fn a_mark_of_very_many_events_is_rendered_quickly() {
     let snapshot = sample::snapshot(&events, &[one]);
     for format in ["table", "markdown", "html"].into_iter().filter_map(|name| Format::from_name(name).ok()) {
         let view = View { details: Some(Filter::default()), ..View::new(100) };
-        assert!(render(&snapshot, format, &view).contains("r4e1f"), "{format:?}");
+        assert!(render(&snapshot, format, &view).contains("rf9f"), "{format:?}");
     }
 }
 

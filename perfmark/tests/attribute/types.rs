@@ -1,13 +1,12 @@
 //! `generic` gives each type of a generic function a row of its own.
 
-#![forbid(unsafe_code)]
-#![deny(warnings, clippy::pedantic)]
-
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
 use perfmark::{perfmark, region};
+
+use crate::marks_of;
 
 #[perfmark(time, generic)]
 fn sum<T: Copy + Into<f64>>(values: &[T]) -> f64 {
@@ -69,21 +68,21 @@ fn each_type_of_a_generic_function_has_its_own_row() {
         assert_eq!(never_called(1), 1);
         return;
     }
-    let marks = perfmark::snapshot().marks.into_iter();
+    let marks = marks_of(module_path!()).into_iter();
     let rows: BTreeMap<_, _> = marks.map(|mark| ((mark.path, mark.name), mark.calls)).collect();
     let row = |path: &str, name: &str, calls| ((path.to_owned(), name.to_owned()), calls);
     let expected = [
-        row("generic::sum<u8>", "sum<u8>", 4),
-        row("generic::sum<f32>", "sum<f32>", 3),
-        row("generic::together", "together", 2),
-        row("generic::Table<u8>::get<2>", "get<2>", 1),
-        row("generic::Table<char>::get<3>", "get<3>", 1),
-        row("generic::Table<&str>::later", "later", 1),
-        row("<u8 as generic::Shape>::area", "shape's area", 3),
-        row("<generic::Table<bool> as generic::Shape>::area", "shape's area", 1),
-        row("generic::in_a_region<u8>", "region<u8>", 1),
-        row("generic::in_a_region<char>", "region<char>", 1),
-        row("generic::never_called", "never_called", 0),
+        row("attribute::types::sum<u8>", "sum<u8>", 4),
+        row("attribute::types::sum<f32>", "sum<f32>", 3),
+        row("attribute::types::together", "together", 2),
+        row("attribute::types::Table<u8>::get<2>", "get<2>", 1),
+        row("attribute::types::Table<char>::get<3>", "get<3>", 1),
+        row("attribute::types::Table<&str>::later", "later", 1),
+        row("<u8 as attribute::types::Shape>::area", "shape's area", 3),
+        row("<attribute::types::Table<bool> as attribute::types::Shape>::area", "shape's area", 1),
+        row("attribute::types::in_a_region<u8>", "region<u8>", 1),
+        row("attribute::types::in_a_region<char>", "region<char>", 1),
+        row("attribute::types::never_called", "never_called", 0),
     ];
     assert_eq!(rows, BTreeMap::from(expected));
 }

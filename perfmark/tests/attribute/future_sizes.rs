@@ -1,16 +1,11 @@
 //! A marked future is at most 64 bytes larger than an unmarked one, for each level of marked functions.
 
-#![forbid(unsafe_code)]
-#![deny(warnings, clippy::pedantic)]
 #![allow(
     clippy::unused_async,
     clippy::manual_async_fn,
     clippy::large_types_passed_by_value,
     reason = "the test measures these functions"
 )]
-
-#[macro_use]
-mod twins;
 
 use std::fmt::Display;
 use std::future::ready;

@@ -1,12 +1,11 @@
 //! The attribute on functions of many forms. Each behaves as before, without a warning under the strictest lints.
 
-#![forbid(unsafe_code)]
-#![deny(warnings, clippy::pedantic)]
-
 use std::cmp::Ordering;
 use std::fmt::Display;
 
 use perfmark::perfmark;
+
+use crate::marks_of;
 
 /// Doc comments are kept.
 #[perfmark]
@@ -34,7 +33,7 @@ where
 
 #[perfmark(time)]
 fn early(value: Option<&str>) -> Result<i32, std::num::ParseIntError> {
-    #![allow(clippy::needless_return, reason = "an inner attribute, and a return")]
+    #![deny(unused)] // An inner attribute, and a return.
     let Some(value) = value else { return Ok(-1) };
     return Ok(value.parse::<i32>()? + 1);
 }
@@ -114,7 +113,7 @@ struct Version(u32);
 
 impl Copy for Version {}
 
-#[allow(clippy::expl_impl_clone_on_copy, reason = "the method is marked")]
+#[expect(clippy::expl_impl_clone_on_copy, reason = "the method is marked")]
 impl Clone for Version {
     #[perfmark(time)]
     fn clone(&self) -> Self {
@@ -196,39 +195,38 @@ fn marked_functions_behave_as_before_and_their_calls_are_counted() {
     assert_eq!((store.push('a'), store.push('b')), (1, 2));
     assert_eq!(store.into_items(), ['a', 'b']);
     assert_eq!(3_u32.double(), 18);
-    #[allow(clippy::clone_on_copy, reason = "the test calls the marked function")]
+    #[expect(clippy::clone_on_copy, reason = "the test calls the marked function")]
     let version = Version(1).clone();
     assert!(version < Version(2));
     assert!(inferred(1, 1));
     assert_eq!(by_macro(1), 2);
 
-    let snapshot = perfmark::snapshot();
-    let calls: Vec<_> =
-        snapshot.marks.iter().map(|mark| (mark.path.as_str(), mark.name.as_str(), mark.calls)).collect();
+    let marks = marks_of(module_path!());
+    let calls: Vec<_> = marks.iter().map(|mark| (mark.path.as_str(), mark.name.as_str(), mark.calls)).collect();
     if calls.is_empty() {
         return; // This build does not record.
     }
     let expected = [
-        ("attribute::plain", "plain", 1),
-        ("attribute::nothing", "nothing", 1),
-        ("attribute::named", "a name of its own", 1),
-        ("attribute::generic", "generic", 2),
-        ("attribute::early", "early", 3),
-        ("attribute::labels", "labels", 1),
-        ("attribute::patterns", "patterns", 1),
-        ("attribute::never", "never", 1),
-        ("attribute::foreign", "foreign", 1),
-        ("attribute::borrows", "borrows", 1),
-        ("attribute::Store<_>::push", "push", 2),
-        ("attribute::Store<_>::into_items", "into_items", 1),
-        ("attribute::Shape::double", "double", 1),
-        ("<u32 as attribute::Shape>::area", "area", 1),
-        ("<attribute::Version as core::clone::Clone>::clone", "clone", 1),
-        ("<attribute::Version as core::cmp::Ord>::cmp", "cmp", 1),
-        ("<attribute::Version as core::cmp::PartialOrd>::partial_cmp", "partial_cmp", 1),
-        ("attribute::inferred", "inferred", 1),
-        ("attribute::user::renamed", "renamed", 1),
-        ("attribute::by_macro", "by_macro", 1),
+        ("attribute::basics::plain", "plain", 1),
+        ("attribute::basics::nothing", "nothing", 1),
+        ("attribute::basics::named", "a name of its own", 1),
+        ("attribute::basics::generic", "generic", 2),
+        ("attribute::basics::early", "early", 3),
+        ("attribute::basics::labels", "labels", 1),
+        ("attribute::basics::patterns", "patterns", 1),
+        ("attribute::basics::never", "never", 1),
+        ("attribute::basics::foreign", "foreign", 1),
+        ("attribute::basics::borrows", "borrows", 1),
+        ("attribute::basics::Store<_>::push", "push", 2),
+        ("attribute::basics::Store<_>::into_items", "into_items", 1),
+        ("attribute::basics::Shape::double", "double", 1),
+        ("<u32 as attribute::basics::Shape>::area", "area", 1),
+        ("<attribute::basics::Version as core::clone::Clone>::clone", "clone", 1),
+        ("<attribute::basics::Version as core::cmp::Ord>::cmp", "cmp", 1),
+        ("<attribute::basics::Version as core::cmp::PartialOrd>::partial_cmp", "partial_cmp", 1),
+        ("attribute::basics::inferred", "inferred", 1),
+        ("attribute::basics::user::renamed", "renamed", 1),
+        ("attribute::basics::by_macro", "by_macro", 1),
     ];
     assert_eq!(calls, expected, "in the order of the source");
 }

@@ -1,14 +1,13 @@
 //! Marks together with attributes of other crates, in either order. Each attribute works as it does alone. Attributes
 //! of benchmark harnesses are tested in the package `benches`.
 
-#![forbid(unsafe_code)]
-#![deny(warnings, clippy::pedantic)]
-
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark::perfmark;
 use tracing::{Event, Metadata, Subscriber, instrument, span};
+
+use crate::marks_of;
 
 /// Counts the spans that are entered.
 struct Spans;
@@ -121,7 +120,7 @@ fn assert_calls(expected: &[(&str, u64)]) {
     if !cfg!(feature = "record") {
         return;
     }
-    let marks = perfmark::snapshot().marks;
+    let marks = marks_of(module_path!());
     for &(name, calls) in expected {
         let found: Vec<_> = marks.iter().filter(|mark| mark.name == name).map(|mark| mark.calls).collect();
         assert_eq!(found, [calls], "{name}");
@@ -149,7 +148,7 @@ fn spans_and_calls_are_counted() {
         ("in_an_impl", 1),
         ("its own", 1),
     ]);
-    let marks = perfmark::snapshot().marks;
+    let marks = marks_of(module_path!());
     assert!(marks.iter().all(|mark| mark.name != "with_its_own" && mark.name != "left_out"), "{marks:?}");
 }
 

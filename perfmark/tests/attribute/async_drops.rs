@@ -1,11 +1,6 @@
 //! Marked async functions drop their arguments and locals as unmarked ones do: in the same order, at the same time.
 
-#![forbid(unsafe_code)]
-#![deny(warnings, clippy::pedantic)]
 #![allow(clippy::needless_pass_by_value, reason = "the functions drop their arguments")]
-
-#[macro_use]
-mod twins;
 
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};

@@ -1,18 +1,15 @@
 //! Async functions whose names and shapes are close to those of the attribute's expansion.
 
-#![forbid(unsafe_code)]
-#![deny(warnings, clippy::pedantic)]
-
-mod executor;
-
 use std::fmt::{Debug, Display};
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-use executor::run;
 use perfmark::perfmark;
 
-#[allow(non_upper_case_globals, dead_code, reason = "the name is the test")]
+use crate::executor::run;
+use crate::marks_of;
+
+#[expect(non_upper_case_globals, dead_code, reason = "the name is the test")]
 static future: u8 = 1;
 
 mod private {
@@ -74,7 +71,7 @@ fn programs_may_use_the_names_and_shapes_of_the_expansion() {
         return;
     }
     let mut marks: Vec<_> =
-        perfmark::snapshot().marks.into_iter().map(|mark| (mark.name, mark.calls, mark.polls)).collect();
+        marks_of(module_path!()).into_iter().map(|mark| (mark.name, mark.calls, mark.polls)).collect();
     marks.sort();
     let expected = [
         ("arguments", 1, 1),
