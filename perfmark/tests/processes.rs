@@ -446,6 +446,9 @@ fn wait_for_end(mut child: Child) -> Output {
 
 fn a_reader_that_does_not_read_does_not_block_the_program() {
     use std::os::fd::AsRawFd as _;
+    if env::var_os("PERFMARK_TEST_FULL").is_none() {
+        return eprintln!("not run without PERFMARK_TEST_FULL: programs wait five seconds for the reader");
+    }
     let program = env::current_exe().expect("known");
     // One note for each pattern: more than a page, whatever else is in the report.
     let filter = (0..500).fold("on".to_owned(), |filter, number| format!("{filter},none{number}=off"));
