@@ -11,8 +11,8 @@ mod program;
 
 use std::env;
 use std::fs;
-use std::io;
-use std::os::fd::RawFd;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -41,6 +41,11 @@ fn main() {
             trial("calls_are_unmeasured_while_the_descriptors_stay_closed", || {
                 keeps_own_descriptors("nothing", &[], Lost::Faults);
             }),
+            trial("a_file_with_the_number_of_stdout_or_stderr_gets_no_report", keeps_own_file),
+            #[cfg(feature = "exporter")]
+            trial("a_listener_with_the_number_of_the_exporters_keeps_its_clients", || keeps_own("listener")),
+            #[cfg(feature = "sampling")]
+            trial("sockets_with_the_numbers_of_the_samplers_pipe_stay_as_they_are", || keeps_own("sampling")),
         ],
         &[
             ("sockets_lose_no_byte_when_hardware_events_are_read_by_syscall", || {
@@ -168,6 +173,87 @@ fn looped() {
     let _ = known_loop(TURNS);
 }
 
+/// The variable with the path of the program's own file.
+const FILE: &str = "PERFMARK_TEST_FILE";
+
+fn keeps_own_file() {
+    for (number, output) in [("1", "-"), ("2", ""), ("2", "/nonexistent/report")] {
+        let path = program::file("own");
+        let variables = [("PERFMARK_OUTPUT", output), (FILE, path.to_str().expect("UTF-8"))];
+        let done = program::scenario(number, &variables);
+        program::assert_code(&done, 0);
+        assert_eq!(fs::read_to_string(&path).expect("written"), "data", "PERFMARK_OUTPUT={output}");
+        fs::remove_file(path).expect("there");
+    }
+}
+
+/// The program's own file gets this number.
+fn replaces(number: RawFd) {
+    // SAFETY: nothing is printed from now on.
+    unsafe { libc::close(number) };
+    let mut file = fs::File::create(env::var_os(FILE).expect("set")).expect("created");
+    assert_eq!(file.as_raw_fd(), number);
+    file.write_all(b"data").expect("written");
+    std::mem::forget(file);
+    looped();
+}
+
+/// Runs a scenario that checks its own descriptors.
+#[cfg(any(feature = "exporter", feature = "sampling"))]
+fn keeps_own(scenario: &str) {
+    let done = program::scenario(scenario, &[]);
+    program::assert_code(&done, 0);
+    print!("{}", program::text(&done.stdout));
+}
+
+/// The open descriptors of this kind, as in `socket:[123]`.
+#[cfg(any(feature = "exporter", feature = "sampling"))]
+fn open_descriptors(kind: &str) -> Vec<RawFd> {
+    let all = fs::read_dir("/proc/self/fd").expect("there").flatten();
+    let of_kind =
+        all.filter(|entry| fs::read_link(entry.path()).is_ok_and(|file| file.to_string_lossy().starts_with(kind)));
+    let numbers = of_kind.map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()).expect("a number"));
+    numbers.filter(|&number| number > 2).collect()
+}
+
+#[cfg(feature = "exporter")]
+fn replaces_listener() {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    const CLIENTS: usize = 100;
+    let exporting = perfmark::Exporter::new(0).start().expect("a port");
+    let numbers = open_descriptors("socket:");
+    assert_eq!(numbers.len(), 1);
+    close_all();
+    let own = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    assert_eq!(own.as_raw_fd(), numbers[0]);
+    let address = own.local_addr().expect("known");
+    let _clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    // If somebody else accepts one, this waits for ever.
+    let _accepted: Vec<_> = (0..CLIENTS).map(|_| own.accept().expect("a client")).collect();
+    drop(exporting);
+    assert!(own.local_addr().is_ok_and(|now| now == address), "it is open");
+}
+
+#[cfg(feature = "sampling")]
+fn replaces_pipe() {
+    let inherited = open_descriptors("pipe:");
+    let sampling = match perfmark::Sampling::new().event("cpu-clock").start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("not run: no samples can be taken here: {why}"),
+    };
+    looped();
+    let mut numbers = open_descriptors("pipe:");
+    numbers.retain(|number| !inherited.contains(number));
+    assert_eq!(numbers.len(), 2);
+    close_all();
+    let own: Vec<RawFd> = (0..10).flat_map(|_| sockets(0)).collect();
+    assert!(numbers.iter().all(|number| own.contains(number)), "{numbers:?}, {own:?}");
+    let files: Vec<_> = own.iter().map(|&fd| file_of(fd)).collect();
+    looped();
+    drop(sampling);
+    assert!(own.iter().map(|&fd| (file_of(fd), readable(fd))).eq(files.into_iter().map(|file| (file, 0))));
+}
+
 fn calls_of_a_thread() {
     let pages = Fresh::new();
     for _ in 0..CALLS {
@@ -182,6 +268,14 @@ fn calls_of_a_thread() {
 fn run_scenario(scenario: &str) {
     // SAFETY: it takes no pointers; the signal ends a program that blocks, and with it the test.
     unsafe { libc::alarm(60) };
+    match scenario {
+        "1" | "2" => return replaces(scenario.parse().expect("a number")),
+        #[cfg(feature = "exporter")]
+        "listener" => return replaces_listener(),
+        #[cfg(feature = "sampling")]
+        "sampling" => return replaces_pipe(),
+        _ => {}
+    }
     let (go, wait) = mpsc::channel();
     let (done, is_done) = mpsc::channel();
     let thread = thread::spawn(move || {

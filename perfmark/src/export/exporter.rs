@@ -13,6 +13,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::prometheus::Metrics;
+use crate::platform::descriptors::Kept;
 use crate::platform::signals::background;
 use crate::recording::start::{Process, this_process};
 
@@ -93,6 +94,7 @@ fn begin(address: SocketAddr, registry: Registry, limits: Limits) -> io::Result<
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let is_over = Arc::<AtomicBool>::default();
+    let listener = Kept::new(listener);
     let mut server = Server { listener, registry, limits, is_over: Arc::clone(&is_over), clients: Vec::new() };
     let server = background::spawn("perfmark-export", move || server.serve())?;
     Ok(Exporting { process: this_process(), address, is_over, server: Some(server) })
@@ -118,10 +120,9 @@ impl Drop for Exporting {
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
-        // This wakes the server. If it fails, the server ends at the next client.
-        if TcpStream::connect_timeout(&address, LIMITS.request).is_ok() {
-            _ = server.map(JoinHandle::join);
-        }
+        // This wakes the server, which otherwise looks from time to time.
+        _ = TcpStream::connect_timeout(&address, LIMITS.request);
+        _ = server.map(JoinHandle::join);
     }
 }
 
@@ -147,7 +148,7 @@ const LARGEST: usize = 8192;
 
 /// The state of the server's thread, which waits for all clients together.
 struct Server {
-    listener: TcpListener,
+    listener: Kept<TcpListener>,
     registry: Registry,
     limits: Limits,
     is_over: Arc<AtomicBool>,
@@ -156,7 +157,7 @@ struct Server {
 }
 
 struct Client {
-    stream: TcpStream,
+    stream: Kept<TcpStream>,
     phase: Phase,
     /// The client is dropped at this time.
     until: Instant,
@@ -180,12 +181,14 @@ impl Server {
         /// Without descriptors accept(2) would fail again at once.
         const PAUSE: Duration = Duration::from_millis(100);
         let mut accepts_from = Instant::now();
-        loop {
+        // It ends if the program closes the listener.
+        while let Some(listener) = self.listener.get() {
             let now = Instant::now();
             let is_accepting = accepts_from <= now;
             let pause = (!is_accepting).then_some(accepts_from);
             let next = self.clients.iter().map(|client| client.until).chain(pause).min();
-            wait(&self.listener, is_accepting, &self.clients, next.map(|next| next.saturating_duration_since(now)));
+            let at_most = next.map_or(LOOKS, |next| next.saturating_duration_since(now).min(LOOKS));
+            wait(is_accepting.then_some(listener), &self.clients, at_most);
             if self.is_over.load(SeqCst) {
                 return;
             }
@@ -202,10 +205,10 @@ impl Server {
     /// Accepts waiting clients, a limited number at a time, so that others have their turn.
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..self.limits.asking {
-            match self.listener.accept() {
+            match self.listener.get().ok_or(CLOSED)?.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(true)?;
-                    let until = Instant::now() + self.limits.request;
+                    let (stream, until) = (Kept::new(stream), Instant::now() + self.limits.request);
                     self.clients.push(Client { stream, phase: Phase::Asking(Vec::new()), until });
                     self.drop_oldest();
                 }
@@ -251,8 +254,9 @@ impl Client {
     }
 
     fn try_to_go_on(&mut self, registry: &Registry, limits: Limits) -> io::Result<()> {
+        let mut stream = self.stream.get().ok_or(CLOSED)?;
         if let Phase::Asking(bytes) = &mut self.phase {
-            let answer = match read_request(&mut self.stream, bytes) {
+            let answer = match read_request(&mut stream, bytes) {
                 Ok((method, path)) => answer(&method, &path, registry),
                 Err(Refused::By(status)) => Answer::text(status, "malformed or too large request\n"),
                 Err(Refused::Io(why)) => return Err(why),
@@ -266,12 +270,12 @@ impl Client {
         }
         if let Phase::Answered { bytes, sent, drains } = &mut self.phase {
             while *sent < bytes.len() {
-                match self.stream.write(&bytes[*sent..])? {
+                match stream.write(&bytes[*sent..])? {
                     0 => return Err(ErrorKind::WriteZero.into()),
                     more => *sent += more,
                 }
             }
-            self.stream.shutdown(Shutdown::Write)?;
+            stream.shutdown(Shutdown::Write)?;
             if !*drains {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
@@ -279,26 +283,33 @@ impl Client {
             self.until = Instant::now() + limits.request;
         }
         // Reads at most the size of a request at a time, so that others have their turn.
-        match self.stream.read(&mut [0; LARGEST])? {
+        match stream.read(&mut [0; LARGEST])? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
     }
 }
 
-/// Waits until a client can continue or a new one connects, but no longer than `at_most`.
+/// How often the server looks whether the program closed its descriptors, of which poll(2) says nothing.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// The program closed the descriptor.
+const CLOSED: ErrorKind = ErrorKind::NotConnected;
+
+/// Waits until a client can continue or a new one connects to the listener, but no longer than `at_most`.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "poll(2)")]
-fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most: Option<Duration>) {
+fn wait(listener: Option<&TcpListener>, clients: &[Client], at_most: Duration) {
     use std::os::fd::AsRawFd as _;
     let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
-    let listener = is_accepting.then(|| of(listener.as_raw_fd(), libc::POLLIN));
-    let clients = clients
-        .iter()
-        .map(|client| of(client.stream.as_raw_fd(), if client.is_answered() { libc::POLLOUT } else { libc::POLLIN }));
+    let listener = listener.map(|listener| of(listener.as_raw_fd(), libc::POLLIN));
+    let clients = clients.iter().filter_map(|client| {
+        let events = if client.is_answered() { libc::POLLOUT } else { libc::POLLIN };
+        Some(of(client.stream.get()?.as_raw_fd(), events))
+    });
     let mut all: Vec<_> = listener.into_iter().chain(clients).collect();
-    // Rounded up, so that the time has passed; -1 waits without a limit.
-    let milliseconds = at_most.map_or(-1, |time| i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX));
+    // Rounded up, so that the time has passed.
+    let milliseconds = i32::try_from(at_most.as_millis() + 1).unwrap_or(i32::MAX);
     // SAFETY: the length matches the live array. The result is not needed: each descriptor is tried afterwards, and
     // none blocks.
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
@@ -306,11 +317,9 @@ fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most:
 
 /// On other systems: sleeps for a moment.
 #[cfg(not(unix))]
-fn wait(listener: &TcpListener, is_accepting: bool, clients: &[Client], at_most: Option<Duration>) {
+fn wait(_: Option<&TcpListener>, clients: &[Client], at_most: Duration) {
     const MOMENT: Duration = Duration::from_millis(10);
-    let moment = if clients.is_empty() { 10 * MOMENT } else { MOMENT };
-    _ = (listener, is_accepting);
-    std::thread::sleep(at_most.map_or(moment, |time| time.min(moment)));
+    std::thread::sleep(at_most.min(if clients.is_empty() { 10 * MOMENT } else { MOMENT }));
 }
 
 /// Why there is no valid request.
@@ -508,9 +517,9 @@ mod tests {
         let mut sends = TcpStream::connect(listener.local_addr().expect("known")).expect("somebody listens");
         let (stream, _) = listener.accept().expect("there");
         let until = Instant::now() + HANGS;
-        let mut client = Client { stream, phase: Phase::Asking(Vec::new()), until };
+        let mut client = Client { stream: Kept::new(stream), phase: Phase::Asking(Vec::new()), until };
         // It blocks until the byte arrives; the request then continues.
-        client.stream.set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
+        client.stream.get().expect("open").set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
         sends.write_all(b"G").expect("taken");
         let has = |client: &Client| matches!(&client.phase, Phase::Asking(bytes) if bytes == b"G");
         while !has(&client) {

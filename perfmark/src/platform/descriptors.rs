@@ -1,7 +1,90 @@
-//! The process's file descriptors.
-#![allow(unsafe_code, reason = "getrlimit")]
+//! File descriptors whose numbers the program may close and use for its own files, as daemons do
+//! (`close_range(3, ~0)`): those that it was started with, and those that perfmark keeps open. Events are checked by
+//! perfmark-rdpmc.
+#![allow(unsafe_code, reason = "getrlimit and fstat")]
+
+#[cfg(any(feature = "exporter", feature = "sampling"))]
+use std::mem::ManuallyDrop;
+#[cfg(unix)]
+pub(crate) use std::os::fd::AsRawFd;
+
+/// On other systems, where numbers are not used again.
+#[cfg(not(unix))]
+pub(crate) trait AsRawFd {}
+#[cfg(not(unix))]
+impl<T> AsRawFd for T {}
+
+/// The file behind a descriptor: no other open file, pipe or socket has the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId(#[cfg(unix)] (libc::dev_t, libc::ino_t));
+
+impl FileId {
+    /// `None` if the number is closed.
+    #[cfg(unix)]
+    pub(crate) fn of(fd: i32) -> Option<Self> {
+        stat(fd).map(|stat| Self((stat.st_dev, stat.st_ino)))
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(_: i32) -> Option<Self> {
+        Some(Self())
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: a zeroed stat is a valid one, and fstat writes one; a closed descriptor is an error.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &raw mut stat) == 0).then_some(stat)
+    }
+}
+
+/// A descriptor that perfmark keeps open. Once its number is another file's, it is neither used nor closed.
+///
+/// Between the check and the use, in a few instructions, another thread may still replace it.
+#[cfg(any(feature = "exporter", feature = "sampling"))]
+#[derive(Debug)]
+pub(crate) struct Kept<T: AsRawFd> {
+    file: ManuallyDrop<T>,
+    id: Option<FileId>,
+}
+
+#[cfg(any(feature = "exporter", feature = "sampling"))]
+impl<T: AsRawFd> Kept<T> {
+    pub(crate) fn new(file: T) -> Self {
+        let id = Self::id(&file);
+        Self { file: ManuallyDrop::new(file), id }
+    }
+
+    #[cfg(unix)]
+    fn id(file: &T) -> Option<FileId> {
+        FileId::of(file.as_raw_fd())
+    }
+
+    #[cfg(not(unix))]
+    fn id(_: &T) -> Option<FileId> {
+        FileId::of(0)
+    }
+
+    /// `None` once the program closed it.
+    pub(crate) fn get(&self) -> Option<&T> {
+        (self.id.is_some() && Self::id(&self.file) == self.id).then_some(&*self.file)
+    }
+}
+
+#[cfg(any(feature = "exporter", feature = "sampling"))]
+impl<T: AsRawFd> Drop for Kept<T> {
+    fn drop(&mut self) {
+        if self.get().is_some() {
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
 
 /// The most descriptors that the process may have; a guess if it is unknown.
+#[cfg(feature = "sampling")]
 pub(crate) fn limit() -> usize {
     #[cfg(unix)]
     {

@@ -6,11 +6,10 @@ pub(crate) mod per_process;
 pub(crate) mod arena;
 pub(crate) mod thread_id;
 pub(crate) mod signals;
+pub(crate) mod descriptors;
 pub(crate) mod terminal;
 pub(crate) mod token;
 pub(crate) mod usage;
 #[cfg(feature = "sampling")]
 pub(crate) mod modules;
-#[cfg(feature = "sampling")]
-pub(crate) mod descriptors;
 pub(crate) mod files;

@@ -1,7 +1,9 @@
 //! The process's stdout and stderr, to which perfmark writes messages and reports.
 //!
-//! It bypasses the locks of the standard library's handles, which a thread that still runs may hold while the process
-//! ends. There may be no reader: a write to a pipe or a terminal has a time limit.
+//! They are used only as long as they are what the program was started with: a daemon that closes stderr and opens its
+//! own file gets the number for it. Writing bypasses the locks of the standard library's handles, which a thread that
+//! still runs may hold while the process ends. There may be no reader: a write to a pipe or a terminal has a time
+//! limit.
 #![allow(unsafe_code, reason = "writing to descriptors that are not ours, and signal masks")]
 
 #[cfg(unix)]
@@ -12,6 +14,7 @@ use std::io::Write as _;
 #[cfg(unix)]
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use std::sync::OnceLock;
 #[cfg(unix)]
 use std::sync::atomic::AtomicU32;
 #[cfg(unix)]
@@ -19,8 +22,27 @@ use std::sync::atomic::Ordering::Relaxed;
 #[cfg(unix)]
 use std::time::Instant;
 
+use super::descriptors::FileId;
+#[cfg(unix)]
+use super::descriptors::stat;
+
 pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
+
+/// What stdout and stderr were when the program started.
+static AT_START: OnceLock<[Option<FileId>; 2]> = OnceLock::new();
+
+/// Remembers what stdout and stderr are.
+pub(crate) fn remember() {
+    AT_START.get_or_init(|| [STDOUT, STDERR].map(FileId::of));
+}
+
+/// Whether it is still what the program was started with.
+fn is_unchanged(fd: i32) -> bool {
+    remember();
+    let index = usize::from(fd == STDERR);
+    AT_START.get().is_some_and(|known| known[index].is_some() && known[index] == FileId::of(fd))
+}
 
 /// Writes one line on stderr.
 pub(crate) fn say(message: &str) {
@@ -78,13 +100,20 @@ pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()>
     std::fs::OpenOptions::new().append(true).open(path)?.write_all(text.as_bytes())
 }
 
-#[cfg(unix)]
 fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
+    if !is_unchanged(fd) {
+        return Err(Unwritten { left: text.len(), why: io::ErrorKind::NotFound.into() });
+    }
+    write_now(fd, text)
+}
+
+#[cfg(unix)]
+fn write_now(fd: i32, text: &str) -> Result<(), Unwritten> {
     write(fd, Sink::to(fd, reopened(fd)), text.as_bytes(), &WAITED_MS)
 }
 
 #[cfg(not(unix))]
-fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
+fn write_now(fd: i32, text: &str) -> Result<(), Unwritten> {
     let text = text.as_bytes();
     let written = if fd == STDOUT { io::stdout().write_all(text) } else { io::stderr().write_all(text) };
     written.map_err(|why| Unwritten { left: text.len(), why })
@@ -114,22 +143,13 @@ fn reopened(fd: i32) -> Option<File> {
     options.append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     let file = options.open(format!("/proc/self/fd/{fd}")).ok()?;
     // What is mounted at /proc may be something else.
-    let opened = self::stat(file.as_raw_fd())?;
+    let opened = super::descriptors::stat(file.as_raw_fd())?;
     ((opened.st_dev, opened.st_ino) == (stat.st_dev, stat.st_ino)).then_some(file)
 }
 
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn reopened(_: i32) -> Option<File> {
     None
-}
-
-#[cfg(unix)]
-fn stat(fd: i32) -> Option<libc::stat> {
-    // SAFETY: a zeroed stat is a valid one, and fstat writes one; a closed descriptor is an error.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &raw mut stat) == 0).then_some(stat)
-    }
 }
 
 #[cfg(unix)]

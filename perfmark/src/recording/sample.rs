@@ -6,13 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use perfmark_rdpmc::sample::{Ring, wait_or_wake};
+use perfmark_rdpmc::sample::{self, Ring};
 
 use super::api_use;
 use super::mark::mark_settings;
 use super::recorder;
 use super::sampling::{self, Round};
 use super::start;
+use crate::platform::descriptors::Kept;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
 use crate::platform::terminal::say;
@@ -150,7 +151,7 @@ static COLLECTOR: PerProcess<Collector> = PerProcess::new();
 struct Collecting {
     thread: JoinHandle<()>,
     /// Ends the thread when something is written.
-    stop: PipeWriter,
+    stop: Kept<PipeWriter>,
 }
 
 fn collector() -> Option<MutexGuard<'static, Option<Collecting>>> {
@@ -179,6 +180,7 @@ fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
 
 fn start_thread() -> io::Result<Collecting> {
     let (is_over, stop) = io::pipe()?;
+    let (is_over, stop) = (Kept::new(is_over), Kept::new(stop));
     let thread = background::spawn("perfmark-samples", move || read_rings(&is_over))?;
     Ok(Collecting { thread, stop })
 }
@@ -189,14 +191,19 @@ const LONGEST: Duration = Duration::from_millis(100);
 
 /// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. Ends after
 /// sampling has stopped, which the pipe announces.
-fn read_rings(is_over: &PipeReader) {
+fn read_rings(is_over: &Kept<PipeReader>) {
+    let wait = |rings: &[&Ring], time| match is_over.get() {
+        Some(pipe) => sample::wait_or_wake(rings, pipe, Some(time)),
+        // The program closed it. The next round sees that sampling has stopped.
+        None => sample::wait(rings, Some(time)),
+    };
     let (mut pause, mut was_ready) = (SHORTEST, false);
     while let Some(Round { rings, has_new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
         pause = if has_new_threads { SHORTEST } else { (2 * pause).min(LONGEST) };
         // A ring that is full again at once must not take all CPU time.
-        _ = wait_or_wake(&[], is_over, Some(SHORTEST));
+        _ = wait(&[], SHORTEST);
         let rings: Vec<&Ring> = rings.iter().map(|ring| &**ring).collect();
-        was_ready = wait_or_wake(&rings, is_over, Some(pause)).map_or_else(
+        was_ready = wait(&rings, pause).map_or_else(
             |_| {
                 // The process may have fewer descriptors than there are rings.
                 thread::sleep(pause);
@@ -215,9 +222,9 @@ pub(crate) fn stop() {
         // The calling thread's samples until now belong to its innermost call.
         recorder::note_samples();
         end();
-        if let Some(Collecting { thread, mut stop }) = collector.take() {
+        if let Some(Collecting { thread, stop }) = collector.take() {
             // A forked child may still have the pipe, so closing it is not enough.
-            _ = stop.write_all(&[0]);
+            _ = stop.get().map(|mut stop| stop.write_all(&[0]));
             // It has the reason of a panic, which nobody needs.
             _ = thread.join();
         }

@@ -8,7 +8,7 @@ use std::sync::{Once, OnceLock};
 use perfmark_rdpmc::clock::Clock;
 
 use super::mark::mark_settings;
-use crate::platform::terminal::say;
+use crate::platform::terminal::{self, say};
 use crate::platform::token;
 use crate::platform::usage::{self, ProcessUsage};
 use crate::settings::recording::{is_off, read_environment, settings, turn_off};
@@ -110,6 +110,7 @@ pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         clock();
+        terminal::remember();
         let wrong = read_environment();
         if !settings().on || cfg!(perfmark_off) {
             turn_off();
