@@ -71,13 +71,14 @@ impl Clock {
 
     /// Nanoseconds per tick, measured from the start until now. Its error is that of two readings of the monotonic
     /// clock (about 50 ns) over that time. Within the first millisecond after the start, it waits for that millisecond
-    /// to pass.
+    /// to pass. 0 if the clock stands still, as it may in a simulator.
     #[must_use]
     pub fn nanoseconds_per_tick(&self) -> f64 {
         const ENOUGH: Duration = Duration::from_millis(1);
-        while self.elapsed() < ENOUGH {
-            std::hint::spin_loop();
-        }
+        // Each takes 20 ns or more.
+        const MOST: u32 = 1 << 20;
+        let too_early = |_: &u32| self.elapsed() < ENOUGH;
+        (0..MOST).take_while(too_early).for_each(|_| std::hint::spin_loop());
         let now = Self::start();
         let elapsed = now.instant.duration_since(self.instant);
         elapsed.as_nanos() as f64 / now.ticks.wrapping_sub(self.ticks).max(1) as f64

@@ -9,6 +9,7 @@ mod seccomp;
 mod support;
 
 use std::env;
+use std::ffi::CStr;
 use std::fs;
 use std::hint::black_box;
 use std::io::{self, Read as _, Write as _};
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ("a_terminal_gets_its_width_and_colours_unless_disabled", a_terminal_gets_its_width_and_colours),
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
         ("events_in_the_environment_apply_to_bare_marks_only", events_in_the_environment_apply_to_bare_marks_only),
+        ("without_a_running_clock_the_rest_is_reported", without_a_running_clock_the_rest_is_reported),
         ("a_closed_stderr_does_no_harm", a_closed_stderr_does_no_harm),
         ("a_link_to_a_descriptor_is_written_to_and_kept", a_link_to_a_descriptor_is_written_to_and_kept),
         (
@@ -96,6 +98,31 @@ fn looped() -> u64 {
 #[perfmark(time)]
 fn never_called() {}
 
+/// The scenario in which the clock stands still, as in some simulators.
+const CLOCK_STANDS: &str = "clock stands";
+
+/// Takes the place of the C library's.
+#[unsafe(no_mangle)]
+extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+    // SAFETY: the caller's memory; the environment does not change.
+    unsafe {
+        let scenario = libc::getenv(c"PERFMARK_TEST_SCENARIO".as_ptr());
+        if !scenario.is_null() && CStr::from_ptr(scenario).to_bytes() == CLOCK_STANDS.as_bytes() {
+            time.write(libc::timespec { tv_sec: 1, tv_nsec: 0 });
+            return 0;
+        }
+        libc::c_int::try_from(libc::syscall(libc::SYS_clock_gettime, clock, time)).unwrap_or(-1)
+    }
+}
+
+fn with_a_standing_clock() {
+    // SAFETY: it takes no pointers; the signal ends a program that waits for ever.
+    unsafe { libc::alarm(60) };
+    work(1);
+    let snapshot = perfmark::snapshot();
+    assert_eq!(snapshot.marks.iter().map(|mark| mark.calls).sum::<u64>(), 1);
+}
+
 // The scenarios.
 
 const THREADS: u64 = 8;
@@ -144,6 +171,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             assert_eq!((descriptors(), mappings()), before);
             assert_eq!((snapshot.threads, snapshot.marks.iter().map(|mark| mark.calls).sum()), (0, 0));
         }
+        CLOCK_STANDS => with_a_standing_clock(),
         "loop" => (0..10).for_each(|_| _ = looped()),
         "sigpipe" => {
             // SAFETY: it restores the default action, as command-line tools do.
@@ -370,6 +398,19 @@ fn events_in_the_environment_apply_to_bare_marks_only() {
         }
     }
     assert!(events("work").contains(&"time".into()));
+}
+
+fn without_a_running_clock_the_rest_is_reported() {
+    let report = json(CLOCK_STANDS, &[], 0);
+    let event = |name: &str| report["events"].as_array().and_then(|all| all.iter().find(|event| event["name"] == name));
+    let time = event("time").expect("it was requested");
+    assert!(
+        time["read"] == "none" && time["reason"].as_str().is_some_and(|why| why.contains("stands still")),
+        "{time}"
+    );
+    let work = mark(&report, "work");
+    assert!(work["calls"] == 1 && work["values"]["time"].is_null(), "{work}");
+    assert_eq!(work["values"]["page-faults"]["measured"], 1, "{work}");
 }
 
 fn a_closed_stderr_does_no_harm() {

@@ -180,21 +180,17 @@ impl Server {
     fn serve(&mut self) {
         /// Without descriptors accept(2) would fail again at once.
         const PAUSE: Duration = Duration::from_millis(100);
-        let mut accepts_from = Instant::now();
+        let mut pauses = false;
         // It ends if the program closes the listener.
         while let Some(listener) = self.listener.get() {
-            let now = Instant::now();
-            let is_accepting = accepts_from <= now;
-            let pause = (!is_accepting).then_some(accepts_from);
-            let next = self.clients.iter().map(|client| client.until).chain(pause).min();
-            let at_most = next.map_or(LOOKS, |next| next.saturating_duration_since(now).min(LOOKS));
-            wait(is_accepting.then_some(listener), &self.clients, at_most);
+            let next = self.clients.iter().map(|client| client.until).min();
+            let at_most = next.map_or(LOOKS, |next| next.saturating_duration_since(Instant::now()).min(LOOKS));
+            let (listener, at_most) = if pauses { (None, at_most.min(PAUSE)) } else { (Some(listener), at_most) };
+            wait(listener, &self.clients, at_most);
             if self.is_over.load(SeqCst) {
                 return;
             }
-            if is_accepting && self.accept().is_err() {
-                accepts_from = Instant::now() + PAUSE;
-            }
+            pauses = !pauses && self.accept().is_err();
             let Self { registry, limits, clients, .. } = self;
             let now = Instant::now();
             clients.retain_mut(|client| client.until > now && client.go_on(registry, *limits).is_ok());

@@ -211,9 +211,12 @@ fn write(fd: i32, mut sink: Sink, mut bytes: &[u8], waited_ms: &AtomicU32) -> Re
                     return Err(Unwritten { left: bytes.len(), why });
                 }
                 let start = Instant::now();
-                is_writable(fd, timeout);
+                let waited = if is_writable(fd, timeout) {
+                    u32::try_from(start.elapsed().as_millis()).unwrap_or(TIMEOUT_MS)
+                } else {
+                    timeout
+                };
                 // At least 1 ms each time, so that a descriptor that is writable but accepts nothing ends as well.
-                let waited = u32::try_from(start.elapsed().as_millis()).unwrap_or(TIMEOUT_MS);
                 waited_ms.fetch_add(waited.clamp(1, TIMEOUT_MS), Relaxed);
             }
         }

@@ -248,6 +248,9 @@ fn everything() -> Snapshot {
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
     snapshot.call_graph_lacks = graph.lost;
     snapshot.call_graph = call_graph(&graph, &indices, &events, &units);
+    if units.nanoseconds == 0.0 {
+        leave_out_ticks(&mut snapshot);
+    }
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));
@@ -301,6 +304,23 @@ fn event(entry: &Entry) -> snapshot::Event {
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
     };
     snapshot::Event { name: name(&entry.spec), unit, read, reason }
+}
+
+/// Removes values in ticks, because the clock stands still.
+fn leave_out_ticks(snapshot: &mut Snapshot) {
+    let Snapshot { events, marks, call_graph, .. } = snapshot;
+    let in_ticks: Vec<_> = events.iter_mut().filter(|event| event.read == Read::Ticks).collect();
+    let names: BTreeSet<String> = in_ticks.iter().map(|event| event.name.clone()).collect();
+    for event in in_ticks {
+        event.read = Read::None;
+        event.reason = Some("the system's clock stands still, so nobody knows how long a tick takes".into());
+    }
+    for mark in marks {
+        mark.values.retain(|values| !names.contains(&values.event));
+    }
+    for node in call_graph {
+        node.values.retain(|values| !names.contains(&values.event));
+    }
 }
 
 /// The note about events in which the probe overhead of some marks is unknown.
