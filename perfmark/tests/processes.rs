@@ -121,6 +121,10 @@ fn with_a_standing_clock() {
     work(1);
     let snapshot = perfmark::snapshot();
     assert_eq!(snapshot.marks.iter().map(|mark| mark.calls).sum::<u64>(), 1);
+    let _dumping = dumps();
+    while !fs::exists(env::var_os(FILE).expect("set")).expect("known") {
+        thread::yield_now();
+    }
 }
 
 // The scenarios.
@@ -401,7 +405,9 @@ fn events_in_the_environment_apply_to_bare_marks_only() {
 }
 
 fn without_a_running_clock_the_rest_is_reported() {
-    let report = json(CLOCK_STANDS, &[], 0);
+    let dump = file("clock");
+    let report = json(CLOCK_STANDS, &[(FILE, dump.to_str().expect("UTF-8"))], 0);
+    fs::remove_file(dump).expect("written");
     let event = |name: &str| report["events"].as_array().and_then(|all| all.iter().find(|event| event["name"] == name));
     let time = event("time").expect("it was requested");
     assert!(

@@ -1,12 +1,13 @@
 //! File descriptors whose numbers the program may close and use for its own files, as daemons do
 //! (`close_range(3, ~0)`): those that it was started with, and those that perfmark keeps open. Events are checked by
 //! perfmark-rdpmc.
-#![allow(unsafe_code, reason = "getrlimit and fstat")]
+#![allow(unsafe_code, reason = "getrlimit, fstat and poll")]
 
-#[cfg(any(feature = "exporter", feature = "sampling"))]
 use std::mem::ManuallyDrop;
 #[cfg(unix)]
 pub(crate) use std::os::fd::AsRawFd;
+#[cfg(unix)]
+use std::time::Duration;
 
 /// On other systems, where numbers are not used again.
 #[cfg(not(unix))]
@@ -43,14 +44,12 @@ pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
 /// A descriptor that perfmark keeps open. Once its number is another file's, it is neither used nor closed.
 ///
 /// Between the check and the use, in a few instructions, another thread may still replace it.
-#[cfg(any(feature = "exporter", feature = "sampling"))]
 #[derive(Debug)]
 pub(crate) struct Kept<T: AsRawFd> {
     file: ManuallyDrop<T>,
     id: Option<FileId>,
 }
 
-#[cfg(any(feature = "exporter", feature = "sampling"))]
 impl<T: AsRawFd> Kept<T> {
     pub(crate) fn new(file: T) -> Self {
         let id = Self::id(&file);
@@ -73,7 +72,6 @@ impl<T: AsRawFd> Kept<T> {
     }
 }
 
-#[cfg(any(feature = "exporter", feature = "sampling"))]
 impl<T: AsRawFd> Drop for Kept<T> {
     fn drop(&mut self) {
         if self.get().is_some() {
@@ -81,6 +79,21 @@ impl<T: AsRawFd> Drop for Kept<T> {
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
     }
+}
+
+/// For `poll`, until something can be read.
+#[cfg(unix)]
+pub(crate) fn readable(fd: i32) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Waits until one is ready, for that time at most. Returns how many are; 0 if the time has passed.
+#[cfg(unix)]
+pub(crate) fn poll(entries: &mut [libc::pollfd], at_most: Duration) -> i32 {
+    // Rounded up.
+    let milliseconds = i32::try_from(at_most.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX);
+    // SAFETY: as many live entries as stated.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) }
 }
 
 /// The most descriptors that the process may have; a guess if it is unknown.

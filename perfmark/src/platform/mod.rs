@@ -7,6 +7,7 @@ pub(crate) mod arena;
 pub(crate) mod thread_id;
 pub(crate) mod signals;
 pub(crate) mod descriptors;
+pub(crate) mod alarm;
 pub(crate) mod terminal;
 pub(crate) mod token;
 pub(crate) mod usage;

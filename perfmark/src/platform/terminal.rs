@@ -20,11 +20,11 @@ use std::sync::atomic::AtomicU32;
 #[cfg(unix)]
 use std::sync::atomic::Ordering::Relaxed;
 #[cfg(unix)]
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::descriptors::FileId;
 #[cfg(unix)]
-use super::descriptors::stat;
+use super::descriptors::{poll, stat};
 
 pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
@@ -185,9 +185,8 @@ impl Sink {
 /// Whether poll(2) reports within that many milliseconds that a write would not block, even if it would fail.
 #[cfg(unix)]
 fn is_writable(fd: i32, milliseconds: u32) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one live pollfd.
-    unsafe { libc::poll(&raw mut poll, 1, milliseconds.cast_signed()) > 0 }
+    let entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    poll(&mut [entry], Duration::from_millis(milliseconds.into())) > 0
 }
 
 #[cfg(unix)]

@@ -2,13 +2,15 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::copies;
 use super::output_settings::{DumpSettings, Output, OutputSettings, output_settings};
+use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_directory, in_this_process, of_copy, remove_left_drafts};
 #[cfg(feature = "signal")]
 use crate::platform::signals::Listener;
@@ -54,7 +56,7 @@ pub struct Dumps {
 pub struct Dumping {
     /// The process that started the threads.
     process: Process,
-    requests: SyncSender<Request>,
+    orders: Arc<Orders>,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
     listener: Option<Listener>,
@@ -63,11 +65,12 @@ pub struct Dumping {
 /// The least time between two dumps.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A request to the writing thread.
-enum Request {
-    #[cfg_attr(not(feature = "signal"), allow(dead_code, reason = "only signals request it"))]
-    Dump,
-    End,
+/// What the writing thread waits for.
+#[derive(Debug)]
+struct Orders {
+    /// Rings when a dump is requested, and at the end.
+    alarm: Alarm,
+    is_over: AtomicBool,
 }
 
 impl Dumps {
@@ -118,40 +121,35 @@ impl Dumps {
             let why = format!("dumping to {}: {why}", file.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        // Room for one request: a dump requested while another is pending is the same one.
-        let (requests, received) = mpsc::sync_channel(1);
+        let orders = Arc::new(Orders { alarm: Alarm::new()?, is_over: AtomicBool::new(false) });
         #[cfg(feature = "signal")]
         let signals = std::mem::take(&mut self.signals);
-        let writer = background::spawn("perfmark-dumps", move || self.write(&received))?;
+        let for_writer = Arc::clone(&orders);
+        let writer = background::spawn("perfmark-dumps", move || self.write(&for_writer))?;
         #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "only signals need a listener"))]
         let mut dumping = Dumping {
             process: this_process(),
-            requests,
+            orders,
             writer: Some(writer),
             #[cfg(feature = "signal")]
             listener: None,
         };
         #[cfg(feature = "signal")]
         {
-            let requests = dumping.requests.clone();
-            dumping.listener = (!signals.is_empty())
-                .then(|| Listener::start(&signals, move || _ = requests.try_send(Request::Dump)))
-                .transpose()?;
+            let orders = Arc::clone(&dumping.orders);
+            dumping.listener =
+                (!signals.is_empty()).then(|| Listener::start(&signals, move || orders.alarm.ring())).transpose()?;
         }
         Ok(dumping)
     }
 
-    fn write(&self, received: &Receiver<Request>) {
+    fn write(&self, orders: &Orders) {
         let mut reported = None;
         let mut is_first = true;
         loop {
-            let request = match self.interval {
-                Some(interval) => received.recv_timeout(interval),
-                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match request {
-                Ok(Request::Dump) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Request::End) | Err(RecvTimeoutError::Disconnected) => return,
+            orders.alarm.wait(self.interval);
+            if orders.is_over.load(SeqCst) {
+                return;
             }
             if std::mem::take(&mut is_first) {
                 remove_left_drafts(&in_this_process(&self.file, false));
@@ -212,8 +210,8 @@ impl Drop for Dumping {
         }
         #[cfg(feature = "signal")]
         drop(self.listener.take());
-        // The thread may have ended by itself only if it panicked.
-        _ = self.requests.send(Request::End);
+        self.orders.is_over.store(true, SeqCst);
+        self.orders.alarm.ring();
         _ = self.writer.take().map(JoinHandle::join);
     }
 }

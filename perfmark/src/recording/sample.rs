@@ -1,8 +1,8 @@
 //! Sampling, as a program starts and stops it.
 
 use std::fmt::{self, Display, Formatter};
-use std::io::{self, PipeReader, PipeWriter, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::mark::mark_settings;
 use super::recorder;
 use super::sampling::{self, Round};
 use super::start;
-use crate::platform::descriptors::Kept;
+use crate::platform::alarm::Alarm;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
 use crate::platform::terminal::say;
@@ -150,8 +150,8 @@ static COLLECTOR: PerProcess<Collector> = PerProcess::new();
 
 struct Collecting {
     thread: JoinHandle<()>,
-    /// Ends the thread when something is written.
-    stop: Kept<PipeWriter>,
+    /// Rings when sampling has stopped.
+    end: Arc<Alarm>,
 }
 
 fn collector() -> Option<MutexGuard<'static, Option<Collecting>>> {
@@ -179,10 +179,10 @@ fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
 }
 
 fn start_thread() -> io::Result<Collecting> {
-    let (is_over, stop) = io::pipe()?;
-    let (is_over, stop) = (Kept::new(is_over), Kept::new(stop));
+    let end = Arc::new(Alarm::new()?);
+    let is_over = Arc::clone(&end);
     let thread = background::spawn("perfmark-samples", move || read_rings(&is_over))?;
-    Ok(Collecting { thread, stop })
+    Ok(Collecting { thread, end })
 }
 
 /// The least and the most time between two rounds of the collector.
@@ -190,9 +190,9 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. Ends after
-/// sampling has stopped, which the pipe announces.
-fn read_rings(is_over: &Kept<PipeReader>) {
-    let wait = |rings: &[&Ring], time| match is_over.get() {
+/// sampling has stopped, which the alarm announces.
+fn read_rings(is_over: &Alarm) {
+    let wait = |rings: &[&Ring], time| match is_over.pipe() {
         Some(pipe) => sample::wait_or_wake(rings, pipe, Some(time)),
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
@@ -222,9 +222,8 @@ pub(crate) fn stop() {
         // The calling thread's samples until now belong to its innermost call.
         recorder::note_samples();
         end();
-        if let Some(Collecting { thread, stop }) = collector.take() {
-            // A forked child may still have the pipe, so closing it is not enough.
-            _ = stop.get().map(|mut stop| stop.write_all(&[0]));
+        if let Some(Collecting { thread, end }) = collector.take() {
+            end.ring();
             // It has the reason of a panic, which nobody needs.
             _ = thread.join();
         }
