@@ -13,16 +13,22 @@ use crate::output;
 #[derive(Args, Debug)]
 #[command(after_long_help = "Exit status: 0, or 1 if no event matches.")]
 pub(crate) struct Arguments {
-    /// List only events whose name contains this text, where `*` matches anything; or a kind: hw, sw, cache, pmu, raw
+    /// List only events whose name contains this text, where `*` matches anything; or a kind: own, hw, sw, cache, pmu,
+    /// raw
     pattern: Option<String>,
 }
 
+/// The events that perfmark defines.
+const OWN: &[(&str, &str)] = &[
+    ("time", "nanoseconds, from the processor's tick counter"),
+    ("off_cpu", "nanoseconds in which the thread was not on a CPU"),
+    ("blocked", "the part of off_cpu in which the thread waited"),
+    ("preempted", "the part of off_cpu in which the kernel ran another thread"),
+    ("suspended", "nanoseconds between the polls of an async call"),
+];
+
 /// Syntax that no machine lists and that can be used everywhere.
 const GRAMMAR: &[(&str, &str)] = &[
-    ("time", "nanoseconds, from the processor's tick counter; defined by perfmark"),
-    ("off_cpu", "nanoseconds in which the thread was not on a CPU; defined by perfmark"),
-    ("blocked, preempted", "the parts of off_cpu: the thread waited, or the kernel ran another one"),
-    ("suspended", "nanoseconds between the polls of an async call; defined by perfmark"),
     ("r01c2", "the processor's event with that hexadecimal number: on x86, unit mask and event select"),
     ("PMU/event=0xc2,umask=1/", "an event of a PMU, by the fields of its format (below)"),
     ("PMU/EVENT,ldlat=30/", "an event that the PMU lists, with additional fields"),
@@ -91,6 +97,9 @@ impl List<'_> {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let pattern = arguments.pattern.as_deref();
     let mut list = List { pattern, text: String::new(), reasons: Vec::new() };
+    let unlisted =
+        |lines: &[(&str, &str)]| lines.iter().map(|&(form, about)| (form.to_owned(), about.to_owned(), None)).collect();
+    list.section("perfmark's own events", &["own"], unlisted(OWN));
     let named = |names: &[&str], event: Event| (names.join(" OR "), String::new(), Some(event));
     let hardware = Hardware::ALL.iter().map(|&event| named(event.names(), event.into()));
     list.section("hardware events", &["hw", "hardware"], hardware.collect());
@@ -102,8 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     for pmu in pmus.iter().filter(|pmu| !pmu.events.is_empty()) {
         list.section(&title(pmu), &["pmu", &pmu.name], pmu_events(pmu));
     }
-    let grammar = GRAMMAR.iter().map(|(form, about)| ((*form).to_owned(), (*about).to_owned(), None));
-    list.section("other events, which are not listed", &["raw"], grammar.collect());
+    list.section("other events, which are not listed", &["raw"], unlisted(GRAMMAR));
     for pmu in pmus.iter().filter(|pmu| !pmu.fields.is_empty()) {
         let fields = pmu.fields.iter().map(|field| (format!("{}/{}=", pmu.name, field.name), field.bits.clone(), None));
         list.section(&format!("fields of {}", pmu.name), &["raw", "pmu", &pmu.name], fields.collect());
@@ -123,10 +131,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 /// `; did you mean …?` if the pattern is similar to names of events.
 fn suggestion(pattern: &str) -> String {
     let unknown = pattern.parse().and_then(|event: Event| event.resolve(&Machine::here())).err();
-    match unknown.as_ref().and_then(|error| error.similar_names()) {
-        None | Some([]) => String::new(),
-        Some(similar) => format!("; did you mean {}?", similar.join(", ")),
-    }
+    let listed = unknown.as_ref().and_then(|error| error.similar_names()).unwrap_or_default();
+    let own = perfmark_rdpmc::nearest(pattern, OWN.iter().map(|(name, _)| *name));
+    let similar: Vec<&str> = own.into_iter().chain(listed.iter().map(String::as_str)).collect();
+    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(", ")) }
 }
 
 fn title(pmu: &ListedPmu) -> String {

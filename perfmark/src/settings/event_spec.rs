@@ -78,13 +78,21 @@ impl EventSpec {
         OffCpuKind::ALL.into_iter().find(|kind| kind.name() == name.replace('-', "_")).map(Self::OffCpu)
     }
 
+    /// The names of perfmark's own events.
+    const OWN: [&str; 5] = ["time", "off_cpu", "blocked", "preempted", "suspended"];
+
     /// Parses a name from a user. A name that is unknown on this machine is an error. An event that is refused for
     /// another reason is not: the report explains it.
     pub(crate) fn known(name: &str) -> Result<Self, EventError> {
         if let Some(own) = Self::own(name) {
             return Ok(own);
         }
-        let wrong = |error| EventError { name: name.into(), error };
+        let wrong = |error: Error| {
+            let of_kernel = error.similar_names().unwrap_or_default();
+            let own = perfmark_rdpmc::nearest(name, Self::OWN);
+            let similar = own.into_iter().chain(of_kernel.iter().map(String::as_str)).map(str::to_owned).collect();
+            EventError { name: name.into(), error, similar }
+        };
         let event: Event = name.parse().map_err(wrong)?;
         match event.resolve(&Machine::here()) {
             Err(error) if error.is_unknown_name() => Err(wrong(error)),
@@ -98,6 +106,8 @@ impl EventSpec {
 pub(crate) struct EventError {
     name: String,
     error: Error,
+    /// The most similar names, perfmark's own first.
+    similar: Vec<String>,
 }
 
 impl EventError {
@@ -108,17 +118,18 @@ impl EventError {
 
     /// `; did you mean …?`, or nothing.
     pub(crate) fn suggestion(&self) -> String {
-        did_you_mean(self.error.similar_names().unwrap_or_default())
+        did_you_mean(&self.similar)
     }
 }
 
 impl Display for EventError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { name, error } = self;
-        match error.similar_names() {
-            Some([]) => write!(f, "unknown event `{name}`: {}", error.reason()),
-            Some(similar) => write!(f, "unknown event `{name}`{}", did_you_mean(similar)),
-            None => write!(f, "`{name}`: {}", error.reason()),
+        let Self { name, error, similar } = self;
+        let own = EventSpec::OWN.join(", ");
+        match (self.is_unknown_name(), similar.is_empty()) {
+            (true, true) => write!(f, "unknown event `{name}`: perfmark's own are {own}; {}", error.reason()),
+            (true, false) => write!(f, "unknown event `{name}`{}", did_you_mean(similar)),
+            (false, _) => write!(f, "`{name}`: {}", error.reason()),
         }
     }
 }
@@ -127,4 +138,19 @@ impl Display for EventError {
 pub(crate) fn did_you_mean<S: Display>(names: &[S]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(", ")) }
+}
+
+#[cfg(all(test, target_os = "linux", not(perfmark_unsupported)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_names_of_perfmarks_own_events_are_recognized() {
+        for (wrong, own) in [("offcpu", "off_cpu"), ("of_cpu", "off_cpu"), ("tiem", "time"), ("blokced", "blocked")] {
+            let why = EventSpec::known(wrong).expect_err(wrong).to_string();
+            assert!(why.ends_with(&format!("; did you mean `{own}`?")), "{why}");
+        }
+        let why = EventSpec::known("nothing_like_it").expect_err("unknown").to_string();
+        assert!(EventSpec::OWN.iter().all(|own| why.contains(own) && EventSpec::own(own).is_some()), "{why}");
+    }
 }

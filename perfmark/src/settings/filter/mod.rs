@@ -319,11 +319,19 @@ impl Filter {
             self.directives.iter().any(|directive| is_general(&directive) && directive.settings.is_on.is_some());
         // A filter that names what to record turns everything else off.
         let is_selection = !says_of_all && self.directives.iter().any(|directive| turns(&directive, true));
-        let mut settings = Settings { is_on: Some(!is_selection), ..Settings::default() };
         let mut matching: Vec<&Directive> =
             self.directives.iter().filter(|directive| matches(&directive.pattern, path)).collect();
         matching.sort_by_key(|directive| directive.pattern.len());
-        for directive in matching {
+        let (general, named): (Vec<_>, Vec<_>) = matching.into_iter().partition(is_general);
+        let mut settings = Settings { is_on: Some(!is_selection), ..Settings::default() };
+        for directive in general {
+            settings.take(&directive.settings);
+        }
+        // A mark that a directive names is on, unless one of them says that it is off.
+        if !named.is_empty() {
+            settings.is_on = Some(true);
+        }
+        for directive in named {
             settings.take(&directive.settings);
         }
         settings
@@ -389,6 +397,12 @@ mod tests {
             ("a", "a::b", true),
             ("a", "b", false),
             ("a=every:2", "b", true),
+            ("a,b=every:2", "b", true),
+            ("a,b=time", "b::c", true),
+            ("a,b=every:2", "c", false),
+            ("a,*=every:2", "b", false),
+            ("a=off,a::b=every:2", "a::b", false),
+            ("off,a=every:2", "a", true),
             ("a=off", "b", true),
             ("on,a=off", "a", false),
             ("off", "a", false),
