@@ -194,8 +194,8 @@ pub fn disable_report() {
     recording::disable_report();
 }
 
-/// From now on perfmark opens no performance counter, on any thread: marks record time. This is for sandboxes that kill
-/// a program at `perf_event_open(2)`.
+/// From now on perfmark opens no performance counter, on any thread: marks record time, and no thread begins to be
+/// sampled. This is for sandboxes that kill a program at `perf_event_open(2)`.
 ///
 /// It does what `PERFMARK_EVENTS=time` does, cannot be undone, and holds for forked children. Marks, filters and
 /// [`measure()`](crate::measure()) that name other events open no counter either; the report gives the reason. Call it

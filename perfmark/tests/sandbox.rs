@@ -47,6 +47,8 @@ mod linux {
             ("the_filter_of_these_tests_kills_a_program_that_opens_a_counter", the_filter_kills_a_program),
             ("perfmark_events_time_opens_no_counter", perfmark_events_time_opens_no_counter),
             ("disable_counters_opens_none", disable_counters_opens_none),
+            #[cfg(feature = "sampling")]
+            ("threads_are_not_sampled_after_disable_counters", threads_are_not_sampled),
             ("a_late_disable_counters_returns_false", a_late_disable_counters_returns_false),
             ("after_finish_marks_and_exit_make_no_system_call", after_finish_there_is_no_system_call),
             ("after_finish_a_threads_calls_and_its_end_make_no_system_call", after_finish_of_threads),
@@ -127,6 +129,8 @@ mod linux {
                 kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
                 call_everywhere();
             }
+            #[cfg(feature = "sampling")]
+            "sampled before" => is_sampled_before(),
             "finishes" => finishes(),
             "finishes beside a thread" => finishes_beside_a_thread(),
             "finishes twice" => finishes_twice(),
@@ -143,7 +147,28 @@ mod linux {
             .expect("slots for settings");
         bare();
         perfmark::set_filter(&Filter::default()).expect("slots for settings");
+        #[cfg(feature = "sampling")]
+        assert!(perfmark::Sampling::new().start().is_err_and(|why| why.to_string().contains("counters")));
         call_all();
+    }
+
+    /// Threads that begin while the program is sampled have no samples any more.
+    #[cfg(feature = "sampling")]
+    fn is_sampled_before() {
+        // SAFETY: it takes no pointers; the signal ends a program in which the reason is never given.
+        unsafe { libc::alarm(60) };
+        let Ok(_sampling) = perfmark::Sampling::new().start() else { return println!("not sampled") };
+        assert!(!perfmark::disable_counters());
+        kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+        let says_why = || perfmark::snapshot().samples.iter().any(|samples| samples.why_without.is_some());
+        thread::spawn(move || {
+            bare();
+            while !says_why() {
+                thread::yield_now();
+            }
+        })
+        .join()
+        .expect("does not panic");
     }
 
     /// System calls of the program itself, between [`perfmark::finish`] and its end.
@@ -374,14 +399,23 @@ mod linux {
     fn perfmark_events_time_opens_no_counter() {
         for events in ["time", " time,time"] {
             let Some(output) = sandboxed("calls", &[("PERFMARK_EVENTS", events)]) else { return };
+            assert_code(&output, 0);
             records_time_only(&report(&output), "PERFMARK_EVENTS=time opens no counters");
         }
     }
 
     fn disable_counters_opens_none() {
         let Some(output) = sandboxed("asked in code", &[]) else { return };
+        assert_code(&output, 0);
         assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
         records_time_only(&report(&output), "perfmark::disable_counters() was called");
+    }
+
+    #[cfg(feature = "sampling")]
+    fn threads_are_not_sampled() {
+        let output = scenario("sampled before", &[]);
+        assert_code(&output, 0);
+        print!("{}", text(&output.stdout));
     }
 
     fn a_late_disable_counters_returns_false() {
@@ -400,9 +434,16 @@ mod linux {
     }
 
     fn after_finish_there_is_no_system_call() {
+        nothing_after_finish(&[]);
+        if cfg!(feature = "sampling") {
+            nothing_after_finish(&[("PERFMARK_SAMPLE", "99")]);
+        }
+    }
+
+    fn nothing_after_finish(others: &[(&str, &str)]) {
         let path = file("finished");
         let variables = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
-        let output = scenario("finishes", &variables);
+        let output = scenario("finishes", &[&variables, others].concat());
         assert_code(&output, 0);
         let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
         for name in CALLED {

@@ -16,6 +16,7 @@ use super::totals::Totals;
 use crate::platform::descriptors;
 use crate::platform::per_process::PerProcess;
 use crate::recording::start;
+use crate::settings::counter_access;
 use crate::settings::sampling::SampleSettings;
 
 /// Everything that only the collector and snapshots use. A forked child has none.
@@ -95,6 +96,7 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
     if (1..events.len()).any(|n| events[..n].iter().any(|known| known.event == events[n].event)) {
         return Err("an event is sampled twice; name each event once".into());
     }
+    counter_access::check()?;
     WAS_SAMPLED.store(true, Relaxed);
     let mut state = lock().ok_or(NO_MEMORY)?;
     if threads::lock().ok_or(NO_MEMORY)?.active != 0 {
@@ -235,6 +237,9 @@ impl Sampling {
     fn open(&mut self, thread: u32, room: &mut usize) -> Result<Events, NoRing> {
         const NO_ROOM: &str = "samples take half of the process's file descriptors; raise `ulimit -n`";
         let Some(rest) = room.checked_sub(self.totals.len()) else { return Err(self.refuse(thread, NO_ROOM.into())) };
+        if let Err(why) = counter_access::check() {
+            return Err(self.refuse(thread, why.into()));
+        }
         match self.samplers.open(Some(thread)) {
             Ok(events) => {
                 *room = (rest + self.totals.len()).saturating_sub(events.descriptors());
