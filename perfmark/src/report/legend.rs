@@ -40,12 +40,16 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
 
 /// Whether other work took the CPU from the program, so that its times may be too long.
 pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    /// Another thread then has the CPU for a millisecond or more.
-    const SWITCH_NS: u128 = 1_000_000;
+    /// CPU time between two such switches. On an idle machine it is longer; beside another busy thread, the scheduler's
+    /// slice of a few milliseconds.
+    const SLICE_NS: u128 = 20_000_000;
+    /// A short program may be interrupted a few times.
+    const FEW: u64 = 5;
     let (Some(cpu), Some(switches)) = (snapshot.cpu_ns, snapshot.involuntary_switches) else { return };
     let wall = u128::from(snapshot.wall_ns);
     // Threads that wait switch voluntarily. If there are more threads than CPUs, they displace each other.
-    if u128::from(cpu) * 10 < wall * 9 && u128::from(switches) * SWITCH_NS * 20 > wall {
+    let is_slowed = u128::from(cpu) * 10 < wall * 9;
+    if is_slowed && switches >= FEW && u128::from(switches) * SLICE_NS > u128::from(cpu) {
         let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
         let switches = exact(switches);
         let why = format!("{cpu} CPU in {wall}, and {switches} involuntary context switches");
@@ -439,6 +443,8 @@ mod tests {
         let head = |cpu_ns, switches| with(&["time"], cpu_ns, switches);
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
         assert_eq!(head(1_200_000_000, 50), first, "it waited");
+        assert_eq!(head(1_200_000, 4).lines().count(), 1, "it is too short");
+        assert!(head(602_000_000, 100).contains("\nthis machine was busy: 602 ms CPU in 2.31 s, and 100 involuntary"));
         assert_eq!(head(2_300_000_000, 5_000).lines().count(), 1, "it was not slowed");
         let busy = "this machine was busy: 1.20 s CPU in 2.31 s, and 5,000 involuntary context\n  \
                     switches. `time` includes the waits; the event off_cpu shows them, and\n  \
