@@ -88,8 +88,13 @@ pub(crate) fn bare(path: &str) -> String {
             // `app::io::<impl app::Table<u8>>::load`: the module of the implementation is not the type's.
             Some(of_type) => {
                 bare.clear();
-                let start = outside_brackets(of_type).map(|(_, c)| c);
-                bare.extend(start.filter(|&c| c != '>'));
+                let outside = outside_brackets(of_type).map(|(_, c)| c);
+                bare.extend(outside.filter(|&c| c != '>'));
+                // Tuples, functions and the like have no shorter name.
+                let is_simple = |c: char| c.is_alphanumeric() || "_:[]{}#".contains(c);
+                if !bare.chars().all(is_simple) {
+                    bare = brief(segment);
+                }
             }
             None => match segment.find('<') {
                 Some(at @ 1..) => bare.push_str(&segment[..at]),
@@ -113,7 +118,7 @@ fn implementing(segment: &str) -> Option<&str> {
         (None, _, Some(at)) => &inner[..at],
         (None, _, None) => inner,
     };
-    Some(inner.trim_start_matches(['&', '(']).trim_start_matches("mut ").trim_start_matches("dyn "))
+    Some(inner.trim_start_matches('&').trim_start_matches("mut ").trim_start_matches("dyn "))
 }
 
 /// The path with the trait in place of the type that implements it: `app::Load::load` for
@@ -195,6 +200,10 @@ mod tests {
             ("<&mut app::Table as app::Load>::load", "app::Table::load"),
             ("<u8 as app::Load>::load", "u8::load"),
             ("<[T] as app::Load>::load", "[T]::load"),
+            ("<(u8, a::B) as app::Load>::load", "<(u8, B) as Load>::load"),
+            ("<() as app::Load>::load", "<() as Load>::load"),
+            ("<fn(u8) -> a::B as app::Load>::load", "<fn(u8) -> B as Load>::load"),
+            ("<dyn app::Store + Send as app::Load>::load", "<dyn Store + Send as Load>::load"),
             ("", ""),
             ("app::<b>", "app::<b>"),
         ] {
