@@ -9,7 +9,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Error;
 
-use crate::tokens::{is_group, is_punct, is_word, with_content};
+use crate::tokens::{is_group, is_naked, is_punct, is_word, with_content};
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
@@ -81,8 +81,8 @@ pub(crate) fn mark_items(
     let mut marked = TokenStream::new();
     for Item { inner, attributes, tokens } in items(body.stream()) {
         marked.extend(inner);
-        let is_own = |token: &TokenTree| own_attribute(token).is_some();
-        if is_marked(&tokens) && !attributes.iter().any(is_own) {
+        let is_unmarked = |token: &TokenTree| own_attribute(token).is_some() || is_naked(token);
+        if is_marked(&tokens) && !attributes.iter().any(is_unmarked) {
             marked.extend(attribute.map(|attribute| attribute_at(&tokens, attribute)));
         }
         marked.extend(attributes.into_iter().map(|token| with_path(token, krate)));

@@ -13,6 +13,8 @@ use std::slice;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::Error;
 
+use crate::tokens::is_naked;
+
 pub(crate) struct Function {
     pub(crate) name: Ident,
     pub(crate) is_async: bool,
@@ -42,7 +44,12 @@ impl Function {
                 match token {
                     // `#[attribute]`, the name of an ABI, or a `macro_rules` fragment (`$vis`), which is in a group
                     // without delimiters.
-                    TokenTree::Punct(hash) if hash.as_char() == '#' => _ = rest.next(),
+                    TokenTree::Punct(hash) if hash.as_char() == '#' => {
+                        if let Some(attribute) = rest.next().filter(|attribute| is_naked(attribute)) {
+                            let why = "a naked function cannot be marked: its body is assembly and nothing else";
+                            return Err(Error::new(attribute.span(), why));
+                        }
+                    }
                     TokenTree::Literal(_) => {}
                     TokenTree::Group(group) if group.delimiter() == Delimiter::None => {}
                     _ => return Err(not_a_function(token.span())),

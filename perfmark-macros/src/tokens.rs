@@ -15,6 +15,14 @@ pub(crate) fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool 
     matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
+/// Whether these are the brackets of `#[unsafe(naked)]`.
+pub(crate) fn is_naked(attribute: &TokenTree) -> bool {
+    let TokenTree::Group(attribute) = attribute else { return false };
+    let mut words = attribute.stream().into_iter();
+    let is_word = |token: Option<TokenTree>, word: &str| token.is_some_and(|token| token.to_string() == word);
+    is_word(words.next(), "unsafe") && is_word(words.next(), "(naked)")
+}
+
 /// Whether the tokens contain `impl`, or a macro that may expand to it. A `!` can also be the type.
 pub(crate) fn may_contain_impl(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {

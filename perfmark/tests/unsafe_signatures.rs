@@ -1,4 +1,4 @@
-//! Signatures with `unsafe`. As in `signatures`, each function is marked without a warning, and behaves as before.
+//! Signatures with `unsafe`. As in `attribute`, each function is marked without a warning, and behaves as before.
 
 #![deny(warnings, clippy::pedantic, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
@@ -86,6 +86,25 @@ impl Raw {
     extern "C" fn get(&self) -> *const u16 {
         self.0
     }
+
+    /// Has no mark.
+    #[cfg(target_arch = "x86_64")]
+    #[unsafe(naked)]
+    extern "C" fn three() -> c_int {
+        std::arch::naked_asm!("mov eax, 3", "ret")
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[unsafe(naked)]
+    extern "C" fn three() -> c_int {
+        std::arch::naked_asm!("mov w0, 3", "ret")
+    }
+
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[perfmark(skip)]
+    extern "C" fn three() -> c_int {
+        3
+    }
 }
 
 #[test]
@@ -98,12 +117,13 @@ fn functions_with_unsafe_in_their_signature_behave_as_before() {
     let mut raw = Raw(&raw mut number);
     // SAFETY: the number is live.
     let read = unsafe { *raw.set(3).get() };
-    assert_eq!((read, number), (3, 3));
+    assert_eq!((read, number, Raw::three()), (3, 3, 3));
     if !cfg!(feature = "record") {
         return;
     }
     let marks = perfmark::snapshot().marks;
     let calls = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
+    assert_eq!(calls("three"), None);
     let names = ["read", "compare", "perfmark_tests_exported", "exported", "zero", "set", "get"];
     assert_eq!(names.map(calls), [1, 1, 1, 2, 1, 1, 1].map(Some));
 }

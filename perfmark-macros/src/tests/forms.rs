@@ -182,6 +182,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 const C: [u8; { N }] = { [0; { N }] };
                 type D = u8;
                 const fn e() {}
+                #[unsafe(naked)] extern "C" fn i() { b!() }
                 async fn f() {}
                 /// Documented.
                 pub(crate) unsafe fn g(self) {}
@@ -195,6 +196,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 const C: [u8; { N }] = { [0; { N }] };
                 type D = u8;
                 const fn e() {}
+                #[unsafe(naked)] extern "C" fn i() { b!() }
                 #[a::b::perfmark(time, every = 2, crate = a::b)]
                 async fn f() {}
                 #[a::b::perfmark(time, every = 2, crate = a::b)]
@@ -387,6 +389,7 @@ fn a_refused_item_stays_with_one_error() {
     let refused = [
         (quote! { const fn f() {} }, "a `const fn`"),
         (quote! { pub const unsafe extern "C" fn f() {} }, "a `const fn`"),
+        (quote! { #[a] #[unsafe(naked)] extern "C" fn f() { b!() } }, "a naked function"),
         (quote! { fn f(&self); }, "a function without a body"),
         (quote! { struct A { b: u8 } }, "`#[perfmark]` applies to a function"),
         (quote! { #[a] use b; }, "`#[perfmark]` applies to a function"),

@@ -172,7 +172,8 @@ pub mod private;
 /// }
 /// ```
 ///
-/// A method without a body and an item that is not a function cannot be marked. A second attribute and unknown events
+/// Neither can a naked function, which has no room for other code; in a marked `impl` or `mod`, both have no mark. A
+/// method without a body and an item that is not a function cannot be marked. A second attribute and unknown events
 /// and options are errors:
 ///
 /// ```compile_fail
