@@ -22,7 +22,11 @@ fn is_in_cargo_home(file: &str) -> bool {
 
 /// Whether the name ends in a hash as cargo writes it: 64 bits in hexadecimal digits.
 pub(crate) fn has_hash(name: &str) -> bool {
-    let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
+    name.rsplit_once('-').is_some_and(|(_, hash)| is_hash(hash))
+}
+
+/// Whether it is such a hash.
+pub(crate) fn is_hash(hash: &str) -> bool {
     hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
