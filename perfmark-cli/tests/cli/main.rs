@@ -15,6 +15,7 @@ mod scenarios;
 
 mod reports;
 mod samples;
+mod hostile;
 mod comparisons;
 mod hot_lines;
 mod gates;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let tests = [
         reports::TESTS,
         samples::TESTS,
+        hostile::TESTS,
         comparisons::TESTS,
         hot_lines::TESTS,
         gates::TESTS,

@@ -164,7 +164,7 @@ mod tests {
     fn without_names_there_are_no_lines_and_the_report_says_how_to_name_them() {
         let mut snapshot = sample::sampled();
         for samples in &mut snapshot.samples {
-            samples.set_names(&std::collections::BTreeMap::new());
+            samples.set_names::<crate::snapshot::Frame>(&std::collections::BTreeMap::new());
             samples.lost = 99;
         }
         let report = render(&snapshot, &View::new(200));

@@ -130,15 +130,20 @@ fn distinct(marks: &[Mark], mut names: Vec<String>) -> Vec<String> {
         }
         let mut used: BTreeSet<String> =
             times.iter().filter(|(_, times)| **times == 1).map(|(name, _)| name.clone()).collect();
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         for (name, mark) in names.iter_mut().zip(marks).filter(|(name, _)| times[name.as_str()] > 1) {
             if is_located {
                 sanitize(&format!("{name} ({}:{})", mark.file, mark.line)).trim_start().clone_into(name);
                 continue;
             }
-            let numbered =
-                (1..=marks.len()).map(|number| format!("{name} #{number}")).find(|numbered| !used.contains(numbered));
-            // Of so many numbers, some are not used.
-            *name = numbered.unwrap_or_default();
+            let last = numbers.entry(name.clone()).or_default();
+            *name = loop {
+                *last += 1;
+                let numbered = format!("{name} #{last}");
+                if !used.contains(&numbered) {
+                    break numbered;
+                }
+            };
             used.insert(name.clone());
         }
     }

@@ -108,6 +108,10 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
+/// The most functions that a report may have at one location, inlined in one another.
+#[cfg(feature = "serde")]
+const MOST_INLINED: usize = 256;
+
 impl Samples {
     /// The number of all samples.
     #[must_use]
@@ -121,7 +125,8 @@ impl Samples {
         self.locations.iter().any(|location| !location.frames.is_empty())
     }
 
-    /// Checks that every index is the index of something.
+    /// Checks that every index is the index of something, and that no location has very many functions, because each
+    /// stack through it consists of these.
     #[cfg(feature = "serde")]
     pub(super) fn check(&self) -> Result<(), String> {
         fn check(what: &str, indices: impl Iterator<Item = usize>, count: usize) -> Result<(), String> {
@@ -134,6 +139,9 @@ impl Samples {
         check("location", stacks().flat_map(|stack| &stack.locations).copied(), self.locations.len())?;
         check("module", self.locations.iter().map(|location| location.module), self.modules.len())?;
         check("frame", self.locations.iter().flat_map(|location| &location.frames).copied(), self.frames.len())?;
+        if let Some(at) = self.locations.iter().position(|location| location.frames.len() > MOST_INLINED) {
+            return Err(format!("samples: location {at} has more than {MOST_INLINED} functions"));
+        }
         if stacks().any(|stack| stack.locations.is_empty()) {
             return Err("samples: a stack has no location".into());
         }

@@ -1,5 +1,6 @@
 //! The sum and the difference of samples, and the samples of some marks.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
@@ -11,20 +12,20 @@ type Stacks = BTreeMap<Vec<Address>, u64>;
 
 /// Samples of several snapshots, with the marks and modules of one of them, or of all.
 #[derive(Default)]
-struct Sums {
+struct Sums<'a> {
     paths: BTreeMap<Vec<usize>, Stacks>,
     modules: Vec<Module>,
-    named: BTreeMap<Address, Vec<Frame>>,
+    named: BTreeMap<Address, Vec<&'a Frame>>,
 }
 
-impl Sums {
-    /// Adds or subtracts samples. `indices` has the indices of their marks here; samples with a mark that has none are
-    /// left out.
-    fn combine(&mut self, samples: &Samples, indices: &[Option<usize>], combine: Combine) {
+impl<'a> Sums<'a> {
+    /// Adds or subtracts samples. `index` returns the index of a mark here; samples with a mark that has none are left
+    /// out.
+    fn combine(&mut self, samples: &'a Samples, index: &dyn Fn(usize) -> Option<usize>, combine: Combine) {
         let modules: Vec<usize> = samples.modules.iter().map(|module| self.module(module)).collect();
         let address = |location: &Location| Some((*modules.get(location.module)?, location.address));
         for path in &samples.paths {
-            let marks = path.marks.iter().map(|&mark| indices.get(mark).copied().flatten());
+            let marks = path.marks.iter().map(|&mark| index(mark));
             let Some(marks) = marks.collect::<Option<Vec<usize>>>() else { continue };
             let known = self.paths.entry(marks).or_default();
             for stack in &path.stacks {
@@ -36,7 +37,7 @@ impl Sums {
             }
         }
         for location in samples.locations.iter().filter(|location| !location.frames.is_empty()) {
-            let frames = location.frames.iter().map(|&at| samples.frames.get(at).cloned());
+            let frames = location.frames.iter().map(|&at| samples.frames.get(at));
             if let (Some(address), Some(frames)) = (address(location), frames.collect()) {
                 self.named.entry(address).or_insert(frames);
             }
@@ -89,22 +90,23 @@ impl Samples {
     }
 
     /// Replaces the names of locations.
-    pub(crate) fn set_names(&mut self, named: &BTreeMap<Address, Vec<Frame>>) {
-        let frames = |location: &Location| named.get(&(location.module, location.address));
-        let used = self.locations.iter().filter_map(frames).flatten();
-        let mut indices: BTreeMap<Frame, usize> = used.map(|frame| (frame.clone(), 0)).collect();
+    pub(crate) fn set_names<F: Borrow<Frame>>(&mut self, named: &BTreeMap<Address, Vec<F>>) {
+        let frames = |location: &Location| {
+            named.get(&(location.module, location.address)).into_iter().flatten().map(Borrow::<Frame>::borrow)
+        };
+        let mut indices: BTreeMap<&Frame, usize> = self.locations.iter().flat_map(frames).map(|one| (one, 0)).collect();
         indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
         for location in &mut self.locations {
-            location.frames = frames(location).into_iter().flatten().map(|frame| indices[frame]).collect();
+            location.frames = frames(location).map(|frame| indices[frame]).collect();
         }
-        self.frames = indices.into_keys().collect();
+        self.frames = indices.into_keys().cloned().collect();
     }
 
     /// What was sampled since an earlier snapshot; `indices` are those that its marks have here.
     pub(in crate::snapshot) fn since(&self, earlier: &Self, indices: &[Option<usize>]) -> Self {
         let mut sums = Sums::default();
-        sums.combine(self, &every_mark(self), ADD);
-        sums.combine(earlier, indices, SUBTRACT);
+        sums.combine(self, &Some, ADD);
+        sums.combine(earlier, &|mark| at(indices, mark), SUBTRACT);
         sums.into_samples(self).with_counts([self, earlier], u64::saturating_sub)
     }
 
@@ -115,13 +117,18 @@ impl Samples {
         for (samples, indices) in parts.iter().flat_map(|(samples, indices)| samples.iter().map(|one| (one, *indices)))
         {
             let mut sums = Sums::default();
-            if let Some(known) = merged.iter_mut().find(|known| known.is_same_sampling(samples)) {
-                sums.combine(known, &every_mark(known), ADD);
-                sums.combine(samples, indices, ADD);
-                *known = sums.into_samples(known).with_counts([known, samples], u64::saturating_add);
-            } else {
-                sums.combine(samples, indices, ADD);
-                merged.push(sums.into_samples(samples));
+            let known = merged.iter().position(|known| known.is_same_sampling(samples));
+            if let Some(known) = known.map(|known| &merged[known]) {
+                sums.combine(known, &Some, ADD);
+            }
+            sums.combine(samples, &|mark| at(indices, mark), ADD);
+            let sum = sums.into_samples(samples);
+            match known {
+                Some(known) => {
+                    let sum = sum.with_counts([&merged[known], samples], u64::saturating_add);
+                    merged[known] = sum;
+                }
+                None => merged.push(sum),
             }
         }
         merged
@@ -149,13 +156,13 @@ impl Samples {
 
     /// Keeps the samples of the marks that have a new index, and those outside of all marks.
     pub(in crate::snapshot) fn retain(&mut self, indices: &[Option<usize>]) {
-        let index = |mark: usize| indices.get(mark).copied().flatten();
+        let index = |mark: usize| at(indices, mark);
         self.paths.retain(|path| path.marks.last().is_none_or(|&mark| index(mark).is_some()));
         for path in &mut self.paths {
             path.marks.retain(|&mark| index(mark).is_some());
         }
         let mut sums = Sums::default();
-        sums.combine(self, indices, ADD);
+        sums.combine(self, &index, ADD);
         *self = sums.into_samples(self);
     }
 
@@ -171,10 +178,9 @@ impl Samples {
     }
 }
 
-/// All marks under their own indices.
-fn every_mark(samples: &Samples) -> Vec<Option<usize>> {
-    let marks = samples.paths.iter().flat_map(|path| &path.marks).copied();
-    marks.max().map_or_else(Vec::new, |most| (0..=most).map(Some).collect())
+/// The index that a mark has now.
+fn at(indices: &[Option<usize>], mark: usize) -> Option<usize> {
+    indices.get(mark).copied().flatten()
 }
 
 #[cfg(test)]
@@ -266,6 +272,17 @@ mod tests {
         assert_eq!(paths(samples), [path(&[1], &[(&[(LIB, 16)], 10)])]);
         assert_eq!(samples.taken(), 11);
         assert_eq!(samples.locations.len(), 1, "other addresses have no samples");
+    }
+
+    #[test]
+    fn a_mark_that_does_not_exist_takes_no_memory() {
+        let mut odd = one();
+        odd.samples[0].paths[2].marks = vec![usize::MAX];
+        let since = Snapshot { wall_ns: 1, ..odd.clone() }.since(&one());
+        assert_eq!(paths(only(&since)), [path(&[usize::MAX], &[(&[(APP, 32)], 7)])]);
+        let mut both = one();
+        both.merge(&odd);
+        assert_eq!(only(&both).paths.len(), 3);
     }
 
     #[test]

@@ -25,10 +25,11 @@ pub(super) struct ElfFile {
 impl ElfFile {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let said = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-        let file = File::open(path).map_err(|why| said(&why))?;
-        if !file.metadata().is_ok_and(|about| about.is_file()) {
+        // Opening a pipe waits for its other end, and opening a device may have an effect.
+        if path.metadata().is_ok_and(|about| !about.is_file()) {
             return Err(said(&"not a file"));
         }
+        let file = File::open(path).map_err(|why| said(&why))?;
         let cache = ReadCache::new(file);
         let file = object::File::parse(&cache).map_err(|why| format!("{}: not an ELF file: {why}", path.display()))?;
         let has_section = |name: &str| file.section_by_name(name).is_some_and(|section| section.size() > 0);

@@ -18,6 +18,7 @@ mod elf;
 mod search;
 mod naming;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -108,6 +109,8 @@ impl Symbols {
     }
 
     fn name_samples(&self, samples: &mut Samples) -> Vec<Problem> {
+        // Many locations may share a frame.
+        let frames = std::mem::take(&mut samples.frames);
         let mut addresses: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         for location in &samples.locations {
             addresses.entry(location.module).or_default().insert(location.address);
@@ -120,10 +123,10 @@ impl Symbols {
         };
         let all = samples.taken();
         let known = |location: &Location| {
-            let frames = location.frames.iter().filter_map(|&at| samples.frames.get(at).cloned());
+            let frames = location.frames.iter().filter_map(|&at| frames.get(at)).map(Cow::Borrowed);
             ((location.module, location.address), frames.collect())
         };
-        let mut named: BTreeMap<(usize, u64), Vec<Frame>> =
+        let mut named: BTreeMap<(usize, u64), Vec<Cow<'_, Frame>>> =
             samples.locations.iter().map(known).filter(|(_, frames): &(_, Vec<_>)| !frames.is_empty()).collect();
         let mut problems = Vec::new();
         for (index, addresses) in addresses {
@@ -143,7 +146,7 @@ impl Symbols {
                     let frames = naming::frames(&found, &addresses);
                     let why = frames.as_ref().err().cloned().or(found.lacks);
                     for (address, frames) in frames.unwrap_or_default() {
-                        named.insert((index, address), frames);
+                        named.insert((index, address), frames.into_iter().map(Cow::Owned).collect());
                     }
                     problems.extend(why.map(|why| (module.clone(), count, why)));
                 }

@@ -62,7 +62,7 @@ pub(super) fn sampled(folder: &Path) -> Vec<(&'static str, Snapshot)> {
     let mut unnamed = Snapshot { call_graph: Vec::new(), ..thirty.clone() };
     unnamed.samples.truncate(1);
     for samples in &mut unnamed.samples {
-        samples.set_names(&BTreeMap::new());
+        samples.set_names::<crate::Frame>(&BTreeMap::new());
     }
     let mut strange = hostile();
     for (mark, name) in strange.marks.iter_mut().zip(HOSTILE) {
