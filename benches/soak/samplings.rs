@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use perfmark::{Sampling, SamplingGuard, Snapshot};
+use perfmark::{Sampling, SamplingGuard, Snapshot, Stacks};
 
 use crate::failures::Failures;
 
@@ -46,7 +46,8 @@ impl Samplings {
             return false;
         };
         self.set(|| {
-            let started = Sampling::new().frequency(frequency).start();
+            // Without callers: the tables of stacks with callers grow for many minutes, up to their limit.
+            let started = Sampling::new().frequency(frequency).stacks(Stacks::Off).start();
             failures.unless(started.is_ok(), || format!("sampling at {frequency} Hz: {started:?}"));
             started.ok()
         });
