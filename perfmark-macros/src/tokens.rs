@@ -15,12 +15,17 @@ pub(crate) fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool 
     matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
-/// Whether these are the brackets of `#[unsafe(naked)]`.
+/// Whether these are the brackets of `#[unsafe(naked)]`, perhaps in a `cfg_attr`.
 pub(crate) fn is_naked(attribute: &TokenTree) -> bool {
+    fn has_naked(tokens: TokenStream) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Group(group) => has_naked(group.stream()),
+            word => is_word(Some(&word), &["naked"]),
+        })
+    }
     let TokenTree::Group(attribute) = attribute else { return false };
-    let mut words = attribute.stream().into_iter();
-    let is_word = |token: Option<TokenTree>, word: &str| token.is_some_and(|token| token.to_string() == word);
-    is_word(words.next(), "unsafe") && is_word(words.next(), "(naked)")
+    let name = attribute.stream().into_iter().next();
+    is_word(name.as_ref(), &["unsafe", "cfg_attr"]) && has_naked(attribute.stream())
 }
 
 /// Whether the tokens contain `impl`, or a macro that may expand to it. A `!` can also be the type.

@@ -76,9 +76,9 @@ impl Clock {
     pub fn nanoseconds_per_tick(&self) -> f64 {
         const ENOUGH: Duration = Duration::from_millis(1);
         // Each takes 20 ns or more.
-        const MOST: u32 = 1 << 20;
+        const MAX_READINGS: u32 = 1 << 20;
         let too_early = |_: &u32| self.elapsed() < ENOUGH;
-        (0..MOST).take_while(too_early).for_each(|_| std::hint::spin_loop());
+        (0..MAX_READINGS).take_while(too_early).for_each(|_| std::hint::spin_loop());
         let now = Self::start();
         let elapsed = now.instant.duration_since(self.instant);
         elapsed.as_nanos() as f64 / now.ticks.wrapping_sub(self.ticks).max(1) as f64

@@ -181,15 +181,15 @@ fn callee(n: usize) {
 #[test]
 fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
     const CALLS: usize = 2_000;
-    const RUNS: usize = 30;
     /// In the first runs, the thread uses new memory for the marks, whose faults are in the open calls.
     const WARM_UP: usize = 20;
+    let runs = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 60 } else { 30 };
     let _alone = alone::alone();
     let _within = Within::percent(2.0);
     let truth: usize = (0..CALLS).map(|n| n % 4 * pages_of(n)).sum();
     let (mut inner_totals, mut outer_selfs, mut skipped) = (Vec::new(), Vec::new(), 0);
     (0..WARM_UP * CALLS).for_each(caller);
-    for _ in 0..RUNS {
+    for _ in 0..runs {
         let before = snapshot();
         (0..CALLS).for_each(caller);
         let run = snapshot().since(&before);

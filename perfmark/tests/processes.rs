@@ -121,6 +121,10 @@ fn with_a_standing_clock() {
     work(1);
     let snapshot = perfmark::snapshot();
     assert_eq!(snapshot.marks.iter().map(|mark| mark.calls).sum::<u64>(), 1);
+    let threads = perfmark::threads();
+    let values = threads.iter().flat_map(|thread| &thread.marks).flat_map(|mark| &mark.values);
+    assert!(values.clone().count() == 0 || values.clone().all(|values| values.event != "time"), "{threads:?}");
+    assert_eq!(perfmark::measure(&["time"], || ()).expect("time is always there").counts[0].count, None);
     let _dumping = dumps();
     while !fs::exists(env::var_os(FILE).expect("set")).expect("known") {
         thread::yield_now();
@@ -416,7 +420,9 @@ fn without_a_running_clock_the_rest_is_reported() {
     );
     let work = mark(&report, "work");
     assert!(work["calls"] == 1 && work["values"]["time"].is_null(), "{work}");
-    assert_eq!(work["values"]["page-faults"]["measured"], 1, "{work}");
+    if Counter::open(&Attr::new(Software::PageFaults)).is_ok() {
+        assert_eq!(work["values"]["page-faults"]["measured"], 1, "{work}");
+    }
 }
 
 fn a_closed_stderr_does_no_harm() {

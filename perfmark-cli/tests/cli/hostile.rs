@@ -1,4 +1,4 @@
-//! Reports that are made to take much memory or time, or to open something.
+//! Reports that are made to exhaust memory or time, or to have a file opened.
 
 use std::ffi::CString;
 use std::fs;
@@ -14,6 +14,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("many_marks_of_one_name_take_little_time", many_marks_of_one_name),
     ("a_long_name_at_many_addresses_takes_memory_once", a_long_name_at_many_addresses),
     ("a_location_with_very_many_functions_is_refused", a_location_with_very_many_functions),
+    ("a_stack_with_very_many_locations_is_refused", a_stack_with_very_many_locations),
     ("a_module_that_is_no_file_is_not_opened", a_module_that_is_no_file),
 ];
 
@@ -93,13 +94,23 @@ fn a_location_with_very_many_functions() {
     }
 }
 
+fn a_stack_with_very_many_locations() {
+    let mut snapshot = report(&[("one", 1)]);
+    let mut samples = sampled(1, &[]);
+    samples.paths = vec![path(&[0], &[(&[0; 1_025], 1)])];
+    snapshot.samples = vec![samples];
+    for why in read_everywhere("hostile-stack", &snapshot, 2) {
+        assert_contains(&why, &["samples: a stack has more than 1024 locations"]);
+    }
+}
+
 fn a_module_that_is_no_file() {
     let folder = Folder::new("hostile-module");
     let fifo = folder.0.join("fifo");
     let name = CString::new(fifo.to_str().expect("UTF-8")).expect("no zero");
     // SAFETY: the path is live.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0, "{}", std::io::Error::last_os_error());
-    for file in [fifo.to_str().expect("UTF-8"), "/dev/tty", "/"] {
+    for file in [fifo.to_str().expect("UTF-8"), "/dev/null", "/"] {
         let mut snapshot = report(&[("one", 1)]);
         let mut samples = sampled(1, &[]);
         samples.modules = vec![module(file, Some("6c01ab"))];

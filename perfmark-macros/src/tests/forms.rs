@@ -183,6 +183,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 type D = u8;
                 const fn e() {}
                 #[unsafe(naked)] extern "C" fn i() { b!() }
+                #[cfg_attr(a, unsafe(naked))] extern "C" fn j() { b!() }
                 async fn f() {}
                 /// Documented.
                 pub(crate) unsafe fn g(self) {}
@@ -197,6 +198,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 type D = u8;
                 const fn e() {}
                 #[unsafe(naked)] extern "C" fn i() { b!() }
+                #[cfg_attr(a, unsafe(naked))] extern "C" fn j() { b!() }
                 #[a::b::perfmark(time, every = 2, crate = a::b)]
                 async fn f() {}
                 #[a::b::perfmark(time, every = 2, crate = a::b)]

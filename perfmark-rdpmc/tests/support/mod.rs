@@ -13,7 +13,7 @@ pub(crate) fn run(anywhere: Vec<Trial>, on_pmu: &[OnPmu]) -> ! {
     let arguments = Arguments::from_args();
     let missing = missing();
     if let Some(why) = missing.as_ref().filter(|_| !on_pmu.is_empty()) {
-        eprintln!("tests that need a PMU that user space may read are ignored: {}: {why}", on_pmu.len());
+        eprintln!("tests that need a PMU that user space may read are ignored ({}), because {why}", on_pmu.len());
     }
     let on_pmu = on_pmu.iter().map(|&(name, test)| trial(name, test).with_ignored_flag(missing.is_some()));
     libtest_mimic::run(&arguments, anywhere.into_iter().chain(on_pmu).collect()).exit()

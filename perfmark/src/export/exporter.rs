@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,6 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::prometheus::Metrics;
-use crate::platform::alarm::{Alarm, LOOKS};
 use crate::platform::descriptors::Kept;
 #[cfg(unix)]
 use crate::platform::descriptors::{AsRawFd as _, poll, readable};
@@ -55,7 +56,7 @@ pub struct Exporting {
     /// The process that started the thread.
     process: Process,
     address: SocketAddr,
-    end: Arc<Alarm>,
+    is_over: Arc<AtomicBool>,
     server: Option<JoinHandle<()>>,
 }
 
@@ -94,11 +95,11 @@ fn begin(address: SocketAddr, registry: Registry, limits: Limits) -> io::Result<
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let end = Arc::new(Alarm::new()?);
+    let is_over = Arc::<AtomicBool>::default();
     let listener = Kept::new(listener);
-    let mut server = Server { listener, registry, limits, end: Arc::clone(&end), clients: Vec::new() };
+    let mut server = Server { listener, registry, limits, is_over: Arc::clone(&is_over), clients: Vec::new() };
     let server = background::spawn("perfmark-export", move || server.serve())?;
-    Ok(Exporting { process: this_process(), address, end, server: Some(server) })
+    Ok(Exporting { process: this_process(), address, is_over, server: Some(server) })
 }
 
 impl Exporting {
@@ -116,7 +117,13 @@ impl Drop for Exporting {
         if !self.process.is_this() {
             return std::mem::forget(server);
         }
-        self.end.ring();
+        self.is_over.store(true, SeqCst);
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        // This wakes the server, which otherwise looks once a second.
+        _ = TcpStream::connect_timeout(&address, LIMITS.request);
         _ = server.map(JoinHandle::join);
     }
 }
@@ -146,7 +153,7 @@ struct Server {
     listener: Kept<TcpListener>,
     registry: Registry,
     limits: Limits,
-    end: Arc<Alarm>,
+    is_over: Arc<AtomicBool>,
     /// In the order in which they connected.
     clients: Vec<Client>,
 }
@@ -179,10 +186,10 @@ impl Server {
         // It ends if the program closes the listener.
         while let Some(listener) = self.listener.get() {
             let next = self.clients.iter().map(|client| client.until).min();
-            let at_most = next.map_or(LOOKS, |next| next.saturating_duration_since(Instant::now()).min(LOOKS));
+            let at_most = next.map_or(RECHECK, |next| next.saturating_duration_since(Instant::now()).min(RECHECK));
             let (listener, at_most) = if pauses { (None, at_most.min(PAUSE)) } else { (Some(listener), at_most) };
-            wait(listener, &self.end, &self.clients, at_most);
-            if self.end.has_rung() {
+            wait(listener, &self.clients, at_most);
+            if self.is_over.load(SeqCst) {
                 return;
             }
             pauses = !pauses && self.accept().is_err();
@@ -284,24 +291,29 @@ impl Client {
 /// The program closed the descriptor.
 const CLOSED: ErrorKind = ErrorKind::NotConnected;
 
-/// Waits until a client can continue, a new one connects to the listener, or the server must end, but no longer than
-/// `at_most`.
+/// How often the server looks whether the program closed its listener, of which poll(2) says nothing.
+const RECHECK: Duration = Duration::from_secs(1);
+
+/// Waits until a client can continue or a new one connects to the listener, but no longer than `at_most`.
 #[cfg(unix)]
-fn wait(listener: Option<&TcpListener>, end: &Alarm, clients: &[Client], at_most: Duration) {
+fn wait(listener: Option<&TcpListener>, clients: &[Client], at_most: Duration) {
     let listener = listener.map(|listener| readable(listener.as_raw_fd()));
-    let end = end.pipe().map(|pipe| readable(pipe.as_raw_fd()));
     let clients = clients.iter().filter_map(|client| {
         let events = if client.is_answered() { libc::POLLOUT } else { libc::POLLIN };
         Some(libc::pollfd { events, ..readable(client.stream.get()?.as_raw_fd()) })
     });
-    // The result is not needed: each descriptor is tried afterwards, and none blocks.
-    poll(&mut listener.into_iter().chain(end).chain(clients).collect::<Vec<_>>(), at_most);
+    // How many are ready is not needed: each descriptor is tried afterwards, and none blocks.
+    if poll(&mut listener.into_iter().chain(clients).collect::<Vec<_>>(), at_most) < 0 {
+        // The process may have fewer descriptors than there are clients.
+        std::thread::sleep(at_most.min(Duration::from_millis(10)));
+    }
 }
 
 /// On other systems: sleeps for a moment.
 #[cfg(not(unix))]
-fn wait(_: Option<&TcpListener>, _: &Alarm, clients: &[Client], at_most: Duration) {
-    std::thread::sleep(at_most.min(if clients.is_empty() { 10 * LOOKS } else { LOOKS }));
+fn wait(_: Option<&TcpListener>, clients: &[Client], at_most: Duration) {
+    const MOMENT: Duration = Duration::from_millis(10);
+    std::thread::sleep(at_most.min(if clients.is_empty() { 10 * MOMENT } else { MOMENT }));
 }
 
 /// Why there is no valid request.
@@ -393,9 +405,6 @@ mod tests {
     use prometheus_client::collector::Collector;
     use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
     use prometheus_client::metrics::counter::ConstCounter;
-
-    use std::sync::atomic::AtomicBool;
-    use std::sync::atomic::Ordering::SeqCst;
 
     use super::*;
 

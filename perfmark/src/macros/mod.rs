@@ -172,9 +172,9 @@ pub mod private;
 /// }
 /// ```
 ///
-/// Neither can a naked function, which has no room for other code; in a marked `impl` or `mod`, both have no mark. A
-/// method without a body and an item that is not a function cannot be marked. A second attribute and unknown events
-/// and options are errors:
+/// A naked function cannot be marked either, because its body is assembly only. A marked `impl` or `mod` leaves out
+/// `const` and naked functions. A method without a body and an item that is not a function cannot be marked. A second
+/// attribute and unknown events and options are errors:
 ///
 /// ```compile_fail
 /// trait Shape {

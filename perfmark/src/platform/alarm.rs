@@ -1,88 +1,120 @@
-//! Waking one of perfmark's own threads.
-#![cfg_attr(unix, allow(unsafe_code, reason = "fcntl"))]
+//! Waking one of perfmark's own threads. It needs no descriptor, which the program could close.
 
-use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use super::descriptors::Kept;
-#[cfg(unix)]
-use super::descriptors::{AsRawFd as _, poll, readable};
-
-/// The longest time until a thread sees that the program closed perfmark's descriptors, of which poll(2) says nothing;
-/// on other systems, that it was woken.
-pub(crate) const LOOKS: Duration = Duration::from_millis(if cfg!(unix) { 1_000 } else { 10 });
-
-/// Wakes a thread that waits for it. The kernel measures the time of each wait (`poll(2)`), because the clock of the C
-/// library may be replaced by one that stands still.
-#[derive(Debug)]
-pub(crate) struct Alarm {
-    has_rung: AtomicBool,
-    reader: Kept<PipeReader>,
-    writer: Kept<PipeWriter>,
-}
+/// Wakes a thread that waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(imp::Alarm);
 
 impl Alarm {
-    pub(crate) fn new() -> io::Result<Self> {
-        let (reader, writer) = io::pipe()?;
-        #[cfg(unix)]
-        for fd in [reader.as_raw_fd(), writer.as_raw_fd()] {
-            // SAFETY: it takes no pointers.
-            if unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(Self { has_rung: AtomicBool::new(false), reader: Kept::new(reader), writer: Kept::new(writer) })
-    }
-
     /// Wakes the thread now, or as soon as it waits.
-    pub(crate) fn ring(&self) {
-        self.has_rung.store(true, SeqCst);
-        // A full pipe wakes it as well.
-        #[cfg(unix)]
-        let _ = self.writer.get().map(|mut writer| writer.write(&[0]));
+    pub(crate) fn wake(&self) {
+        self.0.wake();
     }
 
-    /// Whether it has rung.
-    #[cfg(feature = "exporter")]
-    pub(crate) fn has_rung(&self) -> bool {
-        self.has_rung.load(SeqCst)
-    }
-
-    /// The pipe that becomes readable; `None` once the program closed it.
-    #[cfg(any(unix, feature = "sampling"))]
-    pub(crate) fn pipe(&self) -> Option<&PipeReader> {
-        self.reader.get()
-    }
-
-    /// Waits until it rings, or for that time.
+    /// Waits until somebody wakes the thread, or for that time.
     pub(crate) fn wait(&self, at_most: Option<Duration>) {
-        let mut left = at_most;
-        while !self.has_rung.swap(false, SeqCst) {
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
-            }
-            let part = left.map_or(LOOKS, |left| left.min(LOOKS));
-            if self.sleep(part) {
-                left = left.map(|left| left.saturating_sub(part));
+        self.0.wait(at_most);
+    }
+}
+
+/// The kernel measures the time: the C library's clock may be replaced by one that stands still. With that clock, the
+/// standard library's waits for a time never end.
+#[cfg(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64"))]
+mod imp {
+    #![allow(unsafe_code, reason = "futex(2)")]
+
+    use std::ptr;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Duration;
+
+    /// 1 if somebody woke it.
+    #[derive(Debug, Default)]
+    pub(super) struct Alarm(AtomicU32);
+
+    impl Alarm {
+        pub(super) fn wake(&self) {
+            self.0.store(1, SeqCst);
+            let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: a live word.
+            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 1) };
+        }
+
+        pub(super) fn wait(&self, at_most: Option<Duration>) {
+            let time = at_most.map(|time| libc::timespec {
+                tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+                tv_nsec: time.subsec_nanos().into(),
+            });
+            let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+            let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            while self.0.swap(0, SeqCst) == 0 {
+                // SAFETY: a live word, and null or a live time, which is relative for this operation.
+                let woken = unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 0, time) };
+                if woken != 0 {
+                    match std::io::Error::last_os_error().raw_os_error() {
+                        Some(libc::ETIMEDOUT) => return,
+                        // A signal, or a wake in between.
+                        Some(libc::EINTR | libc::EAGAIN) => {}
+                        // A seccomp filter may refuse it.
+                        _ => std::thread::sleep(Duration::from_secs(1)),
+                    }
+                }
             }
         }
     }
+}
 
-    /// Returns whether the time has passed.
-    #[cfg(unix)]
-    fn sleep(&self, time: Duration) -> bool {
-        let pipe = self.pipe();
-        let mut entry = pipe.map(|pipe| readable(pipe.as_raw_fd()));
-        let has_passed = poll(entry.as_mut_slice(), time) == 0;
-        _ = pipe.map(|mut pipe| pipe.read(&mut [0; 64]));
-        has_passed
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), target_pointer_width = "64")))]
+mod imp {
+    use std::sync::{Condvar, Mutex, PoisonError};
+    use std::time::Duration;
+
+    #[derive(Debug, Default)]
+    pub(super) struct Alarm {
+        is_awake: Mutex<bool>,
+        condition: Condvar,
     }
 
-    #[cfg(not(unix))]
-    fn sleep(&self, time: Duration) -> bool {
-        std::thread::sleep(time);
-        true
+    impl Alarm {
+        pub(super) fn wake(&self) {
+            *self.is_awake.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.condition.notify_one();
+        }
+
+        pub(super) fn wait(&self, at_most: Option<Duration>) {
+            let is_awake = self.is_awake.lock().unwrap_or_else(PoisonError::into_inner);
+            let waits = |is_awake: &mut bool| !*is_awake;
+            let mut is_awake = match at_most {
+                Some(time) => {
+                    self.condition.wait_timeout_while(is_awake, time, waits).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.condition.wait_while(is_awake, waits).unwrap_or_else(PoisonError::into_inner),
+            };
+            *is_awake = false;
+        }
+    }
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn it_wakes_before_and_during_a_wait_and_a_wait_without_it_ends() {
+        let alarm = Arc::new(Alarm::default());
+        alarm.wake();
+        alarm.wake();
+        alarm.wait(None);
+        // The two were one.
+        alarm.wait(Some(Duration::from_millis(1)));
+        let waking = Arc::clone(&alarm);
+        let thread = thread::spawn(move || waking.wake());
+        alarm.wait(None);
+        thread.join().expect("it does not panic");
+        alarm.wait(Some(Duration::ZERO));
     }
 }

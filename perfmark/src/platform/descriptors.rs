@@ -1,8 +1,9 @@
 //! File descriptors whose numbers the program may close and use for its own files, as daemons do
 //! (`close_range(3, ~0)`): those that it was started with, and those that perfmark keeps open. Events are checked by
 //! perfmark-rdpmc.
-#![allow(unsafe_code, reason = "getrlimit, fstat and poll")]
+#![allow(unsafe_code, reason = "getrlimit, fstat, poll, and closing only what is ours")]
 
+#[cfg(any(feature = "exporter", feature = "sampling"))]
 use std::mem::ManuallyDrop;
 #[cfg(unix)]
 pub(crate) use std::os::fd::AsRawFd;
@@ -15,7 +16,7 @@ pub(crate) trait AsRawFd {}
 #[cfg(not(unix))]
 impl<T> AsRawFd for T {}
 
-/// The file behind a descriptor: no other open file, pipe or socket has the same one.
+/// The file behind a descriptor. On Linux, each pipe and socket has its own. Two descriptors of one file have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId(#[cfg(unix)] (libc::dev_t, libc::ino_t));
 
@@ -44,12 +45,14 @@ pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
 /// A descriptor that perfmark keeps open. Once its number is another file's, it is neither used nor closed.
 ///
 /// Between the check and the use, in a few instructions, another thread may still replace it.
+#[cfg(any(feature = "exporter", feature = "sampling"))]
 #[derive(Debug)]
 pub(crate) struct Kept<T: AsRawFd> {
     file: ManuallyDrop<T>,
     id: Option<FileId>,
 }
 
+#[cfg(any(feature = "exporter", feature = "sampling"))]
 impl<T: AsRawFd> Kept<T> {
     pub(crate) fn new(file: T) -> Self {
         let id = Self::id(&file);
@@ -72,6 +75,7 @@ impl<T: AsRawFd> Kept<T> {
     }
 }
 
+#[cfg(any(feature = "exporter", feature = "sampling"))]
 impl<T: AsRawFd> Drop for Kept<T> {
     fn drop(&mut self) {
         if self.get().is_some() {
@@ -82,7 +86,7 @@ impl<T: AsRawFd> Drop for Kept<T> {
 }
 
 /// For `poll`, until something can be read.
-#[cfg(unix)]
+#[cfg(all(unix, feature = "exporter"))]
 pub(crate) fn readable(fd: i32) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }

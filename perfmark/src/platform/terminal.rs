@@ -31,17 +31,37 @@ pub(crate) const STDERR: i32 = 2;
 
 /// What stdout and stderr were when the program started.
 static AT_START: OnceLock<[Option<FileId>; 2]> = OnceLock::new();
+/// What another descriptor was that a setting names, as in `/dev/fd/9`.
+static NAMED: OnceLock<(i32, Option<FileId>)> = OnceLock::new();
 
 /// Remembers what stdout and stderr are.
 pub(crate) fn remember() {
     AT_START.get_or_init(|| [STDOUT, STDERR].map(FileId::of));
 }
 
-/// Whether it is still what the program was started with.
-fn is_unchanged(fd: i32) -> bool {
+/// Remembers what the descriptor is that a setting names, if it names one.
+pub(crate) fn remember_named(path: &Path) {
+    if let Some(fd) = descriptor(path) {
+        _ = NAMED.set((fd, FileId::of(fd)));
+    }
+}
+
+/// The number in a path of this process's descriptors, such as `/proc/self/fd/9`.
+fn descriptor(path: &Path) -> Option<i32> {
+    let own = format!("/proc/{}", std::process::id());
+    let is_own = ["/dev/fd", "/proc/self", "/proc/thread-self", &own].iter().any(|start| path.starts_with(start));
+    path.file_name().filter(|_| is_own)?.to_str()?.parse().ok()
+}
+
+/// Whether this is still the file of the descriptor when the program started, as far as that is known.
+fn is_unchanged(fd: i32, now: Option<FileId>) -> bool {
     remember();
-    let index = usize::from(fd == STDERR);
-    AT_START.get().is_some_and(|known| known[index].is_some() && known[index] == FileId::of(fd))
+    let before = match (fd, AT_START.get(), NAMED.get()) {
+        (STDOUT | STDERR, Some(known), _) => known[usize::from(fd == STDERR)],
+        (_, _, Some((named, before))) if *named == fd => *before,
+        _ => return true,
+    };
+    before.is_some() && before == now
 }
 
 /// Writes one line on stderr.
@@ -69,6 +89,11 @@ pub(crate) fn write_all(fd: i32, text: &str) {
 /// Writes a report to a descriptor, and reports how much was not written because nobody read it.
 pub(crate) fn print_report(fd: i32, text: &str) {
     let Err(unwritten) = write_own(fd, text) else { return };
+    if unwritten.why.kind() == io::ErrorKind::NotFound && fd == STDOUT {
+        say(
+            "stdout is another file than when the program started, so it gets no report; set PERFMARK_OUTPUT to a file",
+        );
+    }
     if unwritten.why.kind() == io::ErrorKind::WouldBlock {
         // Its last line may be cut.
         let start = if fd == STDERR && unwritten.left < text.len() { "\n" } else { "" };
@@ -92,6 +117,9 @@ pub(crate) fn write_in_place(path: &Path, is_link: bool, text: &str) -> io::Resu
     let follow = if is_link { 0 } else { libc::O_NOFOLLOW };
     let file = std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK | follow).open(path)?;
     let fd = file.as_raw_fd();
+    if descriptor(path).is_some_and(|named| is_link && !is_unchanged(named, FileId::of(fd))) {
+        return Err(io::Error::other("the descriptor is another file than when the program started"));
+    }
     write(fd, Sink::to(fd, None), text.as_bytes(), &AtomicU32::new(0)).map_err(|unwritten| unwritten.why)
 }
 
@@ -101,7 +129,7 @@ pub(crate) fn write_in_place(path: &Path, _: bool, text: &str) -> io::Result<()>
 }
 
 fn write_own(fd: i32, text: &str) -> Result<(), Unwritten> {
-    if !is_unchanged(fd) {
+    if !is_unchanged(fd, FileId::of(fd)) {
         return Err(Unwritten { left: text.len(), why: io::ErrorKind::NotFound.into() });
     }
     write_now(fd, text)
@@ -174,7 +202,7 @@ impl Sink {
                 Self::File => libc::write(fd, bytes.as_ptr().cast(), bytes.len()),
                 Self::Socket => libc::send(fd, part.as_ptr().cast(), part.len(), libc::MSG_DONTWAIT),
                 Self::Pipe(Some(own)) => libc::write(own.as_raw_fd(), part.as_ptr().cast(), part.len()),
-                Self::Pipe(None) if is_writable(fd, 0) => libc::write(fd, part.as_ptr().cast(), part.len()),
+                Self::Pipe(None) if is_writable(fd) => libc::write(fd, part.as_ptr().cast(), part.len()),
                 Self::Pipe(None) => return Err(io::ErrorKind::WouldBlock.into()),
             }
         };
@@ -182,11 +210,10 @@ impl Sink {
     }
 }
 
-/// Whether poll(2) reports within that many milliseconds that a write would not block, even if it would fail.
+/// Whether poll(2) reports that a write would not block, even if it would fail.
 #[cfg(unix)]
-fn is_writable(fd: i32, milliseconds: u32) -> bool {
-    let entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    poll(&mut [entry], Duration::from_millis(milliseconds.into())) > 0
+fn is_writable(fd: i32) -> bool {
+    poll(&mut [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }], Duration::ZERO) > 0
 }
 
 #[cfg(unix)]
@@ -210,11 +237,11 @@ fn write(fd: i32, mut sink: Sink, mut bytes: &[u8], waited_ms: &AtomicU32) -> Re
                     return Err(Unwritten { left: bytes.len(), why });
                 }
                 let start = Instant::now();
-                let waited = if is_writable(fd, timeout) {
-                    u32::try_from(start.elapsed().as_millis()).unwrap_or(TIMEOUT_MS)
-                } else {
-                    timeout
-                };
+                let entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                let ready = poll(&mut [entry], Duration::from_millis(timeout.into()));
+                // The clock of the C library may stand still, and a signal ends a wait.
+                let elapsed = u32::try_from(start.elapsed().as_millis()).unwrap_or(TIMEOUT_MS);
+                let waited = if ready == 0 { timeout } else { elapsed };
                 // At least 1 ms each time, so that a descriptor that is writable but accepts nothing ends as well.
                 waited_ms.fetch_add(waited.clamp(1, TIMEOUT_MS), Relaxed);
             }

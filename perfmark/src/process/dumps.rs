@@ -56,7 +56,7 @@ pub struct Dumps {
 pub struct Dumping {
     /// The process that started the threads.
     process: Process,
-    orders: Arc<Orders>,
+    requests: Arc<Requests>,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
     listener: Option<Listener>,
@@ -66,9 +66,9 @@ pub struct Dumping {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What the writing thread waits for.
-#[derive(Debug)]
-struct Orders {
-    /// Rings when a dump is requested, and at the end.
+#[derive(Debug, Default)]
+struct Requests {
+    /// Wakes the thread when a dump is requested, and at the end.
     alarm: Alarm,
     is_over: AtomicBool,
 }
@@ -121,34 +121,34 @@ impl Dumps {
             let why = format!("dumping to {}: {why}", file.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        let orders = Arc::new(Orders { alarm: Alarm::new()?, is_over: AtomicBool::new(false) });
+        let requests = Arc::<Requests>::default();
         #[cfg(feature = "signal")]
         let signals = std::mem::take(&mut self.signals);
-        let for_writer = Arc::clone(&orders);
+        let for_writer = Arc::clone(&requests);
         let writer = background::spawn("perfmark-dumps", move || self.write(&for_writer))?;
         #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "only signals need a listener"))]
         let mut dumping = Dumping {
             process: this_process(),
-            orders,
+            requests,
             writer: Some(writer),
             #[cfg(feature = "signal")]
             listener: None,
         };
         #[cfg(feature = "signal")]
         {
-            let orders = Arc::clone(&dumping.orders);
+            let requests = Arc::clone(&dumping.requests);
             dumping.listener =
-                (!signals.is_empty()).then(|| Listener::start(&signals, move || orders.alarm.ring())).transpose()?;
+                (!signals.is_empty()).then(|| Listener::start(&signals, move || requests.alarm.wake())).transpose()?;
         }
         Ok(dumping)
     }
 
-    fn write(&self, orders: &Orders) {
+    fn write(&self, requests: &Requests) {
         let mut reported = None;
         let mut is_first = true;
         loop {
-            orders.alarm.wait(self.interval);
-            if orders.is_over.load(SeqCst) {
+            requests.alarm.wait(self.interval);
+            if requests.is_over.load(SeqCst) {
                 return;
             }
             if std::mem::take(&mut is_first) {
@@ -210,8 +210,8 @@ impl Drop for Dumping {
         }
         #[cfg(feature = "signal")]
         drop(self.listener.take());
-        self.orders.is_over.store(true, SeqCst);
-        self.orders.alarm.ring();
+        self.requests.is_over.store(true, SeqCst);
+        self.requests.alarm.wake();
         _ = self.writer.take().map(JoinHandle::join);
     }
 }

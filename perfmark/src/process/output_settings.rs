@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::platform::files::check_directory;
 use crate::platform::signals;
+use crate::platform::terminal::remember_named;
 use crate::report::{Format, Report};
 use crate::settings::environment::{self, Environment};
 use crate::settings::{Filter, FilterError};
@@ -143,6 +144,7 @@ fn output(value: &OsStr) -> Result<Output, String> {
         return Err("is a directory; writing to stderr; set it to a file, or to - for stdout".into());
     }
     check_directory(&path).map_err(|why| format!("{why}; writing to stderr"))?;
+    remember_named(&path);
     Ok(Output::File(path))
 }
 

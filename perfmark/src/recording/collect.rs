@@ -186,6 +186,11 @@ impl Units {
         Self { nanoseconds, edges: OnceCell::new() }
     }
 
+    /// Whether the event's values can be converted. Ticks cannot if the clock stands still.
+    fn are_known(&self, event: &Entry) -> bool {
+        self.nanoseconds > 0.0 || !is_in_ticks(&event.spec)
+    }
+
     /// The factor for the event's values; `None` for 1.
     fn scale(&self, event: &Entry) -> Option<f64> {
         is_in_ticks(&event.spec).then_some(self.nanoseconds)
@@ -230,7 +235,7 @@ fn everything() -> Snapshot {
     if let Some(ProcessUsage { cpu_ns, involuntary_switches }) = start::process_usage().filter(|_| !is_off()) {
         (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
     }
-    snapshot.events = events.iter().map(|(_, entry)| event(entry)).collect();
+    snapshot.events = events.iter().map(|(_, entry)| event(entry, &units)).collect();
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
     let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect();
@@ -248,9 +253,6 @@ fn everything() -> Snapshot {
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
     snapshot.call_graph_lacks = graph.lost;
     snapshot.call_graph = call_graph(&graph, &indices, &events, &units);
-    if units.nanoseconds == 0.0 {
-        leave_out_ticks(&mut snapshot);
-    }
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));
@@ -291,36 +293,22 @@ fn name(what: &EventSpec) -> String {
     }
 }
 
-fn event(entry: &Entry) -> snapshot::Event {
+fn event(entry: &Entry, units: &Units) -> snapshot::Event {
     let unit = match &entry.spec {
         EventSpec::Time | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
         EventSpec::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };
     let (read, reason) = match entry {
+        _ if !units.are_known(entry) => {
+            (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
+        }
         Entry { spec, .. } if is_in_ticks(spec) => (Read::Ticks, None),
         Entry { user: 1.., .. } => (Read::User, None),
         Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
     };
     snapshot::Event { name: name(&entry.spec), unit, read, reason }
-}
-
-/// Removes values in ticks, because the clock stands still.
-fn leave_out_ticks(snapshot: &mut Snapshot) {
-    let Snapshot { events, marks, call_graph, .. } = snapshot;
-    let in_ticks: Vec<_> = events.iter_mut().filter(|event| event.read == Read::Ticks).collect();
-    let names: BTreeSet<String> = in_ticks.iter().map(|event| event.name.clone()).collect();
-    for event in in_ticks {
-        event.read = Read::None;
-        event.reason = Some("the system's clock stands still, so nobody knows how long a tick takes".into());
-    }
-    for mark in marks {
-        mark.values.retain(|values| !names.contains(&values.event));
-    }
-    for node in call_graph {
-        node.values.retain(|values| !names.contains(&values.event));
-    }
 }
 
 /// The note about events in which the probe overhead of some marks is unknown.
@@ -350,7 +338,7 @@ fn call_graph(
     units: &Units,
 ) -> Vec<snapshot::Node> {
     let values = |sums: &graph::EventSums| {
-        let (_, entry) = events.iter().find(|(event, _)| *event == sums.event)?;
+        let (_, entry) = events.iter().find(|(event, entry)| *event == sums.event && units.are_known(entry))?;
         let scale = units.scale(entry);
         Some(snapshot::NodeValues {
             event: name(&entry.spec),
@@ -430,6 +418,7 @@ fn mark_values(
         .filter(|(_, of_event)| of_event.is_had)
         // An event that was first recorded after the table was copied is in the next snapshot.
         .filter_map(|(id, of_event)| Some((&events.iter().find(|(event, _)| event == id)?.1, of_event)))
+        .filter(|(entry, _)| units.are_known(entry))
         .collect();
     if events.len() > 1 {
         // In the order in which the mark names them; `time` in place of unavailable events is last.

@@ -197,6 +197,8 @@ impl Meter {
             Delta::Scaled { estimate, .. } => (Some(estimate), true),
             Delta::Unmeasured => (None, false),
         };
+        // Ticks cannot be converted if the clock stands still.
+        let counted = counted.filter(|_| self.scale() != Some(0.0));
         let count = counted.map(|counted| start::in_units(counted.saturating_sub(own), self.scale()));
         Count { event: self.event.clone(), unit: self.unit, count, is_scaled }
     }

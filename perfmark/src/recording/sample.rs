@@ -1,7 +1,7 @@
 //! Sampling, as a program starts and stops it.
 
 use std::fmt::{self, Display, Formatter};
-use std::io;
+use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::mark::mark_settings;
 use super::recorder;
 use super::sampling::{self, Round};
 use super::start;
-use crate::platform::alarm::Alarm;
+use crate::platform::descriptors::Kept;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
 use crate::platform::terminal::say;
@@ -150,8 +150,8 @@ static COLLECTOR: PerProcess<Collector> = PerProcess::new();
 
 struct Collecting {
     thread: JoinHandle<()>,
-    /// Rings when sampling has stopped.
-    end: Arc<Alarm>,
+    /// Wakes the thread when sampling has stopped.
+    end: Arc<WakePipe>,
 }
 
 fn collector() -> Option<MutexGuard<'static, Option<Collecting>>> {
@@ -179,10 +179,24 @@ fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
 }
 
 fn start_thread() -> io::Result<Collecting> {
-    let end = Arc::new(Alarm::new()?);
+    let (reader, writer) = io::pipe()?;
+    let end = Arc::new(WakePipe { reader: Kept::new(reader), writer: Kept::new(writer) });
     let is_over = Arc::clone(&end);
     let thread = background::spawn("perfmark-samples", move || read_rings(&is_over))?;
     Ok(Collecting { thread, end })
+}
+
+/// Wakes the thread that waits for rings and for this.
+struct WakePipe {
+    reader: Kept<PipeReader>,
+    writer: Kept<PipeWriter>,
+}
+
+impl WakePipe {
+    /// `None` if the program closed one of its ends, without which it would be ready all the time or never.
+    fn ends(&self) -> Option<(&PipeReader, &PipeWriter)> {
+        self.reader.get().zip(self.writer.get())
+    }
 }
 
 /// The least and the most time between two rounds of the collector.
@@ -190,10 +204,10 @@ const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. Ends after
-/// sampling has stopped, which the alarm announces.
-fn read_rings(is_over: &Alarm) {
-    let wait = |rings: &[&Ring], time| match is_over.pipe() {
-        Some(pipe) => sample::wait_or_wake(rings, pipe, Some(time)),
+/// sampling has stopped, which the pipe announces.
+fn read_rings(is_over: &WakePipe) {
+    let wait = |rings: &[&Ring], time| match is_over.ends() {
+        Some((pipe, _)) => sample::wait_or_wake(rings, pipe, Some(time)),
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
@@ -223,7 +237,8 @@ pub(crate) fn stop() {
         recorder::note_samples();
         end();
         if let Some(Collecting { thread, end }) = collector.take() {
-            end.ring();
+            // A forked child may still have the pipe, so closing it is not enough.
+            _ = end.ends().map(|(_, mut writer)| writer.write_all(&[0]));
             // It has the reason of a panic, which nobody needs.
             _ = thread.join();
         }

@@ -110,12 +110,14 @@ pub(crate) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         clock();
-        terminal::remember();
         let wrong = read_environment();
         if !settings().on || cfg!(perfmark_off) {
             turn_off();
         }
         started();
+        if !is_off() {
+            terminal::remember();
+        }
         for wrong in wrong {
             say(&wrong);
         }

@@ -40,8 +40,8 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
 
 /// Whether other work took the CPU from the program, so that its times may be too long.
 pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    /// CPU time between two such switches. On an idle machine it is longer; beside another busy thread, the scheduler's
-    /// slice of a few milliseconds.
+    /// A program that shares its CPU is switched off after less CPU time than this, the scheduler's slice of some
+    /// milliseconds, and not for longer than this at once.
     const SLICE_NS: u128 = 20_000_000;
     /// A short program may be interrupted a few times.
     const FEW: u64 = 5;
@@ -49,7 +49,10 @@ pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
     let wall = u128::from(snapshot.wall_ns);
     // Threads that wait switch voluntarily. If there are more threads than CPUs, they displace each other.
     let is_slowed = u128::from(cpu) * 10 < wall * 9;
-    if is_slowed && switches >= FEW && u128::from(switches) * SLICE_NS > u128::from(cpu) {
+    let slices = u128::from(switches) * SLICE_NS;
+    // The rest of the time it may have waited for something else.
+    let explains_a_part = slices * 2 > wall.saturating_sub(cpu.into());
+    if is_slowed && switches >= FEW && slices > cpu.into() && explains_a_part {
         let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
         let switches = exact(switches);
         let why = format!("{cpu} CPU in {wall}, and {switches} involuntary context switches");
@@ -444,6 +447,7 @@ mod tests {
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
         assert_eq!(head(1_200_000_000, 50), first, "it waited");
         assert_eq!(head(1_200_000, 4).lines().count(), 1, "it is too short");
+        assert_eq!(head(50_000_000, 5).lines().count(), 1, "it waited, and was interrupted a few times");
         assert!(head(602_000_000, 100).contains("\nthis machine was busy: 602 ms CPU in 2.31 s, and 100 involuntary"));
         assert_eq!(head(2_300_000_000, 5_000).lines().count(), 1, "it was not slowed");
         let busy = "this machine was busy: 1.20 s CPU in 2.31 s, and 5,000 involuntary context\n  \

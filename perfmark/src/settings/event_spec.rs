@@ -127,7 +127,7 @@ impl Display for EventError {
         let Self { name, error, similar } = self;
         let own = EventSpec::OWN.join(", ");
         match (self.is_unknown_name(), similar.is_empty()) {
-            (true, true) => write!(f, "unknown event `{name}`: perfmark's own are {own}; {}", error.reason()),
+            (true, true) => write!(f, "unknown event `{name}`: perfmark defines {own}; {}", error.reason()),
             (true, false) => write!(f, "unknown event `{name}`{}", did_you_mean(similar)),
             (false, _) => write!(f, "`{name}`: {}", error.reason()),
         }

@@ -106,6 +106,11 @@ impl RecordingSettings {
         let filter = environment.parsed("PERFMARK_FILTER", filter);
         let modes = [("auto", ReadMode::Auto), ("user", ReadMode::User), ("syscall", ReadMode::Syscall)];
         let graph = [("off", false), ("on", true)];
+        #[cfg(not(feature = "sampling"))]
+        environment.parsed("PERFMARK_SAMPLE", |value| match value.to_str() {
+            Some("off") => Ok(()),
+            _ => Err("this build of perfmark has no feature `sampling`; taking no samples".to_owned()),
+        });
         Self {
             on: on.unwrap_or(default.on),
             events,

@@ -108,9 +108,12 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
-/// The most functions that a report may have at one location, inlined in one another.
+/// The most functions at one location, inlined in one another: bounds what a damaged file can claim.
+#[cfg(any(feature = "serde", feature = "symbols"))]
+pub(crate) const MAX_INLINED: usize = 256;
+/// The most locations of a stack in a report. The kernel's call chains have 127 by default.
 #[cfg(feature = "serde")]
-const MOST_INLINED: usize = 256;
+const MAX_CALLERS: usize = 1_024;
 
 impl Samples {
     /// The number of all samples.
@@ -139,8 +142,11 @@ impl Samples {
         check("location", stacks().flat_map(|stack| &stack.locations).copied(), self.locations.len())?;
         check("module", self.locations.iter().map(|location| location.module), self.modules.len())?;
         check("frame", self.locations.iter().flat_map(|location| &location.frames).copied(), self.frames.len())?;
-        if let Some(at) = self.locations.iter().position(|location| location.frames.len() > MOST_INLINED) {
-            return Err(format!("samples: location {at} has more than {MOST_INLINED} functions"));
+        if let Some(at) = self.locations.iter().position(|location| location.frames.len() > MAX_INLINED) {
+            return Err(format!("samples: location {at} has more than {MAX_INLINED} functions"));
+        }
+        if stacks().any(|stack| stack.locations.len() > MAX_CALLERS) {
+            return Err(format!("samples: a stack has more than {MAX_CALLERS} locations"));
         }
         if stacks().any(|stack| stack.locations.is_empty()) {
             return Err("samples: a stack has no location".into());

@@ -136,10 +136,10 @@ impl Drop for Setup {
 pub(crate) fn wait_for_setups() {
     const TIMEOUT: Duration = Duration::from_secs(1);
     // The clock may stand still.
-    const MOST: u32 = 1 << 22;
+    const MAX_YIELDS: u32 = 1 << 22;
     let (Ok(registry), begun) = (registry(), Instant::now()) else { return };
     let must_wait = |_: &u32| registry.setups.load(SeqCst) > 0 && begun.elapsed() < TIMEOUT;
-    (0..MOST).take_while(must_wait).for_each(|_| thread::yield_now());
+    (0..MAX_YIELDS).take_while(must_wait).for_each(|_| thread::yield_now());
 }
 
 impl Registry {

@@ -39,8 +39,9 @@ use crate::snapshot::path::outside_brackets;
 /// as a comma in a region's name, are written by number: `\u{2c}`. `*` and `?` cannot be escaped. A filter has 64 KiB
 /// at most.
 ///
-/// If several patterns match, the longest one applies, and of equally long ones the last:
-/// `app=every:64,app::hot=every:1024,app::hot::cold=off`.
+/// A directive with a pattern turns its marks on, unless it or another one for them says `off`. Each setting (`on` or
+/// `off`, `every`, events) is that of the longest pattern that matches and has it, and of equally long ones the last:
+/// `app=every:64,app::hot=every:1024,app::hot::cold=off`. `on`, `off` and `*` come before all patterns.
 ///
 /// ```standalone_crate
 /// use perfmark::Filter;

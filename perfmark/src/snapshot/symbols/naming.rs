@@ -10,9 +10,7 @@ use object::read::{Object as _, ObjectSymbol as _, ReadCache};
 use super::search::Found;
 use crate::snapshot::Frame;
 use crate::snapshot::path::of_symbol;
-
-/// The most frames of an address: bounds what a damaged file can claim.
-const DEEPEST: usize = 256;
+use crate::snapshot::samples::MAX_INLINED;
 
 /// The frames of each address that has a name, the innermost first.
 pub(super) fn frames(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64, Vec<Frame>>, String> {
@@ -32,7 +30,7 @@ pub(super) fn frames(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap
                 file: location.and_then(|at| at.file).map(str::to_owned),
                 line: location.and_then(|at| at.line).filter(|&line| line > 0),
             });
-            if frames.len() >= DEEPEST {
+            if frames.len() >= MAX_INLINED {
                 break;
             }
         }
