@@ -5,15 +5,15 @@
 
 #[cfg(any(feature = "exporter", feature = "sampling"))]
 use std::mem::ManuallyDrop;
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "exporter", feature = "sampling")))]
 pub(crate) use std::os::fd::AsRawFd;
 #[cfg(unix)]
 use std::time::Duration;
 
 /// On other systems, where numbers are not used again.
-#[cfg(not(unix))]
+#[cfg(all(not(unix), any(feature = "exporter", feature = "sampling")))]
 pub(crate) trait AsRawFd {}
-#[cfg(not(unix))]
+#[cfg(all(not(unix), any(feature = "exporter", feature = "sampling")))]
 impl<T> AsRawFd for T {}
 
 /// The file behind a descriptor. On Linux, each pipe and socket has its own. Two descriptors of one file have the same.
