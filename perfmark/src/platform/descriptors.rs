@@ -18,18 +18,39 @@ impl<T> AsRawFd for T {}
 
 /// The file behind a descriptor. On Linux, each pipe and socket has its own. Two descriptors of one file have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileId(#[cfg(unix)] (libc::dev_t, libc::ino_t));
+pub(crate) enum FileId {
+    #[cfg(unix)]
+    Of(libc::dev_t, libc::ino_t),
+    #[cfg(unix)]
+    Closed,
+    /// The system does not say.
+    Unknown,
+}
 
 impl FileId {
-    /// `None` if the number is closed.
     #[cfg(unix)]
-    pub(crate) fn of(fd: i32) -> Option<Self> {
-        stat(fd).map(|stat| Self((stat.st_dev, stat.st_ino)))
+    pub(crate) fn of(fd: i32) -> Self {
+        match stat(fd) {
+            Some(stat) => Self::Of(stat.st_dev, stat.st_ino),
+            None if std::io::Error::last_os_error().raw_os_error() == Some(libc::EBADF) => Self::Closed,
+            None => Self::Unknown,
+        }
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn of(_: i32) -> Option<Self> {
-        Some(Self())
+    pub(crate) fn of(_: i32) -> Self {
+        Self::Unknown
+    }
+
+    /// Whether it is the same file now, as far as that is known. A closed number is no file.
+    pub(crate) fn is_still(self, now: Self) -> bool {
+        match (self, now) {
+            #[cfg(unix)]
+            (Self::Closed, _) | (_, Self::Closed) => false,
+            (Self::Unknown, _) | (_, Self::Unknown) => true,
+            #[cfg(unix)]
+            _ => self == now,
+        }
     }
 }
 
@@ -49,7 +70,7 @@ pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
 #[derive(Debug)]
 pub(crate) struct Kept<T: AsRawFd> {
     file: ManuallyDrop<T>,
-    id: Option<FileId>,
+    id: FileId,
 }
 
 #[cfg(any(feature = "exporter", feature = "sampling"))]
@@ -60,18 +81,18 @@ impl<T: AsRawFd> Kept<T> {
     }
 
     #[cfg(unix)]
-    fn id(file: &T) -> Option<FileId> {
+    fn id(file: &T) -> FileId {
         FileId::of(file.as_raw_fd())
     }
 
     #[cfg(not(unix))]
-    fn id(_: &T) -> Option<FileId> {
+    fn id(_: &T) -> FileId {
         FileId::of(0)
     }
 
     /// `None` once the program closed it.
     pub(crate) fn get(&self) -> Option<&T> {
-        (self.id.is_some() && Self::id(&self.file) == self.id).then_some(&*self.file)
+        self.id.is_still(Self::id(&self.file)).then_some(&*self.file)
     }
 }
 

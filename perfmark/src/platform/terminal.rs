@@ -30,9 +30,9 @@ pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
 
 /// What stdout and stderr were when the program started.
-static AT_START: OnceLock<[Option<FileId>; 2]> = OnceLock::new();
+static AT_START: OnceLock<[FileId; 2]> = OnceLock::new();
 /// What another descriptor was that a setting names, as in `/dev/fd/9`.
-static NAMED: OnceLock<(i32, Option<FileId>)> = OnceLock::new();
+static NAMED: OnceLock<(i32, FileId)> = OnceLock::new();
 
 /// Remembers what stdout and stderr are.
 pub(crate) fn remember() {
@@ -54,14 +54,14 @@ fn descriptor(path: &Path) -> Option<i32> {
 }
 
 /// Whether this is still the file of the descriptor when the program started, as far as that is known.
-fn is_unchanged(fd: i32, now: Option<FileId>) -> bool {
+fn is_unchanged(fd: i32, now: FileId) -> bool {
     remember();
     let before = match (fd, AT_START.get(), NAMED.get()) {
         (STDOUT | STDERR, Some(known), _) => known[usize::from(fd == STDERR)],
         (_, _, Some((named, before))) if *named == fd => *before,
         _ => return true,
     };
-    before.is_some() && before == now
+    before.is_still(now)
 }
 
 /// Writes one line on stderr.
