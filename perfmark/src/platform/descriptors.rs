@@ -44,13 +44,11 @@ impl FileId {
 
     /// Whether it is the same file now, as far as that is known. A closed number is no file.
     pub(crate) fn is_still(self, now: Self) -> bool {
-        match (self, now) {
-            #[cfg(unix)]
-            (Self::Closed, _) | (_, Self::Closed) => false,
-            (Self::Unknown, _) | (_, Self::Unknown) => true,
-            #[cfg(unix)]
-            _ => self == now,
+        #[cfg(unix)]
+        if self == Self::Closed || now == Self::Closed {
+            return false;
         }
+        self == now || self == Self::Unknown || now == Self::Unknown
     }
 }
 
