@@ -112,6 +112,14 @@ impl Counter {
         self.losses = Some(Losses { of_all: losses, is_counted: Cell::new(false) });
     }
 
+    /// From now on, a `read(2)` is an error while other code has stopped the counter, and regions that are open then
+    /// are [`Delta::Unmeasured`]. A stop between two readings is not noticed. For perfmark's recorder only; not covered
+    /// by this crate's stability promise.
+    #[doc(hidden)]
+    pub fn notice_stops(&mut self) {
+        self.pmu_event.notice_stops();
+    }
+
     /// The event.
     #[must_use]
     pub fn event(&self) -> &Event {

@@ -52,11 +52,14 @@ impl GroupRead {
     #[inline]
     fn reading(&self, counter: &Counter) -> Result<Reading, Refusal> {
         let pmu_event = counter.pmu_event();
-        counter.counting_losses(self.read.and_then(|Reading { enabled, running, .. }| {
+        counter.counting_losses(self.read.and_then(|Reading { enabled, running, resets, .. }| {
             let count = usize::try_from(self.numbers[0]).unwrap_or(Self::MOST);
             let mut values = self.numbers[3..].chunks_exact(2).take(count);
             match values.find(|value| pmu_event.has_id(value[1])) {
-                Some(value) => Ok(pmu_event.reading(value[0], enabled, running)),
+                Some(value) => {
+                    let own = pmu_event.reading(value[0], enabled, running);
+                    Ok(Reading { resets: own.resets.wrapping_add(resets), ..own })
+                }
                 // The event left the group, because the program closed its descriptor or the leader's.
                 None => Err(pmu_event.give_up()),
             }

@@ -22,12 +22,30 @@ pub(crate) struct PmuEvent {
     is_given_up: Cell<bool>,
     /// The enabled and running time of the last read(2). Neither ever decreases.
     times: Cell<(u64, u64)>,
+    /// Whether other code has stopped the event, if it is to be noticed.
+    stop: Option<Stop>,
     /// Whether read(2) returns the values of its entire group.
     reads_group: bool,
     /// The generation of the process that opened it.
     generation: u32,
     this_thread: PhantomData<*const ()>,
 }
+
+/// Whether other code has stopped an event, as `prctl(PR_TASK_PERF_EVENTS_DISABLE)` stops all events of a thread. The
+/// event then has no value, but each reading succeeds.
+#[derive(Debug)]
+struct Stop {
+    /// The monotonic clock at the last read(2), in nanoseconds.
+    read_at: Cell<u64>,
+    /// Whether the event was stopped at the last read(2).
+    is_stopped: Cell<bool>,
+}
+
+/// Nanoseconds for which an event may be stopped between two readings without being noticed.
+const UNNOTICED: u64 = 2_000;
+/// The number of readings without progress after which an event is stopped. They take more than 10 µs, and even slow
+/// clocks of the kernel have a resolution of 1 µs.
+const STANDING: usize = 64;
 
 /// The most events in a group.
 pub(crate) const GROUP: usize = 64;
@@ -46,6 +64,8 @@ pub(crate) enum Refusal {
     Unmarked(i32),
     /// This process was forked from the one that opened it.
     Forked,
+    /// Other code has stopped it, which is [noticed](PmuEvent::notice_stops).
+    Stopped,
 }
 
 impl Refusal {
@@ -73,6 +93,10 @@ impl Refusal {
                 event,
                 "it belongs to the parent: this process was forked from the one that opened it; open it again",
             ),
+            Self::Stopped => Error::refused(
+                event,
+                "other code in this process has stopped it, as prctl(PR_TASK_PERF_EVENTS_DISABLE) does; start it again",
+            ),
         }
     }
 }
@@ -95,6 +119,7 @@ impl PmuEvent {
             memory,
             is_given_up: Cell::new(false),
             times: Cell::new((0, 0)),
+            stop: None,
             reads_group: false,
             generation: sys::generation(),
             this_thread: PhantomData,
@@ -189,6 +214,7 @@ impl PmuEvent {
         let before = self.times.get();
         match sys::read(fd) {
             Ok(Some(ReadFormat { value, enabled, running, id })) if self.is_own(id, before, (enabled, running)) => {
+                self.notice_stop(before.0, enabled)?;
                 Ok(self.reading(value, enabled, running))
             }
             Ok(Some(_)) => Err(self.give_up()),
@@ -212,10 +238,53 @@ impl PmuEvent {
         let values = numbers[..count].get(3..).unwrap_or_default();
         match values.chunks_exact(2).find(|value| self.has_id(value[1])) {
             Some(&[value, id]) if self.is_own(id, before, (enabled, running)) => {
+                self.notice_stop(before.0, enabled)?;
                 Ok(self.reading(value, enabled, running))
             }
             _ => Err(self.give_up()),
         }
+    }
+
+    /// From now on, a read(2) is refused while other code has stopped the event.
+    pub(crate) fn notice_stops(&mut self) {
+        self.stop = Some(Stop { read_at: Cell::new(sys::now()), is_stopped: Cell::new(false) });
+    }
+
+    /// Looks for a stop if more time has passed since the last read(2) than the event was enabled. Usually its thread
+    /// was off the CPU.
+    #[inline]
+    fn notice_stop(&self, before: u64, enabled: u64) -> Result<(), Refusal> {
+        let Some(stop) = &self.stop else { return Ok(()) };
+        let now = sys::now();
+        let passed = now.wrapping_sub(stop.read_at.replace(now));
+        if passed > enabled - before + UNNOTICED || stop.is_stopped.get() {
+            self.look_for_stop(stop, before, enabled)?;
+        }
+        Ok(())
+    }
+
+    /// A running event's enabled time increases from each reading to the next.
+    #[cold]
+    fn look_for_stop(&self, stop: &Stop, before: u64, enabled: u64) -> Result<(), Refusal> {
+        let is_still_stopped = stop.is_stopped.get() && enabled == before;
+        let is_stopped = is_still_stopped || (0..STANDING).all(|_| self.enabled() == Some(enabled));
+        stop.is_stopped.set(is_stopped);
+        if is_stopped {
+            // Regions that are open include the stop.
+            self.memory.forget();
+            return Err(Refusal::Stopped);
+        }
+        Ok(())
+    }
+
+    /// The enabled time now.
+    fn enabled(&self) -> Option<u64> {
+        let fd = self.usable_fd().ok()?;
+        if self.reads_group {
+            let mut numbers = [0; GROUP_NUMBERS];
+            return sys::read_numbers(fd, &mut numbers).ok().map(|_| numbers[1]);
+        }
+        sys::read(fd).ok().flatten().map(|read| read.enabled)
     }
 
     /// Whether the result of a read(2) is this event's: its id matches, it did not run longer than it was enabled, and

@@ -37,6 +37,8 @@ pub struct Region {
 const FULL_READING: u64 = 1 << 32;
 /// The region was not begun. Also: no counter is remembered.
 pub(crate) const NONE: u64 = 2 << 32;
+/// The bits that distinguish the two.
+const KIND: u64 = FULL_READING | NONE;
 /// Added to `FULL_READING`: its times are older than its value.
 const STALE_TIMES: u64 = 4 << 32;
 /// The bit positions of the reading's clock in it.
@@ -260,12 +262,13 @@ impl<P: Processor> PageMemory<P> {
 
     /// The full reading at a region's start, if it was begun and its page state is still remembered.
     pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
-        let resets = self.resets();
-        if region.at & (STALE_TIMES - 1) == FULL_READING + u64::from(resets) {
+        if region.at & KIND == FULL_READING {
             let Region { raw: value, enabled, running, at } = *region;
             #[expect(clippy::cast_possible_truncation, reason = "the fields as `Region::from_reading` packed them")]
-            let clock =
-                CoreClock { kind: (at >> CORE_KIND_SHIFT) as u8, uncertainty: (at >> UNCERTAINTY_SHIFT) as u16 };
+            let (resets, clock) = (
+                at as u32,
+                CoreClock { kind: (at >> CORE_KIND_SHIFT) as u8, uncertainty: (at >> UNCERTAINTY_SHIFT) as u16 },
+            );
             return Some(Reading { value, enabled, running, resets, has_stale_times: at & STALE_TIMES != 0, clock });
         }
         let state = self.states.iter().map(Cell::get).find(|state| state.lock == region.at && region.at != NONE)?;
@@ -275,7 +278,7 @@ impl<P: Processor> PageMemory<P> {
             value,
             enabled: state.time,
             running: state.time,
-            resets,
+            resets: self.resets(),
             has_stale_times: true,
             clock: CoreClock::default(),
         })

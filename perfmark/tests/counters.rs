@@ -6,14 +6,24 @@ mod support;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
 use perfmark::{Read, Values, perfmark, snapshot};
-use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, known_loop};
+use perfmark_rdpmc::{
+    Attr, Counter, Delta, Hardware, Software, disable_all_of_thread, enable_all_of_thread, known_loop,
+};
 
 fn main() {
     support::run(
-        vec![],
+        vec![support::trial(
+            "promise_1_kernel_events_that_other_code_stopped_are_unmeasured",
+            promise_1_kernel_events_that_other_code_stopped_are_unmeasured,
+        )],
         &[
+            (
+                "promise_1_counters_that_other_code_stopped_are_unmeasured",
+                promise_1_counters_that_other_code_stopped_are_unmeasured,
+            ),
             ("a_marked_loop_counts_its_length_and_a_constant", a_marked_loop_counts_its_length_and_a_constant),
             ("a_marked_loop_is_exact_across_counter_overflows", a_marked_loop_is_exact_across_counter_overflows),
             (
@@ -99,6 +109,80 @@ fn a_marked_loop_counts_its_length_and_a_constant() {
     assert!(constants.keys().all(|(_, other)| other.abs_diff(constant) <= DISTURBED), "{constants:?}");
     assert_eq!(values.min.map(u64::cast_signed), Some(2 + constant));
     println!("a marked loop of N instructions shows N + {constant}; calls by (undisturbed, constant): {constants:?}");
+}
+
+#[perfmark(page_faults)]
+fn one_kernel_event(inside: &dyn Fn()) {
+    inside();
+}
+
+#[perfmark(page_faults, task_clock, minor_faults)]
+fn kernel_events(inside: &dyn Fn()) {
+    inside();
+}
+
+fn promise_1_kernel_events_that_other_code_stopped_are_unmeasured() {
+    match Counter::open(&Attr::new(Software::TaskClock)) {
+        Ok(_) => {
+            stop_around_calls("one_kernel_event", |inside| one_kernel_event(inside));
+            stop_around_calls("kernel_events", |inside| kernel_events(inside));
+        }
+        Err(why) => println!("skipped: {why}"),
+    }
+}
+
+#[perfmark(instructions)]
+fn instructions_only(inside: &dyn Fn()) {
+    inside();
+}
+
+#[perfmark(instructions, task_clock)]
+fn instructions_and_kernel_event(inside: &dyn Fn()) {
+    inside();
+}
+
+fn promise_1_counters_that_other_code_stopped_are_unmeasured() {
+    stop_around_calls("instructions_only", |inside| instructions_only(inside));
+    stop_around_calls("instructions_and_kernel_event", |inside| instructions_and_kernel_event(inside));
+}
+
+/// On a thread of its own, makes calls of a mark that are measured, and others, in which all events of the thread are
+/// stopped for a while.
+fn stop_around_calls(name: &str, call: fn(&dyn Fn())) {
+    // Some time, because perfmark does not notice a stop of a few microseconds.
+    let stop = || {
+        disable_all_of_thread().expect("allowed");
+        let _ = known_loop(1_000_000);
+    };
+    let start = || enable_all_of_thread().expect("allowed");
+    let idle = || _ = known_loop(1_000);
+    let calls = move || {
+        call(&idle);
+        // It is stopped throughout, from the middle, until the middle, and while there is a call inside.
+        stop();
+        call(&idle);
+        call(&idle);
+        start();
+        call(&stop);
+        start();
+        stop();
+        call(&start);
+        call(&|| {
+            stop();
+            call(&idle);
+            start();
+        });
+        call(&idle);
+        perfmark::measure(&["task_clock"], stop).map(|measured| measured.counts[0].count)
+    };
+    let measured = thread::spawn(calls).join().expect("does not panic");
+    assert!(matches!(measured, Ok(None)), "{measured:?}");
+    let marks = snapshot().marks;
+    let mark = marks.iter().find(|mark| mark.name == name).expect("it was called");
+    for values in &mark.values {
+        println!("{name} {}: {} measured, {} unmeasured", values.event, values.measured, values.unmeasured);
+        assert_eq!((values.measured, values.unmeasured), (2, 6), "{name} {}", values.event);
+    }
 }
 
 #[perfmark(instructions)]
@@ -210,7 +294,7 @@ fn timed() {
 
 fn promise_2_a_callers_value_excludes_probes_with_other_events() {
     // On a new thread, which has these two sets of events from the start.
-    std::thread::spawn(|| {
+    thread::spawn(|| {
         timed();
         (0..5).for_each(|_| caller_of_timed());
     })
@@ -267,7 +351,7 @@ fn promise_2_a_callers_value_excludes_probes_of_inlined_callees() {
         assert!(marked.abs_diff(unmarked) <= 6 * CHILDREN, "{marked} {unmarked}");
     }
     // The first value of a call may be below zero.
-    std::thread::spawn(|| {
+    thread::spawn(|| {
         loop_10();
         (0..3).for_each(|n| assert_eq!(with(|| with(|| n)), n));
     })
@@ -356,7 +440,7 @@ fn measured(n: u64) -> u64 {
 fn callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones() {
     const CALLS: u64 = 61 * 100;
     let calls = || (0..CALLS).for_each(|n| _ = black_box(outer_of_skipped(n) + outer_of_measured(n)));
-    std::thread::spawn(calls).join().expect("does not panic");
+    thread::spawn(calls).join().expect("does not panic");
     let mean = |name: &str| instructions(name).sum as f64 / CALLS as f64;
     let (skipped, measured) = (mean("outer_of_skipped"), mean("outer_of_measured"));
     println!(
@@ -451,7 +535,7 @@ fn caller_that_waits(answers: &Receiver<()>, questions: &Sender<()>) {
 fn promise_1_a_caller_is_measured_however_often_its_thread_waited() {
     let (questions, inbox) = channel();
     let (outbox, answers) = channel();
-    let other = std::thread::spawn(move || inbox.iter().try_for_each(|()| outbox.send(())));
+    let other = thread::spawn(move || inbox.iter().try_for_each(|()| outbox.send(())));
     (0..3).for_each(|_| caller_that_waits(&answers, &questions));
     drop(questions);
     _ = other.join();
@@ -491,7 +575,7 @@ callers_that_meet! {
 fn promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it() {
     for (name, caller) in CALLERS_THAT_MEET {
         // The first events of its thread are the caller's.
-        std::thread::spawn(caller).join().expect("does not panic");
+        thread::spawn(caller).join().expect("does not panic");
         let mark = snapshot().marks.into_iter().find(|mark| mark.name == *name).expect("was called");
         for values in mark.values {
             assert_eq!((values.measured, values.unmeasured), (1, 0), "{name}: {}", values.event);
@@ -583,7 +667,7 @@ fn in_threads(turns: u64) {
 
 fn threads_that_ended_leave_exact_sums() {
     let threads: Vec<_> =
-        (1..=8).map(|n| std::thread::spawn(move || (0..100).for_each(|_| in_threads(n * 1_000)))).collect();
+        (1..=8).map(|n| thread::spawn(move || (0..100).for_each(|_| in_threads(n * 1_000)))).collect();
     for thread in threads {
         thread.join().expect("does not panic");
     }

@@ -348,7 +348,8 @@ mod linux {
     }
 
     /// For each call. Beside each read, perfmark checks that the descriptor is still its own, which no reading can do
-    /// without (see `perfmark-rdpmc/src/sys/identity.rs`).
+    /// without (see `perfmark-rdpmc/src/sys/identity.rs`). `strace` stops the thread at each system call, so each read
+    /// is repeated to see whether the counter was stopped.
     fn kernel_events_cost_one_read_at_entry_and_one_at_exit() {
         if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
             return println!("skipped: {why}");
@@ -359,8 +360,9 @@ mod linux {
             println!("{name}: {made:?}");
             // A histogram may have grown.
             made.retain(|call, _| !["mmap", "madvise"].contains(&call.as_str()));
-            let twice = |call: &str| (call.to_owned(), 2 * CALLS_OF_EACH);
-            assert_eq!(made, BTreeMap::from([twice("fcntl"), twice("read")]), "{name}");
+            assert!(made.keys().eq(["fcntl", "read"]), "{name}: {made:?}");
+            assert_eq!(made["fcntl"], made["read"], "{name}");
+            assert!((2 * CALLS_OF_EACH..=4 * CALLS_OF_EACH).contains(&made["read"]), "{name}: {made:?}");
         }
     }
 

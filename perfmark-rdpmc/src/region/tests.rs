@@ -69,7 +69,10 @@ impl Setup {
         match unsafe { self.memory.end(&self.model, region) } {
             Some(value) => Delta::Exact(value),
             None => match self.memory.beginning(region) {
-                Some(beginning) => Reading::from(self.full_reading()).since(&beginning),
+                Some(beginning) => {
+                    let end = Reading { resets: self.memory.resets(), ..self.full_reading().into() };
+                    end.since(&beginning)
+                }
                 None => Delta::Unmeasured,
             },
         }

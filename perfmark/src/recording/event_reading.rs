@@ -21,7 +21,7 @@ impl EventReading {
         Self::Ticks(clock::ticks())
     }
 
-    /// `None` if the counter cannot be read.
+    /// `None` if the counter cannot be read, or is stopped.
     pub(super) fn of_counter(counter: &Counter) -> Option<Self> {
         counter.read().ok().map(Self::Counter)
     }

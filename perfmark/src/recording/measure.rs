@@ -33,7 +33,7 @@ pub struct Count {
     /// The unit of the count.
     pub unit: Unit,
     /// The count, without the cost of measuring. `None` if other events used the counters all the time, or if the work
-    /// closed the counter's descriptor.
+    /// closed the counter's descriptor or stopped it.
     pub count: Option<u64>,
     /// Whether other events used the counter for part of the time: the count is then an estimate.
     pub is_scaled: bool,
@@ -171,7 +171,8 @@ impl Meter {
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
         check()?;
-        let counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
+        let mut counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
+        counter.notice_stops();
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
             static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();

@@ -268,6 +268,7 @@ impl EventSlots {
             entry.lost.clone()
         });
         counter.count_loss_in(lost);
+        counter.notice_stops();
         Some(Source::Counter { counter, read_method })
     }
 
