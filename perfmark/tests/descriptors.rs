@@ -41,6 +41,7 @@ fn main() {
             trial("calls_are_unmeasured_while_the_descriptors_stay_closed", || {
                 keeps_own_descriptors("nothing", &[], Lost::Faults);
             }),
+            trial("threads_with_a_table_of_descriptors_of_their_own_leave_none", || keeps_own("tables")),
             trial("a_file_with_the_number_of_stdout_or_stderr_gets_no_report", keeps_own_file),
             #[cfg(feature = "exporter")]
             trial("a_listener_with_the_number_of_the_exporters_keeps_its_clients", || keeps_own("listener")),
@@ -201,11 +202,30 @@ fn replaces(number: RawFd) {
 }
 
 /// Runs a scenario that checks its own descriptors.
-#[cfg(any(feature = "exporter", feature = "sampling"))]
 fn keeps_own(scenario: &str) {
     let done = program::scenario(scenario, &[]);
     program::assert_code(&done, 0);
     print!("{}", program::text(&done.stdout));
+}
+
+/// Threads leave the process's table after their first calls, and end. What they opened before must not stay in it.
+fn unshares_tables() {
+    let of_process = || fs::read_dir("/proc/self/fd").expect("there").count();
+    let call_then_unshare = || {
+        let pages = Fresh::new();
+        faults(&pages);
+        // SAFETY: takes no pointer.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+        faults_read_together(&pages);
+    };
+    let open: Vec<usize> = (0..20)
+        .map(|_| {
+            thread::spawn(call_then_unshare).join().expect("does not panic");
+            of_process()
+        })
+        .collect();
+    println!("open after each thread: {open:?}");
+    assert!(open.iter().all(|&count| count <= open[0]), "{open:?}");
 }
 
 /// The open descriptors of this kind, as in `socket:[123]`.
@@ -273,6 +293,7 @@ fn run_scenario(scenario: &str) {
     unsafe { libc::alarm(60) };
     match scenario {
         "1" | "2" => return replaces(scenario.parse().expect("a number")),
+        "tables" => return unshares_tables(),
         #[cfg(feature = "exporter")]
         "listener" => return replaces_listener(),
         #[cfg(feature = "sampling")]

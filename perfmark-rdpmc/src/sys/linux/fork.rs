@@ -87,6 +87,9 @@ unsafe impl Sync for Registration {}
 /// it.
 struct List {
     first: *mut Node,
+    /// Descriptors that were closed, linked by `next`. A thread may have closed its own copy only: it has copies of all
+    /// descriptors after `unshare(CLONE_FILES)`. Each event has an id, so that no other one is closed in its place.
+    closed: *mut Node,
     /// The generation of the process that owns the list.
     generation: u32,
     /// Whether wipe-on-fork memory was requested for the generation.
@@ -111,6 +114,7 @@ static LIST: SharedList = SharedList {
     mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
     list: UnsafeCell::new(List {
         first: ptr::null_mut(),
+        closed: ptr::null_mut(),
         generation: FIRST_GENERATION,
         has_requested_wiped_memory: false,
         slots: Slots::new(),
@@ -252,6 +256,21 @@ impl List {
         }
     }
 
+    /// Closes the descriptors that were closed, but still are open for this thread. Returns the nodes of the others,
+    /// linked by `next`, which are no longer in a list.
+    fn close_again(&mut self) -> *mut Node {
+        let mut gone = ptr::null_mut();
+        let mut next = std::mem::replace(&mut self.closed, ptr::null_mut());
+        // SAFETY: all nodes in the list are live, and are accessed only through it.
+        while let Some(node) = unsafe { next.as_mut() } {
+            next = node.next;
+            // One that was open may be open for other threads, too.
+            let list = if node.resource.release(&mut self.slots) { &mut self.closed } else { &mut gone };
+            node.next = std::mem::replace(list, node);
+        }
+        gone
+    }
+
     /// In a forked child: releases the resources inherited from the parent's counters. The nodes stay with their
     /// owners, which do nothing with nodes of another generation.
     #[cold]
@@ -264,7 +283,7 @@ impl List {
                 // The fork has cleared its slot. If a signal handler forked, a reader that it interrupted goes on here,
                 // and writes how far it has read.
                 Resource::Ring(start, length, _) => put_empty_page(start, length, libc::PROT_READ | libc::PROT_WRITE),
-                resource => resource.release(&mut self.slots),
+                resource => _ = resource.release(&mut self.slots),
             }
             next = node.next;
         }
@@ -274,20 +293,21 @@ impl List {
 }
 
 impl Resource {
-    fn release(self, slots: &mut Slots) {
+    /// Whether there was something to release: a descriptor's number may be another file's, or closed.
+    fn release(self, slots: &mut Slots) -> bool {
         // SAFETY: owned by the node, and not used afterwards; no reference into a page outlives the mapping.
         unsafe {
             match self {
-                // Only if the number still is that event's.
                 Self::Descriptor(fd, identity) if identity.is_of(fd) => _ = libc::close(fd),
                 Self::Page(start, length) => _ = libc::munmap(start, length),
                 Self::Ring(start, length, slot) => {
                     libc::munmap(start, length);
                     slots.give_back(slot);
                 }
-                Self::Descriptor(..) | Self::Nothing => {}
+                Self::Descriptor(..) | Self::Nothing => return false,
             }
         }
+        true
     }
 }
 
@@ -310,8 +330,10 @@ impl Registration {
     pub(super) fn new(make: impl FnOnce() -> Result<Resource, i32>) -> Result<Self, i32> {
         let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
         let node = NonNull::from(Box::leak(Box::new(empty)));
+        let mut gone = ptr::null_mut();
         let registration = with_list(|list| {
             list.use_wiped_generation();
+            gone = list.close_again();
             let resource = make()?;
             // SAFETY: created above.
             unsafe {
@@ -320,6 +342,10 @@ impl Registration {
             }
             Ok(Self { node, generation: list.generation })
         });
+        while !gone.is_null() {
+            // SAFETY: created here earlier, and no longer in a list.
+            gone = unsafe { Box::from_raw(gone) }.next;
+        }
         // SAFETY: created above, and not in a list.
         registration.inspect_err(|_| unsafe { drop(Box::from_raw(node.as_ptr())) })
     }
@@ -341,15 +367,23 @@ impl Drop for Registration {
             // The parent's. Not freed: the list may still contain it until it is released there.
             return;
         }
-        with_list(|list| {
+        let is_gone = with_list(|list| {
             // SAFETY: in the list since it was created.
-            unsafe {
+            let node = unsafe {
                 list.remove(self.node);
-                self.node.as_ref().resource.release(&mut list.slots);
+                self.node.as_mut()
+            };
+            let is_known = matches!(node.resource, Resource::Descriptor(_, identity) if identity.is_known());
+            let is_kept = node.resource.release(&mut list.slots) && is_known;
+            if is_kept {
+                node.next = std::mem::replace(&mut list.closed, node);
             }
+            !is_kept
         });
-        // SAFETY: created by `new`, and no longer in a list.
-        unsafe { drop(Box::from_raw(self.node.as_ptr())) };
+        if is_gone {
+            // SAFETY: created by `new`, and no longer in a list.
+            unsafe { drop(Box::from_raw(self.node.as_ptr())) };
+        }
     }
 }
 
