@@ -93,6 +93,24 @@ fn dense(n: u64) -> u64 {
     std::hint::black_box(n)
 }
 
+#[perfmark(time, name = "few")]
+fn few(n: u64) -> u64 {
+    (0..100).fold(n, |n, _| dense(n))
+}
+
+#[test]
+fn a_mark_with_less_than_a_thousand_calls_is_measured_completely() {
+    let _alone = alone::alone();
+    let before = snapshot();
+    let within = Within::percent(TINY);
+    (0..999).for_each(|n| _ = few(n));
+    drop(within);
+    let during = snapshot().since(&before);
+    let (inner, outer) = (mark(&during, "dense"), mark(&during, "few"));
+    assert_eq!((outer.calls, outer.skipped), (999, 0), "{outer:?}");
+    assert!(inner.skipped > inner.calls / 2, "{inner:?}");
+}
+
 #[perfmark(time, name = "rare")]
 fn rare(n: u64) -> u64 {
     (0..10_000).fold(n, |n, _| dense(n))

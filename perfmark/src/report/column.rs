@@ -1,7 +1,7 @@
 //! The table's columns: what each shows of a mark's event, and the report width from which it is shown.
 
 use super::histogram::spread;
-use super::quantity::{ESTIMATE, NEAR, Quantity, integer, missing, percent, real, sum};
+use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, Quantity, integer, missing, percent, real, sum};
 use super::ratio;
 use super::share::{self, Shares};
 use crate::snapshot::{Mark, Unit, Values};
@@ -17,6 +17,8 @@ pub(super) struct RowValues<'a> {
     unit: Unit,
     /// What a share is relative to.
     denominator: u128,
+    /// Whether total and self cannot be true.
+    is_impossible: bool,
 }
 
 impl<'a> RowValues<'a> {
@@ -28,6 +30,7 @@ impl<'a> RowValues<'a> {
             unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
             denominator: values.map_or(0, |values| shares.denominator(&values.event).sum),
+            is_impossible: values.is_some_and(|values| shares.is_impossible(values)),
         }
     }
 
@@ -59,7 +62,8 @@ impl<'a> RowValues<'a> {
     /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
     fn flagged_sum(&self, value: i64, shown: Quantity, is_estimate: bool) -> Quantity {
         let is_noise = self.values.is_some_and(|values| ratio::is_noise(values, value));
-        shown.flagged(NEAR, is_noise && !is_estimate).flagged(ESTIMATE, is_estimate)
+        let flag = if self.is_impossible { IMPOSSIBLE } else { ESTIMATE };
+        shown.flagged(NEAR, is_noise && !is_estimate).flagged(flag, is_estimate)
     }
 
     fn total(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {

@@ -8,11 +8,11 @@ mod samples;
 
 use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer};
-use super::quantity::{ESTIMATE, NEAR};
+use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
 use super::{coverage, legend, ratio};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Mark, Snapshot};
 use samples::Sampled;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -76,6 +76,8 @@ struct Words<'a> {
     coverage: Vec<Option<String>>,
     /// Instructions per cycle of each mark.
     ipc: Vec<Option<String>>,
+    /// The events of each mark whose estimates cannot be true.
+    impossible: Vec<Vec<String>>,
     /// What shares are relative to, by event; it may exceed 64 bits.
     denominators: Vec<(&'a str, u128)>,
     /// The event that orders the marks at first.
@@ -97,6 +99,7 @@ impl<'a> Words<'a> {
         Self {
             coverage: coverage.collect(),
             ipc: snapshot.marks.iter().map(ratio::instructions_per_cycle).collect(),
+            impossible: snapshot.marks.iter().map(|mark| impossible(mark, &shares)).collect(),
             denominators: snapshot
                 .events
                 .iter()
@@ -117,15 +120,21 @@ impl Json for Words<'_> {
             out.field("labels", &self.labels);
             out.field("coverage", &self.coverage);
             out.field("ipc", &self.ipc);
+            out.field("impossible", &self.impossible);
             out.field("denominators", &Denominators(&self.denominators));
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
             out.field("samples", &self.sampled.samplings);
             out.field("source", &self.sampled.source);
             out.field("hasLarge", &self.has_large);
-            out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string()]);
+            out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string(), IMPOSSIBLE.to_string()]);
         });
     }
+}
+
+fn impossible(mark: &Mark, shares: &Shares<'_>) -> Vec<String> {
+    let values = mark.values.iter().filter(|values| shares.is_impossible(values));
+    values.map(|values| values.event.clone()).collect()
 }
 
 struct Denominators<'a>(&'a [(&'a str, u128)]);
@@ -149,12 +158,13 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
         text.push_str("no mark was called\n");
     } else {
         legend::busy(&mut text, snapshot, UNBROKEN);
+        legend::impossible(&mut text, snapshot, labels, shares, UNBROKEN);
         legend::cost(&mut text, snapshot, labels, UNBROKEN);
         legend::budget(&mut text, snapshot, labels, UNBROKEN);
         if shares.leading().is_some() {
             text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
         }
-        legend::estimates(&mut text, has(snapshot, shares, ESTIMATE), UNBROKEN);
+        legend::estimates(&mut text, snapshot, labels, has(snapshot, shares, ESTIMATE), UNBROKEN);
         legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
     }
     legend::events(&mut text, snapshot, true, UNBROKEN);

@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use super::column::{INSN, IPC, OFF_CPU, SPREAD};
 use super::grouping::group;
-use super::quantity::{ESTIMATE, NEAR, integer, rounded_count};
+use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, is_called};
 use super::text::{shorten, width, wrap};
 use super::view::Sort;
 use super::{coverage, sampling};
 use crate::platform::token::known;
-use crate::snapshot::{Event, Mark, Read, Snapshot, Unit};
+use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 use crate::text::{exact, sanitize};
 
 /// One line about the run, and another one if other work took the CPU from it.
@@ -67,6 +67,25 @@ pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
     }
 }
 
+/// The marks with estimates that cannot be true, and what to do.
+pub(super) fn impossible(
+    out: &mut String,
+    snapshot: &Snapshot,
+    labels: &[String],
+    shares: &Shares<'_>,
+    columns: usize,
+) {
+    let of = |mark: &Mark| mark.values.iter().any(|values| values.measured > 0 && shares.is_impossible(values));
+    let marks: Vec<&String> =
+        snapshot.marks.iter().zip(labels).filter(|(mark, _)| of(mark)).map(|(_, label)| label).collect();
+    let what = format!(
+        "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, or have a standard error \
+         of more than half, because few calls were measured and their costs differ. Measure all calls, of fewer marks \
+         (PERFMARK_FILTER)"
+    );
+    names(out, &what, &marks, columns);
+}
+
 /// What measuring took, if that is a large part of the program's time, and what to do.
 pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
     /// In percent of the CPU time.
@@ -77,30 +96,39 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
     if u128::from(overhead) * 100 < u128::from(all) * LARGE {
         return;
     }
-    let mut marks: Vec<(u64, &str)> = snapshot
-        .marks
-        .iter()
-        .zip(labels)
-        .map(|(mark, label)| (mark.overhead_ns.unwrap_or(0), label.as_str()))
-        .collect();
-    marks.sort_by_key(|&(overhead, _)| std::cmp::Reverse(overhead));
+    let mut marks: Vec<(&Mark, &str)> = snapshot.marks.iter().zip(labels.iter().map(String::as_str)).collect();
+    let of = |mark: &Mark| mark.overhead_ns.unwrap_or(0);
+    marks.sort_by_key(|&(mark, _)| std::cmp::Reverse(of(mark)));
     // The fewest that took half of it.
     let mut sum = 0_u64;
-    let half = marks.iter().take(MOST_NAMES).take_while(|(own, _)| {
+    let half = marks.iter().take(MOST_NAMES).take_while(|(mark, _)| {
         let is_more = sum < overhead / 2;
-        sum = sum.saturating_add(*own);
+        sum = sum.saturating_add(of(mark));
         is_more
     });
-    let names: Vec<String> = half.map(|(_, label)| format!("`{}`", shorten(label, columns / 2))).collect();
+    let half: Vec<&(&Mark, &str)> = half.collect();
+    let names: Vec<String> = half.iter().map(|(_, label)| format!("`{}`", shorten(label, columns / 2))).collect();
     let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
     let names = names.join(", ");
-    let remedy = if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
+    let remedy = if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
+        "Turn these marks off by PERFMARK_FILTER: few measured calls would not represent the others"
+    } else if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
         "`every = 64` on these marks limits this"
     } else {
         "PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks"
     };
     let sentence = format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}. {remedy}");
     wrap(out, &sentence, 0, columns);
+}
+
+/// Whether sums stay right within a few percent if one call in 64 of the mark is measured.
+fn can_be_thinned(mark: &Mark) -> bool {
+    const EVERY: u64 = 64;
+    const ERROR: f64 = 0.05;
+    mark.values.iter().find(|values| values.measured > 0).is_some_and(|values| {
+        let thinned = Values { measured: values.measured / EVERY, ..values.clone() };
+        thinned.relative_error().is_some_and(|error| error <= ERROR)
+    })
 }
 
 /// The marks whose calls were measured in part to stay within a budget.
@@ -262,11 +290,33 @@ pub(super) fn spread(out: &mut String, has_spread: bool, columns: usize) {
     }
 }
 
-/// What the character before an estimate means, if there is one.
-pub(super) fn estimates(out: &mut String, has_estimates: bool, columns: usize) {
-    if has_estimates {
-        wrap(out, &format!("{ESTIMATE}: estimated from the measured calls."), 0, columns);
+/// What the character before an estimate means, if there is one, and the largest errors.
+pub(super) fn estimates(out: &mut String, snapshot: &Snapshot, labels: &[String], has_estimates: bool, columns: usize) {
+    const MOST_NAMES: usize = 3;
+    if !has_estimates {
+        return;
     }
+    let of = |mark: &Mark| mark.values.iter().filter_map(Values::relative_error).max_by(f64::total_cmp);
+    let marks = snapshot.marks.iter().zip(labels);
+    let mut errors: Vec<(f64, &str)> = marks.filter_map(|(mark, label)| Some((of(mark)?, label.as_str()))).collect();
+    errors.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let shown = errors.iter().take(MOST_NAMES);
+    let shown: Vec<String> =
+        shown.map(|(error, label)| format!("`{}` {}", shorten(label, columns / 2), real_percent(*error))).collect();
+    let largest = match shown.join(", ") {
+        none if none.is_empty() => none,
+        shown => format!(
+            " Standard error of total: {shown}{}.",
+            if errors.len() > MOST_NAMES { ", others less" } else { "" }
+        ),
+    };
+    wrap(out, &format!("{ESTIMATE}: estimated from the measured calls.{largest}"), 0, columns);
+}
+
+/// As `0.4 %` or `12 %`.
+fn real_percent(part: f64) -> String {
+    let percent = part * 100.0;
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// The probe overhead, as far as it is known.
@@ -381,7 +431,7 @@ pub(super) fn notes(out: &mut String, snapshot: &Snapshot, columns: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample::{event, mark, snapshot};
+    use crate::report::tests::sample::{self, event, mark, snapshot};
 
     fn lines(write: impl FnOnce(&mut String)) -> String {
         let mut out = String::new();
@@ -462,19 +512,33 @@ mod tests {
 
     #[test]
     fn the_cost_of_measuring_is_said_if_it_is_large() {
-        let sentence = |overhead: [u64; 4]| {
+        let sentence_of = |overhead: [u64; 4], buckets: Vec<(u64, u64, u64)>| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
-            let marks: Vec<_> = marks.map(|(name, own)| Mark { overhead_ns: Some(own), ..mark(name, 1) }).collect();
+            let marks = marks.map(|(name, own)| Mark {
+                overhead_ns: Some(own),
+                values: vec![Values { buckets: buckets.clone(), ..sample::values("time", 100_000, 1_000_000) }],
+                ..mark(name, 1)
+            });
+            let marks: Vec<_> = marks.collect();
             let mut snapshot = snapshot(&[], &marks);
             snapshot.cpu_ns = Some(520_000_000);
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(|out| cost(out, &snapshot, &snapshot.names(), 200))
         };
+        let sentence = |overhead| sentence_of(overhead, vec![(10, 10, 100_000)]);
         let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
                         PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
+        let with_tail = sentence_of([460_000_000, 0, 0, 0], vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
+        assert!(
+            with_tail.ends_with(
+                "`peek`. Turn these marks off by PERFMARK_FILTER: few measured calls would not \
+                                     represent the others\n"
+            ),
+            "{with_tail}"
+        );
     }
 
     #[test]
@@ -497,8 +561,7 @@ mod tests {
     #[test]
     fn shares_of_totals_are_explained() {
         let mut one = mark("f", 1);
-        one.values =
-            vec![crate::snapshot::Values { self_sum: None, ..crate::report::tests::sample::values("time", 1, 9) }];
+        one.values = vec![Values { self_sum: None, ..sample::values("time", 1, 9) }];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[one]);
         let text = lines(|out| values(out, &snapshot, &Shares::new(&snapshot), Sort::default(), 200));
         let nested = "; for time, of the sum of all totals, which counts nested marks more than once";

@@ -22,6 +22,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let groups = shares.groups(view.sort);
     let mut out = lines("", |out| {
         legend::head(out, snapshot, UNBROKEN);
+        legend::impossible(out, snapshot, &names, &shares, UNBROKEN);
         legend::cost(out, snapshot, &names, UNBROKEN);
         legend::budget(out, snapshot, &names, UNBROKEN);
     });
@@ -70,7 +71,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::values(out, snapshot, &shares, view.sort, UNBROKEN);
         wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, UNBROKEN);
         legend::other_events(out, has_column, UNBROKEN);
-        legend::estimates(out, has_estimates, UNBROKEN);
+        legend::estimates(out, snapshot, &names, has_estimates, UNBROKEN);
         legend::probes(out, snapshot, has_noise, UNBROKEN);
     });
     out + &sentences + &below(snapshot, &names, &legend, view)

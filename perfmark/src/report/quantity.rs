@@ -26,6 +26,8 @@ impl fmt::Display for Quantity {
 pub(super) const NEAR: char = '~';
 /// Flags a sum that includes estimates for calls that were not measured.
 pub(super) const ESTIMATE: char = '≈';
+/// Flags an estimate that cannot be true.
+pub(super) const IMPOSSIBLE: char = '?';
 
 impl Quantity {
     /// Whether nothing was measured.
@@ -35,7 +37,7 @@ impl Quantity {
 
     /// Whether it has one of these flags.
     pub(super) fn is_flagged(&self) -> bool {
-        self.number.starts_with([NEAR, ESTIMATE])
+        self.number.starts_with([NEAR, ESTIMATE, IMPOSSIBLE])
     }
 
     /// With a minus before it, if `is_so`.

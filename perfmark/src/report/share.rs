@@ -6,9 +6,10 @@
 //! an exact total exceeds 100 %.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::quantity::{Quantity, percent};
+use super::ratio;
 use super::view::Sort;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 
@@ -21,6 +22,10 @@ pub(super) struct Denominator {
     pub(super) is_of_totals: bool,
     /// Whether a part of it was not measured.
     pub(super) is_estimate: bool,
+    /// The most that all marks together can have measured, if that is known.
+    most: Option<i128>,
+    /// Whether their sum is larger than that.
+    is_impossible: bool,
 }
 
 /// The events, and what their shares are relative to.
@@ -36,7 +41,14 @@ impl<'a> Shares<'a> {
         for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| has_cost(values)) {
             measured.entry(&values.event).or_default().push(values);
         }
-        let denominators = measured.into_iter().map(|(event, values)| (event, denominator(&values))).collect();
+        // Async calls are suspended together, but each thread runs, or waits, one at a time.
+        let all = i128::from(snapshot.wall_ns).saturating_mul(snapshot.threads.max(1).into());
+        let is_bounded = |event: &&Event| event.unit == Unit::Ns && event.name != "suspended";
+        let bounded: BTreeSet<&str> =
+            snapshot.events.iter().filter(is_bounded).map(|event| event.name.as_str()).collect();
+        let most = |event| bounded.contains(event).then_some(all);
+        let denominators =
+            measured.into_iter().map(|(event, values)| (event, denominator(&values, most(event)))).collect();
         let events = snapshot.events.iter().map(|event| (event.name.as_str(), event)).collect();
         Self { snapshot, events, denominators }
     }
@@ -44,6 +56,28 @@ impl<'a> Shares<'a> {
     /// What the event's shares are relative to; zero for an event that was never measured.
     pub(super) fn denominator(&self, event: &str) -> Denominator {
         self.denominators.get(event).copied().unwrap_or_default()
+    }
+
+    /// Whether these values are estimates that cannot be true: below zero, more time than the program ran, or with an
+    /// error that is larger than half of the value.
+    pub(super) fn is_impossible(&self, values: &Values) -> bool {
+        /// A part of everything measured that the table shows as 0.1 %.
+        const VISIBLE: i128 = 1_000;
+        let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
+        let (own, total) = (values.self_sum.map_or(0, i128::from), i128::from(values.total));
+        let is_below = |of: i64| {
+            let size = u128::from(of.unsigned_abs()) * VISIBLE.unsigned_abs();
+            of < 0 && size > sum && !ratio::is_noise(values, of)
+        };
+        let is_above = most.is_some_and(|most| own > most || total > most);
+        let has_error = values.relative_error().is_some_and(|error| error > 0.5);
+        let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
+        (values.extrapolated || values.estimated > 0)
+            && (is_impossible
+                || is_above
+                || has_error && is_visible
+                || is_below(values.self_sum.unwrap_or(0))
+                || is_below(values.total))
     }
 
     /// The unit of the event's values.
@@ -203,7 +237,7 @@ pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }
 
-fn denominator(values: &[&Values]) -> Denominator {
+fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let own = |values: &&Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
     let own = values.iter().map(own).sum::<Option<i128>>();
     let totals = values.iter().map(|values| i128::from(values.total) + unfinished(values).0);
@@ -212,7 +246,9 @@ fn denominator(values: &[&Values]) -> Denominator {
         None => totals.sum(),
     };
     let is_estimate = values.iter().any(|values| values.extrapolated);
-    Denominator { sum: u128::try_from(sum).unwrap_or(0), is_of_totals: own.is_none(), is_estimate }
+    let is_impossible = own.zip(most).is_some_and(|(own, most)| own > most);
+    let sum = u128::try_from(sum).unwrap_or(0);
+    Denominator { sum, is_of_totals: own.is_none(), is_estimate, most, is_impossible }
 }
 
 #[cfg(test)]
@@ -245,6 +281,43 @@ mod tests {
     fn without_self_the_denominator_is_of_totals() {
         assert_eq!(sum([(100, None), (70, Some(70))]), (170, true));
         assert_eq!(sum([(i64::MAX, None), (i64::MAX, None)]).0, u128::from(i64::MAX.unsigned_abs()) * 2);
+    }
+
+    #[test]
+    fn estimates_that_cannot_be_true_are_found() {
+        let is_impossible = |name: &str, change: fn(&mut Values)| {
+            let estimate = |total, own| Values {
+                measured: 1_000,
+                extrapolated: true,
+                self_sum: Some(own),
+                buckets: vec![(10, 15, 64_000)],
+                ..values(name, 64_000, total)
+            };
+            let mut values = estimate(1_000_000, 400_000);
+            change(&mut values);
+            let marks =
+                [values, estimate(600_000, 600_000)].map(|values| Mark { values: vec![values], ..mark("m", 1) });
+            let events = [event("time", Unit::Ns, Read::Ticks), event("cycles", Unit::Count, Read::User)];
+            let snapshot = Snapshot { wall_ns: 5_000_000, threads: 2, ..snapshot(&events, &marks) };
+            let shares = Shares::new(&snapshot);
+            [0, 1].map(|mark| shares.is_impossible(&snapshot.marks[mark].values[0]))
+        };
+        assert_eq!(is_impossible("time", |_| ()), [false, false]);
+        assert_eq!(is_impossible("time", |values| values.self_sum = Some(-20_000)), [true, false], "below zero");
+        assert_eq!(is_impossible("time", |values| values.self_sum = Some(-500)), [false, false], "no visible part");
+        assert_eq!(
+            is_impossible("time", |values| values.total = 10_000_001),
+            [true, false],
+            "longer than both threads"
+        );
+        assert_eq!(is_impossible("cycles", |values| values.total = 10_000_001), [false, false]);
+        let above = |values: &mut Values| (values.total, values.self_sum) = (9_900_000, Some(9_900_000));
+        assert_eq!(is_impossible("time", above), [true, true], "the sum is longer");
+        let exact = |values: &mut Values| (values.extrapolated, values.self_sum) = (false, Some(-20_000));
+        assert_eq!(is_impossible("time", exact), [false, false], "it is no estimate");
+        // One call in 64 took as long as all others together.
+        let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936), (500_000, 500_000, 64)];
+        assert_eq!(is_impossible("time", tail), [true, false], "its error is larger than half of it");
     }
 
     fn groups(snapshot: &Snapshot, sort: Sort) -> Vec<(Option<&str>, Vec<usize>)> {

@@ -24,6 +24,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     if groups.is_empty() {
         page.plain().push_str(if names.is_empty() { "the program has no marks\n" } else { "no mark was called\n" });
     } else {
+        legend::impossible(page.plain(), snapshot, &names, &shares, columns);
         legend::cost(page.plain(), snapshot, &names, columns);
         legend::budget(page.plain(), snapshot, &names, columns);
         page.plain().push('\n');
@@ -44,7 +45,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
             legend::other_events(out, has_column, columns);
             legend::spread(out, has_column(SPREAD), columns);
             legend::clock(out, detailed.as_ref().is_some_and(|(_, has_clock)| *has_clock), columns);
-            legend::estimates(out, has(ESTIMATE), columns);
+            legend::estimates(out, snapshot, &names, has(ESTIMATE), columns);
             legend::probes(out, snapshot, has(NEAR), columns);
         });
         if detailed.is_none() {

@@ -342,6 +342,20 @@ impl Values {
         (calls > 0).then_some(self.self_sum? as f64 / calls as f64)
     }
 
+    /// The standard error of [`sum`](Self::sum) that results from measuring some calls only, relative to it: the square
+    /// root of the sum of `(N - 1) * cost²` over the calls, of which each measured one counts as `N` (D. G. Horvitz and
+    /// D. J. Thompson, 1952). A few calls that take much longer than the others make it large. `None` if every call was
+    /// measured.
+    #[must_use]
+    pub fn relative_error(&self) -> Option<f64> {
+        let each = self.weight as f64 / self.measured as f64;
+        let costs =
+            || self.buckets.iter().map(|&(low, high, calls)| (low as f64 / 2.0 + high as f64 / 2.0, calls as f64));
+        let sum: f64 = costs().map(|(cost, calls)| cost * calls).sum();
+        let squares: f64 = costs().map(|(cost, calls)| cost * cost * calls).sum();
+        (self.weight > self.measured && sum > 0.0).then(|| ((each - 1.0) * squares).sqrt() / sum)
+    }
+
     /// Computes the fields that follow from the others.
     pub(crate) fn derive(&mut self) {
         let (calls, range) = (self.weight, self.min.zip(self.max));

@@ -34,6 +34,8 @@ pub(super) const LOT: u32 = 64;
 const LEAST_DRAWN: u32 = 512;
 /// Drawn calls of each mark between two looks, in the mean, so that its load is known well enough.
 const DRAWN_OF_EACH: u32 = 16;
+/// The first calls of a mark on a thread are all measured: so few would not be represented by some of them.
+const ALL_OF: u64 = 1_000;
 /// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
 const INTERVAL_NS: f64 = 5e6;
 
@@ -95,6 +97,8 @@ pub(super) struct Member {
     pub(super) rest: Cell<u64>,
     /// The number of calls since the last look, in blocks.
     calls: Cell<u64>,
+    /// The number of calls before that.
+    before: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
     /// What measuring a call takes in nanoseconds, in consecutive calls.
@@ -166,8 +170,10 @@ impl Budget {
         }
         let level = level(&members.iter().map(|member| member.demand()), share * self.time.get());
         for member in members.iter() {
+            let calls = member.calls.take();
+            member.before.set(member.before.get() + calls);
             // Of a mark without a drawn call, nothing new is known.
-            if member.calls.take() > 0 {
+            if calls > 0 && member.before.get() >= ALL_OF {
                 member.every.set(next_every(member.every.get(), member.demand() / level));
             }
         }
@@ -192,6 +198,7 @@ impl Member {
             every: Cell::new(1),
             rest: Cell::new(0),
             calls: Cell::new(0),
+            before: Cell::new(0),
             load: Cell::new(0.0),
             cost_ns: Cell::new(UNKNOWN_NS),
         }

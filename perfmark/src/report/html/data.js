@@ -2,7 +2,7 @@
 
 const textOf = (id) => document.getElementById(id).textContent;
 const words = JSON.parse(textOf("words"));
-const [ESTIMATE, NEAR] = words.symbols;
+const [ESTIMATE, NEAR, IMPOSSIBLE] = words.symbols;
 
 /** JSON.parse would round integers beyond 2^53: they are quoted first, and then become BigInt. */
 const LARGE = /"(?:[^"\\]|\\.)*"|-?\d+[.eE][-+.eE\d]*|-?\d{16,}/g;
@@ -58,6 +58,9 @@ function parse(text) {
 }
 
 const snapshot = parse(textOf("snapshot"));
+words.impossible.forEach((events, index) => {
+  for (const event of events) snapshot.marks[index].values[event].isImpossible = true;
+});
 
 const events = new Map(snapshot.events.map((event) => [event.name, event]));
 const unitOf = (event) => events.get(event)?.unit ?? "count";
@@ -124,7 +127,7 @@ function ofSum(values, key, show) {
   const isEstimate = values.extrapolated || (key === "self" && values.estimated > 0);
   const noise = BigInt(values.overhead.noise) * BigInt(values.weight);
   const isNear = noise > 0n && sizeOf(BigInt(value)) <= noise;
-  return flagged(flagged(show(value), NEAR, isNear && !isEstimate), ESTIMATE, isEstimate);
+  return flagged(flagged(show(value), NEAR, isNear && !isEstimate), values.isImpossible ? IMPOSSIBLE : ESTIMATE, isEstimate);
 }
 
 /** Total or self including calls that did not return, by which rows are ordered. */
