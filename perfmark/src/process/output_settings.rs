@@ -129,7 +129,10 @@ fn top(value: &OsStr) -> Result<usize, String> {
 fn details(value: &OsStr) -> Result<Option<Filter>, String> {
     match value.to_str() {
         Some("off") => Ok(None),
-        Some(marks) => marks.parse().map(Some).map_err(|why: FilterError| format!("{why}; showing no details")),
+        Some(marks) => {
+            let instead = |why: FilterError| environment::instead(&why.to_string(), "showing no details");
+            marks.parse().map(Some).map_err(instead)
+        }
         None => Err("expected `on`, `off` or names of marks; showing no details".into()),
     }
 }
@@ -143,7 +146,8 @@ fn output(value: &OsStr) -> Result<Output, String> {
     if path.is_dir() {
         return Err("is a directory; writing to stderr; set it to a file, or to - for stdout".into());
     }
-    check_directory(&path).map_err(|why| format!("{why}; writing to stderr"))?;
+    check_directory(&path)
+        .map_err(|why| format!("{why}; writing to stderr; set it to a file in a directory that exists"))?;
     remember_named(&path);
     Ok(Output::File(path))
 }
@@ -174,6 +178,7 @@ fn signal(value: &OsStr) -> Result<i32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::recording::RecordingSettings;
 
     fn parse(variables: &[(&str, &str)]) -> (OutputSettings, Vec<String>) {
         environment::read_from(variables, OutputSettings::read)
@@ -228,5 +233,67 @@ mod tests {
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
         ];
         environment::assert_refused(OutputSettings::read, &DEFAULT, &cases);
+    }
+
+    #[test]
+    fn each_variable_reports_what_was_given_what_applies_instead_and_what_to_do() {
+        /// A misspelt value of each variable, and what its message says to do.
+        const MISSPELT: [(&str, &str, &str); 14] = [
+            ("PERFMARK", "of", "expected `on` or `off`"),
+            ("PERFMARK_EVENTS", "time,offcpu", "did you mean `off_cpu`? Using "),
+            ("PERFMARK_FILTER", "app::run=cycels", "did you mean `cycles`? Recording "),
+            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`"),
+            ("PERFMARK_OUTPUT", "/no/such/folder/report", "set it to a file"),
+            ("PERFMARK_FORMAT", "jsn", "expected one of table, "),
+            ("PERFMARK_TOP", "al", "expected a number or `all`"),
+            ("PERFMARK_DETAILS", "app::run=cycels", "did you mean `cycles`? Showing "),
+            ("PERFMARK_DUMP_INTERVAL", "1m", "expected seconds, such as 60"),
+            ("PERFMARK_DUMP_SIGNAL", "URS1", if SIGNALS { "expected for example USR1" } else { "enable its feature" }),
+            ("PERFMARK_ON_SIGINT", "reprot", "expected `report` or `end`"),
+            ("PERFMARK_CALL_GRAPH", "onn", "expected `off` or `on`"),
+            ("PERFMARK_READ", "users", "expected `auto`, `user` or `syscall`"),
+            ("PERFMARK_SAMPLE", "99hz", if SAMPLES { "expected `off`, a number" } else { "enable its feature" }),
+        ];
+        const SIGNALS: bool = cfg!(all(feature = "signal", any(target_os = "linux", target_os = "android")));
+        const SAMPLES: bool = cfg!(feature = "sampling");
+        /// Values that require a feature, and whether this build has it.
+        const REQUIRING: [(&str, &str, &str, bool); 7] = [
+            ("PERFMARK_FORMAT", "json", "json", cfg!(feature = "json")),
+            ("PERFMARK_FORMAT", "csv", "csv", cfg!(feature = "csv")),
+            ("PERFMARK_FORMAT", "html", "html", cfg!(feature = "html")),
+            ("PERFMARK_FORMAT", "svg", "flamegraph", cfg!(feature = "flamegraph")),
+            ("PERFMARK_FORMAT", "openmetrics", "prometheus", cfg!(feature = "prometheus")),
+            ("PERFMARK_DUMP_SIGNAL", "USR1", "signal", SIGNALS),
+            ("PERFMARK_SAMPLE", "99", "sampling", SAMPLES),
+        ];
+        let read = |name: &str, value: &str| {
+            let output = ("PERFMARK_OUTPUT", "/tmp/report");
+            let variables =
+                if name.starts_with("PERFMARK_DUMP") { &[output, (name, value)][..] } else { &[(name, value)] };
+            let [recording, output] = [
+                environment::read_from(variables, |environment| _ = RecordingSettings::read(environment)).1,
+                parse(variables).1,
+            ];
+            [recording, output].concat()
+        };
+        assert_eq!(MISSPELT.map(|(name, ..)| name), environment::VARIABLES, "a new variable has a case here");
+        for (name, value, remedy) in MISSPELT {
+            assert_message(name, value, &read(name, value), remedy);
+        }
+        for (name, value, feature, has_feature) in REQUIRING {
+            let wrong = read(name, value);
+            if has_feature {
+                assert_eq!(wrong, [""; 0], "{name}={value}");
+            } else {
+                assert_message(name, value, &wrong, &format!("enable its feature `{feature}`"));
+            }
+        }
+    }
+
+    fn assert_message(name: &str, value: &str, wrong: &[String], remedy: &str) {
+        let [wrong] = wrong else { panic!("one message for {name}={value}: {wrong:?}") };
+        assert!(wrong.starts_with(&format!("{name}={value}: ")) && wrong.contains(remedy), "{wrong}");
+        let instead = ["using ", "recording all marks", "measuring without ", "writing ", "showing no ", "taking no "];
+        assert!(instead.iter().any(|instead| wrong.to_lowercase().contains(instead)), "{wrong}");
     }
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 /// The variables of perfmark.
-const VARIABLES: [&str; 14] = [
+pub(crate) const VARIABLES: [&str; 14] = [
     "PERFMARK",
     "PERFMARK_EVENTS",
     "PERFMARK_FILTER",

@@ -99,7 +99,7 @@ impl RecordingSettings {
         self.events.as_deref() == Some(&[EventSpec::Time])
     }
 
-    fn read(environment: &mut Environment<'_>) -> Self {
+    pub(crate) fn read(environment: &mut Environment<'_>) -> Self {
         let default = Self::default();
         let on = environment.parsed("PERFMARK", |value| choice(value, &[("on", true), ("off", false)]));
         let events = environment.parsed("PERFMARK_EVENTS", events);
@@ -109,7 +109,9 @@ impl RecordingSettings {
         #[cfg(not(feature = "sampling"))]
         environment.parsed("PERFMARK_SAMPLE", |value| match value.to_str() {
             Some("off") => Ok(()),
-            _ => Err("this build of perfmark has no feature `sampling`; taking no samples".to_owned()),
+            _ => {
+                Err("this build of perfmark cannot sample: enable its feature `sampling`; taking no samples".to_owned())
+            }
         });
         Self {
             on: on.unwrap_or(default.on),

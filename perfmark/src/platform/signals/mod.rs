@@ -21,7 +21,7 @@ mod listener;
 #[cfg(not(all(feature = "signal", any(target_os = "linux", target_os = "android"))))]
 mod handled {
     pub(crate) fn from_name(_: &str) -> Result<i32, String> {
-        Err("dumps at signals require Linux and the feature `signal`".into())
+        Err("this build of perfmark handles no signals: enable its feature `signal`, on Linux".into())
     }
 }
 #[cfg(all(feature = "signal", not(any(target_os = "linux", target_os = "android"))))]
