@@ -9,7 +9,7 @@ use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, is_called};
 use super::text::{shorten, width, wrap};
 use super::view::Sort;
-use super::{coverage, sampling};
+use super::{coverage, ratio, sampling};
 use crate::platform::token::known;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 use crate::text::{exact, sanitize};
@@ -40,31 +40,48 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
 
 /// Whether other work took the CPU from the program, so that its times may be too long.
 pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
+    let [preempted, off_cpu] =
+        [ratio::PREEMPTED_OF_TIME, ratio::OFF_CPU_OF_TIME].map(|ratio| ratio::share_of_time(&ratio, &snapshot.marks));
+    let why = match preempted {
+        Some(share) => {
+            (share > SLOWED).then(|| format!("marked calls waited for a CPU for {:.1} % of their time", share * 100.0))
+        }
+        None => shared_cpu(snapshot, off_cpu),
+    };
+    let Some(why) = why else { return };
+    let has_task_clock = snapshot.events.iter().any(|event| event.name == "task-clock");
+    let remedy = match (preempted.or(off_cpu).is_some(), has_task_clock) {
+        (true, true) => "",
+        (true, false) => ". `time` includes the waits; the event task-clock leaves them out",
+        (false, true) => ". `time` includes the waits; the event off_cpu shows them",
+        (false, false) => ". `time` includes the waits; the event off_cpu shows them, and task-clock leaves them out",
+    };
+    wrap(out, &format!("this machine was busy: {why}{remedy}"), 0, columns);
+}
+
+/// The part of the time without a CPU from which on a program was slowed.
+const SLOWED: f64 = 0.1;
+
+/// How often the kernel took the CPU from the program, if that explains much of the time that it had none: `off_cpu` of
+/// the time of marked calls, or all of it if that was not measured.
+fn shared_cpu(snapshot: &Snapshot, off_cpu: Option<f64>) -> Option<String> {
     /// A program that shares its CPU is switched off after less CPU time than this, the scheduler's slice of some
     /// milliseconds, and not for longer than this at once.
-    const SLICE_NS: u128 = 20_000_000;
+    const SLICE_NS: f64 = 20e6;
     /// A short program may be interrupted a few times.
     const FEW: u64 = 5;
-    let (Some(cpu), Some(switches)) = (snapshot.cpu_ns, snapshot.involuntary_switches) else { return };
-    let wall = u128::from(snapshot.wall_ns);
+    let (cpu, switches) = (snapshot.cpu_ns?, snapshot.involuntary_switches?);
+    let wall = snapshot.wall_ns as f64;
     // Threads that wait switch voluntarily. If there are more threads than CPUs, they displace each other.
-    let is_slowed = u128::from(cpu) * 10 < wall * 9;
-    let slices = u128::from(switches) * SLICE_NS;
+    let waited = off_cpu.unwrap_or(1.0 - cpu as f64 / wall);
+    let slices = switches as f64 * SLICE_NS;
     // The rest of the time it may have waited for something else.
-    let explains_a_part = slices * 2 > wall.saturating_sub(cpu.into());
-    if is_slowed && switches >= FEW && slices > cpu.into() && explains_a_part {
-        let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
-        let switches = exact(switches);
-        let why = format!("{cpu} CPU in {wall}, and {switches} involuntary context switches");
-        let is_shown = |name: &str| snapshot.events.iter().any(|event| event.name == name);
-        let others = [("off_cpu", "off_cpu shows them"), ("task-clock", "task-clock leaves them out")];
-        let others: Vec<_> = others.into_iter().filter(|(name, _)| !is_shown(name)).map(|(_, what)| what).collect();
-        let remedy = match others.join(", and ") {
-            none if none.is_empty() => none,
-            others => format!(". `time` includes the waits; the event {others}"),
-        };
-        wrap(out, &format!("this machine was busy: {why}{remedy}"), 0, columns);
+    let explains_a_part = slices * 2.0 > waited * wall;
+    if waited <= SLOWED || switches < FEW || slices <= cpu as f64 || !explains_a_part {
+        return None;
     }
+    let (cpu, wall, switches) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns), exact(switches));
+    Some(format!("{cpu} CPU in {wall}, and {switches} involuntary context switches"))
 }
 
 /// The marks with estimates that cannot be true, and what to do.
@@ -506,8 +523,28 @@ mod tests {
         assert_eq!(head(1_200_000_000, 5_000), format!("{first}{busy}"));
         let end = |events| with(events, 1_200_000_000, 5_000).replace("\n  ", " ");
         assert!(end(&["task-clock", "time"]).ends_with(" the event off_cpu shows them\n"));
-        assert!(end(&["time", "off_cpu"]).ends_with(" the event task-clock leaves them out\n"));
-        assert!(end(&["off_cpu", "task-clock"]).ends_with(" switches\n"));
+        assert!(end(&["time"]).ends_with(" shows them, and task-clock leaves them out\n"));
+    }
+
+    #[test]
+    fn where_waits_were_measured_they_say_whether_other_work_took_the_cpu() {
+        let head = |waits: &[(&str, u64)], switches| {
+            let mut one = mark("f", 10);
+            one.values = waits.iter().map(|&(event, ns)| sample::values(event, 10, ns)).collect();
+            one.values.push(sample::values("time", 10, 1_000_000_000));
+            let mut snapshot = snapshot(&[event("task-clock", Unit::Ns, Read::Syscall)], &[one]);
+            // Of two threads, which had both CPUs for much of the time.
+            (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(2_500_000_000), Some(switches));
+            lines(|out| head(out, &snapshot, 200)).lines().nth(1).map(str::to_owned)
+        };
+        let switched = "this machine was busy: 2.50 s CPU in 2.31 s, and 300 involuntary context switches";
+        assert_eq!(head(&[("off_cpu", 300_000_000)], 300).as_deref(), Some(switched));
+        assert_eq!(head(&[("off_cpu", 50_000_000)], 300), None, "it was hardly ever off the CPU");
+        assert_eq!(head(&[("off_cpu", 900_000_000)], 10), None, "it waited");
+        let waited = "this machine was busy: marked calls waited for a CPU for 30.0 % of their time";
+        let preempted = |ns| head(&[("off_cpu", 900_000_000), ("preempted", ns)], 300);
+        assert_eq!(preempted(300_000_000).as_deref(), Some(waited));
+        assert_eq!(preempted(50_000_000), None, "it waited for something else");
     }
 
     #[test]

@@ -15,6 +15,8 @@ const INSTRUCTIONS_PER_CYCLE: Ratio =
     Ratio { of: INSTRUCTIONS, to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) };
 pub(super) const OFF_CPU_OF_TIME: Ratio =
     Ratio { of: "off_cpu", to: "time", text: |of, to| format!("{} off-CPU", percent(of, to.unsigned_abs().into())) };
+/// Not shown as a ratio.
+pub(super) const PREEMPTED_OF_TIME: Ratio = Ratio { of: "preempted", ..OFF_CPU_OF_TIME };
 
 /// Without room, the last ones are dropped first.
 pub(super) const RATIOS: [Ratio; 5] = [
@@ -44,6 +46,13 @@ impl Ratio {
         let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
         (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum)).then_some((of.sum, to.sum))
     }
+}
+
+/// The share of the marks' time that an event took, in the marks that recorded both.
+pub(super) fn share_of_time(ratio: &Ratio, marks: &[Mark]) -> Option<f64> {
+    let sums = marks.iter().filter_map(|mark| ratio.of_mark(mark));
+    let (of, to) = sums.fold((0, 0), |sums, (of, to)| (sums.0 + i128::from(of), sums.1 + i128::from(to)));
+    (to > 0).then(|| of as f64 / to as f64)
 }
 
 /// Instructions per cycle of a mark.
