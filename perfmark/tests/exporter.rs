@@ -6,6 +6,7 @@ mod program;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -47,7 +48,9 @@ fn metrics_are_served_at_their_path_to_this_machine_only() {
     let address = exporting.address();
     assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
     for path in ["/metrics", "/metrics?format=text", "http://localhost/metrics"] {
-        let (head, body) = ask(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+        let accept = "accept: application/OpenMetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2";
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n\r\n");
+        let (head, body) = ask(address, request.as_bytes());
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(
             head.contains("\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"),
@@ -58,6 +61,34 @@ fn metrics_are_served_at_their_path_to_this_machine_only() {
     }
     let (head, body) = ask(address, b"HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && length(&head) > 0 && body.is_empty(), "{head}\n{body}");
+}
+
+/// As curl does, whose output `promtool check metrics` reads.
+#[test]
+fn clients_that_do_not_ask_for_openmetrics_receive_the_text_format_with_a_help_text_for_each_series() {
+    work();
+    let exporting = exporting();
+    let (head, body) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n");
+    assert!(head.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{head}");
+    assert_eq!(length(&head), body.len());
+    assert!(body.contains("\n# TYPE perfmark_calls_total counter\nperfmark_calls_total{"), "{body}");
+    for series in body.lines().filter(|line| !line.starts_with('#')) {
+        let name = series.split('{').next().expect("a name");
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        let help = format!("# HELP {} ", of_histogram.unwrap_or(name));
+        assert!(body.lines().any(|line| line.starts_with(&help)), "{help}in {body}");
+    }
+    assert!(!body.contains("# EOF") && !body.contains("# UNIT"), "{body}");
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    match promtool.spawn() {
+        Err(why) => println!("promtool: not run: {why}"),
+        Ok(mut promtool) => {
+            promtool.stdin.take().expect("a pipe").write_all(body.as_bytes()).expect("it reads all");
+            let output = promtool.wait_with_output().expect("it ends");
+            assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+        }
+    }
 }
 
 #[test]

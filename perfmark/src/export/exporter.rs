@@ -1,5 +1,6 @@
 //! A small server of the metrics, for programs without an HTTP server.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -26,7 +27,8 @@ use crate::recording::start::{Process, this_process};
 /// slow or silent client delays no other: 64 clients may send requests at a time and 8 receive answers; beyond that,
 /// the oldest is dropped. A request has 8 KiB and 32 headers at most, and one second to arrive. Its answer has five
 /// seconds. There is no TLS and no authentication, so it listens on this machine only, unless [set
-/// otherwise](Self::address).
+/// otherwise](Self::address). Clients that accept `OpenMetrics`, as Prometheus does, receive it, and others the older
+/// text format.
 ///
 /// ```
 /// # use std::io::{Read, Write};
@@ -255,7 +257,7 @@ impl Client {
         let mut stream = self.stream.get().ok_or(CLOSED)?;
         if let Phase::Asking(bytes) = &mut self.phase {
             let answer = match read_request(&mut stream, bytes) {
-                Ok((method, path)) => answer(&method, &path, registry),
+                Ok(request) => answer(&request, registry),
                 Err(Refused::By(status)) => Answer::text(status, "malformed or too large request\n"),
                 Err(Refused::Io(why)) => return Err(why),
             };
@@ -322,8 +324,14 @@ enum Refused {
     Io(io::Error),
 }
 
-/// Method and path of a request, from the bytes that arrived before and now; `WouldBlock` if it is incomplete.
-fn read_request(client: &mut impl Read, bytes: &mut Vec<u8>) -> Result<(String, String), Refused> {
+struct Request {
+    method: String,
+    path: String,
+    accepts_openmetrics: bool,
+}
+
+/// The request, from the bytes that arrived before and now; `WouldBlock` if it is incomplete.
+fn read_request(client: &mut impl Read, bytes: &mut Vec<u8>) -> Result<Request, Refused> {
     loop {
         let length = bytes.len();
         if length == LARGEST {
@@ -341,7 +349,12 @@ fn read_request(client: &mut impl Read, bytes: &mut Vec<u8>) -> Result<(String, 
         match request.parse(bytes) {
             Ok(httparse::Status::Complete(_)) => {
                 let of = |text: Option<&str>| text.unwrap_or_default().to_owned();
-                return Ok((of(request.method), of(request.path)));
+                let accepts = |header: &httparse::Header<'_>| {
+                    header.name.eq_ignore_ascii_case("Accept")
+                        && header.value.to_ascii_lowercase().windows(MEDIA_TYPE.len()).any(|part| part == MEDIA_TYPE)
+                };
+                let accepts_openmetrics = request.headers.iter().any(accepts);
+                return Ok(Request { method: of(request.method), path: of(request.path), accepts_openmetrics });
             }
             Ok(httparse::Status::Partial) => {}
             Err(httparse::Error::TooManyHeaders) => return Err(Refused::By(TOO_LARGE)),
@@ -350,6 +363,7 @@ fn read_request(client: &mut impl Read, bytes: &mut Vec<u8>) -> Result<(String, 
     }
 }
 
+const MEDIA_TYPE: &[u8] = b"application/openmetrics-text";
 const OK: &str = "200 OK";
 const BAD: &str = "400 Bad Request";
 const TOO_LARGE: &str = "431 Request Header Fields Too Large";
@@ -378,24 +392,45 @@ impl Answer {
     }
 }
 
-fn answer(method: &str, path: &str, registry: &Registry) -> Answer {
+fn answer(request: &Request, registry: &Registry) -> Answer {
     /// `OpenMetrics` 1.0, "Protocol Negotiation".
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    let Request { method, path, accepts_openmetrics } = request;
     let is_head = method == "HEAD";
     if !is_head && method != "GET" {
         let refused = Answer::text("405 Method Not Allowed", "use GET to read metrics\n");
         return Answer { header: "Allow: GET, HEAD\r\n", ..refused };
     }
     // `http://host/metrics` is the same (RFC 9112, 3.2.2).
-    let path = path.split_once("://").map_or(path, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
+    let path = path.split_once("://").map_or(path.as_str(), |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     if path.split('?').next() != Some("/metrics") {
         return Answer { is_head, ..Answer::text("404 Not Found", "metrics are at /metrics\n") };
     }
     let mut body = String::new();
     match encode(&mut body, registry) {
-        Ok(()) => Answer { status: OK, content_type: OPENMETRICS, header: "", body, is_head },
+        Ok(()) if *accepts_openmetrics => Answer { status: OK, content_type: OPENMETRICS, header: "", body, is_head },
+        Ok(()) => Answer { status: OK, content_type: TEXT, header: "", body: in_text_format(&body), is_head },
         Err(why) => Answer::text("500 Internal Server Error", &format!("{why}\n")),
     }
+}
+
+/// The metrics in Prometheus's text format, in which the name of a family of counters ends in `_total`, too.
+fn in_text_format(openmetrics: &str) -> String {
+    let family = |line: &'_ str| line.split(' ').nth(2).unwrap_or_default().to_owned();
+    let is_counter = |line: &&str| line.starts_with("# TYPE ") && line.ends_with(" counter");
+    let counters: BTreeSet<String> = openmetrics.lines().filter(is_counter).map(family).collect();
+    let mut text = String::with_capacity(openmetrics.len());
+    for line in openmetrics.lines().filter(|line| *line != "# EOF" && !line.starts_with("# UNIT ")) {
+        let name = family(line);
+        if line.starts_with("# ") && counters.contains(&name) {
+            text.push_str(&line.replacen(&name, &format!("{name}_total"), 1));
+        } else {
+            text.push_str(line);
+        }
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -429,7 +464,7 @@ mod tests {
     fn client(address: SocketAddr) -> TcpStream {
         let mut client = TcpStream::connect(address).expect("somebody listens");
         client.set_read_timeout(Some(HANGS)).expect("a limit");
-        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("taken");
+        client.write_all(b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n").expect("taken");
         client
     }
 
