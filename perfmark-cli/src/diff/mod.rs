@@ -74,45 +74,41 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 What is compared:
-  A file is a run. Merge the reports of a run's processes with `perfmark report --format json`.
-  Marks are the same if path and name are the same; they may move in the source. Marks that exist
-  or were called on one side only, calls that were not measured, and different numbers of calls
-  are listed.
-  Marks that changed come first. Otherwise, marks have the names and the order of `perfmark report`:
-  the largest self in the last run of the head is first. --marks accepts each name.
+  A file is a run. Merge the reports of a run's processes with `perfmark report --format json`. Marks are the same \
+if path and name are the same; they may move in the source. Marks that exist or were called on one side only, \
+calls that were not measured, and different numbers of calls are listed. Marks that changed come first. Otherwise, \
+marks have the names and the order of `perfmark report`: the largest self in the last run of the head is first. \
+--marks accepts each name.
 
 When a value has changed:
-  counts        the mean per call: by at least 0.1 %, and by more than the cost of an empty call
-                varies; with several runs on a side, the median of the runs, if no run of one side
-                is among those of the other, ignoring the farthest one in five of each side
-  time, cycles  the median per call, with three runs or more on each side (five are better): by
-                more than the resolution of the histograms (1 in 32), and as the means of counts
-                are; with fewer runs, changes are shown and not judged; with --allow-few-runs,
-                each median must be outside of the middle half of the other side's calls
-  with --paired the mean of the middle half of the calls; see `perfmark run --help`
+  - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
+runs on a side, the median of the runs, if no run of one side is among those of the other, ignoring the farthest \
+one in five of each side
+  - time, cycles: the median per call, with three runs or more on each side (five are better): by more than the \
+resolution of the histograms (1 in 32), and as the means of counts are; with fewer runs, changes are shown and not \
+judged; with --allow-few-runs, each median must be outside of the middle half of the other side's calls
+  - with --paired: the mean of the middle half of the calls; see `perfmark run --help`
 
 Hot lines:
-  If the runs of both sides have samples of the same event and rate, with names, up to three lines
-  below a mark show how their shares of its samples changed, with standard errors. A line is shown
-  if its share changed by more than 3 standard errors of the difference, and by 1 point or more.
-  It takes so many because many lines are compared: 2 are exceeded by one in 20 unchanged lines.
-  Lines are the same if function, file and number are. Lines of the marked function count from its
-  mark, so that it may move as a whole; an edit inside it makes the lines after it differ. Lines
-  never make a gate fail.
+  If the runs of both sides have samples of the same event and rate, with names, up to three lines below a mark show \
+how their shares of its samples changed, with standard errors. A line is shown if its share changed by more than 3 \
+standard errors of the difference, and by 1 point or more. It takes so many because many lines are compared: 2 are \
+exceeded by one in 20 unchanged lines. Lines are the same if function, file and number are. Lines of the marked \
+function count from its mark, so that it may move as a whole; an edit inside it makes the lines after it differ. \
+Lines never make a gate fail.
 
 Gates:
-  --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies:
-  instructions:0% fails on any rise. A run of the head that is even slower, or a run of the base
-  that is even faster, does not make the gate pass. The gate also fails if a mark that both sides
-  called was not measured on one side, or almost not: fewer than 10 calls of a mark that had more,
-  or less than 10 % of the calls that should have been measured. It fails if no mark could be
-  judged. Marks that one side does not have or never called, and marks with fewer than 10 calls if
-  the event is a time and there is one run, are listed and pass. A gate on time or cycles cannot be
-  judged with fewer than three runs on a side.
+  --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies: instructions:0% \
+fails on any rise. A run of the head that is even slower, or a run of the base that is even faster, does not make \
+the gate pass. The gate also fails if a mark that both sides called was not measured on one side, or almost not: \
+fewer than 10 calls of a mark that had more, or less than 10 % of the calls that should have been measured. It \
+fails if no mark could be judged. Marks that one side does not have or never called, and marks with fewer than 10 \
+calls if the event is a time and there is one run, are listed and pass. A gate on time or cycles cannot be judged \
+with fewer than three runs on a side.
 
-  --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than
-  that share of its calls was measured in any of its events. Calls that `every` skipped, or that a
-  panic or a drop ended, do not count; nor do events that neither side could count.
+  --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
+calls was measured in any of its events. Calls that `every` skipped, or that a panic or a drop ended, do not \
+count; nor do events that neither side could count.
 
 Exit status:
   0  no gate failed

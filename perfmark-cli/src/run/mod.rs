@@ -52,24 +52,25 @@ pub(crate) struct Arguments {
 }
 
 const HOW: &str = "\
-Exit status: that of the program, or 128 plus the signal's number if a signal ended it. 127 if the
-program does not exist, 126 if it cannot be executed, 2 if an argument of perfmark is wrong. 125 if
-something else failed before the program ran, or if a report could not be read or written and the
-program's status was 0. The reports are kept in that case, and perfmark prints where.
+Exit status: that of the program, or 128 plus the signal's number if a signal ended it. 127 if the program does not \
+exist, 126 if it cannot be executed, 2 if an argument of perfmark is wrong. 125 if something else failed before the \
+program ran, or if a report could not be read or written and the program's status was 0. The reports are kept in \
+that case, and perfmark prints where.
 
-With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is
-empty, and their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are
-judged by a randomization test of the pairs, over all marks at once (chapter `gate` of the guide has
-the source): the probability that any mark of an unchanged program fails a gate is below 1 %. A mark
-fails if the test finds a rise, and the rise exceeds the limit. Marks in which a rise by 5 %, or by the
-limit if that is larger, could not have been found are listed and pass. In 10 pairs the test finds 5 %
-in marks whose runs vary by 1 %. For half as much, make four times as many runs.
-Exit status of a comparison: 0 no gate failed; 1 a gate failed; 3 a gate cannot be judged, because
-there are fewer than 8 pairs or all marks vary too much; 125 if a program fails, 126 and 127 as above.
+With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is empty, and \
+their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \
+randomization test of the pairs, over all marks at once (chapter `gate` of the guide has the source): the \
+probability that any mark of an unchanged program fails a gate is below 1 %. A mark fails if the test finds a rise, \
+and the rise exceeds the limit. Marks in which a rise by 5 %, or by the limit if that is larger, could not have been \
+found are listed and pass. In 10 pairs the test finds 5 % in marks whose runs vary by 1 %. For half as much, make \
+four times as many runs.
 
-A process that is killed or aborts, or that calls _exit or exec, leaves no report: set
-PERFMARK_DUMP_INTERVAL=1 for it. Processes that still run when the program has ended are not in the
-report; perfmark lists them with the directory that their reports will be in.";
+Exit status of a comparison: 0 no gate failed; 1 a gate failed; 3 a gate cannot be judged, because there are fewer \
+than 8 pairs or all marks vary too much; 125 if a program fails, 126 and 127 as above.
+
+A process that is killed or aborts, or that calls _exit or exec, leaves no report: set PERFMARK_DUMP_INTERVAL=1 for \
+it. Processes that still run when the program has ended are not in the report; perfmark lists them with the \
+directory that their reports will be in.";
 
 fn events(list: &str) -> Result<String, String> {
     perfmark::check_events(list).map_err(|error| error.to_string())?;

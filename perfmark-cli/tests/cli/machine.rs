@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 
-use super::command::{assert_contains, stderr, stdout};
+use super::command::{assert_contains, perfmark, stderr, stdout};
 use super::program::{self, text};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -11,6 +11,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("the_guide_shows_the_output_of_doctor", the_guide_shows_the_output_of_doctor),
     ("doctor_reports_a_seccomp_filter_and_the_remedy", doctor_reports_a_seccomp_filter_and_the_remedy),
     ("every_event_is_listed_with_its_availability", every_event_is_listed),
+    ("help_breaks_lines_where_they_are_full", help_breaks_lines_where_they_are_full),
     ("completions_and_manual_name_every_command", completions_and_manual_name_every_command),
 ];
 
@@ -68,6 +69,9 @@ fn doctor_reports_a_seccomp_filter_and_the_remedy() {
 
 fn every_event_is_listed() {
     let all = stdout(&["events"], 0);
+    for own in ["time", "off_cpu", "blocked", "preempted", "suspended"] {
+        assert!(all.lines().any(|line| line.split_whitespace().next() == Some(own)), "{own}");
+    }
     for name in ["cycles", "page-faults", "L1-dcache-load-misses", "r01c2", "SYSTEM:NAME", "mem:0x1000/8:w"] {
         assert!(all.contains(name), "{name}");
     }
@@ -82,6 +86,23 @@ fn every_event_is_listed() {
     assert!(some.contains("L1-icache-load-misses") && !some.contains("LLC"), "{some}");
     assert_contains(&stderr(&["events", "nosuch"], 1), &["no event matches nosuch"]);
     assert_contains(&stderr(&["events", "pagefautls"], 1), &["no event matches pagefautls; did you mean page-faults"]);
+}
+
+/// A line that goes on in lower case below is full.
+fn help_breaks_lines_where_they_are_full() {
+    for command in ["report", "diff", "run", "doctor", "events", "completions", "man"] {
+        for width in [60, 80, 100] {
+            let output = perfmark(&[command, "--help"]).env("COLUMNS", width.to_string()).output().expect("started");
+            let help: Vec<&str> = text(&output.stdout).lines().collect();
+            for lines in help.windows(2) {
+                let indent = |line: &str| line.len() - line.trim_start().len();
+                let next = lines[1].split_whitespace().next().unwrap_or_default();
+                let goes_on = next.starts_with(char::is_lowercase) && indent(lines[0]) == indent(lines[1]);
+                let length = lines[0].chars().count() + 1 + next.chars().count();
+                assert!(!goes_on || lines[0].trim().is_empty() || length > width, "{command} at {width}: {lines:#?}");
+            }
+        }
+    }
 }
 
 fn completions_and_manual_name_every_command() {
