@@ -69,7 +69,7 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
     assert!(why.to_string().starts_with("1 mark keeps its former settings: all 8192 slots"), "{why}");
     let refused = |snapshot: &perfmark::Snapshot| {
         let note = snapshot.notes.iter().find(|note| note.contains("changes of a mark's settings failed"));
-        note.and_then(|note| note.split_once(' ')?.0.parse::<u32>().ok())
+        note.and_then(|note| note.split_once(' ')?.0.replace(',', "").parse::<u32>().ok())
     };
     let before = refused(&snapshot());
     assert!(before.is_some_and(|refused| (SETTINGS - SLOTS..SETTINGS).contains(&refused)), "{before:?}");

@@ -175,7 +175,7 @@ fn judge_all(marks: &mut [Pair], pairs: usize) {
         }
         if event.runs.iter().any(|runs| runs.len() != pairs) {
             event.judgement = None;
-            event.notes.push(format!("not measured in each of the {pairs} pairs of runs"));
+            event.notes.push(format!("not measured in each of the {} of runs", counted(pairs as u64, "pair")));
         } else {
             of_clocks.entry(event.event.clone()).or_default().push(event);
         }

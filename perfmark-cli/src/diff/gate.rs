@@ -122,7 +122,7 @@ impl Gate {
                 self.event
             )),
             (Design::Paired, Some(pairs)) => Some(format!(
-                "gate {gate}: cannot judge {} with fewer than {FEWEST_PAIRS} pairs of runs (there are {pairs}), \
+                "gate {gate}: cannot judge {} with fewer than {FEWEST_PAIRS} pairs of runs (given: {pairs}), \
                  because any result may be chance; make 10",
                 self.event
             )),

@@ -3,7 +3,7 @@
 use super::compare::{Comparison, Pair};
 use super::gate::GateResult;
 use super::rows::{Row, lines, remarks, rows, summary};
-use perfmark::text::{counted, escape_markdown};
+use perfmark::text::{counted, escape_markdown, sentence_in_markdown};
 use std::fmt::Write as _;
 
 /// The size limit of lists, in bytes. A comment on GitHub has 65,536 characters; the rest is for the text around the
@@ -81,7 +81,7 @@ impl List {
 }
 
 fn bullet(line: &str) -> String {
-    format!("- {}\n", escape_markdown(line))
+    format!("- {}\n", sentence_in_markdown(line))
 }
 
 /// A mark's events, and its lines of source that changed, one row each.

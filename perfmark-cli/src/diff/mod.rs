@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use perfmark::Filter;
+use perfmark::text::counted;
 
 use crate::output::{self, Destination};
 use crate::report::check_marks;
@@ -134,7 +135,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     ];
     let [base, head] = [0, 1].map(|side: usize| sides[side].runs.len());
     if arguments.paired && base != head {
-        return Err(format!("--paired: base has {base} runs and head has {head}; give as many files on each side"));
+        let base = counted(base as u64, "run");
+        return Err(format!("--paired: base has {base}, and head has {head}; give as many files on each side"));
     }
     let design =
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };

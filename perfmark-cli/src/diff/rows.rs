@@ -96,7 +96,9 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         if fewest == most { number(most) } else { format!("{}–{}", number(fewest), number(most)) }
     };
     for pair in comparison.marks.iter().filter(|pair| pair.calls_changed()) {
-        lines.push(format!("{}: {} calls in base, {} in head", pair.label, calls(pair.calls[0]), calls(pair.calls[1])));
+        let [base, head] = pair.calls.map(calls);
+        let noun = if base == "1" { "call" } else { "calls" };
+        lines.push(format!("{}: {base} {noun} in base, {head} in head", pair.label));
     }
     // A note that is the same for many marks is one line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();

@@ -129,7 +129,7 @@ fn pairs_of_runs_are_judged() {
     let printed = run(10, 1.0, "time:2%", 0);
     assert_contains(&printed, &["0 of 3 marks changed; the gate passed", noise, short, "10 pairs of runs"]);
     assert_contains(&run(10, 1.05, "time:7%", 0), &["1 of 3 marks changed; the gate passed"]);
-    assert_contains(&run(7, 1.5, "time:2%", 3), &["cannot judge time with fewer than 8 pairs of runs (there are 7)"]);
+    assert_contains(&run(7, 1.5, "time:2%", 3), &["cannot judge time with fewer than 8 pairs of runs (given: 7)"]);
     let uneven = stderr(&["diff", "--paired", "--base", "a", "b", "--head", "c"], 2);
     assert_contains(&uneven, &["a: No such file"]);
 }
@@ -198,7 +198,7 @@ fn run_alternates_two_programs() {
     let lines: Vec<&str> = order.lines().collect();
     assert!(lines.len() == 16 && lines.iter().all(|line| ["base", "head argument"].contains(line)), "{order}");
     assert!(lines.chunks(2).all(|pair| pair[0] != pair[1]), "one of each in a pair: {order}");
-    assert_contains(&run(&["--times", "2", "--fail-on", "time:5%"], 3), &["fewer than 8 pairs of runs (there are 2)"]);
+    assert_contains(&run(&["--times", "2", "--fail-on", "time:5%"], 3), &["fewer than 8 pairs of runs (given: 2)"]);
     let formats = stderr(&["run", "--against", &base, "--format", "csv", "--", &head], 2);
     assert_contains(&formats, &["--against supports the formats table, markdown and json"]);
     assert_contains(&stderr(&["run", "--times", "3", "--", &head], 2), &["--against"]);

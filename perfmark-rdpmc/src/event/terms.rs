@@ -169,7 +169,7 @@ fn set(words: &mut Words, term: &Term, field: Format, listed: bool) -> Result<()
         Some(_) => value(term, width)?,
     };
     if value > max {
-        return Err(format!("{}={value:#x} is too large: the field has {width} bits, at most {max:#x}", term.name));
+        return Err(format!("{}={value:#x} is too large: the field has {}, at most {max:#x}", term.name, bits(width)));
     }
     field.set(words, value);
     Ok(())
@@ -178,9 +178,13 @@ fn set(words: &mut Words, term: &Term, field: Format, listed: bool) -> Result<()
 fn value(term: &Term, width: u32) -> Result<u64, String> {
     match &term.value {
         Some(Value::Number(number)) => Ok(*number),
-        Some(Value::Text(text)) => Err(format!("{}={text:?} is not a number (of {width} bits)", term.name)),
-        None => Err(format!("{} needs a value: it has {width} bits", term.name)),
+        Some(Value::Text(text)) => Err(format!("{}={text:?} is not a number (of {})", term.name, bits(width))),
+        None => Err(format!("{} needs a value: it has {}", term.name, bits(width))),
     }
+}
+
+fn bits(width: u32) -> String {
+    format!("{width} bit{}", if width == 1 { "" } else { "s" })
 }
 
 /// `threshold`, `threshold_compare`, `threshold_count` of Armv8.8: count only cycles in which an event happens often

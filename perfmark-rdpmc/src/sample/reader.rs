@@ -173,6 +173,5 @@ fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -
     }
     // Rounded up, so that a wait for less than a millisecond is one.
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));
-    sys::poll(&fds, wake, milliseconds)
-        .map_err(|errno| Error::os(errno, "poll", format!("{} rings", rings.len()), "see poll(2)"))
+    sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))
 }

@@ -1,7 +1,7 @@
 //! The report's findings: what works and what does not, each obstacle with its remedy.
 
 use super::data::Support;
-use super::number::grouped;
+use super::number::{counted, grouped};
 use super::pmus::CorePmu;
 use super::trial::{Time, Trial};
 use crate::clock;
@@ -288,7 +288,7 @@ impl Support {
                     } else {
                         format!("and a fixed counter for {}", names.join(", one for "))
                     };
-                    format!("{} counters for any event, {fixed}", counters.generic)
+                    format!("{} for any event, {fixed}", counted(counters.generic as u64, "counter"))
                 }
                 Err(why) => format!("its counters are unknown: {why}"),
             };
@@ -359,7 +359,7 @@ impl Support {
         match &trial.sampling {
             Ok(event) => {
                 let rings = match self.locked_memory.rings(1) {
-                    Some(rings) => format!("locked memory is enough for {} rings of one page", grouped(rings)),
+                    Some(rings) => format!("locked memory is enough for {} of one page", counted(rings, "ring")),
                     None => "there is no limit on rings".into(),
                 };
                 Some(good(subject, format!("works, as tested with {event}; {rings}")))
@@ -417,11 +417,11 @@ impl Support {
             // Each counter needs a page, so 64 are enough only for a few threads with a few counters.
             Some(counters @ 0..64) => bad(
                 subject,
-                format!("{} counters can be read in user space: {limits}", grouped(counters)),
+                format!("{} can be read in user space: {limits}", counted(counters, "counter")),
                 self.more_locked_memory(),
             ),
             Some(counters) => {
-                note(subject, format!("{} counters can be read in user space: {limits}", grouped(counters)))
+                note(subject, format!("{} can be read in user space: {limits}", counted(counters, "counter")))
             }
             None => note(subject, limits),
         }

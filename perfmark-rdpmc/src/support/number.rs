@@ -13,9 +13,19 @@ pub(super) fn grouped(n: u64) -> String {
     out
 }
 
+/// A number with its noun, in the singular or plural.
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::{counted, grouped};
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!([0, 1, 2_000].map(|n| counted(n, "ring")).join(", "), "0 rings, 1 ring, 2,000 rings");
+    }
 
     #[test]
     fn thousands_are_separated_by_commas() {

@@ -53,7 +53,7 @@ pub(super) fn of_marks(
         let note = |text| Line::Note { text, is_lacking: coverage::is_lacking(mark, &shown) };
         lines.extend(coverage::sentence(mark, &shown).map(note));
     }
-    (lines.len() > 1).then(|| (Grid::new(columns, lines, width), calls_and_ratios.has_clock()))
+    (lines.len() > 1).then(|| (Grid::new(columns, lines, view), calls_and_ratios.has_clock()))
 }
 
 /// The columns of details: sums are always shown, and calls are beside the marks' names.

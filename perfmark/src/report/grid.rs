@@ -1,12 +1,15 @@
 //! Rows of names and cells in columns that are as wide as their content.
 //!
-//! If the report is not wide enough, columns that only wide reports have are left out, and then names are cut.
+//! If the report is not wide enough, columns that only wide reports have are left out, and then names are cut. Without
+//! a width that limits it, rows with long names are longer.
 
 use super::column::Column;
 use super::hot_lines::Row;
 use super::quantity::{ESTIMATE, Quantity};
 use super::style::{Page, Style};
 use super::text::{beginning, push_left, push_right, shorten, shorten_each, width, wrap};
+use super::view::View;
+use crate::platform::terminal::DEFAULT_WIDTH;
 
 /// From this width on, a mark's path and source location are shown beside its name.
 const LOCATIONS: usize = 140;
@@ -28,17 +31,21 @@ pub(super) struct Grid {
     pub(super) shown: Vec<Column>,
     lines: Vec<Line>,
     columns: usize,
+    /// The columns of a name that no row cuts.
+    longest: usize,
 }
 
 /// Between columns.
 const GAP: usize = 2;
-/// Columns of a long name that are shown before columns that only wide reports have.
+/// Columns of a long name that are shown before columns that only wide reports have. Where that is more, half of the
+/// report is shown before columns that reports of the default width do not have.
 const NAME: usize = 40;
 
 impl Grid {
     /// With as many of the columns as have room beside the names. The cells of each row are those of all columns.
-    pub(super) fn new(shown: Vec<Column>, lines: Vec<Line>, columns: usize) -> Self {
-        let mut grid = Self { shown, lines, columns };
+    pub(super) fn new(shown: Vec<Column>, lines: Vec<Line>, view: &View) -> Self {
+        let columns = view.width();
+        let mut grid = Self { shown, lines, columns, longest: view.longest_name() };
         for at in (0..grid.shown.len()).rev() {
             if !grid.shown[at].is_shown(columns) {
                 grid.remove(at);
@@ -52,13 +59,19 @@ impl Grid {
     fn fit(&mut self) {
         loop {
             let cells_width = cells_width(&self.layout());
-            if self.columns.saturating_sub(cells_width) >= self.needed(cells_width).min(NAME) {
-                return;
-            }
             let optional = (0..self.shown.len()).filter(|&at| self.shown[at].from > 0);
             let Some(widest) = optional.max_by_key(|&at| self.shown[at].from) else { return };
+            let name = if self.shown[widest].from > DEFAULT_WIDTH { NAME.max(self.columns / 2) } else { NAME };
+            if self.room(cells_width) >= self.needed(cells_width).min(name) {
+                return;
+            }
             self.remove(widest);
         }
+    }
+
+    /// The most columns of a name beside cells of this width.
+    fn room(&self, cells_width: usize) -> usize {
+        self.columns.saturating_sub(cells_width).max(self.longest)
     }
 
     fn remove(&mut self, at: usize) {
@@ -84,7 +97,7 @@ impl Grid {
     pub(super) fn paint(&self, page: &mut Page) {
         let layout = self.layout();
         let cells_width = cells_width(&layout);
-        let label_width = self.needed(cells_width).min(self.columns.saturating_sub(cells_width));
+        let label_width = self.needed(cells_width).min(self.room(cells_width));
         // Names of marks are distinct, also when they are cut; names of events recur.
         let mut names = self.names(label_width, label_width + cells_width).into_iter();
         let has_headings = self.lines.iter().any(|line| matches!(line, Line::Heading { .. }));

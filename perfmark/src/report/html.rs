@@ -170,7 +170,7 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     legend::events(&mut text, snapshot, true, UNBROKEN);
     legend::never_called(&mut text, snapshot, labels, UNBROKEN);
     legend::not_in_graph(&mut text, snapshot, UNBROKEN);
-    legend::notes(&mut text, snapshot, UNBROKEN);
+    legend::notes(&mut text, snapshot, None, UNBROKEN);
     text.lines().map(str::to_owned).collect()
 }
 

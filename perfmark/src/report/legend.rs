@@ -11,8 +11,9 @@ use super::text::{shorten, width, wrap};
 use super::view::Sort;
 use super::{coverage, ratio, sampling};
 use crate::platform::token::known;
-use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
-use crate::text::{exact, sanitize};
+use crate::settings::Filter;
+use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values, names};
+use crate::text::{counted, exact, sanitize};
 
 /// One line about the run, and another one if other work took the CPU from it.
 pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
@@ -167,7 +168,7 @@ pub(super) fn budget(out: &mut String, snapshot: &Snapshot, labels: &[String], c
     let all = budgeted().count();
     let what = match thinned.len() {
         0 => "all calls were measured".to_owned(),
-        some => format!("{some} of {all} marks were measured in part: {names}"),
+        some => format!("measured {some} of {} in part: {names}", counted(all as u64, "mark")),
     };
     wrap(out, &format!("budget of {percent} % of the CPU time: {what}"), 0, columns);
 }
@@ -438,9 +439,17 @@ fn names(out: &mut String, what: &str, marks: &[&String], columns: usize) {
     }
 }
 
-/// The snapshot's notes, and what its samples lack.
-pub(super) fn notes(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    for note in snapshot.notes.iter().chain(&sampling::lacks(snapshot)) {
+/// The snapshot's notes, what its samples lack, and which patterns of details match no mark.
+pub(super) fn notes(out: &mut String, snapshot: &Snapshot, details: Option<&Filter>, columns: usize) {
+    let paths: Vec<String> = details.map_or_else(Vec::new, |_| snapshot.marks.iter().map(Mark::target).collect());
+    let unmatched = details.into_iter().flat_map(|details| details.unmatched(&paths));
+    let unmatched = unmatched.map(|pattern| {
+        let near = names::nearest(pattern, &snapshot.names());
+        let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+        format!("no details of `{pattern}`, which matches no mark{near}")
+    });
+    let notes = snapshot.notes.iter().cloned().chain(sampling::lacks(snapshot)).chain(unmatched);
+    for note in notes {
         wrap(out, &format!("note: {note}"), 0, columns);
     }
 }
@@ -587,12 +596,24 @@ mod tests {
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
             lines(|out| budget(out, &snapshot, &snapshot.names(), 200))
         };
-        let some = "budget of 2 % of the CPU time: 2 of 4 marks were measured in part: `discard` one call in 4,096, \
+        let some = "budget of 2 % of the CPU time: measured 2 of 4 marks in part: `discard` one call in 4,096, \
                     `peek` one call in 4\n";
         assert_eq!(sentence(&[3_072, 4_095, 0, 0]), some);
-        assert!(sentence(&[4_000; 4]).contains(": 4 of 4 marks") && sentence(&[4_000; 4]).ends_with(", …\n"));
+        assert!(sentence(&[4_000; 4]).contains(": measured 4 of 4 marks") && sentence(&[4_000; 4]).ends_with(", …\n"));
         assert_eq!(sentence(&[0; 4]), "budget of 2 % of the CPU time: all calls were measured\n");
         assert_eq!(sentence(&[]), "");
+    }
+
+    #[test]
+    fn patterns_of_details_that_match_no_mark_are_named() {
+        let snapshot = snapshot(&[], &[mark("parse_line", 1)]);
+        let notes = |details: &str| {
+            let details = details.parse().expect("a filter");
+            lines(|out| notes(out, &snapshot, Some(&details), 200))
+        };
+        let expected = "note: no details of `parse_lin`, which matches no mark; did you mean `parse_line`?\n";
+        assert_eq!(notes("parse_lin,parse_line"), expected);
+        assert_eq!(notes("on"), "");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::text::{UNBROKEN, beginning, wrap};
 use super::view::View;
 use super::{coverage, details, legend, sampling, table, unfinished};
 use crate::snapshot::{Snapshot, Values};
-use crate::text::{escape_markdown, sanitize};
+use crate::text::{escape_markdown, sanitize, sentence_in_markdown};
 
 /// It has the columns of a table of this width.
 const LIKE: usize = 120;
@@ -62,7 +62,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     for &index in groups.iter().flat_map(|group| &group.marks) {
         let mark = &snapshot.marks[index];
         if let Some(sentence) = coverage::sentence(mark, &shares.shown(mark)) {
-            _ = writeln!(sentences, "- {}: {}", code(&names[index]), escape_markdown(&sanitize(&sentence)));
+            _ = writeln!(sentences, "- {}: {}", code(&names[index]), sentence_in_markdown(&sanitize(&sentence)));
         }
     }
     let [has_estimates, has_noise] = has;
@@ -86,7 +86,7 @@ fn hot_lines(out: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], names:
     }
     sampled(out, "hottest lines", rows);
     for Outside { sentence, functions } in hot_lines.outside() {
-        _ = writeln!(out, "{}\n", escape_markdown(&sentence));
+        _ = writeln!(out, "{}\n", sentence_in_markdown(&sentence));
         sampled(out, "function", functions.into_iter().map(|row| (row.function.clone(), row)).collect());
     }
 }
@@ -167,7 +167,7 @@ fn below(snapshot: &Snapshot, labels: &[String], legend: &str, view: &View) -> S
         legend::never_called(out, snapshot, labels, UNBROKEN);
         legend::call_graph(out, snapshot, UNBROKEN);
         legend::not_in_graph(out, snapshot, UNBROKEN);
-        legend::notes(out, snapshot, UNBROKEN);
+        legend::notes(out, snapshot, view.details.as_ref(), UNBROKEN);
     });
     format!("{legend}{rest}")
 }
@@ -198,7 +198,7 @@ fn lines(prefix: &str, write: impl FnOnce(&mut String)) -> String {
     write(&mut plain);
     let mut out = String::new();
     for line in plain.lines() {
-        _ = writeln!(out, "{prefix}{}", escape_markdown(line));
+        _ = writeln!(out, "{prefix}{}", sentence_in_markdown(line));
     }
     out
 }

@@ -188,10 +188,11 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A table of 100 columns, without colours, of the 20 marks with the largest self.
+    /// A table of 100 columns, without colours, of the 20 marks with the largest self. Rows with long names are longer.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let view = View { reads_sources: !has_more_rights_than_its_caller(), ..View::new(DEFAULT_WIDTH) };
+        let view =
+            View { is_limited: false, reads_sources: !has_more_rights_than_its_caller(), ..View::new(DEFAULT_WIDTH) };
         Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), view }
     }
 
@@ -201,10 +202,10 @@ impl<'a> Report<'a> {
         Self { format, ..self }
     }
 
-    /// Sets the width in columns; a table has at least 80.
+    /// Sets the width in columns; a table has at least 80. Names that are too long for it are cut.
     #[must_use]
     pub fn width(mut self, columns: usize) -> Self {
-        self.view.columns = columns;
+        (self.view.columns, self.view.is_limited) = (columns, true);
         self
     }
 
@@ -277,8 +278,11 @@ impl<'a> Report<'a> {
 
     /// Adapts it to a descriptor: the terminal's width, and colours if the user may want them.
     pub(crate) fn on(self, fd: i32, may_color: bool) -> Self {
-        let columns = width_of(fd).unwrap_or(self.view.columns);
-        self.width(columns).color(may_color && is_terminal(fd))
+        let this = match width_of(fd) {
+            Some(columns) => self.width(columns),
+            None => self,
+        };
+        this.color(may_color && is_terminal(fd))
     }
 
     /// As [`write_to`](Self::write_to), in a process that may be a forked child.

@@ -61,7 +61,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         legend::never_called(out, snapshot, &names, columns);
         legend::call_graph(out, snapshot, columns);
         legend::not_in_graph(out, snapshot, columns);
-        legend::notes(out, snapshot, columns);
+        legend::notes(out, snapshot, view.details.as_ref(), columns);
     });
     page.finish(view.has_color)
 }
@@ -102,7 +102,7 @@ fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares:
     for Outside { sentence, functions } in hot_lines.outside() {
         lines.extend([Line::Note { text: sentence, is_lacking: false }, Line::Sampled(functions)]);
     }
-    Grid::new(columns, lines, view.width())
+    Grid::new(columns, lines, view)
 }
 
 #[cfg(test)]
@@ -251,6 +251,20 @@ mod tests {
         assert_eq!(width(row), 80);
         let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
         assert_eq!(cells, ["100.0", "%", "100.0", "%", "1", "1", "1"]);
+    }
+
+    #[test]
+    fn a_name_is_complete_where_there_is_room() {
+        let name = "a_rather_long_name_".repeat(5);
+        let mut long = mark(&name, 1);
+        long.values = vec![values("time", 1, 1)];
+        let long = snapshot(&[], &[long]);
+        let unlimited = View { is_limited: false, ..View::new(100) };
+        for (view, is_complete) in [(View::new(100), false), (View::new(200), true), (unlimited, true)] {
+            let report = render(&long, &view);
+            assert_eq!(report.contains(&name), is_complete, "{report}");
+            assert!(report.contains("  p50  "), "columns of the default width stay: {report}");
+        }
     }
 
     #[test]

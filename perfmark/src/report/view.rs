@@ -7,6 +7,8 @@ use crate::settings::Filter;
 pub(super) struct View {
     /// Columns of a table.
     pub(super) columns: usize,
+    /// Whether no row is longer than that.
+    pub(super) is_limited: bool,
     pub(super) has_color: bool,
     /// The most rows of marks.
     pub(super) top: usize,
@@ -23,13 +25,26 @@ impl View {
 
     /// A report that is the same on each machine: it reads no source files.
     pub(super) fn new(columns: usize) -> Self {
-        Self { columns, has_color: false, top: Self::TOP, sort: Sort::default(), details: None, reads_sources: false }
+        Self {
+            columns,
+            is_limited: true,
+            has_color: false,
+            top: Self::TOP,
+            sort: Sort::default(),
+            details: None,
+            reads_sources: false,
+        }
     }
 
     /// The width of a table.
     pub(super) fn width(&self) -> usize {
         const NARROWEST: usize = 80;
         self.columns.max(NARROWEST)
+    }
+
+    /// The columns of a name that no row cuts.
+    pub(super) fn longest_name(&self) -> usize {
+        if self.is_limited { 0 } else { 120 }
     }
 
     /// How many of that many marks have a row. A line about a single mark that has none would be as long as its row.

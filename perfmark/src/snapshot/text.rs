@@ -107,6 +107,27 @@ pub fn escape_markdown(text: &str) -> String {
     out
 }
 
+/// The same for a sentence: what is between backticks is code.
+///
+/// ```
+/// let sentence = "`every = 64` on these marks limits this: a*b";
+/// assert_eq!(perfmark::text::sentence_in_markdown(sentence), "`every = 64` on these marks limits this: a\\*b");
+/// ```
+#[must_use]
+pub fn sentence_in_markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, (code, after))) =
+        rest.split_once('`').and_then(|(before, after)| Some((before, after.split_once('`')?)))
+    {
+        out.push_str(&escape_markdown(before));
+        out.extend(if code.is_empty() { ["\\`", "", "\\`"] } else { ["`", code, "`"] });
+        rest = after;
+    }
+    out.push_str(&escape_markdown(rest));
+    out
+}
+
 /// A share of samples with its standard error in percentage points: `31 % ± 2`, with a decimal if the error is below 1.
 ///
 /// ```

@@ -17,6 +17,7 @@ use crate::settings::EventSpec;
 use crate::settings::filter::{Filter, SetFilterError, Settings};
 use crate::settings::recording::{DEFAULT_EVENTS, is_off, settings};
 use crate::snapshot::names;
+use crate::text::counted;
 
 /// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in
 /// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
@@ -329,8 +330,9 @@ pub(crate) fn notes() -> Vec<String> {
         unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark{}", did_you_mean(pattern, &paths)));
     let refused = REFUSED.load(Relaxed);
     let why = format!(
-        "{refused} changes of a mark's settings failed: all {MOST} slots for settings are in use; the marks record as \
-         before; {NO_NEW_SLOT}"
+        "{} of a mark's settings failed: all {MOST} slots for settings are in use; the marks record as before; \
+         {NO_NEW_SLOT}",
+        counted(refused, "change")
     );
     unmatched.chain((refused > 0).then_some(why)).collect()
 }

@@ -157,6 +157,9 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
+/** The parts of a sentence. What is between backticks is code. */
+const sentence = (text) => text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? make("code", {}, part) : part));
+
 const svg = (name, attributes = {}, ...children) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);

@@ -129,7 +129,7 @@ function showMark(mark, { movesFocus = true } = {}) {
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
       ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, mark.ipc))])),
-    ...(mark.coverage ? [make("p", { class: "coverage" }, mark.coverage)] : []),
+    ...(mark.coverage ? [make("p", { class: "coverage" }, ...sentence(mark.coverage))] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),
     ...sourceSection(mark),
     ...all.slice(0, 1).map((event) => eventSection(mark, event)),

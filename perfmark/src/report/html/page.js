@@ -56,10 +56,10 @@ function setUpHead() {
   ];
   byId("hints").hidden = hints.length === 0;
   byId("hints").textContent = hints.join(" · ");
-  byId("legend").append(...words.legend.map((sentence) => {
-    const [, head, rest] = /^([^:]{1,40}):\s?(.*)$/s.exec(sentence) ?? [];
+  byId("legend").append(...words.legend.map((line) => {
+    const [, head, rest] = /^([^:`]{1,40}):\s?(.*)$/s.exec(line) ?? [];
     const isWarning = head === "not available" || head === "note";
-    return head === undefined ? make("li", {}, sentence) : make("li", { class: isWarning ? "warning" : undefined }, make("b", {}, head), make("span", {}, rest));
+    return head === undefined ? make("li", {}, ...sentence(line)) : make("li", { class: isWarning ? "warning" : undefined }, make("b", {}, head), make("span", {}, ...sentence(rest)));
   }));
 }
 
