@@ -267,6 +267,8 @@ mod linux {
         calls
     }
 
+    const SAMPLED: (&str, &str) = ("PERFMARK_SAMPLE", "page-faults:1");
+
     /// The system calls that each phase makes with perfmark, but not without.
     fn of_perfmark(scenario: &str, variables: &[(&str, &str)]) -> Option<BTreeMap<String, BTreeSet<String>>> {
         let on = traced(scenario, variables)?;
@@ -313,12 +315,17 @@ mod linux {
             &[],
             &[("PERFMARK_OUTPUT", output), ("PERFMARK_CALL_GRAPH", "on")],
             &[("PERFMARK_EVENTS", "page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")],
+            #[cfg(feature = "sampling")]
+            &[SAMPLED],
         ];
         for variables in asked {
             for scenario in ["lives", "finishes"] {
                 let Some(made) = of_perfmark(scenario, variables) else { return };
-                for (phase, made) in made.iter().filter(|(phase, _)| *phase != HOST) {
-                    let rows = rows(phase).iter().map(|row| listed.get(row).unwrap_or_else(|| panic!("no row {row}")));
+                // The thread that collects samples is in no phase of the program.
+                let is_sampled = variables.contains(&SAMPLED);
+                for (phase, made) in made.iter().filter(|(phase, _)| *phase != HOST || is_sampled) {
+                    let rows = rows(phase).iter().chain(if is_sampled { &["sampling", "memory"][..] } else { &[] });
+                    let rows = rows.map(|row| listed.get(row).unwrap_or_else(|| panic!("no row {row}")));
                     let listed: BTreeSet<_> = rows.flatten().copied().collect();
                     let missing: Vec<_> = made.iter().filter(|&name| !listed.contains(name.as_str())).collect();
                     assert!(missing.is_empty(), "{variables:?}: {phase}: {missing:?} is in none of the list's rows");
