@@ -18,7 +18,7 @@ use crate::samples::{self, SampleFormat};
 /// Show JSON reports; merge several into one
 ///
 /// Calls, sums and histograms of several reports are added, and quantiles are computed from the added histograms, so
-/// that nothing is lost. Marks are the same if path, name, file and line are the same.
+/// that nothing is lost. Marks are the same if path, name, file, line and types are the same.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Reports written with `PERFMARK_FORMAT=json`; `-` is stdin

@@ -29,21 +29,11 @@ pub mod recording {
     pub use crate::recording::mark::linked::Batch;
     pub use crate::recording::of_types;
     pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter, seed_draws};
-
-    /// The name of the value's type. `type_name_of_val` in the user's crate may be newer than its minimum Rust version,
-    /// which lints report.
-    #[inline]
-    #[must_use]
-    pub fn name_of<T>(_: &T) -> &'static str {
-        std::any::type_name::<T>()
-    }
 }
 #[cfg(all(feature = "record", not(perfmark_off)))]
 pub use recording::ended;
 #[cfg(feature = "record")]
-pub use recording::{
-    Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, name_of, of_types, seed_draws,
-};
+pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, of_types, seed_draws};
 
 /// The statement at the beginning of a region, of a function whose result cannot be stored in a variable (`impl
 /// Trait`), and of a function that never returns.
@@ -74,7 +64,7 @@ macro_rules! __perfmark_begun {
     }};
     ($name:literal [$events:literal] $every:literal $is_fenced:literal generic) => {{
         $crate::private::static_mark! { $name [$events] $every $is_fenced }
-        $crate::private::begin($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
+        $crate::private::begin($crate::private::of_types(&MARK, &|| ()))
     }};
 }
 
@@ -89,7 +79,7 @@ macro_rules! __perfmark_guard {
     }};
     ($name:literal [$events:literal] $every:literal $is_fenced:literal generic) => {{
         $crate::private::static_mark! { $name [$events] $every $is_fenced }
-        $crate::private::enter($crate::private::of_types(&MARK, $crate::private::name_of(&|| ())))
+        $crate::private::enter($crate::private::of_types(&MARK, &|| ()))
     }};
 }
 
@@ -110,7 +100,7 @@ macro_rules! __perfmark_polled {
         match $future {
             __perfmark_future => {
                 $crate::private::static_mark! { $name [$events] $every $is_fenced .polled() }
-                let __perfmark_of = || $crate::private::of_types(&MARK, $crate::private::name_of(&|| ()));
+                let __perfmark_of = || $crate::private::of_types(&MARK, &|| ());
                 $crate::private::Polled::new(__perfmark_of, __perfmark_future)
             }
         }

@@ -434,6 +434,7 @@ fn mark_values(
         path,
         file: mark.file.into(),
         line: mark.line,
+        type_hash: mark.type_hash(),
         calls,
         in_flight: in_flight(totals, gone),
         unwound: totals.unwound,

@@ -40,11 +40,12 @@ fn text(text: &str) -> String {
 
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-const COLUMNS: [Column; 43] = [
+const COLUMNS: [Column; 44] = [
     ("name", |row| text(&row.mark.name)),
     ("path", |row| text(&row.mark.path)),
     ("file", |row| text(&row.mark.file)),
     ("line", |row| row.mark.line.to_string()),
+    ("type_hash", |row| row.mark.type_hash.to_string()),
     ("on", |row| row.mark.on.to_string()),
     ("calls", |row| row.mark.calls.to_string()),
     ("in_flight", |row| row.mark.in_flight.to_string()),
@@ -127,13 +128,13 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,budget,skipped,overhead_ns,event,unit,\
-measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,unwound_total,\
-unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
+name,path,file,line,type_hash,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,budget,skipped,overhead_ns,\
+event,unit,measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,\
+unwound_total,unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
 overhead_total,overhead_noise,label\r
-\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,true,12345,0,0,0,0,0,1,,0,,time,ns,10000,10000,\
+\"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,0,true,12345,0,0,0,0,0,1,,0,,time,ns,10000,10000,\
 1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6,\"say \"\"a, b\"\"\"\r
-never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
+never,wordcount::never,src/main.rs,7,0,false,0,0,0,0,0,0,1,,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,never\r
 ";
         assert_eq!(render(&snapshot(&events, &[one, never]), Sort::default()), expected);
     }
@@ -177,7 +178,7 @@ never,wordcount::never,src/main.rs,7,false,0,0,0,0,0,0,1,,0,,,,,,,,,,,,,,,,,,,,,
             let rows: Vec<csv::StringRecord> =
                 csv::Reader::from_reader(text.as_bytes()).into_records().collect::<Result<_, _>>().expect("CSV");
             assert_eq!(rows.len(), snapshot.marks.iter().map(|mark| mark.values.len().max(1)).sum::<usize>());
-            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[15]))).collect();
+            let mut names: Vec<_> = rows.iter().map(|row| (read_back(&row[0]), read_back(&row[16]))).collect();
             let of = |mark: &Mark| -> Vec<_> {
                 let events = mark.values.iter().map(|values| sanitize(&values.event));
                 let events = events.chain(mark.values.is_empty().then(String::new));

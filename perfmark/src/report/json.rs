@@ -181,7 +181,7 @@ objects! {
     }
     Event { name, unit, read, reason }
     Mark {
-        name, path, file, line, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, budget,
+        name, path, file, line, type_hash, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, budget,
         skipped, overhead_ns, values by ByEvent
     }
     Values {

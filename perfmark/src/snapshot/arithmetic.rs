@@ -16,16 +16,17 @@ pub(super) struct Combine {
 pub(super) const ADD: Combine = Combine { counts: u64::saturating_add, sums: i64::saturating_add };
 pub(super) const SUBTRACT: Combine = Combine { counts: u64::saturating_sub, sums: i64::saturating_sub };
 
-/// The identity of a mark: path, name, file and line, and a number among marks that a macro creates with the same ones.
-type Key<'a> = (&'a str, &'a str, &'a str, u32, usize);
+/// The identity of a mark: path, name, file, line and types, and a number among marks that a macro creates with the
+/// same ones.
+type Key<'a> = (&'a str, &'a str, &'a str, u32, u32, usize);
 
 fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item = (Key<'a>, &'a Mark)> {
     let mut alike = BTreeMap::new();
     marks.into_iter().map(move |mark| {
-        let at = (&*mark.path, &*mark.name, &*mark.file, mark.line);
+        let at = (&*mark.path, &*mark.name, &*mark.file, mark.line, mark.type_hash);
         let number = alike.entry(at).or_insert(0_usize);
         *number += 1;
-        ((at.0, at.1, at.2, at.3, *number), mark)
+        ((at.0, at.1, at.2, at.3, at.4, *number), mark)
     })
 }
 
@@ -362,5 +363,25 @@ impl Values {
         let quantile = |of| range.map(|range| quantile(self.buckets.iter().copied(), calls, range, of));
         (self.p50, self.p90, self.p99, self.p999) = (quantile(P50), quantile(P90), quantile(P99), quantile(P999));
         self.mean = (calls > 0).then(|| self.sum as f64 / calls as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mark, Snapshot};
+
+    #[test]
+    fn types_of_one_name_are_combined_with_themselves() {
+        let of = |marks: &[(u32, u64)]| {
+            let mark = |&(type_hash, calls): &(u32, u64)| Mark { type_hash, calls, ..Mark::default() };
+            Snapshot { schema: Snapshot::SCHEMA, marks: marks.iter().map(mark).collect(), ..Snapshot::default() }
+        };
+        let calls = |snapshot: &Snapshot| -> Vec<(u32, u64)> {
+            snapshot.marks.iter().map(|mark| (mark.type_hash, mark.calls)).collect()
+        };
+        let mut all = of(&[(1, 10), (3, 30)]);
+        all.merge(&of(&[(2, 2), (3, 3)]));
+        assert_eq!(calls(&all), [(1, 10), (2, 2), (3, 33)]);
+        assert_eq!(calls(&all.since(&of(&[(3, 30)]))), [(1, 10), (2, 2), (3, 3)]);
     }
 }

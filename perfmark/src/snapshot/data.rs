@@ -157,6 +157,10 @@ pub struct Mark {
     pub file: String,
     /// The line of the attribute.
     pub line: u32,
+    /// For a mark with `generic`, a hash of its types, in which types of one name differ; 0 for other marks. It is the
+    /// same in all processes of a build.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub type_hash: u32,
     /// Whether the [filter](crate::Filter) in force turns the mark on.
     pub on: bool,
     /// Calls that ended, in any way.
@@ -198,7 +202,8 @@ impl Mark {
 
     /// The order of marks in a snapshot: by location.
     pub(crate) fn by_location(&self, other: &Self) -> std::cmp::Ordering {
-        (&self.file, self.line, &self.path).cmp(&(&other.file, other.line, &other.path))
+        let others = (&other.file, other.line, &other.path, other.type_hash);
+        (&self.file, self.line, &self.path, self.type_hash).cmp(&others)
     }
 }
 

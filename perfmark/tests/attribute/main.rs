@@ -32,6 +32,7 @@ mod attributes;
 mod basics;
 mod compositions;
 mod containers;
+mod equal_names;
 mod flow;
 mod future_sizes;
 mod generics;

@@ -1,38 +1,39 @@
-//! A map from static strings of the program to values, by the string's address. Any thread reads and adds without a
-//! lock, so that a fork at any moment leaves it consistent.
+//! A map from types to values. Any thread reads and adds without a lock, so that a fork at any moment leaves it
+//! consistent.
 //!
-//! A list has all entries. A hash table of addresses may lack some: these are found in the list, and added to the table
-//! again. A full table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
+//! A list has all entries. A hash table may lack some: they are found in the list, and added to the table again. A full
+//! table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
 #![allow(unsafe_code, reason = "pointers come from leaked boxes")]
 
+use std::any::TypeId;
+use std::hash::{Hash, Hasher};
 use std::iter;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// The values of some strings.
+/// The values of some types.
 #[derive(Debug)]
-pub(crate) struct ByAddress<T: 'static>(AtomicPtr<Table<T>>);
+pub(crate) struct ByType<T: 'static, K: 'static = TypeId>(AtomicPtr<Table<K, T>>);
 
-/// The same text may be at several addresses, each of which has an entry.
 #[derive(Debug)]
-struct Entry<T: 'static> {
-    text: &'static str,
+struct Entry<K: 'static, T: 'static> {
+    key: K,
     value: &'static T,
     next: *const Self,
 }
 
 #[derive(Debug)]
-struct Table<T: 'static> {
+struct Table<K: 'static, T: 'static> {
     /// Their number is a power of two, and at least half of them are null. An entry is in the first free slot, starting
-    /// from its address's hash.
-    slots: Box<[AtomicPtr<Entry<T>>]>,
+    /// from its key's hash.
+    slots: Box<[AtomicPtr<Entry<K, T>>]>,
     /// Their number minus one.
     mask: usize,
     /// The number of entries that were added, or are about to be.
     used: AtomicUsize,
     /// All entries, the last one first; the same for all tables.
-    all: &'static AtomicPtr<Entry<T>>,
+    all: &'static AtomicPtr<Entry<K, T>>,
     /// The previous table, for leak checkers.
     #[allow(dead_code, reason = "keeps it reachable")]
     smaller: *const Self,
@@ -41,46 +42,69 @@ struct Table<T: 'static> {
 /// Slots of the first table.
 const FIRST: usize = 8;
 
-/// Strings are stored one after another, and are about ten bytes long.
+/// The last word of a key. A `TypeId` is a hash itself, which is known when the program is compiled.
 #[inline]
-fn hash(text: &str) -> usize {
-    let address = text.as_ptr().addr();
-    address ^ (address >> 5)
+#[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash, too")]
+pub(super) fn hash(key: &impl Hash) -> u32 {
+    struct LastWord(u64);
+
+    impl Hasher for LastWord {
+        #[inline]
+        fn write_u64(&mut self, word: u64) {
+            self.0 = word;
+        }
+
+        #[inline]
+        fn write(&mut self, bytes: &[u8]) {
+            for &byte in bytes {
+                self.0 = self.0 << 8 | u64::from(byte);
+            }
+        }
+
+        #[inline]
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+
+    let mut hasher = LastWord(0);
+    key.hash(&mut hasher);
+    hasher.finish() as u32
 }
 
-impl<T> ByAddress<T> {
+impl<K: Copy + Eq + Hash, T> ByType<T, K> {
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The value of the string at this address, in about ten instructions.
+    /// The value of the type, in about ten instructions.
     #[inline]
-    pub(crate) fn find(&self, text: &'static str) -> Option<&'static T> {
+    pub(crate) fn find(&self, key: K) -> Option<&'static T> {
         // SAFETY: null, or a leaked table.
         let table = unsafe { self.0.load(Acquire).as_ref() }?;
-        let entry = table.at(hash(text))?;
-        if entry.is_of(text) { Some(entry.value) } else { table.find_further(text) }
+        let entry = table.at(hash(&key) as usize)?;
+        if entry.key == key { Some(entry.value) } else { table.find_further(key) }
     }
 
-    /// All strings with their values.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static T)> {
+    /// All values, that of the type added last first.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &'static T> {
         // SAFETY: null, or a leaked table.
         let table = unsafe { self.0.load(Acquire).as_ref::<'static>() };
         let first = table.map_or(ptr::null(), |table| table.all.load(Acquire).cast_const());
-        entries(first).map(|entry| (entry.text, entry.value))
+        entries(first).map(|entry| entry.value)
     }
 
-    /// The value of the text, which is the same for all addresses of that text; created if there is none. It allocates.
-    pub(crate) fn find_or_add(&self, text: &'static str, make: impl Fn() -> &'static T) -> &'static T {
+    /// The value of the type, created if there is none. It allocates.
+    pub(crate) fn find_or_add(&self, key: K, make: impl Fn() -> &'static T) -> &'static T {
         let all = self.table().all;
         loop {
             let first = all.load(Acquire);
-            if let Some(known) = entries(first).find(|entry| ptr::eq(entry.text, text)) {
+            if let Some(known) = entries(first).find(|entry| entry.key == key) {
                 self.put(known);
                 return known.value;
             }
-            let value = entries(first).find(|entry| entry.text == text).map_or_else(&make, |entry| entry.value);
-            let entry = Box::into_raw(Box::new(Entry { text, value, next: first }));
+            let value = make();
+            let entry = Box::into_raw(Box::new(Entry { key, value, next: first }));
             // It fails if another thread was first.
             if all.compare_exchange(first, entry, AcqRel, Relaxed).is_ok() {
                 // SAFETY: leaked just now.
@@ -93,7 +117,7 @@ impl<T> ByAddress<T> {
     }
 
     /// The table, created if there is none.
-    fn table(&self) -> &'static Table<T> {
+    fn table(&self) -> &'static Table<K, T> {
         // SAFETY: null, or a leaked table.
         if let Some(table) = unsafe { self.0.load(Acquire).as_ref() } {
             return table;
@@ -103,7 +127,7 @@ impl<T> ByAddress<T> {
     }
 
     /// Replaces a table by another one, unless it was replaced already. Returns the current table.
-    fn replace(&self, before: *mut Table<T>, fresh: Table<T>) -> &'static Table<T> {
+    fn replace(&self, before: *mut Table<K, T>, fresh: Table<K, T>) -> &'static Table<K, T> {
         let fresh = Box::into_raw(Box::new(fresh));
         match self.0.compare_exchange(before, fresh, AcqRel, Acquire) {
             // SAFETY: leaked just now.
@@ -119,7 +143,7 @@ impl<T> ByAddress<T> {
     }
 
     /// Adds an entry of the list to the table.
-    fn put(&self, entry: &'static Entry<T>) {
+    fn put(&self, entry: &'static Entry<K, T>) {
         let mut table = self.table();
         while !table.put(entry) {
             let before = ptr::from_ref(table).cast_mut();
@@ -131,16 +155,8 @@ impl<T> ByAddress<T> {
     }
 }
 
-impl<T> Entry<T> {
-    /// Whether it is this text at this address. `&` instead of `&&` compares both without a branch.
-    #[inline]
-    fn is_of(&self, text: &'static str) -> bool {
-        (self.text.as_ptr() == text.as_ptr()) & (self.text.len() == text.len())
-    }
-}
-
-impl<T> Table<T> {
-    fn new(slots: usize, all: &'static AtomicPtr<Entry<T>>, smaller: *const Self) -> Self {
+impl<K: Copy + Eq + Hash, T> Table<K, T> {
+    fn new(slots: usize, all: &'static AtomicPtr<Entry<K, T>>, smaller: *const Self) -> Self {
         let mask = slots - 1;
         let slots = iter::repeat_with(|| AtomicPtr::new(ptr::null_mut())).take(slots).collect();
         Self { slots, mask, used: AtomicUsize::new(0), all, smaller }
@@ -148,29 +164,29 @@ impl<T> Table<T> {
 
     /// The entry at the slot of that hash.
     #[inline]
-    fn at(&self, hash: usize) -> Option<&'static Entry<T>> {
+    fn at(&self, hash: usize) -> Option<&'static Entry<K, T>> {
         // SAFETY: there are as many slots as the mask says; null, or a leaked entry.
         unsafe { self.slots.get_unchecked(hash & self.mask).load(Acquire).as_ref() }
     }
 
-    /// Continues the search if the first slot has another string's entry. It ends at a free slot, because at least half
+    /// Continues the search if the first slot has another type's entry. It ends at a free slot, because at least half
     /// of them are free.
     #[inline(never)]
-    fn find_further(&self, text: &'static str) -> Option<&'static T> {
-        let mut at = hash(text);
+    fn find_further(&self, key: K) -> Option<&'static T> {
+        let mut at = hash(&key) as usize;
         loop {
             at = at.wrapping_add(1);
             let entry = self.at(at)?;
-            if entry.is_of(text) {
+            if entry.key == key {
                 return Some(entry.value);
             }
         }
     }
 
     /// `false` if that would fill more than half of the table.
-    fn put(&self, entry: &'static Entry<T>) -> bool {
+    fn put(&self, entry: &'static Entry<K, T>) -> bool {
         let (mask, fresh) = (self.mask, ptr::from_ref(entry).cast_mut());
-        let mut at = hash(entry.text);
+        let mut at = hash(&entry.key) as usize;
         // An entry that is there already takes no more room.
         let is_there = || {
             let mut at = at;
@@ -199,9 +215,9 @@ impl<T> Table<T> {
     }
 }
 
-fn entries<T>(first: *const Entry<T>) -> impl Iterator<Item = &'static Entry<T>> {
+fn entries<K, T>(first: *const Entry<K, T>) -> impl Iterator<Item = &'static Entry<K, T>> {
     // SAFETY: null, or a leaked entry.
-    let deref = |entry: *const Entry<T>| unsafe { entry.as_ref::<'static>() };
+    let deref = |entry: *const Entry<K, T>| unsafe { entry.as_ref::<'static>() };
     iter::successors(deref(first), move |entry| deref(entry.next))
 }
 
@@ -211,44 +227,43 @@ mod tests {
 
     use super::*;
 
-    fn texts(count: usize) -> Vec<&'static str> {
-        (0..count).map(|n| &*Box::leak(format!("a text, number {n}").into_boxed_str())).collect()
+    fn leaked(key: u64) -> &'static u64 {
+        Box::leak(Box::new(key))
     }
 
     #[test]
-    fn each_text_keeps_its_value_while_others_are_added() {
-        let (map, texts) = (ByAddress::new(), texts(1_000));
-        assert_eq!(map.find(texts[0]), None);
-        for &text in &texts {
-            assert_eq!(map.find_or_add(text, || Box::leak(Box::new(text.to_owned()))), text);
-            assert_eq!(map.find(text).map(String::as_str), Some(text));
+    fn each_type_keeps_its_value_while_others_are_added() {
+        let map = ByType::new();
+        assert_eq!(map.find(0), None);
+        // They begin at the same slot.
+        let keys = || (0..1_000).map(|n| n << 32);
+        for key in keys() {
+            assert_eq!(map.find_or_add(key, || leaked(key)), &key);
+            assert_eq!(map.find(key), Some(&key));
         }
-        assert!(texts.iter().all(|&text| map.find(text).is_some_and(|value| value == text)));
-        assert_eq!(map.iter().count(), texts.len());
+        assert!(keys().all(|key| map.find(key) == Some(&key)));
+        assert!(map.values().copied().eq(keys().rev()));
     }
 
     #[test]
-    fn a_text_has_one_value_at_all_addresses() {
-        let (map, here, there) = (ByAddress::new(), texts(1)[0], texts(1)[0]);
-        let make = || &*Box::leak(Box::new(0));
-        let value = map.find_or_add(here, make);
-        assert!(map.find(there).is_none());
-        assert!(ptr::eq(map.find_or_add(there, make), value) && ptr::eq(map.find(there).expect("added"), value));
+    fn the_hash_of_a_type_is_a_part_of_its_id() {
+        assert_ne!(hash(&TypeId::of::<u8>()), hash(&TypeId::of::<u16>()));
+        assert_eq!(hash(&TypeId::of::<u8>()), hash(&TypeId::of::<u8>()));
     }
 
     #[test]
-    fn threads_that_add_the_same_texts_agree() {
+    fn threads_that_add_the_same_types_agree() {
         let count = if cfg!(miri) { 20 } else { 500 };
-        let (map, texts) = (&ByAddress::new(), &texts(count));
-        let found: Vec<Vec<&usize>> = thread::scope(|scope| {
-            let add = move || texts.iter().map(|text| map.find_or_add(text, || Box::leak(Box::new(0)))).collect();
+        let map = &ByType::new();
+        let found: Vec<Vec<&u64>> = thread::scope(|scope| {
+            let add = move || (0..count).map(|key| map.find_or_add(key, || leaked(key))).collect();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(add)).collect();
             threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
         });
-        for (n, text) in texts.iter().enumerate() {
-            let value = map.find_or_add(text, || unreachable!("it is there"));
-            assert!(found.iter().all(|found| ptr::eq(found[n], value)), "{text}");
+        for (at, key) in (0..count).enumerate() {
+            let value = map.find_or_add(key, || unreachable!("it is there"));
+            assert!(found.iter().all(|found| ptr::eq(found[at], value)), "{key}");
         }
-        assert_eq!(map.iter().count(), count);
+        assert_eq!(map.values().count() as u64, count);
     }
 }

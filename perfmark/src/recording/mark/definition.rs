@@ -1,10 +1,11 @@
 //! Marks: one static for each marked function, known before `main` or from its first call on.
 
+use std::any::TypeId;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
 
-use super::by_address::ByAddress;
+use super::by_type::{self, ByType};
 use crate::snapshot::path;
 
 /// One marked function. The attribute creates a static of this type.
@@ -30,7 +31,7 @@ pub struct Mark {
     /// The next mark in the list of called marks: the one called before this one.
     next: AtomicPtr<Self>,
     /// The marks of a generic function by its types, if they have separate marks.
-    by_types: ByAddress<Self>,
+    by_types: ByType<Self>,
     /// The number of calls while perfmark was at work on their thread: counted only.
     pub(crate) interrupted: AtomicU64,
     /// The number of calls on threads without a recorder: counted only.
@@ -70,7 +71,14 @@ enum Path {
     /// The name of a type in the function.
     Within(fn() -> &'static str),
     /// The path itself, with the function's types.
-    Complete(&'static str),
+    Complete(&'static Types),
+}
+
+/// The types of a generic function.
+#[derive(Debug)]
+struct Types {
+    path: &'static str,
+    hash: u32,
 }
 
 /// The mode of a mark's calls.
@@ -120,7 +128,7 @@ impl Mark {
     const OWN_MARK: Self = Self {
         head: Head { copy: None },
         name: "",
-        path: Path::Complete(""),
+        path: Path::Complete(&Types { path: "", hash: 0 }),
         module: "",
         file: "",
         line: 0,
@@ -130,7 +138,7 @@ impl Mark {
         index: AtomicU32::new(0),
         slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
-        by_types: ByAddress::new(),
+        by_types: ByType::new(),
         interrupted: AtomicU64::new(0),
         unrecorded: AtomicU64::new(0),
         cancelled: AtomicU64::new(0),
@@ -237,7 +245,7 @@ impl Mark {
     pub(crate) fn full_path(&self) -> String {
         path::readable(match self.path {
             Path::Within(item) => item().rsplit_once("::").map_or("", |(function, _)| function),
-            Path::Complete(path) => path,
+            Path::Complete(types) => types.path,
         })
     }
 
@@ -248,22 +256,31 @@ impl Mark {
 
     /// The marks of a generic function by its types, so far.
     #[inline]
-    pub(crate) fn by_types(&self) -> &ByAddress<Self> {
+    pub(crate) fn by_types(&self) -> &ByType<Self> {
         &self.by_types
     }
 
-    /// The mark for these types, created if there is none. It allocates.
-    pub(crate) fn add_types(&'static self, types: &'static str) -> &'static Self {
-        self.by_types.find_or_add(types, || Box::leak(Box::new(self.for_types(types))))
+    /// The mark for these types, of that name, created if there is none. It allocates.
+    pub(crate) fn add_types(&'static self, id: TypeId, types: &'static str) -> &'static Self {
+        self.by_types.find_or_add(id, || Box::leak(Box::new(self.for_types(id, types))))
     }
 
-    fn for_types(&self, types: &'static str) -> Self {
+    /// A hash of its types; 0 if it has none.
+    pub(crate) fn type_hash(&self) -> u32 {
+        match self.path {
+            Path::Within(_) => 0,
+            Path::Complete(types) => types.hash,
+        }
+    }
+
+    fn for_types(&self, id: TypeId, types: &'static str) -> Self {
         let path = path::readable(types);
         let arguments =
             path::end(&path, 1).split_once('<').map_or(String::new(), |(_, arguments)| format!("<{arguments}"));
         let name = format!("{}{arguments}", self.name).leak();
         let location = (self.module, self.file, self.line);
         let fresh = Self::new::<()>(name, location, self.events, self.every, self.mode.is_fenced);
+        let types = Box::leak(Box::new(Types { path: types, hash: by_type::hash(&id) }));
         Self { path: Path::Complete(types), mode: self.mode, ..fresh }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = collected().collect();
     let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
     // The marks of a generic function's types replace its own.
-    all.retain(|mark| !mark.by_types().iter().any(|(_, mark)| mark.index() != 0));
+    all.retain(|mark| !mark.by_types().values().any(|mark| mark.index() != 0));
     all.extend(definition::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
 }
@@ -90,7 +90,7 @@ pub(crate) fn all() -> Vec<&'static Mark> {
 pub(crate) fn in_order() -> Vec<(&'static Mark, String)> {
     let mut marks: Vec<_> = all().into_iter().map(|mark| (mark, mark.full_path())).collect();
     marks.sort_by(|(one, path), (other, others_path)| {
-        (one.file, one.line, path).cmp(&(other.file, other.line, others_path))
+        (one.file, one.line, path, one.type_hash()).cmp(&(other.file, other.line, others_path, other.type_hash()))
     });
     marks
 }

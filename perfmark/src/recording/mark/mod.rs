@@ -1,6 +1,6 @@
 //! Marks: their statics, those known before `main`, and their settings.
 
-mod by_address;
+mod by_type;
 mod definition;
 pub(crate) mod linked;
 pub(crate) mod defaults;

@@ -14,6 +14,7 @@ pub(in crate::report) fn mark(name: &str, calls: u64) -> Mark {
         path: format!("wordcount::{name}"),
         file: "src/main.rs".to_owned(),
         line: 7,
+        type_hash: 0,
         on: true,
         calls,
         in_flight: 0,
