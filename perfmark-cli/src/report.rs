@@ -12,7 +12,7 @@ use perfmark::text::{counted, sanitize};
 use perfmark::{Filter, Format, FormatError, Report, Snapshot, Sort};
 
 use crate::output::{self, Destination};
-use crate::reports;
+use crate::reports::{self, Merged};
 use crate::samples::{self, SampleFormat};
 
 /// Show JSON reports; merge several into one
@@ -196,7 +196,7 @@ impl Options {
 /// Reports to be shown: merged into one, unless each is shown by itself.
 pub(crate) struct Gathered<'a> {
     options: &'a Options,
-    shown: Vec<(String, Snapshot)>,
+    shown: Vec<(String, Merged)>,
     count: usize,
 }
 
@@ -207,32 +207,34 @@ impl<'a> Gathered<'a> {
 
     pub(crate) fn add(&mut self, name: String, snapshot: Snapshot) {
         self.count += 1;
-        match self.shown.first_mut().filter(|_| !self.options.each) {
-            Some((_, merged)) => merged.merge(&snapshot),
-            None => self.shown.push((name, snapshot)),
+        if self.options.each || self.shown.is_empty() {
+            self.shown.push((name, Merged::default()));
         }
+        self.shown.last_mut().expect("one").1.add(snapshot);
     }
 
     /// Shows the reports. Several reports have their names before them, in formats for people.
-    pub(crate) fn show(&mut self, to: &Destination) -> Result<(), String> {
-        check_marks(self.options.marks.as_ref(), self.shown.iter().map(|(_, snapshot)| snapshot))?;
-        if self.count > self.shown.len() {
+    pub(crate) fn show(self, to: &Destination) -> Result<(), String> {
+        let Self { options, shown, count } = self;
+        let mut shown: Vec<(String, Snapshot)> = shown.into_iter().map(|(name, all)| (name, all.finish())).collect();
+        check_marks(options.marks.as_ref(), shown.iter().map(|(_, snapshot)| snapshot))?;
+        if count > shown.len() {
             output::say(&format!(
                 "merged {}; program and process number are those of the first, the time is the longest; \
                  --each shows each",
-                counted(self.count as u64, "report")
+                counted(count as u64, "report")
             ));
         }
-        for (_, snapshot) in &mut self.shown {
-            self.options.name(snapshot);
+        for (_, snapshot) in &mut shown {
+            options.name(snapshot);
         }
         let mut text = Vec::new();
-        for (name, snapshot) in &self.shown {
-            if self.shown.len() > 1 && self.options.is_for_people() {
+        for (name, snapshot) in &shown {
+            if shown.len() > 1 && options.is_for_people() {
                 let before = if text.is_empty() { "" } else { "\n" };
                 _ = writeln!(&mut text, "{before}==> {} <==", sanitize(name));
             }
-            text.extend(self.options.of(snapshot, to)?);
+            text.extend(options.of(snapshot, to)?);
         }
         to.give(&text)
     }

@@ -13,11 +13,33 @@ const LARGEST: u64 = 1 << 30;
 
 /// A file's report; `-` is stdin. Several reports in a row are merged.
 pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
-    let mut all = Snapshot::default();
-    for (_, one) in read_each(file)? {
-        all.merge(&one);
+    let mut all = Merged::default();
+    read_each(file)?.into_iter().for_each(|(_, one)| all.add(one));
+    Ok(all.finish())
+}
+
+/// Merges reports in their order: each time, those of about as many. So each is copied a few times only.
+#[derive(Default)]
+pub(crate) struct Merged(Vec<(Snapshot, usize)>);
+
+impl Merged {
+    pub(crate) fn add(&mut self, report: Snapshot) {
+        let (mut merged, mut count) = (report, 1);
+        while let Some((before, of_before)) = self.0.pop_if(|(_, of_before)| *of_before <= count) {
+            (merged, count) = (sum(before, &merged), count + of_before);
+        }
+        self.0.push((merged, count));
     }
-    Ok(all)
+
+    pub(crate) fn finish(self) -> Snapshot {
+        let parts = self.0.into_iter().map(|(part, _)| part).rev();
+        parts.reduce(|merged, before| sum(before, &merged)).unwrap_or_default()
+    }
+}
+
+fn sum(mut before: Snapshot, after: &Snapshot) -> Snapshot {
+    before.merge(after);
+    before
 }
 
 /// A file's reports, at least one, each with a name.

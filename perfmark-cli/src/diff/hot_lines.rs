@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perfmark::text::{sanitize, share_and_error, share_of_samples};
-use perfmark::{HotLine, Mark, Samples, Snapshot};
+use perfmark::{HotLine, Mark, Samples, SamplesByMark, Snapshot};
 
 use super::identity::{Key, keys};
 use super::side::Side;
@@ -159,7 +159,7 @@ fn compared(places: &[Places<'_>; 2], marks: [usize; 2]) -> impl Iterator<Item =
         for line in places[side].lines(marks[side]) {
             let place = places[side].of(&line, marks[side]);
             let known = all.entry(place).or_insert_with(|| ChangedLine {
-                sampling: places[side].samples.rate(),
+                sampling: places[side].samples.samples().rate(),
                 function: sanitize(&line.frame.function),
                 file: line.frame.file.as_deref().map(|file| sanitize(places[side].short(file))),
                 line: None,
@@ -177,10 +177,13 @@ fn compared(places: &[Places<'_>; 2], marks: [usize; 2]) -> impl Iterator<Item =
 /// line. In the file of a mark, its own lines count from the mark, so that code which was moved as one is the same.
 type Place = (bool, String, Option<String>, Option<i64>);
 
+/// A program has few directories from which its crates were compiled.
+const ROOTS: usize = 64;
+
 /// Lines of one side.
 struct Places<'a> {
     snapshot: &'a Snapshot,
-    samples: &'a Samples,
+    samples: SamplesByMark<'a>,
     /// The directories before the source files that the marks name. Those of base and head may differ.
     roots: BTreeSet<&'a str>,
 }
@@ -190,15 +193,21 @@ impl<'a> Places<'a> {
         let samples = &snapshot.samples[index];
         let of_marks: BTreeSet<&str> = snapshot.marks.iter().map(|mark| &*mark.file).collect();
         let root = |file: &'a String| {
-            let mut roots = of_marks.iter().filter_map(|end| file.strip_suffix(end));
-            roots.find(|root| root.ends_with('/') && root.len() < file.len())
+            let slashes = file.match_indices('/').map(|(at, _)| &file[..=at]);
+            slashes.take_while(|root| root.len() < file.len()).find(|root| of_marks.contains(&file[root.len()..]))
         };
-        let roots = samples.frames.iter().filter_map(|frame| frame.file.as_ref()).filter_map(root).collect();
-        Self { snapshot, samples, roots }
+        let files = samples.frames.iter().filter_map(|frame| frame.file.as_ref());
+        let mut roots: BTreeSet<&str> = BTreeSet::new();
+        for root in files.filter_map(root) {
+            if roots.len() < ROOTS {
+                roots.insert(root);
+            }
+        }
+        Self { snapshot, samples: snapshot.samples_by_mark(samples), roots }
     }
 
     fn lines(&self, mark: usize) -> Vec<HotLine> {
-        self.snapshot.hot_lines(self.samples, Some(mark))
+        self.samples.hot_lines(Some(mark))
     }
 
     fn of(&self, line: &HotLine, mark: usize) -> Place {

@@ -6,6 +6,7 @@ use super::judge::{SEVERAL, Verdict};
 use super::number::{change, grouped, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// An event's cells: event with statistic, base, head, change, change of self.
@@ -102,14 +103,16 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     }
     // A note that is the same for many marks is one line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for pair in &comparison.marks {
         for event in &pair.events {
             for note in &event.notes {
                 let note = format!("{}: {note}", event.event);
-                match notes.iter_mut().find(|(known, _)| *known == note) {
-                    Some((_, marks)) => marks.push(&pair.label),
-                    None => notes.push((note, vec![&pair.label])),
+                let at = *known.entry(note.clone()).or_insert(notes.len());
+                if at == notes.len() {
+                    notes.push((note, Vec::new()));
                 }
+                notes[at].1.push(&pair.label);
             }
         }
     }

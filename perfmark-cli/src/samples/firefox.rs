@@ -2,6 +2,8 @@
 //!
 //! Samples have no time. They follow each other at the sampling interval, those with the same marks together.
 
+use std::collections::BTreeMap;
+
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ProcessHandle, Profile, ReferenceTimestamp,
     SamplingInterval, Timestamp, WeightType,
@@ -46,24 +48,28 @@ fn add_thread(
     profile.set_thread_name(thread, &format!("samples of {}", sampled.samples.rate()));
     profile.set_thread_samples_weight_type(thread, WeightType::Samples);
     let mut taken = 0_u64;
-    for stack in &sampled.stacks {
-        let mut labels = stack.labels(|frame| match (&frame.file, frame.line) {
-            (Some(file), Some(line)) => format!("{} ({file}:{line})", frame.function),
-            _ => frame.function.clone(),
-        });
+    let mut names = BTreeMap::new();
+    for stack in sampled.stacks() {
+        let mut labels = Vec::new();
+        for part in stack.parts() {
+            let label = names.entry(part.key()).or_insert_with(|| {
+                profile.intern_string(&part.name(|frame| match (&frame.file, frame.line) {
+                    (Some(file), Some(line)) => format!("{} ({file}:{line})", frame.function),
+                    _ => frame.function.clone(),
+                }))
+            });
+            labels.push(*label);
+        }
         let marked = stack.marks.len().max(1);
         if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
-            labels.insert(marked, format!("{file}:{line}"));
+            labels.insert(marked, profile.intern_string(&format!("{file}:{line}")));
         }
-        let mut frames = Vec::new();
-        for (depth, label) in labels.iter().enumerate() {
-            frames.push(FrameInfo {
-                frame: Frame::Label(profile.intern_string(label)),
-                category_pair: if depth < marked { of_marks } else { of_functions }.into(),
-                flags: FrameFlags::empty(),
-            });
-        }
-        let handle = profile.intern_stack_frames(thread, frames.into_iter());
+        let frames = labels.into_iter().enumerate().map(|(depth, label)| FrameInfo {
+            frame: Frame::Label(label),
+            category_pair: if depth < marked { of_marks } else { of_functions }.into(),
+            flags: FrameFlags::empty(),
+        });
+        let handle = profile.intern_stack_frames(thread, frames);
         let weight = i32::try_from(stack.samples).unwrap_or(i32::MAX);
         profile.add_sample(thread, at(taken), handle, CpuDelta::ZERO, weight);
         taken = taken.saturating_add(stack.samples);

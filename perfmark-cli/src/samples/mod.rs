@@ -51,7 +51,7 @@ pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat, event: Option<&s
                 let (shown, all) = (first.samples.rate(), rates(&all));
                 output::say(&format!("the stacks are those of {shown}; the report has {all}, which --event chooses"));
             }
-            folded::render(&first.stacks).into_bytes()
+            folded::render(first)?.into_bytes()
         }
         SampleFormat::Pprof => pprof::render(snapshot, &chosen),
         SampleFormat::Firefox => firefox::render(snapshot, &chosen)?,

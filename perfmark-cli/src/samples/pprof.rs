@@ -152,13 +152,26 @@ impl Tables {
         })
     }
 
-    /// The number of a module, which samples of several events may have.
-    fn mapping(&mut self, samples: &Samples, index: usize) -> u64 {
-        let Module { path, build_id, .. } = &samples.modules[index];
+    /// The numbers of the modules. Samples of several events may have the same ones.
+    fn mappings(&mut self, samples: &Samples) -> Vec<u64> {
+        // One more than the highest address of each, and whether it has names.
+        let mut used = vec![(0, false); samples.modules.len()];
+        for location in &samples.locations {
+            let (limit, is_named) = &mut used[location.module];
+            *limit = location.address.saturating_add(1).max(*limit);
+            *is_named |= !location.frames.is_empty();
+        }
+        samples
+            .modules
+            .iter()
+            .zip(used)
+            .map(|(module, (limit, is_named))| self.mapping(module, limit, is_named))
+            .collect()
+    }
+
+    fn mapping(&mut self, module: &Module, limit: u64, is_named: bool) -> u64 {
+        let Module { path, build_id, .. } = module;
         let (filename, build_id) = (self.text(path), self.text(build_id.as_deref().unwrap_or("")));
-        let in_module = || samples.locations.iter().filter(|location| location.module == index);
-        let is_named = in_module().any(|location| !location.frames.is_empty());
-        let limit = in_module().map(|location| location.address).max().unwrap_or(0).saturating_add(1);
         let mappings = &mut self.profile.mapping;
         let is_it = |known: &Mapping| (known.filename, known.build_id) == (filename, build_id);
         let at = mappings.iter().position(is_it).unwrap_or_else(|| {
@@ -166,7 +179,7 @@ impl Tables {
             mappings.len() - 1
         });
         let mapping = &mut mappings[at];
-        mapping.memory_limit = mapping.memory_limit.max(limit);
+        mapping.memory_limit = mapping.memory_limit.max(limit.max(1));
         mapping.has_functions |= is_named;
         (mapping.has_filenames, mapping.has_line_numbers) = (mapping.has_functions, mapping.has_functions);
         mapping.has_inline_frames = mapping.has_functions;
@@ -212,12 +225,25 @@ impl Tables {
             let function = self.function(name, "");
             location_id.push(self.location(0, 0, vec![(function, 0)]));
         }
-        let path = if stack.marks.is_empty() { OUTSIDE.to_owned() } else { stack.marks.join(";") };
+        let path = if stack.marks.is_empty() { OUTSIDE.to_owned() } else { path(&stack.marks) };
         let label = [("mark", stack.mark()), ("path", &path)];
         let label = label.map(|(key, text)| Label { key: self.text(key), text: self.text(text) }).to_vec();
         let value = columns.values(stack.samples, self.profile.sample_type.len());
         self.profile.sample.push(Sample { location_id, value, label });
     }
+}
+
+/// The names of the marks. Of long paths, the innermost ones, after `…`.
+fn path(marks: &[&str]) -> String {
+    const LONGEST: usize = 1_000;
+    let mut length = 0;
+    let shown = marks.iter().rev().take_while(|name| {
+        length += name.len() + 1;
+        length <= LONGEST
+    });
+    let hidden = marks.len() - shown.count().clamp(1, marks.len());
+    let names = marks[hidden..].join(";");
+    if hidden > 0 { format!("…;{names}") } else { names }
 }
 
 /// The columns of an event.
@@ -271,9 +297,9 @@ pub(super) fn render(snapshot: &Snapshot, sampled: &[Sampled<'_>]) -> Vec<u8> {
     }
     tables.profile.duration_nanos = i64::try_from(snapshot.wall_ns).unwrap_or(i64::MAX);
     for (one, columns) in sampled.iter().zip(&columns) {
-        let mappings: Vec<u64> = (0..one.samples.modules.len()).map(|at| tables.mapping(one.samples, at)).collect();
-        for stack in &one.stacks {
-            tables.stack(stack, &mappings, columns);
+        let mappings = tables.mappings(one.samples);
+        for stack in one.stacks() {
+            tables.stack(&stack, &mappings, columns);
         }
     }
     tables.profile.encode_to_vec()

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use perfmark::text::sanitize;
-use perfmark::{Frame, Module, Samples, Snapshot, StackFrame};
+use perfmark::{Frame, MarkedFunction, Module, Samples, Snapshot, StackFrame};
 
 /// The label of samples in no mark.
 pub(super) const OUTSIDE: &str = "outside marks";
@@ -24,73 +24,97 @@ pub(super) struct Stack<'a> {
     modules: &'a [Module],
 }
 
+/// A part of a stack that has a name.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    Mark(&'a str),
+    Function(&'a Frame),
+    /// Code without a name.
+    Code(StackFrame<'a>, &'a [Module]),
+}
+
+impl Part<'_> {
+    /// The same for the same mark, function and line, or instruction.
+    pub(super) fn key(&self) -> usize {
+        match *self {
+            Self::Mark(name) => name.as_ptr().addr(),
+            Self::Function(frame) => std::ptr::from_ref(frame).addr(),
+            Self::Code(at, _) => std::ptr::from_ref(at.location).addr(),
+        }
+    }
+
+    /// Code without a name is `libc.so.6+0x1c0`.
+    pub(super) fn name(&self, function: impl Fn(&Frame) -> String) -> String {
+        match *self {
+            Self::Mark(name) => sanitize(name),
+            Self::Function(frame) => function(frame),
+            Self::Code(at, modules) => {
+                let module = modules.get(at.location.module).map(|module| Path::new(&module.path));
+                let name = module.and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());
+                format!("{}+{:#x}", sanitize(&name), at.location.address)
+            }
+        }
+    }
+}
+
 /// The samples of an event at one rate.
 pub(super) struct Sampled<'a> {
     pub(super) samples: &'a Samples,
-    /// Those with the same marks are together.
-    pub(super) stacks: Vec<Stack<'a>>,
+    snapshot: &'a Snapshot,
+    /// Those of the marks.
+    names: &'a [String],
 }
 
 impl<'a> Sampled<'a> {
     /// `names` are those of the marks.
     pub(super) fn new(snapshot: &'a Snapshot, names: &'a [String], samples: &'a Samples) -> Self {
-        let mut stacks = Vec::new();
-        for path in &samples.paths {
+        Self { samples, snapshot, names }
+    }
+
+    /// Those with the same marks are together.
+    pub(super) fn stacks(&self) -> impl Iterator<Item = Stack<'a>> {
+        let Self { samples, snapshot, names } = *self;
+        samples.paths.iter().flat_map(move |path| {
             // A damaged report may have marks that it lacks.
             let marks: Vec<&str> = path.marks.iter().filter_map(|&mark| names.get(mark)).map(String::as_str).collect();
             let innermost = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
-            for stack in &path.stacks {
+            let mut marked = innermost.map(MarkedFunction::new);
+            path.stacks.iter().map(move |stack| {
                 let mut frames = stack.frames(samples);
-                let own = innermost.and_then(|mark| mark.own_frame(&frames));
+                let own = marked.as_mut().and_then(|marked| marked.own_frame(&frames));
                 frames.truncate(match own {
                     Some(own) => own + 1,
-                    None if path.marks.is_empty() => frames.len(),
+                    None if marks.is_empty() => frames.len(),
                     None => frames.partition_point(|at| at.depth == 0),
                 });
-                stacks.push(Stack {
-                    marks: marks.clone(),
-                    frames,
-                    has_own: own.is_some(),
-                    samples: stack.samples,
-                    modules: &samples.modules,
-                });
-            }
-        }
-        Self { samples, stacks }
+                let (marks, has_own) = (marks.clone(), own.is_some());
+                Stack { marks, frames, has_own, samples: stack.samples, modules: &samples.modules }
+            })
+        })
     }
 }
 
-impl Stack<'_> {
+impl<'a> Stack<'a> {
     /// The innermost mark.
-    pub(super) fn mark(&self) -> &str {
+    pub(super) fn mark(&self) -> &'a str {
         self.marks.last().copied().unwrap_or(OUTSIDE)
     }
 
-    /// The name of each frame, the outermost first: marks and then functions. The marked function is its mark. Code
-    /// without a name is `libc.so.6+0x1c0`.
-    pub(super) fn labels(&self, function: impl Fn(&Frame) -> String) -> Vec<String> {
-        let mut labels: Vec<String> = self.marks.iter().map(|name| sanitize(name)).collect();
-        if self.marks.is_empty() {
-            labels.push(OUTSIDE.into());
-        }
+    /// The outermost first: marks and then functions. The marked function is its mark.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+        let outside = self.marks.is_empty().then_some(OUTSIDE);
         let called = &self.frames[..self.frames.len() - usize::from(self.has_own)];
-        labels.extend(called.iter().rev().map(|at| at.frame.map_or_else(|| self.address(at), &function)));
-        labels
+        let part = |at: &StackFrame<'a>| at.frame.map_or(Part::Code(*at, self.modules), Part::Function);
+        self.marks.iter().copied().chain(outside).map(Part::Mark).chain(called.iter().rev().map(part))
     }
 
     /// The marked function's own line.
-    pub(super) fn own(&self) -> Option<&Frame> {
+    pub(super) fn own(&self) -> Option<&'a Frame> {
         self.frames.last().filter(|_| self.has_own)?.frame
     }
 
     /// The marks that have no frame of their own, the innermost first.
-    pub(super) fn callers(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn callers(&self) -> impl Iterator<Item = &'a str> {
         self.marks.iter().rev().skip(usize::from(self.has_own)).copied()
-    }
-
-    fn address(&self, at: &StackFrame<'_>) -> String {
-        let module = self.modules.get(at.location.module).map(|module| Path::new(&module.path));
-        let name = module.and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());
-        format!("{}+{:#x}", sanitize(&name), at.location.address)
     }
 }

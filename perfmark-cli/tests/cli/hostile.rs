@@ -3,25 +3,32 @@
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Output;
 
-use perfmark::Snapshot;
+use perfmark::{Node, NodeValues, Samples, Snapshot};
 
 use super::command::{assert_contains, perfmark};
-use super::program::{ending, text};
-use super::sample::{Folder, json, location, mark, module, path, report, snapshot, values};
+use super::sample::{Folder, frame, json, location, mark, module, path, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("many_marks_of_one_name_take_little_time", many_marks_of_one_name),
+    ("many_marks_with_samples_take_little_time", many_sampled_marks),
+    ("many_modules_files_events_and_notes_take_little_time", many_of_everything),
+    ("many_reports_in_one_file_take_little_time", many_reports),
     ("a_long_name_at_many_addresses_takes_memory_once", a_long_name_at_many_addresses),
+    ("long_names_in_a_deep_call_graph_take_memory_once", a_deep_graph),
+    ("long_names_in_deep_paths_and_stacks_take_memory_once", deep_paths_and_stacks),
     ("a_location_with_very_many_functions_is_refused", a_location_with_very_many_functions),
     ("a_stack_with_very_many_locations_is_refused", a_stack_with_very_many_locations),
     ("a_module_that_is_no_file_is_not_opened", a_module_that_is_no_file),
 ];
 
-/// Runs the command with 160 MiB of memory and 20 seconds of CPU time. Returns its stderr.
+/// Runs the command with 160 MiB of memory and 20 seconds of CPU time.
 #[track_caller]
-fn within_limits(arguments: &[&str], status: i32) -> String {
+fn within_limits(arguments: &[&str], temporary: &Path) -> Output {
     let mut command = perfmark(arguments);
+    command.env("TMPDIR", temporary);
     let set = |what, most: u64| {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
         // SAFETY: the limit is live.
@@ -30,42 +37,111 @@ fn within_limits(arguments: &[&str], status: i32) -> String {
     // SAFETY: setrlimit and alarm are async-signal-safe. The alarm ends a program that waits.
     unsafe {
         command.pre_exec(move || {
-            libc::alarm(120);
+            libc::alarm(600);
             match (set(libc::RLIMIT_AS, 160 << 20), set(libc::RLIMIT_CPU, 20)) {
                 (0, 0) => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),
             }
         });
     }
-    let output = command.output().expect("started");
-    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", ending(&output));
-    text(&output.stderr).to_owned()
+    command.output().expect("started")
+}
+
+/// Each command that reads reports, with this file. Returns what they print on stderr.
+#[track_caller]
+fn read_file(file: &str, statuses: &[i32]) -> Vec<String> {
+    let report = |arguments: &[&'static str]| [&["report", file][..], arguments].concat();
+    let mut commands = vec![
+        report(&["--marks", "*", "--symbols"]),
+        report(&["--top", "all", "--details"]),
+        vec!["report", file, file, "--details"],
+        vec!["report", file, file, "--each", "--format", "markdown"],
+        vec!["diff", file, file],
+        vec!["diff", file, file, "--format", "json"],
+        vec!["run", "--", "sh", "-c", "cp $0 ${PERFMARK_OUTPUT%/*}/report.json", file],
+    ];
+    let formats = ["json", "csv", "markdown", "html", "folded", "svg", "openmetrics"];
+    let formats = formats.into_iter().chain(["folded-samples", "pprof", "firefox"]);
+    commands.extend(formats.map(|format| report(&["--format", format])));
+    // Those of the formats that repeat names have limits of their own.
+    let most = (32 << 20) + 10 * fs::read(file).expect("written").len();
+    let (mut printed, mut failures) = (Vec::new(), Vec::new());
+    for arguments in commands {
+        let output = within_limits(&arguments, Path::new(file).parent().expect("a folder"));
+        // Samples may be missing, or more than a format can have. `run` has a status of its own for what is refused.
+        let is_expected = output.status.code().is_some_and(|status| match status {
+            2 => true,
+            125 => arguments[0] == "run" && statuses == [2],
+            status => statuses.contains(&status),
+        });
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !is_expected || output.stdout.len() > most {
+            let bytes = output.stdout.len();
+            failures.push(format!("{arguments:?}: {}, {bytes} bytes on stdout; {stderr}", output.status));
+        }
+        printed.push(stderr);
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    printed
 }
 
 /// Each command that reads reports, with this one.
 #[track_caller]
-fn read_everywhere(name: &str, snapshot: &Snapshot, status: i32) -> Vec<String> {
+fn read_everywhere(name: &str, snapshot: &Snapshot, statuses: &[i32]) -> Vec<String> {
     let folder = Folder::new(name);
-    let file = folder.0.join("report.json");
-    fs::write(&file, json(snapshot)).expect("written");
-    let file = file.to_str().expect("UTF-8");
-    let commands: [&[&str]; 4] = [
-        &["report", file, "--marks", "*", "--symbols"],
-        &["report", file, file, "--details"],
-        &["report", file, "--format", "html"],
-        &["diff", file, file],
-    ];
-    commands.iter().map(|arguments| within_limits(arguments, status)).collect()
+    read_file(&folder.report("report.json", snapshot), statuses)
 }
 
 fn many_marks_of_one_name() {
     let all = (0..8_000).map(|_| mark("same", vec![values("time", &[1])]));
-    read_everywhere("hostile-names", &snapshot(all.collect()), 0);
+    read_everywhere("hostile-names", &snapshot(all.collect()), &[0]);
+}
+
+/// Each mark with a path, a line and a function of its own, in a file of its own.
+fn many_sampled_marks() {
+    const MANY: usize = 10_000;
+    let file = |n: usize| format!("/src/{n}.rs");
+    let all = (0..MANY).map(|n| mark(&format!("f{n}"), vec![values("time", &[1])]));
+    let mut snapshot = snapshot(all.collect());
+    snapshot.marks.iter_mut().enumerate().for_each(|(n, mark)| mark.file = format!("{n}.rs"));
+    let mut samples = sampled(0, &[]);
+    samples.frames = (0..2 * MANY).map(|n| frame(&format!("app::f{n}"), &file(n), 3)).collect();
+    samples.locations = (0..2 * MANY).map(|n| location(0, n as u64, &[n])).collect();
+    samples.paths = (0..MANY).map(|n| path(&[n], &[(&[n], 9)])).collect();
+    let outside: Vec<[usize; 1]> = (MANY..2 * MANY).map(|n| [n]).collect();
+    samples.paths.push(path(&[], &outside.iter().map(|stack| (&stack[..], 9)).collect::<Vec<_>>()));
+    snapshot.samples = vec![samples];
+    read_everywhere("hostile-marks", &snapshot, &[0]);
+}
+
+fn many_of_everything() {
+    let mut snapshot = report(&[("one", 1)]);
+    snapshot.notes = (0..20_000).map(|n| format!("note {n}")).collect();
+    let mut samples = sampled(20_000, &[]);
+    samples.modules = (0..4_096).map(|n| module(&format!("/no/{n}"), None)).collect();
+    samples.locations.iter_mut().enumerate().for_each(|(n, one)| one.module = n % 4_096);
+    snapshot.samples = vec![samples];
+    read_everywhere("hostile-modules", &snapshot, &[0]);
+    let mut events = report(&[("one", 1)]);
+    events.events = vec![events.events[0].clone(); 5_000];
+    events.events.iter_mut().enumerate().for_each(|(n, event)| event.name = format!("e{n}"));
+    read_everywhere("hostile-events", &events, &[0]);
+    let mut samplings = report(&[("one", 1)]);
+    samplings.samples = vec![sampled(1, &[]); 2_000];
+    samplings.samples.iter_mut().enumerate().for_each(|(n, samples)| samples.event = format!("e{n}"));
+    read_everywhere("hostile-samplings", &samplings, &[2]);
+}
+
+fn many_reports() {
+    let folder = Folder::new("hostile-reports");
+    let large = json(&snapshot((0..2_000).map(|n| mark(&format!("f{n}"), vec![values("time", &[1])])).collect()));
+    let file = folder.file("report.json", large + &json(&snapshot(Vec::new())).repeat(2_000));
+    read_file(&file, &[0]);
 }
 
 /// Samples at this many addresses, each with these functions.
-fn sampled(addresses: u64, functions: &[usize]) -> perfmark::Samples {
-    let mut samples = perfmark::Samples::default();
+fn sampled(addresses: u64, functions: &[usize]) -> Samples {
+    let mut samples = Samples::default();
     samples.event = "cpu-clock".into();
     samples.modules = vec![module("/no/such/program", Some("6c01ab"))];
     samples.locations = (0..addresses).map(|address| location(0, address, functions)).collect();
@@ -78,18 +154,49 @@ fn sampled(addresses: u64, functions: &[usize]) -> perfmark::Samples {
 fn a_long_name_at_many_addresses() {
     let mut snapshot = report(&[("one", 1)]);
     let mut samples = sampled(5_000, &[0]);
-    samples.frames = vec![super::sample::frame(&"f".repeat(40_000), "src/main.rs", 3)];
+    samples.frames = vec![frame(&"f".repeat(40_000), "src/main.rs", 3)];
     snapshot.samples = vec![samples];
-    read_everywhere("hostile-text", &snapshot, 0);
+    read_everywhere("hostile-text", &snapshot, &[0]);
+}
+
+fn node(parent: Option<usize>, mark: usize) -> Node {
+    let mut own = NodeValues::default();
+    (own.event, own.measured, own.sum, own.self_sum) = ("time".into(), 1, 1, Some(1));
+    let mut node = Node::default();
+    (node.parent, node.mark, node.calls, node.values) = (parent, mark, 1, vec![own]);
+    node
+}
+
+/// Marks that call each other, as deep as a graph may be.
+fn a_deep_graph() {
+    let mut snapshot = report(&[]);
+    snapshot.marks = (0..8).map(|n| mark(&format!("f{n}{}", "f".repeat(40_000)), vec![values("time", &[1])])).collect();
+    snapshot.call_graph = (0..16_384).map(|n| node((n % 2_048 > 0).then(|| n - 1), (n / 2_048 + n) % 8)).collect();
+    read_everywhere("hostile-graph", &snapshot, &[0]);
+}
+
+/// Stacks and paths of marks as deep as they may be, each of other functions.
+fn deep_paths_and_stacks() {
+    let mut snapshot = report(&[]);
+    let long = "f".repeat(40_000);
+    snapshot.marks = (0..3).map(|n| mark(&format!("f{n}{long}"), vec![values("time", &[1])])).collect();
+    let mut samples = sampled(3, &[0, 1]);
+    samples.frames = (0..3).map(|n| frame(&format!("f{n}{long}"), "src/main.rs", n)).collect();
+    let stacks: Vec<Vec<usize>> = (0..500).map(|n| (0..1_000).map(|at| (n + at * at) % 3).collect()).collect();
+    let stacks: Vec<(&[usize], u64)> = stacks.iter().map(|stack| (&stack[..], 1)).collect();
+    let marks = |n: usize| (0..2_000).map(|at| (n + at * at) % 3).collect::<Vec<usize>>();
+    samples.paths = (0..100).map(|n| path(&marks(n), &[(&[n % 3], 1)])).chain([path(&[0], &stacks)]).collect();
+    snapshot.samples = vec![samples];
+    read_everywhere("hostile-depth", &snapshot, &[0]);
 }
 
 fn a_location_with_very_many_functions() {
     let mut snapshot = report(&[("one", 1)]);
     let functions: Vec<usize> = (0..257).collect();
     let mut samples = sampled(1, &functions);
-    samples.frames = functions.iter().map(|n| super::sample::frame(&n.to_string(), "src/main.rs", 3)).collect();
+    samples.frames = functions.iter().map(|n| frame(&n.to_string(), "src/main.rs", 3)).collect();
     snapshot.samples = vec![samples];
-    for why in read_everywhere("hostile-functions", &snapshot, 2) {
+    for why in read_everywhere("hostile-functions", &snapshot, &[2]) {
         assert_contains(&why, &["samples: location 0 has more than 256 functions"]);
     }
 }
@@ -99,7 +206,7 @@ fn a_stack_with_very_many_locations() {
     let mut samples = sampled(1, &[]);
     samples.paths = vec![path(&[0], &[(&[0; 1_025], 1)])];
     snapshot.samples = vec![samples];
-    for why in read_everywhere("hostile-stack", &snapshot, 2) {
+    for why in read_everywhere("hostile-stack", &snapshot, &[2]) {
         assert_contains(&why, &["samples: a stack has more than 1024 locations"]);
     }
 }
@@ -115,7 +222,7 @@ fn a_module_that_is_no_file() {
         let mut samples = sampled(1, &[]);
         samples.modules = vec![module(file, Some("6c01ab"))];
         snapshot.samples = vec![samples];
-        let why = &read_everywhere("hostile-fifo", &snapshot, 0)[0];
+        let why = &read_everywhere("hostile-fifo", &snapshot, &[0])[0];
         assert_contains(why, &[&format!("{file}: not a file")]);
     }
 }

@@ -10,7 +10,7 @@ use super::source_lines::SourceLines;
 use super::text::shorten;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, Snapshot, is_perfmark};
+use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path, is_perfmark};
 use crate::text::{exact, sanitize, share_of_samples};
 
 /// The most lines of a mark, for each event.
@@ -46,7 +46,7 @@ pub(super) struct Outside {
 pub(super) struct HotLines<'a> {
     snapshot: &'a Snapshot,
     /// The samples of each event, and its name, which is empty if there is one event.
-    samples: Vec<(&'a Samples, String)>,
+    samples: Vec<(SamplesByMark<'a>, String)>,
     /// The directories before the source files that the marks name, with a slash at the end.
     roots: Vec<String>,
     sources: SourceLines<'a>,
@@ -55,18 +55,9 @@ pub(super) struct HotLines<'a> {
 impl<'a> HotLines<'a> {
     /// `reads_sources` adds the text of lines.
     pub(super) fn new(snapshot: &'a Snapshot, reads_sources: bool) -> Self {
-        let files: BTreeSet<&str> = snapshot.marks.iter().map(|mark| mark.file.as_str()).collect();
-        let mut roots = Vec::new();
-        let frames = snapshot.samples.iter().flat_map(|samples| &samples.frames);
-        for file in frames.filter_map(|frame| frame.file.as_deref()) {
-            let root = |end: &&str| file.strip_suffix(*end).filter(|root| root.ends_with('/'));
-            if let Some(root) = files.iter().filter(|file| !file.is_empty()).find_map(root)
-                && !roots.iter().any(|known| known == root)
-            {
-                roots.push(root.to_owned());
-            }
-        }
-        let samples = snapshot.samples.iter().zip(events(&snapshot.samples)).collect();
+        let roots = roots(snapshot);
+        let samples = snapshot.samples.iter().map(|samples| snapshot.samples_by_mark(samples));
+        let samples = samples.zip(events(&snapshot.samples)).collect();
         Self { snapshot, samples, roots, sources: SourceLines::new(snapshot, reads_sources) }
     }
 
@@ -74,9 +65,10 @@ impl<'a> HotLines<'a> {
     pub(super) fn of(&mut self, mark: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         for at in 0..self.samples.len() {
-            let (samples, event) = self.samples[at].clone();
-            let all = samples.of_mark(Some(mark));
-            let lines = with_one_probe(self.snapshot.hot_lines(samples, Some(mark)));
+            let (samples, event) = &self.samples[at];
+            let (all, event) = (samples.of_mark(Some(mark)), event.clone());
+            let lines = with_one_probe(samples.hot_lines(Some(mark)));
+            let samples = samples.samples();
             for line in lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES) {
                 rows.push(Row {
                     share: share(samples, line.samples, all),
@@ -94,8 +86,9 @@ impl<'a> HotLines<'a> {
     pub(super) fn outside(&mut self) -> Vec<Outside> {
         let mut all_outside = Vec::new();
         for at in 0..self.samples.len() {
-            let (samples, event) = self.samples[at].clone();
-            let (outside, all) = (samples.of_mark(None), samples.taken());
+            let (samples, event) = &self.samples[at];
+            let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
+            let all = samples.taken();
             if outside == 0 {
                 continue;
             }
@@ -178,6 +171,24 @@ impl<'a> HotLines<'a> {
         file
     }
 }
+
+/// The directories before the source files that marks name, at most [`ROOTS`], with a slash at the end.
+fn roots(snapshot: &Snapshot) -> Vec<String> {
+    let files: BTreeSet<&str> = snapshot.marks.iter().map(|mark| &*mark.file).filter(|file| !file.is_empty()).collect();
+    let mut roots: BTreeSet<&str> = BTreeSet::new();
+    let frames = snapshot.samples.iter().flat_map(|samples| &samples.frames);
+    for file in frames.filter_map(|frame| frame.file.as_deref()) {
+        let end = ends_of_path(file).skip(1).find(|end| files.contains(end));
+        roots.extend(end.map(|end| &file[..file.len() - end.len()]));
+        if roots.len() >= ROOTS {
+            break;
+        }
+    }
+    roots.into_iter().map(str::to_owned).collect()
+}
+
+/// A program has few directories from which its crates were compiled.
+const ROOTS: usize = 64;
 
 /// The place of samples in entry and exit of marks.
 const PROBE: &str = "perfmark's probe";

@@ -56,7 +56,8 @@ fn short_stacks(snapshot: &Snapshot, samples: &Samples) -> Option<String> {
     if !(1..ENOUGH).contains(&samples.stack_bytes) {
         return None;
     }
-    let lines = (0..snapshot.marks.len()).flat_map(|mark| snapshot.hot_lines(samples, Some(mark)));
+    let by_mark = snapshot.samples_by_mark(samples);
+    let lines = (0..snapshot.marks.len()).flat_map(|mark| by_mark.hot_lines(Some(mark)));
     let (mut all, mut elsewhere) = (0, 0);
     for line in lines {
         all += line.samples;

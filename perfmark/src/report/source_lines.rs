@@ -30,13 +30,16 @@ pub(super) struct SourceLines<'a> {
     files: BTreeMap<String, Option<String>>,
     /// When the sampled modules were written; `None` for those that are not on this machine.
     modules: BTreeMap<&'a Module, Option<SystemTime>>,
+    /// The modules with code of each file; empty until the first file is read.
+    of_files: BTreeMap<&'a str, BTreeSet<&'a Module>>,
     /// The bytes that may still be read.
     left: u64,
 }
 
 impl<'a> SourceLines<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, may_read: bool) -> Self {
-        Self { snapshot, files: BTreeMap::new(), modules: BTreeMap::new(), left: if may_read { MOST } else { 0 } }
+        let (files, modules, of_files) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { snapshot, files, modules, of_files, left: if may_read { MOST } else { 0 } }
     }
 
     /// The line's text without indentation, safe for a terminal; empty if it is not known. It is known if the file has
@@ -78,14 +81,17 @@ impl<'a> SourceLines<'a> {
 
     /// When the first of the modules with code of that file was written, if all of them are the sampled ones.
     fn built(&mut self, file: &str) -> Option<SystemTime> {
-        let mut modules = BTreeSet::new();
-        for samples in &self.snapshot.samples {
-            let is_in_file =
-                |&at: &usize| samples.frames.get(at).is_some_and(|frame| frame.file.as_deref() == Some(file));
-            let locations = samples.locations.iter().filter(|location| location.frames.iter().any(is_in_file));
-            modules.extend(locations.filter_map(|location| samples.modules.get(location.module)));
+        if self.of_files.is_empty() {
+            for samples in &self.snapshot.samples {
+                for location in &samples.locations {
+                    let files = location.frames.iter().filter_map(|&at| samples.frames.get(at)?.file.as_deref());
+                    let module = samples.modules.get(location.module);
+                    files.for_each(|file| self.of_files.entry(file).or_default().extend(module));
+                }
+            }
         }
-        let times = modules.into_iter().map(|module| *self.modules.entry(module).or_insert_with(|| written(module)));
+        let modules = self.of_files.get(file)?;
+        let times = modules.iter().map(|&module| *self.modules.entry(module).or_insert_with(|| written(module)));
         times.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 }

@@ -2,7 +2,11 @@
 //!
 //! Marks have the names of the table. Without a call graph, each mark is a stack by itself, which includes the cost of
 //! calls that a panic ended or that are in flight. The nodes of a call graph do not include that.
+//!
+//! A deep call graph has long stacks. If all of them are longer than a limit, the deepest calls of a stack are together
+//! in one frame, `…`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::share::{Shares, unfinished};
@@ -13,10 +17,9 @@ use crate::snapshot::{Mark, Node, Snapshot};
 pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let event = Shares::new(snapshot).leading();
     let names: Vec<String> = snapshot.names().iter().map(|label| frame(label)).collect();
-    let of_graph = |(index, node): (usize, &Node)| {
-        let mut values = node.values.iter();
-        let own = values.find(|values| Some(&*values.event) == event)?;
-        Some((stack(snapshot, &names, index)?, u64::try_from(own.self_sum.unwrap_or(own.sum)).ok()?))
+    let own = |node: &Node| {
+        let own = node.values.iter().find(|values| Some(&*values.event) == event)?;
+        u64::try_from(own.self_sum.unwrap_or(own.sum)).ok()
     };
     let alone = |(mark, name): (&Mark, &String)| {
         let values = mark.values.iter().find(|values| Some(&*values.event) == event)?;
@@ -25,7 +28,7 @@ pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
         Some((name.clone(), u64::try_from(sum.min(u64::MAX.into())).ok()?))
     };
     let mut stacks: Vec<(String, u64)> = if has_callers(snapshot) {
-        snapshot.call_graph.iter().enumerate().filter_map(of_graph).collect()
+        of_graph(&snapshot.call_graph, &names, own)
     } else {
         snapshot.marks.iter().zip(&names).filter_map(alone).collect()
     };
@@ -48,18 +51,49 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     out
 }
 
-/// The stack from the outermost caller to the node. A mark that the snapshot lacks is written like one without a name.
-fn stack(snapshot: &Snapshot, names: &[String], index: usize) -> Option<String> {
-    let mut frames = Vec::new();
-    let mut next = Some(index);
-    while let Some(index) = next {
-        let node = snapshot.call_graph.get(index)?;
-        frames.push(names.get(node.mark).map_or(NAMELESS, String::as_str));
-        // Callers come first; a snapshot that violates this would loop.
-        next = node.parent.filter(|&parent| parent < index);
+/// The most bytes of all stacks, unless the outermost marks alone have more.
+const MOST: usize = 8 << 20;
+
+/// The stack of each node, from the outermost caller, and the own cost. A mark that the snapshot lacks is written like
+/// one without a name.
+fn of_graph(graph: &[Node], names: &[String], own: impl Fn(&Node) -> Option<u64>) -> Vec<(String, u64)> {
+    let name = |node: &Node| names.get(node.mark).map_or(NAMELESS, String::as_str);
+    // Callers come first; a snapshot that violates this would loop.
+    let caller = |at: usize| graph[at].parent.filter(|&parent| parent < at);
+    // The length of each stack, its depth, and the length of all stacks of each depth.
+    let (mut sizes, mut depths) = (Vec::<usize>::new(), Vec::<usize>::new());
+    let mut of_depths: Vec<usize> = Vec::new();
+    for (at, node) in graph.iter().enumerate() {
+        let caller = caller(at);
+        sizes.push(caller.map_or(0, |caller| sizes[caller]).saturating_add(name(node).len() + 1));
+        depths.push(caller.map_or(0, |caller| depths[caller] + 1));
+        of_depths.resize(of_depths.len().max(depths[at] + 1), 0);
+        of_depths[depths[at]] = of_depths[depths[at]].saturating_add(sizes[at]);
     }
-    frames.reverse();
-    Some(frames.join(";"))
+    let mut sum = 0_usize;
+    let within = of_depths.iter().take_while(|&&size| {
+        sum = sum.saturating_add(size);
+        sum <= MOST
+    });
+    let deepest = within.count().max(1);
+    // Each node that is too deep is shown below the last caller that is not.
+    let (mut shown, mut costs) = (Vec::<usize>::new(), BTreeMap::<(usize, bool), u64>::new());
+    for (at, node) in graph.iter().enumerate() {
+        let is_deeper = depths[at] >= deepest;
+        shown.push(caller(at).filter(|_| is_deeper).map_or(at, |caller| shown[caller]));
+        if let Some(own) = own(node) {
+            let cost = costs.entry((shown[at], is_deeper)).or_default();
+            *cost = cost.saturating_add(own);
+        }
+    }
+    let stack = |((at, is_deeper), cost): ((usize, bool), u64)| {
+        let callers = std::iter::successors(Some(at), |&at| caller(at));
+        let mut frames: Vec<&str> = callers.map(|at| name(&graph[at])).collect();
+        frames.reverse();
+        frames.extend(is_deeper.then_some("…"));
+        (frames.join(";"), cost)
+    };
+    costs.into_iter().filter(|(_, cost)| *cost > 0).map(stack).collect()
 }
 
 const NAMELESS: &str = "?";
@@ -137,6 +171,17 @@ mod tests {
                 assert!(stack.split(';').count() <= depth, "{line:?}");
             }
         }
+    }
+
+    #[test]
+    fn calls_of_long_stacks_are_together_below_the_last_caller_that_is_shown() {
+        let graph: Vec<Node> = (0..400).map(|n: usize| node(n.checked_sub(1), n % 2, Some(1))).collect();
+        let names = ["a", "b"].map(|name| name.repeat(1_000));
+        let stacks = of_graph(&graph, &names, |node| u64::try_from(node.values[1].self_sum?).ok());
+        let (deepest, rest) = stacks.last().expect("stacks");
+        // The stacks of 128 calls have 8.3 MB, of which each is 1 kB longer than the one before.
+        assert_eq!((stacks.len(), *rest, deepest.ends_with(&format!("{};…", names[1]))), (129, 400 - 128, true));
+        assert_eq!(stacks.iter().map(|(_, own)| own).sum::<u64>(), 400);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The difference of two snapshots, and the sum of several.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Event, Mark, Overhead, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
@@ -132,8 +132,9 @@ impl Snapshot {
             notes
                 .push(format!("perfmark {} recorded some of the values, and {} others", self.perfmark, other.perfmark));
         }
+        let indices: BTreeMap<String, usize> = self.events.iter().map(|event| event.name.clone()).zip(0..).collect();
         for event in &other.events {
-            match self.events.iter_mut().find(|known| known.name == event.name) {
+            match indices.get(&event.name).map(|&at| &mut self.events[at]) {
                 Some(known) => {
                     for (lacks, has, process) in [(&*known, event, self.pid), (event, &*known, other.pid)] {
                         if let (Read::None, Some(why), true) = (lacks.read, &lacks.reason, has.read != Read::None) {
@@ -164,11 +165,8 @@ impl Snapshot {
         self.samples = Samples::merged([(&self.samples, own), (&other.samples, of_other)]);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
-        for note in notes {
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
-        }
+        let mut known: BTreeSet<String> = self.notes.iter().cloned().collect();
+        self.notes.extend(notes.into_iter().filter(|note| known.insert(note.clone())));
     }
 }
 

@@ -7,7 +7,7 @@ use serde::de::Deserializer;
 use super::of_event::OfEvent;
 use super::samples::Samples;
 #[cfg(feature = "serde")]
-use super::serde_format;
+use super::{limits, serde_format};
 
 /// All that was recorded in this process until now: every thread's values merged, with ticks converted to nanoseconds.
 ///
@@ -107,12 +107,14 @@ pub struct Thread {
 #[non_exhaustive]
 pub struct Event {
     /// The event's name, as perf writes it: `instructions`, `page-faults`, `time`.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub name: String,
     /// The unit of its values.
     pub unit: Unit,
     /// How it was read.
     pub read: Read,
     /// Why it was not read in user space, or not at all.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::optional_text"))]
     pub reason: Option<String>,
 }
 
@@ -150,10 +152,13 @@ pub enum Read {
 #[non_exhaustive]
 pub struct Mark {
     /// The function's name, or the one given with `name = "…"`.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub name: String,
     /// The function's full path.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub path: String,
     /// The source file, as it was passed to the compiler.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub file: String,
     /// The line of the attribute.
     pub line: u32,

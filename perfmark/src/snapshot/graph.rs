@@ -13,9 +13,12 @@ type Nodes = Tree<usize, (u64, Vec<NodeValues>)>;
 fn add(nodes: &mut Nodes, parent: Option<usize>, mark: usize, node: &Node) -> usize {
     let (index, (calls, values)) = nodes.at(parent, mark);
     *calls = calls.saturating_add(node.calls);
-    for other in &node.values {
-        match values.iter_mut().find(|known| known.event == other.event) {
-            Some(known) => known.combine(other, ADD),
+    for (at, other) in node.values.iter().enumerate() {
+        let is_it = |known: &NodeValues| known.event == other.event;
+        // They are usually in the same order.
+        let is_there = values.get(at).is_some_and(is_it);
+        match if is_there { Some(at) } else { values.iter().position(is_it) } {
+            Some(at) => values[at].combine(other, ADD),
             None => values.push(other.clone()),
         }
     }

@@ -7,6 +7,8 @@ pub(crate) mod origin;
 pub(crate) mod tree;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 mod of_event;
+#[cfg(feature = "serde")]
+mod limits;
 mod samples;
 #[cfg(feature = "serde")]
 mod serde_format;
@@ -24,7 +26,7 @@ pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, 
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
 #[cfg(feature = "record")]
-pub(crate) use sampled::is_perfmark;
+pub use sampled::{HotFunction, HotLine, MarkedFunction, SamplesByMark, StackFrame};
 #[cfg(feature = "record")]
-pub use sampled::{HotFunction, HotLine, StackFrame};
+pub(crate) use sampled::{ends_of_path, is_perfmark};
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};

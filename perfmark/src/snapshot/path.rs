@@ -108,11 +108,8 @@ pub(crate) fn bare(path: &str) -> String {
 /// The type in a segment such as `<app::Table<u8> as app::Load>` or `<impl app::Load for app::Table<u8>>`.
 #[cfg(feature = "record")]
 fn implementing(segment: &str) -> Option<&str> {
-    // The search below takes quadratic time.
-    const LONGEST: usize = 2_000;
-    let inner = segment.strip_prefix('<')?.strip_suffix('>').filter(|inner| inner.len() < LONGEST)?;
-    let find = |word: &str| inner.rmatch_indices(word).map(|(at, _)| at).find(|&at| is_outside(inner, at));
-    let inner = match (inner.strip_prefix("impl "), find(" for "), find(" as ")) {
+    let inner = segment.strip_prefix('<')?.strip_suffix('>')?;
+    let inner = match (inner.strip_prefix("impl "), last_outside(inner, " for "), last_outside(inner, " as ")) {
         (Some(_), Some(at), _) => &inner[at + " for ".len()..],
         (Some(of_type), None, _) => of_type,
         (None, _, Some(at)) => &inner[..at],
@@ -128,13 +125,14 @@ pub(super) fn of_trait(path: &str) -> Option<String> {
     const AS: &str = " as ";
     let (first, method) = path.split_at(*starts(path).get(1)?);
     let inner = first.strip_suffix(">::")?.strip_prefix('<')?;
-    let at = inner.rmatch_indices(AS).map(|(at, _)| at).find(|&at| is_outside(inner, at))?;
+    let at = last_outside(inner, AS)?;
     Some(bare(&format!("{}::{method}", &inner[at + AS.len()..])))
 }
 
+/// Where the word is for the last time outside of all brackets.
 #[cfg(feature = "record")]
-fn is_outside(text: &str, at: usize) -> bool {
-    outside_brackets(text).any(|(outside, _)| outside == at)
+fn last_outside(text: &str, word: &str) -> Option<usize> {
+    outside_brackets(text).map(|(at, _)| at).filter(|&at| text[at..].starts_with(word)).last()
 }
 
 /// A path without the modules of the types in it: `<Table<u8> as Load>::load` for `<app::Table<u8> as

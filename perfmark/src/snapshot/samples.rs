@@ -1,5 +1,8 @@
 //! Samples: where the program was at regular moments.
 
+#[cfg(feature = "serde")]
+use super::limits::{self, DEEPEST};
+
 /// Where the program was at regular moments, and in which calls of marks.
 ///
 /// `Sampling` takes them, which requires the feature `sampling`.
@@ -8,6 +11,7 @@
 #[non_exhaustive]
 pub struct Samples {
     /// The event, as perf writes it. There is a sample whenever it has occurred a number of times.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub event: String,
     /// The number of its occurrences between two samples; `None` if a frequency was set.
     pub period: Option<u64>,
@@ -23,7 +27,7 @@ pub struct Samples {
     /// The number of threads that could not be sampled.
     pub threads_without: u64,
     /// Why the first of these could not be sampled.
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "limits::optional_text"))]
     pub why_without: Option<String>,
     /// The number of threads that ended before perfmark could sample them.
     pub threads_too_short: u64,
@@ -90,8 +94,10 @@ pub struct Location {
 #[non_exhaustive]
 pub struct Module {
     /// Its path. Empty for code that is in no file, whose addresses are those in memory.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub path: String,
     /// Its build id in hexadecimal, which the linker writes.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::optional_text"))]
     pub build_id: Option<String>,
 }
 
@@ -101,8 +107,10 @@ pub struct Module {
 #[non_exhaustive]
 pub struct Frame {
     /// The function's path.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
     pub function: String,
     /// The source file, as it was passed to the compiler, with the compiler's directory before it.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::optional_text"))]
     pub file: Option<String>,
     /// The line that was executed, or from which the inlined function before it was called.
     pub line: Option<u32>,
@@ -114,6 +122,9 @@ pub(crate) const MAX_INLINED: usize = 256;
 /// The most locations of a stack in a report. The kernel's call chains have 127 by default.
 #[cfg(feature = "serde")]
 const MAX_CALLERS: usize = 1_024;
+/// The most modules of a report.
+#[cfg(feature = "serde")]
+const MAX_MODULES: usize = 4_096;
 
 impl Samples {
     /// The number of all samples.
@@ -128,8 +139,8 @@ impl Samples {
         self.locations.iter().any(|location| !location.frames.is_empty())
     }
 
-    /// Checks that every index is the index of something, and that no location has very many functions, because each
-    /// stack through it consists of these.
+    /// Checks that every index is the index of something, and that nothing has very many parts: each stack consists of
+    /// the marks of its path and the functions of its locations.
     #[cfg(feature = "serde")]
     pub(super) fn check(&self) -> Result<(), String> {
         fn check(what: &str, indices: impl Iterator<Item = usize>, count: usize) -> Result<(), String> {
@@ -147,6 +158,12 @@ impl Samples {
         }
         if stacks().any(|stack| stack.locations.len() > MAX_CALLERS) {
             return Err(format!("samples: a stack has more than {MAX_CALLERS} locations"));
+        }
+        if self.paths.iter().any(|path| path.marks.len() > DEEPEST) {
+            return Err(format!("samples: a path has more than {DEEPEST} marks"));
+        }
+        if self.modules.len() > MAX_MODULES {
+            return Err(format!("samples: there are more than {MAX_MODULES} modules"));
         }
         if stacks().any(|stack| stack.locations.is_empty()) {
             return Err("samples: a stack has no location".into());

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
+use super::limits::{DEEPEST, MAX_SAMPLINGS};
 use super::samples::Samples;
 
 /// Refuses versions other than `known`, because their fields have other meanings. An empty snapshot, which a merge
@@ -37,12 +38,12 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
 /// Checks that samples refer to locations, modules and frames that exist.
 pub(super) fn samples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Samples>, D::Error> {
     let samples = Vec::<Samples>::deserialize(deserializer)?;
+    if samples.len() > MAX_SAMPLINGS {
+        return Err(D::Error::custom(format_args!("the report has more than {MAX_SAMPLINGS} samplings")));
+    }
     samples.iter().try_for_each(Samples::check).map_err(D::Error::custom)?;
     Ok(samples)
 }
-
-/// The most nested calls: as many as a thread's stack has frames for (`switched::ROOM`).
-const DEEPEST: usize = 2_048;
 
 /// Checks that each node comes after its caller, that none occurs twice, and that none is deeper than calls are
 /// recorded. The last check bounds the size of reports: each node is written with its stack.

@@ -7,7 +7,7 @@ use crate::report::hot_lines::{FEWEST, FUNCTIONS, HotLines};
 use crate::report::json::{Json, Writer};
 use crate::report::source_lines::SourceLines;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, SampledStack, Samples, Snapshot};
+use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunction, SampledStack, Samples, Snapshot};
 
 /// The most lines of a mark whose text is in the page.
 const LINES_OF_MARK: usize = 40;
@@ -62,7 +62,8 @@ impl Sampling {
     fn new(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Self {
         let own = samples.paths.iter().map(|path| {
             let mark = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
-            let own = |stack: &SampledStack| mark?.own_frame(&stack.frames(samples));
+            let mut function = mark.map(MarkedFunction::new);
+            let own = |stack: &SampledStack| function.as_mut()?.own_frame(&stack.frames(samples));
             path.stacks.iter().map(own).collect()
         });
         let file = |frame: &Frame| frame.file.as_deref().map_or_else(String::new, |file| names.short(file).to_owned());
@@ -98,8 +99,9 @@ impl Text {
     fn new(snapshot: &Snapshot, reads_sources: bool) -> Self {
         let mut lines: Vec<HotLine> = Vec::new();
         for samples in &snapshot.samples {
+            let by_mark = snapshot.samples_by_mark(samples);
             for mark in 0..snapshot.marks.len() {
-                let own = snapshot.hot_lines(samples, Some(mark)).into_iter().filter(|line| line.is_own);
+                let own = by_mark.hot_lines(Some(mark)).into_iter().filter(|line| line.is_own);
                 lines.extend(own.take(LINES_OF_MARK));
             }
         }

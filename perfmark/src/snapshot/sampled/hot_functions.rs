@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::stack::Marked;
+use super::stack::MarkedFunctions;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::origin::is_downloaded;
 use crate::snapshot::path::{bare, end, readable, starts};
@@ -67,10 +67,9 @@ impl Snapshot {
                 (*most, function.frame, function.can_be_marked) = (count, frame.clone(), can_be_marked[at]);
             }
         }
-        let marks: Vec<Marked<'_>> = self.marks.iter().map(Marked::new).collect();
+        let marked = MarkedFunctions::new(&self.marks);
         let functions = functions.into_values().map(|(_, function)| function);
-        let mut unmarked: Vec<HotFunction> =
-            functions.filter(|function| !marks.iter().any(|marked| marked.is(&function.frame))).collect();
+        let mut unmarked: Vec<HotFunction> = functions.filter(|function| !marked.has(&function.frame)).collect();
         unmarked.sort_by_key(|function| std::cmp::Reverse(function.samples));
         unmarked
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stack::{Marked, StackFrame};
+use super::stack::{MarkedFunction, StackFrame};
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
@@ -35,11 +35,53 @@ impl Snapshot {
     /// ```
     #[must_use]
     pub fn hot_lines(&self, samples: &Samples, mark: Option<usize>) -> Vec<HotLine> {
-        let marked = mark.and_then(|mark| self.marks.get(mark)).map(Marked::new);
+        self.samples_by_mark(samples).hot_lines(mark)
+    }
+
+    /// The samples, for questions about many marks.
+    #[must_use]
+    pub fn samples_by_mark<'a>(&'a self, samples: &'a Samples) -> SamplesByMark<'a> {
+        let mut paths: BTreeMap<Option<usize>, Vec<&SampledPath>> = BTreeMap::new();
+        for path in &samples.paths {
+            paths.entry(path.marks.last().copied()).or_default().push(path);
+        }
+        SamplesByMark { snapshot: self, samples, paths }
+    }
+}
+
+/// Samples, by the mark that they are directly in.
+#[derive(Clone, Debug)]
+pub struct SamplesByMark<'a> {
+    snapshot: &'a Snapshot,
+    samples: &'a Samples,
+    paths: BTreeMap<Option<usize>, Vec<&'a SampledPath>>,
+}
+
+impl<'a> SamplesByMark<'a> {
+    /// The samples of all marks.
+    #[must_use]
+    pub fn samples(&self) -> &'a Samples {
+        self.samples
+    }
+
+    fn paths(&self, mark: Option<usize>) -> impl Iterator<Item = &'a SampledPath> {
+        self.paths.get(&mark).into_iter().flatten().copied()
+    }
+
+    /// As [`Samples::of_mark`].
+    #[must_use]
+    pub fn of_mark(&self, mark: Option<usize>) -> u64 {
+        self.paths(mark).map(|path| path.samples).fold(0, u64::saturating_add)
+    }
+
+    /// As [`Snapshot::hot_lines`].
+    #[must_use]
+    pub fn hot_lines(&self, mark: Option<usize>) -> Vec<HotLine> {
+        let mut marked = mark.and_then(|mark| self.snapshot.marks.get(mark)).map(MarkedFunction::new);
         let mut lines: BTreeMap<(&Frame, bool), [u64; 2]> = BTreeMap::new();
-        for stack in samples.paths_of(mark).flat_map(|path| &path.stacks) {
-            let frames = stack.frames(samples);
-            let own = marked.as_ref().and_then(|marked| marked.own_frame(&frames));
+        for stack in self.paths(mark).flat_map(|path| &path.stacks) {
+            let frames = stack.frames(self.samples);
+            let own = marked.as_mut().and_then(|marked| marked.own_frame(&frames));
             // Without the marked function, the function whose code was executed.
             let shown = own.or_else(|| frames.iter().rposition(|at| at.depth == 0));
             let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| frames.get(at)) else {

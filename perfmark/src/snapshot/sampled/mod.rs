@@ -13,6 +13,8 @@ pub use hot_functions::HotFunction;
 #[cfg(feature = "record")]
 pub(crate) use hot_functions::is_perfmark;
 #[cfg(feature = "record")]
-pub use hot_lines::HotLine;
+pub use hot_lines::{HotLine, SamplesByMark};
 #[cfg(feature = "record")]
-pub use stack::StackFrame;
+pub(crate) use stack::ends_of_path;
+#[cfg(feature = "record")]
+pub use stack::{MarkedFunction, StackFrame};

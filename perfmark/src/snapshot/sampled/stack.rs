@@ -1,5 +1,6 @@
 //! The functions that a sampled stack consists of, and the marked function among them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::snapshot::data::Mark;
@@ -36,35 +37,52 @@ impl SampledStack {
     }
 }
 
-/// Finds a marked function in stacks.
-pub(super) struct Marked<'a> {
+/// Finds the marked function in many stacks.
+#[derive(Clone, Debug)]
+pub struct MarkedFunction<'a> {
     path: String,
     file: &'a str,
     /// How the types of its futures begin, after its module or type.
     futures: String,
+    /// Whether a frame is its own, by the address of each frame that stacks had until now.
+    known: BTreeMap<usize, bool>,
 }
 
-impl<'a> Marked<'a> {
-    pub(super) fn new(mark: &'a Mark) -> Self {
+impl<'a> MarkedFunction<'a> {
+    /// The function of that mark.
+    #[must_use]
+    pub fn new(mark: &'a Mark) -> Self {
         let path = compared(&mark.path);
-        Self { futures: format!("::{}::{{async_", end(&path, 1)), path, file: &mark.file }
+        Self { futures: format!("::{}::{{async_", end(&path, 1)), path, file: &mark.file, known: BTreeMap::new() }
     }
 
     /// The index of the marked function's own frame. If the function calls itself, it is that of the innermost call;
-    /// if a part of it is inlined into itself, the outermost one there.
-    pub(super) fn own_frame(&self, frames: &[StackFrame<'_>]) -> Option<usize> {
-        let function = |at: usize| frames.get(at).and_then(|at| at.frame);
-        let is_own = |at: &usize| {
-            function(*at).is_some_and(|frame| {
-                self.is(frame) || function(at + 1).is_some_and(|caller| self.is_polled(frame, caller))
-            })
-        };
-        let innermost = (0..frames.len()).find(is_own)?;
-        (innermost..frames.len()).filter(|&at| frames[at].depth == frames[innermost].depth).rfind(is_own)
+    /// if a part of it is inlined into itself, the outermost one there. `None` if the stack does not reach it, or has
+    /// no names.
+    #[must_use]
+    pub fn own_frame(&mut self, frames: &[StackFrame<'a>]) -> Option<usize> {
+        let innermost = (0..frames.len()).find(|&at| self.is_own(frames, at))?;
+        let depth = frames[innermost].depth;
+        (innermost..frames.len())
+            .take_while(|&at| frames[at].depth == depth)
+            .filter(|&at| self.is_own(frames, at))
+            .last()
+    }
+
+    fn is_own(&mut self, frames: &[StackFrame<'a>], at: usize) -> bool {
+        let Some(frame) = frames[at].frame else { return false };
+        let address = std::ptr::from_ref(frame).addr();
+        let known = self.known.get(&address).copied();
+        let is_it = known.unwrap_or_else(|| self.is(frame));
+        if known.is_none() {
+            self.known.insert(address, is_it);
+        }
+        let caller = || frames.get(at + 1)?.frame;
+        is_it || caller().is_some_and(|caller| self.is_polled(frame, caller))
     }
 
     /// Whether the frame is the function's own. Debug information with nothing but lines has its name without a path.
-    pub(super) fn is(&self, frame: &Frame) -> bool {
+    fn is(&self, frame: &Frame) -> bool {
         let name = end(&self.path, 1);
         // Most functions have another name.
         frame.function.contains(name) && {
@@ -88,6 +106,41 @@ impl<'a> Marked<'a> {
     }
 }
 
+/// The functions of many marks.
+pub(super) struct MarkedFunctions<'a> {
+    paths: BTreeSet<String>,
+    /// The paths and names of functions, with the files that their marks name.
+    in_files: BTreeSet<(String, &'a str)>,
+}
+
+impl<'a> MarkedFunctions<'a> {
+    pub(super) fn new(marks: &'a [Mark]) -> Self {
+        let paths: Vec<String> = marks.iter().map(|mark| compared(&mark.path)).collect();
+        let in_files = paths
+            .iter()
+            .zip(marks)
+            .flat_map(|(path, mark)| [path.as_str(), end(path, 1)].map(|name| (name.to_owned(), &*mark.file)));
+        Self { in_files: in_files.collect(), paths: paths.iter().cloned().collect() }
+    }
+
+    /// Whether the frame is one of them, as [`MarkedFunction::is`].
+    pub(super) fn has(&self, frame: &Frame) -> bool {
+        let function = compared(&frame.function);
+        let has_in_file = |name: String| {
+            let mut files = frame.file.as_deref().into_iter().flat_map(ends_of_path);
+            files.any(|file| self.in_files.contains(&(name.clone(), file)))
+        };
+        self.paths.contains(&function)
+            || of_trait(&readable(&frame.function)).is_some_and(has_in_file)
+            || !function.contains("::") && has_in_file(function)
+    }
+}
+
+/// The ends of a file's path that are paths, the longest first.
+pub(crate) fn ends_of_path(file: &str) -> impl Iterator<Item = &str> {
+    [file].into_iter().chain(file.match_indices('/').map(|(at, _)| &file[at + 1..]))
+}
+
 /// A path of a function, the same of a mark and of a symbol, which has tuples without spaces: `(u8,u16)`.
 fn compared(path: &str) -> String {
     bare(&readable(path)).replace(", ", ",")
@@ -97,8 +150,8 @@ impl Mark {
     /// The index of the marked function's own frame in a [stack](SampledStack::frames). If the function calls itself,
     /// it is that of the innermost call. `None` if the stack does not reach it, or has no names.
     #[must_use]
-    pub fn own_frame(&self, frames: &[StackFrame<'_>]) -> Option<usize> {
-        Marked::new(self).own_frame(frames)
+    pub fn own_frame<'a>(&'a self, frames: &[StackFrame<'a>]) -> Option<usize> {
+        MarkedFunction::new(self).own_frame(frames)
     }
 }
 

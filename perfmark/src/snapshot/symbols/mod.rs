@@ -115,12 +115,14 @@ impl Symbols {
         for location in &samples.locations {
             addresses.entry(location.module).or_default().insert(location.address);
         }
-        let in_module = |module: usize| {
-            let is_there = |&&at: &&usize| samples.locations.get(at).is_some_and(|location| location.module == module);
-            let stacks = samples.paths.iter().flat_map(|path| &path.stacks);
-            let stacks = stacks.filter(|stack| stack.locations.iter().any(|at| is_there(&at)));
-            stacks.map(|stack| stack.samples).fold(0, u64::saturating_add)
-        };
+        let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
+        for stack in samples.paths.iter().flat_map(|path| &path.stacks) {
+            let locations = stack.locations.iter().filter_map(|&at| samples.locations.get(at));
+            for module in locations.map(|location| location.module).collect::<BTreeSet<_>>() {
+                let count = counts.entry(module).or_default();
+                *count = count.saturating_add(stack.samples);
+            }
+        }
         let all = samples.taken();
         let known = |location: &Location| {
             let frames = location.frames.iter().filter_map(|&at| frames.get(at)).map(Cow::Borrowed);
@@ -130,7 +132,7 @@ impl Symbols {
             samples.locations.iter().map(known).filter(|(_, frames): &(_, Vec<_>)| !frames.is_empty()).collect();
         let mut problems = Vec::new();
         for (index, addresses) in addresses {
-            let count = in_module(index);
+            let count = counts.get(&index).copied().unwrap_or(0);
             // Code that is in no file, such as the kernel's vDSO, has no name.
             let Some(module) = samples.modules.get(index).filter(|module| Path::new(&module.path).is_absolute()) else {
                 continue;
