@@ -5,6 +5,8 @@
 #[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
 mod program;
 #[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
+mod project;
+#[cfg(all(feature = "json", feature = "sampling", feature = "serde", feature = "symbols", target_os = "linux"))]
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
 
@@ -24,13 +26,14 @@ mod linux {
     use std::hint::black_box;
     use std::path::{Path, PathBuf};
     use std::process::Command;
+    use std::sync::OnceLock;
     use std::{env, fs, process};
 
     use perfmark::symbols::Symbols;
     use perfmark::{Format, HotLine, Report, Sampling, Snapshot, perfmark};
 
     use crate::program::{SCENARIO, assert_code, scenario_of};
-    use crate::support;
+    use crate::{project, support};
 
     /// The line of the first loop; the second one is in the next line.
     const FIRST: u32 = line!() + 5;
@@ -71,6 +74,21 @@ mod linux {
         times
     }
 
+    /// Calls a function of a library that is opened by a relative path, in another directory than the current one.
+    #[perfmark(time)]
+    fn in_library(times: u64) {
+        static SPIN: OnceLock<extern "C" fn(u64) -> u64> = OnceLock::new();
+        let spin = SPIN.get_or_init(|| {
+            // SAFETY: the library has a function of that name and type, and runs no code when it is opened.
+            let spin = unsafe { libc::dlsym(libc::dlopen(c"./libspin.so".as_ptr(), libc::RTLD_NOW), c"spin".as_ptr()) };
+            assert!(!spin.is_null(), "in the library");
+            env::set_current_dir("/").expect("set");
+            // SAFETY: as above.
+            unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn(u64) -> u64>(spin) }
+        });
+        black_box(spin(times));
+    }
+
     /// Repeats the work until there are enough samples for shares, however late the thread is sampled.
     fn until_sampled(work: fn()) {
         let taken = || perfmark::snapshot().samples.iter().map(perfmark::Samples::taken).sum::<u64>();
@@ -81,6 +99,7 @@ mod linux {
 
     pub(super) fn main() {
         match env::var(SCENARIO).as_deref() {
+            Ok("library") => return until_sampled(|| in_library(10_000)),
             Ok("callees") => return until_sampled(|| calls_another(10_000)),
             Ok(_) => return until_sampled(|| two_loops(10_000)),
             Err(_) => {}
@@ -99,6 +118,9 @@ mod linux {
             ("time_in_called_functions_is_at_the_line_of_the_call", time_in_callees),
             ("a_stripped_program_is_named_from_its_separate_debug_information", a_stripped_program_is_named),
             ("debug_information_of_another_build_is_refused", another_build_is_refused),
+            ("a_program_that_the_loader_starts_has_its_own_name_and_lines", started_by_the_loader),
+            ("a_library_of_a_relative_path_has_lines_after_the_program_changes_its_directory", relative_library),
+            ("packed_debug_information_beside_the_program_has_inlined_functions", packed),
         ];
         support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
     }
@@ -122,10 +144,16 @@ mod linux {
 
     /// The report of a sampled run of the program.
     fn sample(program: &Path, scenario: &str, report: &Path) -> Snapshot {
+        assert_code(&scenario_of(program, scenario, &settings(report)), 0);
+        read(report)
+    }
+
+    fn settings(report: &Path) -> [(&'static str, &str); 3] {
         let report = report.to_str().expect("UTF-8");
-        let settings = [("PERFMARK_SAMPLE", "1999"), ("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", report)];
-        let output = scenario_of(program, scenario, &settings);
-        assert_code(&output, 0);
+        [("PERFMARK_SAMPLE", "1999"), ("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", report)]
+    }
+
+    fn read(report: &Path) -> Snapshot {
         serde_json::from_slice(&fs::read(report).expect("written")).expect("a report")
     }
 
@@ -232,5 +260,68 @@ mod linux {
         assert!(problem.contains(&why), "{problem}");
         assert!(lines(&snapshot).is_empty());
         println!("{} {problem}", process::id());
+    }
+
+    fn started_by_the_loader() {
+        let maps = fs::read_to_string("/proc/self/maps").expect("read");
+        let files = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+        let is_loader = |file: &&str| file.rsplit('/').next().is_some_and(|name| name.starts_with("ld-"));
+        let Some(loader) = files.into_iter().find(is_loader) else { return println!("skipped: there is no loader") };
+        let own = env::current_exe().expect("a path");
+        let folder = Folder::new("symbols-loader");
+        let [report, relative] = [folder.0.join("report.json"), folder.0.join("app")];
+        fs::hard_link(&own, &relative).or_else(|_| fs::copy(&own, &relative).map(|_| ())).expect("linked");
+        let mut command = crate::program::command(Path::new(loader), "loops", &settings(&report));
+        assert_code(&command.arg("./app").current_dir(&folder.0).output().expect("started"), 0);
+        let snapshot = read(&report);
+        assert_eq!(snapshot.program, "app");
+        let paths: Vec<&Path> = snapshot.samples[0].modules.iter().map(|module| Path::new(&module.path)).collect();
+        assert!(paths.contains(&&*fs::canonicalize(relative).expect("there")), "{paths:?}");
+        check(&snapshot);
+    }
+
+    fn relative_library() {
+        let folder = Folder::new("symbols-library");
+        let [source, report] = [folder.0.join("spin.c"), folder.0.join("report.json")];
+        let text = "unsigned long spin(unsigned long n) {\n volatile unsigned long sum = 0;\n while (n--) sum += n;\n \
+                    return sum;\n}\n";
+        fs::write(&source, text).expect("written");
+        let mut compiler = Command::new("cc");
+        let compiler = compiler.args(["-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", "libspin.so"]).arg(&source);
+        assert_code(&compiler.current_dir(&folder.0).output().expect("a C compiler"), 0);
+        let own = env::current_exe().expect("a path");
+        let mut command = crate::program::command(&own, "library", &settings(&report));
+        assert_code(&command.current_dir(&folder.0).output().expect("started"), 0);
+        let snapshot = read(&report);
+        let frames = &snapshot.samples[0].frames;
+        let is_there = |frame: &perfmark::Frame| frame.function == "spin" && frame.line == Some(3);
+        assert!(frames.iter().any(is_there), "{:?}\n{:?}", snapshot.notes, snapshot.samples[0].modules);
+    }
+
+    /// Builds this program again, with its debug information in a file beside it.
+    fn packed() {
+        if env::var_os("PERFMARK_TEST_FULL").is_none() {
+            return println!("skipped: it takes long; PERFMARK_TEST_FULL=1 runs it");
+        }
+        let here = project::here();
+        let manifest = format!(
+            "[package]\nname = \"packed\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+             [[bin]]\nname = \"packed\"\npath = '{}'\n\n\
+             [features]\ndefault = [\"json\", \"sampling\", \"serde\", \"symbols\"]\n\
+             json = []\nsampling = []\nserde = []\nsymbols = []\n\n\
+             [dependencies]\nlibc = \"0.2\"\nlibtest-mimic = \"0.8\"\nserde_json = \"1\"\n\
+             perfmark-rdpmc = {{ path = '{}' }}\n\
+             perfmark = {{ path = '{}', features = [\"json\", \"sampling\", \"serde\", \"symbols\"] }}\n\n\
+             [profile.dev]\nsplit-debuginfo = \"packed\"\n\n[workspace]\n",
+            here.join("tests/symbols.rs").display(),
+            here.join("../perfmark-rdpmc").display(),
+            here.display(),
+        );
+        let Some(mut cargo) = project::cargo("packed", &[("", manifest)]) else { return };
+        let target = project::target_folder("packed-target");
+        cargo.env("CARGO_TARGET_TMPDIR", &target);
+        assert_code(&cargo.args(["build", "--quiet", "--target-dir"]).arg(&target).output().expect("cargo runs"), 0);
+        let folder = Folder::new("symbols-packed");
+        check(&sample(&target.join("debug/packed"), "loops", &folder.0.join("report.json")));
     }
 }

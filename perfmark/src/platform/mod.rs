@@ -11,6 +11,7 @@ pub(crate) mod alarm;
 pub(crate) mod terminal;
 pub(crate) mod token;
 pub(crate) mod usage;
+pub(crate) mod program;
 #[cfg(feature = "sampling")]
 pub(crate) mod modules;
 pub(crate) mod files;

@@ -65,6 +65,7 @@ mod linux {
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
     use super::{LoadedModule, Table, UnwindTables};
+    use crate::platform::program::{mapped_file, program};
 
     pub(crate) fn loaded() -> Vec<LoadedModule> {
         let mut modules: Vec<LoadedModule> = Vec::new();
@@ -210,18 +211,18 @@ mod linux {
             |segment: &&libc::Elf64_Phdr| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0;
         // SAFETY: the loader's string, or null.
         let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
-        let path = if name.is_empty() && is_program {
-            std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string())
+        let name = name.to_string_lossy();
+        let code: Vec<_> = segments.iter().filter(is_code).map(|segment| loaded.in_memory(segment)).collect();
+        let path = if is_program {
+            program().map_or_else(String::new, |path| path.display().to_string())
+        } else if name.contains('/') && !name.starts_with('/') {
+            // Relative to the current directory of that time.
+            code.first().and_then(|code| mapped_file(code.start)).unwrap_or_else(|| name.into_owned())
         } else {
-            name.to_string_lossy().into_owned()
+            name.into_owned()
         };
         let mut notes = loaded.of_type(libc::PT_NOTE).filter_map(|segment| loaded.bytes(loaded.in_memory(segment)));
-        LoadedModule {
-            path,
-            build_id: notes.find_map(build_id),
-            base: info.dlpi_addr,
-            code: segments.iter().filter(is_code).map(|segment| loaded.in_memory(segment)).collect(),
-        }
+        LoadedModule { path, build_id: notes.find_map(build_id), base: info.dlpi_addr, code }
     }
 
     /// The build id among the notes of an ELF file, in hexadecimal: the note of the owner `GNU` and the type 3

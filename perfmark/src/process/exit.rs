@@ -12,6 +12,8 @@ use super::output_settings::{self, Output, output_settings};
 use super::{copies, dumps, test_program};
 use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
+#[cfg(feature = "symbols")]
+use crate::platform::program::program;
 use crate::platform::signals::before_end;
 use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
 use crate::recording::api_use;
@@ -179,8 +181,10 @@ fn write_report() {
 /// Names the lines of samples, from the debug information of the program and its libraries.
 #[cfg(feature = "symbols")]
 fn name_samples(snapshot: &mut Snapshot) {
-    // The program's file may have been replaced since it started. A file is used if its build id is the right one.
-    let problems = Symbols::new().search("/proc/self/exe").name(snapshot);
+    // Packed debug information is beside the program. The program's file may have been replaced since it started. A
+    // file is used if its build id is the right one.
+    let places = program().into_iter().chain(["/proc/self/exe".into()]);
+    let problems = places.fold(Symbols::new(), Symbols::search).name(snapshot);
     snapshot.notes.extend(problems.iter().map(|problem| format!("lines of samples in {problem}")));
 }
 

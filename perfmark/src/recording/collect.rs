@@ -23,6 +23,7 @@ use super::recorder;
 use super::sampling;
 use super::start;
 use crate::platform::per_process::PerProcess;
+use crate::platform::program;
 use crate::platform::token;
 use crate::platform::usage::ProcessUsage;
 use crate::settings::recording::{is_off, settings};
@@ -273,7 +274,7 @@ fn everything() -> Snapshot {
 }
 
 fn program() -> String {
-    let path = std::env::current_exe().ok().or_else(|| std::env::args_os().next().map(Into::into));
+    let path = program::program().or_else(|| std::env::args_os().next().map(Into::into));
     let name = path.as_deref().and_then(std::path::Path::file_name);
     name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
 }
