@@ -73,8 +73,10 @@
 //!
 //! - `record` (default): records calls. Without it, a marked function is the function as written, and these items do
 //!   not exist: `Report`, `Format`, `Session`, `Dumps`, `measure`, `check_events`, their types, and the [`guide`]. The
-//!   other functions do nothing, and [`snapshot()`] is empty. The features `html`, `csv`, `flamegraph`, `prometheus`,
-//!   `exporter`, `signal` and `criterion` enable it.
+//!   features `html`, `csv`, `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and `criterion` enable it.
+//! - `std` (enabled by `record`, `serde` and `symbols`): functions and types. Without `record`, the functions do
+//!   nothing, and [`snapshot()`] is empty. Without `std`, perfmark has only [`perfmark`](macro@perfmark), [`region!`]
+//!   and [`defaults!`], and is `no_std`: it requires no allocator either.
 //! - `json` (default): the JSON report.
 //! - `html`: the report as a page for a browser, with a table, distributions and the call graph.
 //! - `serde`: `serde::Serialize` and `Deserialize` for [`Snapshot`], in the format of the JSON report.
@@ -90,9 +92,9 @@
 //! The command line `perfmark` shows, merges and compares reports. It is a crate of its own: `cargo install
 //! perfmark-cli`.
 //!
-//! A library should depend on perfmark with `default-features = false`: its marked functions are then the functions as
-//! written. The program that links the library enables the default features to record them. `RUSTFLAGS="--cfg
-//! perfmark_off"` turns recording off for the whole build.
+//! A library should depend on perfmark with `default-features = false`, also if it is `no_std`: its marked functions
+//! are then the functions as written. The program that links the library enables the default features to record them.
+//! `RUSTFLAGS="--cfg perfmark_off"` turns recording off for the whole build.
 //!
 //! If only downloaded crates contain marks, the program prints no report by itself. It does if a variable of perfmark's
 //! is set, such as `PERFMARK=on`, or if it calls a function of perfmark, such as [`snapshot()`]. The [`guide`] explains
@@ -124,11 +126,14 @@
 //! estimates and marked `≈`.
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "std")]
 mod snapshot;
 #[cfg(feature = "record")]
 mod platform;
+#[cfg(feature = "std")]
 mod settings;
 #[cfg(feature = "record")]
 mod recording;
@@ -138,20 +143,24 @@ mod report;
 mod export;
 #[cfg(feature = "record")]
 mod process;
+#[cfg(feature = "std")]
 mod control;
 mod macros;
 #[cfg(all(feature = "record", any(doc, doctest)))]
 pub mod guide;
 
+#[cfg(feature = "std")]
 pub use control::{
     budget, disable_counters, disable_report, filter, finish, reset, set_budget, set_filter, snapshot, threads,
 };
 #[doc(hidden)]
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
+#[cfg(feature = "std")]
 pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
 #[cfg(feature = "symbols")]
 pub use snapshot::symbols;
+#[cfg(feature = "std")]
 pub use snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampledPath, SampledStack, Samples,
     Snapshot, Thread, Unit, Values, text,

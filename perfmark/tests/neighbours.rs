@@ -74,3 +74,20 @@ fn clippy_reports_nothing() {
         assert_builds(clippy);
     }
 }
+
+/// A program that has neither the standard library nor an allocator, with a marked library in it. `check` refuses it if
+/// perfmark brings one of them.
+#[test]
+fn marks_that_do_not_record_need_neither_std_nor_an_allocator() {
+    let here = project::here();
+    let manifest = format!(
+        "[package]\nname = \"without_std\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\n\
+         crate-type = [\"staticlib\"]\npath = '{}'\n\n[dependencies]\n\
+         perfmark = {{ path = '{}', default-features = false }}\n\n[profile.dev]\npanic = \"abort\"\n\n[workspace]\n",
+        here.join("tests/neighbours/without_std.rs").display(),
+        here.display(),
+    );
+    let Some(mut cargo) = project::cargo("without_std", &[("", manifest)]) else { return };
+    cargo.args(["check", "--quiet"]);
+    assert_builds(cargo);
+}

@@ -207,7 +207,7 @@ macro_rules! __perfmark_polled {
 /// its thread. So code that compiles without recording also compiles with it.
 #[cfg(any(not(feature = "record"), perfmark_off))]
 #[derive(Debug)]
-pub struct Nothing(std::marker::PhantomData<*mut ()>);
+pub struct Nothing(core::marker::PhantomData<*mut ()>);
 
 #[cfg(any(not(feature = "record"), perfmark_off))]
 impl Drop for Nothing {
@@ -221,5 +221,5 @@ impl Drop for Nothing {
 #[allow(clippy::inline_always, reason = "so that it is gone in every build")]
 #[must_use]
 pub fn nothing() -> Nothing {
-    Nothing(std::marker::PhantomData)
+    Nothing(core::marker::PhantomData)
 }
