@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::arch::{self, Native, Processor as _};
 
 /// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64. On other targets, nanoseconds of
-/// the standard library's monotonic clock.
+/// the standard library's monotonic clock. 0 on wasm32-unknown-unknown, which has no clock.
 ///
 /// Not serialized: the processor may read it a few instructions early or late.
 #[inline]
@@ -38,7 +38,7 @@ pub fn fence() {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ticks: u64,
-    instant: Instant,
+    instant: Option<Instant>,
 }
 
 impl Clock {
@@ -47,19 +47,19 @@ impl Clock {
     pub fn start() -> Self {
         // The thread may be interrupted between the readings. Of a few pairs, this uses the one with the closest ticks.
         let pairs = (0..5).map(|_| {
-            let (before, instant, after) = (ticks(), Instant::now(), ticks());
+            let (before, instant, after) = (ticks(), arch::now(), ticks());
             let apart = after.saturating_sub(before);
             (apart, Self { ticks: before + apart / 2, instant })
         });
         pairs
             .min_by_key(|(apart, _)| *apart)
-            .map_or_else(|| Self { ticks: ticks(), instant: Instant::now() }, |best| best.1)
+            .map_or_else(|| Self { ticks: ticks(), instant: arch::now() }, |best| best.1)
     }
 
     /// Time since [`start`](Self::start).
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.instant.elapsed()
+        self.instant.map_or(Duration::ZERO, |instant| instant.elapsed())
     }
 
     /// Ticks since [`start`](Self::start). It wraps if the counter runs backwards.
@@ -71,7 +71,7 @@ impl Clock {
 
     /// Nanoseconds per tick, measured from the start until now. Its error is that of two readings of the monotonic
     /// clock (about 50 ns) over that time. Within the first millisecond after the start, it waits for that millisecond
-    /// to pass. 0 if the clock stands still, as it may in a simulator.
+    /// to pass. 0 if the clock stands still, as it may in a simulator, and if there is none.
     #[must_use]
     pub fn nanoseconds_per_tick(&self) -> f64 {
         const ENOUGH: Duration = Duration::from_millis(1);
@@ -80,7 +80,7 @@ impl Clock {
         let too_early = |_: &u32| self.elapsed() < ENOUGH;
         (0..MAX_READINGS).take_while(too_early).for_each(|_| std::hint::spin_loop());
         let now = Self::start();
-        let elapsed = now.instant.duration_since(self.instant);
+        let elapsed = now.instant.zip(self.instant).map_or(Duration::ZERO, |(now, start)| now.duration_since(start));
         elapsed.as_nanos() as f64 / now.ticks.wrapping_sub(self.ticks).max(1) as f64
     }
 }

@@ -21,7 +21,8 @@
 //! [`snapshot()`] returns the same values at any time.
 //!
 //! On Linux on x86-64, arm64 and riscv64 it counts the events that [`perfmark_rdpmc`] can open. On other systems, and
-//! on machines without counters, it records time, and the report says why.
+//! on machines without counters, it records time, and the report says why. On `wasm32-unknown-unknown`, which has no
+//! clock, it records nothing: marked functions are the functions as written.
 //!
 //! The [`guide`] explains how to read the table, choose events, compare runs, run a service for months and get
 //! permission to count. It also states the accuracy.

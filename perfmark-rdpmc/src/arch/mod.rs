@@ -23,7 +23,7 @@ mod native;
 mod pair;
 
 pub(crate) use native::fence;
-pub(crate) use processor::{Native, Processor, ReadPair};
+pub(crate) use processor::{Native, Processor, ReadPair, now};
 
 #[cfg(all(
     target_os = "linux",

@@ -1,5 +1,7 @@
 //! The operations that each processor implements.
 
+use std::time::Instant;
+
 /// Reads the hardware counters of the CPU that it runs on.
 ///
 /// The page reader is generic over it, so that tests can use a scripted processor.
@@ -48,3 +50,8 @@ pub(crate) trait ReadPair: Processor {
 /// The processor that this program runs on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Native;
+
+/// The time of the monotonic clock. A browser's module has none, and `Instant::now` panics in it.
+pub(crate) fn now() -> Option<Instant> {
+    (!cfg!(all(target_family = "wasm", target_os = "unknown"))).then(Instant::now)
+}

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use super::descriptors::FileId;
 #[cfg(unix)]
 use super::descriptors::{poll, stat};
+use super::thread_id::process_id;
 
 pub(crate) const STDOUT: i32 = 1;
 pub(crate) const STDERR: i32 = 2;
@@ -48,7 +49,7 @@ pub(crate) fn remember_named(path: &Path) {
 
 /// The number in a path of this process's descriptors, such as `/proc/self/fd/9`.
 fn descriptor(path: &Path) -> Option<i32> {
-    let own = format!("/proc/{}", std::process::id());
+    let own = format!("/proc/{}", process_id());
     let is_own = ["/dev/fd", "/proc/self", "/proc/thread-self", &own].iter().any(|start| path.starts_with(start));
     path.file_name().filter(|_| is_own)?.to_str()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The kernel's numbers of threads.
+//! The kernel's numbers of threads and of the process.
 #![allow(unsafe_code, reason = "gettid")]
 
 /// The calling thread's.
@@ -19,4 +19,9 @@ pub(crate) fn thread_id() -> u32 {
         NUMBER.set(NUMBERS.fetch_add(1, Relaxed));
     }
     NUMBER.get()
+}
+
+/// The process's. A browser's module has none, and the standard library panics there.
+pub(crate) fn process_id() -> u32 {
+    if cfg!(all(target_family = "wasm", target_os = "unknown")) { 0 } else { std::process::id() }
 }

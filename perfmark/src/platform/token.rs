@@ -3,13 +3,14 @@
 //! The kernel reuses process numbers, and every namespace counts from 1 (`pid_namespaces(7)`), so a number alone does
 //! not make the name of a file unique.
 
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{process, ptr};
 
 use super::per_process::PerProcess;
+use super::thread_id::process_id;
 
 /// A process's identity. A forked child has another one.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ pub(crate) fn known(number: u32) -> Option<u32> {
 /// The process's number. Where getpid(2) is forbidden, as in a sandbox, the number that it had before, if there was
 /// one.
 pub(crate) fn number() -> Option<u32> {
-    let number = known(process::id());
+    let number = known(process_id());
     let Ok(identity) = IDENTITY.get() else { return number };
     match number {
         Some(number) => identity.number.store(number, Relaxed),

@@ -71,6 +71,7 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 extern "C" fn at_exit() {
     end(write_report);
 }

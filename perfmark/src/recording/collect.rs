@@ -24,6 +24,7 @@ use super::sampling;
 use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::platform::program;
+use crate::platform::thread_id::process_id;
 use crate::platform::token;
 use crate::platform::usage::ProcessUsage;
 use crate::settings::recording::{is_off, settings};
@@ -205,7 +206,7 @@ impl Units {
 /// Everything since the process's start.
 fn everything() -> Snapshot {
     // If nothing is recorded, nothing is mapped either.
-    let pid = if is_off() { std::process::id() } else { token::number().unwrap_or(0) };
+    let pid = if is_off() { process_id() } else { token::number().unwrap_or(0) };
     let perfmark = env!("CARGO_PKG_VERSION").to_owned();
     let mut snapshot = Snapshot { schema: Snapshot::SCHEMA, perfmark, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {

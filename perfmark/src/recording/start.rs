@@ -1,6 +1,5 @@
 //! The process's start: its clock and its settings.
 
-use std::process;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Once, OnceLock};
@@ -9,6 +8,7 @@ use perfmark_rdpmc::clock::Clock;
 
 use super::mark::mark_settings;
 use crate::platform::terminal::{self, say};
+use crate::platform::thread_id::process_id;
 use crate::platform::token;
 use crate::platform::usage::{self, ProcessUsage};
 use crate::settings::recording::{is_off, read_environment, settings, turn_off};
@@ -55,7 +55,7 @@ pub(crate) fn this_process() -> Process {
     // If nothing is recorded, nothing is mapped: a library would leave it behind when it is closed.
     let has_address = STARTED.get().map_or_else(|| !is_off(), |started| started.address.is_some());
     if !has_address {
-        return Process { address: None, number: process::id() };
+        return Process { address: None, number: process_id() };
     }
     Process { address: token::address(), number: token::number().unwrap_or(0) }
 }
@@ -111,7 +111,7 @@ pub(crate) fn start() {
     ONCE.call_once(|| {
         clock();
         let wrong = read_environment();
-        if !settings().on || cfg!(perfmark_off) {
+        if !settings().on || cfg!(any(perfmark_off, all(target_family = "wasm", target_os = "unknown"))) {
             turn_off();
         }
         started();

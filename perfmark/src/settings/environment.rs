@@ -73,7 +73,7 @@ pub(crate) fn assert_refused<R: std::fmt::Debug + PartialEq>(
 
 /// Whether any variable of perfmark's is set, even one that is wrong or unknown.
 pub(crate) fn has_any() -> bool {
-    !has_more_rights_than_its_caller() && env::vars_os().any(|(name, value)| is_perfmarks(&name, &value))
+    !has_more_rights_than_its_caller() && variables().any(|(name, value)| is_perfmarks(&name, &value))
 }
 
 /// Reports the variables whose names are similar to one of perfmark's, a sentence each. Other unknown variables may be
@@ -82,7 +82,7 @@ pub(crate) fn misspelled() -> Vec<String> {
     if has_more_rights_than_its_caller() {
         return Vec::new();
     }
-    let set = env::vars_os().filter(|(name, value)| is_perfmarks(name, value));
+    let set = variables().filter(|(name, value)| is_perfmarks(name, value));
     let mut names: Vec<String> = set.filter_map(|(name, _)| name.into_string().ok()).collect();
     names.sort_unstable();
     let report = |name: &String| {
@@ -150,6 +150,11 @@ pub(crate) fn has_more_rights_than_its_caller() -> bool {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn has_more_rights_than_its_caller() -> bool {
     false
+}
+
+/// All variables. A browser has none, and the standard library panics there.
+fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+    (!cfg!(all(target_family = "wasm", target_os = "unknown"))).then(env::vars_os).into_iter().flatten()
 }
 
 /// The value that `choices` gives to a name. The first one is the default.

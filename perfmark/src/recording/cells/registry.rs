@@ -7,13 +7,16 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use std::sync::{Arc as Shared, PoisonError};
-use std::time::{Duration, Instant};
-use std::{process, thread};
+use std::thread;
+use std::time::Duration;
+
+use perfmark_rdpmc::clock::Clock;
 
 use super::graph;
 use super::mark_cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::{Arc, Mutex, MutexGuard};
+use crate::platform::thread_id::process_id;
 use crate::recording::mark::{self, Mark};
 use crate::recording::start;
 use crate::settings::recording::is_off;
@@ -82,7 +85,7 @@ static REGISTRY: PerProcess<Registry> = PerProcess::new();
 pub(crate) fn forget_parents_calls() {
     /// The forked child that called this last.
     static CHILD: AtomicU32 = AtomicU32::new(0);
-    if start::is_forked_child() && CHILD.swap(process::id(), Relaxed) != process::id() {
+    if start::is_forked_child() && CHILD.swap(process_id(), Relaxed) != process_id() {
         for mark in mark::called() {
             mark.forget();
         }
@@ -137,7 +140,7 @@ pub(crate) fn wait_for_setups() {
     const TIMEOUT: Duration = Duration::from_secs(1);
     // The clock may stand still.
     const MAX_YIELDS: u32 = 1 << 22;
-    let (Ok(registry), begun) = (registry(), Instant::now()) else { return };
+    let (Ok(registry), begun) = (registry(), Clock::start()) else { return };
     let must_wait = |_: &u32| registry.setups.load(SeqCst) > 0 && begun.elapsed() < TIMEOUT;
     (0..MAX_YIELDS).take_while(must_wait).for_each(|_| thread::yield_now());
 }

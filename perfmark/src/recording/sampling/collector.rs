@@ -245,7 +245,7 @@ impl Sampling {
                 *room = (rest + self.totals.len()).saturating_sub(events.descriptors());
                 Ok(events)
             }
-            Err(error) if error.errno() == Some(libc::ESRCH) => Err(NoRing::Ended),
+            Err(error) if error.errno_name() == Some("ESRCH") => Err(NoRing::Ended),
             Err(error) => Err(self.refuse(thread, error.to_string())),
         }
     }

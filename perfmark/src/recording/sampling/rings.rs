@@ -80,7 +80,7 @@ impl Samplers {
         loop {
             match self.open_with(self.pages, thread) {
                 // A smaller ring holds fewer samples, which is better than none.
-                Err(error) if error.errno() == Some(libc::EPERM) && self.pages > self.least_pages => {
+                Err(error) if error.errno_name() == Some("EPERM") && self.pages > self.least_pages => {
                     self.pages /= 2;
                 }
                 opened => return opened,
