@@ -43,8 +43,14 @@ pub(crate) fn expand(function: &Function, mark: &TokenStream, krate: &TokenStrea
     let allow = signature.lint_allowances();
     let Signature { before, result, bounds, .. } = signature;
     let result = spans.future(&result.unwrap_or_else(|| quote!(())));
-    let body = with_content(body, quote!(#inner_attributes #future));
-    Some(quote!(#allow #before #arguments -> #result #bounds #body))
+    let marked = with_content(body, quote!(#inner_attributes #future));
+    // rustdoc shows the function as written.
+    Some(quote! {
+        #[cfg(not(doc))]
+        #allow #before #arguments -> #result #bounds #marked
+        #[cfg(doc)]
+        #head #body
+    })
 }
 
 /// The location of the result type, so that errors point to it.

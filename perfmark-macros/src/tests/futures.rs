@@ -7,28 +7,30 @@ use crate::{expand, region};
 
 #[test]
 fn an_async_function_becomes_one_that_returns_its_future() {
+    let written = quote! {
+        /// Documented.
+        #[must_use]
+        pub(crate) unsafe async fn f<'a, T: Fn(u8) -> u8, const N: usize>(
+            mut self: Box<Self>,
+            #[cfg(x)] a: A<T, { N }>,
+            mut b: &'a u8,
+            (c, d::E { e, .. }): (u8, d::E),
+            _: F,
+            _m: M,
+        ) -> Result<impl Iterator<Item = u8> + use<'a>, G<H, 1>>
+        where
+            T: I,
+        {
+            #![allow(unused)]
+            use j::k;
+            l.await
+        }
+    };
     assert_expands(
         &quote!(time),
+        &written,
         &quote! {
-            /// Documented.
-            #[must_use]
-            pub(crate) unsafe async fn f<'a, T: Fn(u8) -> u8, const N: usize>(
-                mut self: Box<Self>,
-                #[cfg(x)] a: A<T, { N }>,
-                mut b: &'a u8,
-                (c, d::E { e, .. }): (u8, d::E),
-                _: F,
-                _m: M,
-            ) -> Result<impl Iterator<Item = u8> + use<'a>, G<H, 1>>
-            where
-                T: I,
-            {
-                #![allow(unused)]
-                use j::k;
-                l.await
-            }
-        },
-        &quote! {
+            #[cfg(not(doc))]
             #[allow(clippy::double_must_use)]
             /// Documented.
             #[must_use]
@@ -56,6 +58,8 @@ fn an_async_function_becomes_one_that_returns_its_future() {
                     match () { () => { use j::k; l.await } }
                 } }
             }
+            #[cfg(doc)]
+            #written
         },
     );
 }

@@ -1,0 +1,81 @@
+//! Tools see a marked function as the user wrote it: its documentation and its lints are those of the same source with
+//! an attribute that does nothing.
+
+mod program;
+mod project;
+
+use std::path::Path;
+use std::process::Command;
+use std::{collections::BTreeMap, fs};
+
+/// The attribute of a build.
+#[derive(Clone, Copy, Debug)]
+enum Attribute {
+    Empty,
+    NotRecording,
+    Recording,
+}
+
+/// A cargo command for a package of this source.
+fn cargo(source: &str, attribute: Attribute) -> Option<Command> {
+    let (here, tests) = (project::here().display(), project::here().join("tests"));
+    let dependency = match attribute {
+        Attribute::Empty => "path = 'attribute'".to_owned(),
+        Attribute::NotRecording => format!("path = '{here}', default-features = false"),
+        Attribute::Recording => format!("path = '{here}'"),
+    };
+    let package = |name: &str, library: &Path, rest: &str| {
+        format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\n{rest}",
+            library.display()
+        )
+    };
+    let rest = format!("\n[dependencies]\nperfmark = {{ {dependency} }}\n\n[workspace]\n");
+    let empty = package("perfmark", &tests.join("unmarked/attribute.rs"), "proc-macro = true\n");
+    let manifests = [("", package("twin", &tests.join(source), &rest)), ("attribute", empty)];
+    project::cargo(&format!("unmarked_{attribute:?}"), &manifests)
+}
+
+/// The pages of the source's documentation.
+fn documentation(source: &str, attribute: Attribute) -> Option<BTreeMap<String, String>> {
+    let mut cargo = cargo(source, attribute)?;
+    let target = project::target_folder("unmarked");
+    let pages = target.join("doc/twin");
+    _ = fs::remove_dir_all(&pages);
+    cargo.args(["rustdoc", "--quiet", "--lib", "--target-dir"]).arg(&target);
+    let output = cargo.args(["--", "--document-private-items"]).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", program::ending(&output));
+    let mut found = BTreeMap::new();
+    let mut folders = vec![pages];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|extension| extension == "html") {
+                let page = fs::read_to_string(&entry).expect("readable");
+                found.insert(entry.display().to_string(), without_lines(&page));
+            }
+        }
+    }
+    Some(found)
+}
+
+/// The page without the lines in links to the source, which differ for a body that is a `macro_rules` fragment.
+fn without_lines(page: &str) -> String {
+    let mut parts = page.split(".rs.html#");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |page, part| page + part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-'))
+}
+
+#[test]
+fn documentation_has_the_signatures_that_the_user_wrote() {
+    let source = "neighbours/async_forms.rs";
+    let Some(unmarked) = documentation(source, Attribute::Empty) else { return };
+    assert!(unmarked.keys().any(|page| page.ends_with("fn.patterns.html")), "{:?}", unmarked.keys());
+    for attribute in [Attribute::NotRecording, Attribute::Recording] {
+        let marked = documentation(source, attribute).expect("there is cargo");
+        let differ: Vec<_> = unmarked.keys().filter(|page| marked.get(*page) != unmarked.get(*page)).collect();
+        assert!(differ.is_empty(), "{attribute:?}: {differ:#?}");
+        assert_eq!(marked.len(), unmarked.len());
+    }
+}
