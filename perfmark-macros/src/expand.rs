@@ -70,8 +70,8 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         }
         // The value is stored before the call ends. If the function returns nothing else, the compiler stores it
         // directly in the caller's return slot. Lints of variables' types do not look into the alias `Same`. The second
-        // branch never runs. Without it, the statements after a body that diverges would be unreachable, which a lint
-        // reports.
+        // arm never runs. Without it, the statements after a body that diverges would be unreachable, which a lint
+        // reports. An `if` would hide endless recursion from `unconditional_recursion`.
         result => {
             let result = result.map(|result| quote!(: #krate::private::Same<#result>));
             let body = with_content(&body, statements.iter().cloned().collect());
@@ -80,7 +80,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             let returned = hygienic("perfmark_value", statements.last());
             quote! {
                 let #begun = #krate::private::begun! { #mark };
-                let #value #result = if true #body else { #krate::private::never() };
+                let #value #result = match () { () => #body _ => #krate::private::never() };
                 #krate::private::ended(#begun);
                 #returned
             }
@@ -143,7 +143,7 @@ fn is_checked_for_canonical_form(name: &Ident) -> bool {
 
 /// The statements without the code that an earlier mark added. These are its forms:
 ///
-/// - `let perfmark_begun = …; let perfmark_value = if true { statements } …`
+/// - `let perfmark_begun = …; let perfmark_value = match () { () => { statements } … }`
 /// - `… private::mark! { … } statements`
 /// - `… private::polled! { { … } future }`, with or without `.await`
 fn without_mark(statements: &[TokenTree]) -> TokenStream {
@@ -215,13 +215,15 @@ fn marked_body(tokens: &[TokenTree]) -> Option<TokenStream> {
     if !is_begin {
         return None;
     }
-    // `let perfmark_value: … = if true { … } else …`
-    tokens.windows(3).find_map(|tokens| match tokens {
-        [if_, true_, TokenTree::Group(body)] if is_word(Some(if_), &["if"]) && is_word(Some(true_), &["true"]) => {
-            Some(body.stream())
-        }
+    // `let perfmark_value: … = match () { () => { … } … }`
+    let arms = tokens.windows(3).find_map(|tokens| match tokens {
+        [match_, _, TokenTree::Group(arms)] if is_word(Some(match_), &["match"]) => Some(arms.stream()),
         _ => None,
-    })
+    });
+    match arms?.into_iter().nth(3)? {
+        TokenTree::Group(body) => Some(body.stream()),
+        _ => None,
+    }
 }
 
 /// Whether the tokens are a mark as [`mark`] writes it. The check covers enough of them to rule out other code.

@@ -40,15 +40,14 @@ pub(crate) fn expand(function: &Function, mark: &TokenStream, krate: &TokenStrea
         let body = with_content(body, quote!(#inner_attributes #future.await));
         return Some(quote!(#head #body));
     }
-    let allow = signature.lint_allowances();
     let Signature { before, result, bounds, .. } = signature;
     let result = spans.future(&result.unwrap_or_else(|| quote!(())));
     let marked = with_content(body, quote!(#inner_attributes #future));
-    // rustdoc shows the function as written.
+    // rustdoc and Clippy read the function as written.
     Some(quote! {
-        #[cfg(not(doc))]
-        #allow #before #arguments -> #result #bounds #marked
-        #[cfg(doc)]
+        #[cfg(not(any(doc, clippy)))]
+        #before #arguments -> #result #bounds #marked
+        #[cfg(any(doc, clippy))]
         #head #body
     })
 }

@@ -29,8 +29,8 @@ impl Signature {
                 TokenTree::Ident(word) if word == "async" => break,
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
                     attributes.extend(group.stream().into_iter().next().map(|name| name.to_string()));
-                    // The rewritten function does not trigger lints of async functions, some of which are clippy's.
-                    let is_removed = |lint: &str| ["async_fn_in_trait", "clippy"].contains(&lint);
+                    // The rewritten function does not trigger this lint.
+                    let is_removed = |lint: &str| lint == "async_fn_in_trait";
                     before.extend([TokenTree::Group(without_expectation(group, is_removed))]);
                 }
                 token => before.extend([token]),
@@ -63,18 +63,6 @@ impl Signature {
             "warn",
         ];
         self.attributes.iter().all(|name| PLAIN.contains(&name.as_str()))
-    }
-
-    /// `allow` attributes for lints that the function triggers only because it is no longer async. They are added only
-    /// where needed, because a crate may forbid these lints.
-    pub(crate) fn lint_allowances(&self) -> TokenStream {
-        let is_must_use = self.attributes.iter().any(|name| name == "must_use");
-        let words = self.result.clone().into_iter().flatten().map(|token| token.to_string());
-        let returns_future =
-            |word: String| word.ends_with("Future") || ["JoinHandle", "Pin", "Ready"].contains(&&*word);
-        let must_use = is_must_use.then(|| quote!(#[allow(clippy::double_must_use)]));
-        let yields = words.into_iter().any(returns_future).then(|| quote!(#[allow(clippy::async_yields_async)]));
-        quote!(#must_use #yields)
     }
 
     /// The result's type as an expression may name it, with `_` for `impl Trait`. `None` if the result is `!`.

@@ -86,7 +86,6 @@ fn bodies_behave_as_in_the_unmarked_function() {
     assert_eq!((run(forms::of_many_attributes(&vec![])), run(forms::waits_for_nothing())), (1, 1));
     let (called_from, location) = run(forms::located());
     assert_eq!(called_from, location, "the location inside the body");
-    assert_eq!(run(forms::without_errors_doc()), Ok(1));
     assert_eq!(run(forms::names(0, 10, 100, 1_000, 10_000)), 11_111);
     let lengths = [0, 1].map(|number| run(forms::temporaries("ab".to_owned().into(), (number.into(), 0))));
     assert_eq!(lengths, [2, 3]);

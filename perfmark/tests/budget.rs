@@ -148,7 +148,9 @@ fn always() {}
 fn filtered() {}
 
 #[perfmark(time, name = "async")]
-async fn is_async() {}
+async fn is_async() {
+    std::future::ready(()).await;
+}
 
 #[test]
 fn every_of_a_mark_and_of_the_filter_takes_precedence_and_async_calls_are_measured_completely() {

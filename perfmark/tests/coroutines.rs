@@ -281,6 +281,7 @@ fn a_panic_may_end_a_call_on_another_thread() {
 fn a_poll_may_end_on_another_thread() {
     #[perfmark(time)]
     async fn polled(pause: Pause<'_>) {
+        std::future::ready(()).await;
         pause.here();
     }
     /// Pauses in each poll. Pending at the first.

@@ -1,6 +1,8 @@
 //! The parts of tasks on tokio's runtimes: branches that win, lose and wait for each other, nested marked functions,
 //! work on other threads, and futures that stay on their thread.
 
+#![allow(clippy::unused_async, reason = "some calls end in their first poll")]
+
 #[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
 #[allow(dead_code, reason = "only its memory is used here")]
 mod process;

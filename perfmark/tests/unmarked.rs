@@ -4,9 +4,12 @@
 mod program;
 mod project;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::{collections::BTreeMap, fs};
+
+use serde_json::Value;
 
 /// The attribute of a build.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +36,7 @@ fn cargo(source: &str, attribute: Attribute) -> Option<Command> {
     let rest = format!("\n[dependencies]\nperfmark = {{ {dependency} }}\n\n[workspace]\n");
     let empty = package("perfmark", &tests.join("unmarked/attribute.rs"), "proc-macro = true\n");
     let manifests = [("", package("twin", &tests.join(source), &rest)), ("attribute", empty)];
-    project::cargo(&format!("unmarked_{attribute:?}"), &manifests)
+    project::cargo(&format!("unmarked_{attribute:?}_{}", source.replace('/', "_")), &manifests)
 }
 
 /// The pages of the source's documentation.
@@ -78,4 +81,46 @@ fn documentation_has_the_signatures_that_the_user_wrote() {
         assert!(differ.is_empty(), "{attribute:?}: {differ:#?}");
         assert_eq!(marked.len(), unmarked.len());
     }
+}
+
+/// The lints that fire, with their lines.
+fn lints(attribute: Attribute) -> Option<BTreeSet<String>> {
+    let mut cargo = cargo("unmarked/lints.rs", attribute)?;
+    cargo.args(["clippy", "--quiet", "--lib", "--message-format=json", "--target-dir"]);
+    cargo.arg(project::target_folder("unmarked")).arg("--");
+    for group in ["clippy::all", "clippy::pedantic", "clippy::nursery", "clippy::shadow_same", "unused"] {
+        cargo.args(["-W", group]);
+    }
+    let output = cargo.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", program::text(&output.stderr));
+    let of_line = |line: &str| {
+        let message = &serde_json::from_str::<Value>(line).expect("JSON")["message"];
+        let lint = message["code"]["code"].as_str()?.to_owned();
+        Some(format!("{}: {lint}", message["spans"][0]["line_start"]))
+    };
+    Some(program::text(&output.stdout).lines().filter_map(of_line).collect())
+}
+
+/// Lints that do not report a marked function: marked functions cannot be constant, and the body's last expression is
+/// not the function's.
+const LOST: [&str; 7] = [
+    "clippy::manual_async_fn",
+    "clippy::missing_const_for_fn",
+    "clippy::needless_borrow",
+    "clippy::needless_lifetimes",
+    "clippy::needless_return",
+    "clippy::unconditional_recursion",
+    "clippy::use_self",
+];
+
+#[test]
+fn the_same_lints_fire() {
+    let Some(unmarked) = lints(Attribute::Empty) else { return };
+    for attribute in [Attribute::NotRecording, Attribute::Recording] {
+        let marked = lints(attribute).expect("there is cargo");
+        let lost = unmarked.difference(&marked).filter(|lint| !LOST.iter().any(|lost| lint.ends_with(lost)));
+        let (lost, new): (Vec<_>, Vec<_>) = (lost.collect(), marked.difference(&unmarked).collect());
+        assert!(lost.is_empty() && new.is_empty(), "{attribute:?}: lost {lost:#?}\nnew {new:#?}");
+    }
+    assert!(unmarked.len() > 60, "{}: {unmarked:#?}", unmarked.len());
 }

@@ -164,7 +164,7 @@ fn the_statement_contains_the_options() {
         );
         let body = quote! {
             let perfmark_begun = #krate::private::begun! { #mark };
-            let perfmark_value = if true { 1 } else { #krate::private::never() };
+            let perfmark_value = match () { () => { 1 } _ => #krate::private::never() };
             #krate::private::ended(perfmark_begun);
             perfmark_value
         };

@@ -30,8 +30,7 @@ fn an_async_function_becomes_one_that_returns_its_future() {
         &quote!(time),
         &written,
         &quote! {
-            #[cfg(not(doc))]
-            #[allow(clippy::double_must_use)]
+            #[cfg(not(any(doc, clippy)))]
             /// Documented.
             #[must_use]
             pub(crate) unsafe fn f<'a, T: Fn(u8) -> u8, const N: usize>(
@@ -58,7 +57,7 @@ fn an_async_function_becomes_one_that_returns_its_future() {
                     match () { () => { use j::k; l.await } }
                 } }
             }
-            #[cfg(doc)]
+            #[cfg(any(doc, clippy))]
             #written
         },
     );
@@ -120,7 +119,7 @@ fn a_future_that_is_not_the_functions_own_is_not_the_call() {
         quote!(async {}.wait()),
         // Other macros and variables with similar names.
         quote!(crate::private::mark!(1, 2); private::polled! { 3 }),
-        quote!(let begun = 1; let perfmark_value = if true { 2 } else { 3 }; perfmark_value),
+        quote!(let begun = 1; let perfmark_value = match () { () => { 2 } _ => 3 }; perfmark_value),
         quote!(spawn(async {})),
         quote!(async {};),
     ] {

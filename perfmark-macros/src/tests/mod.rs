@@ -37,7 +37,7 @@ fn called(mark: &TokenStream, type_: &TokenStream, body: &TokenStream) -> TokenS
     let type_ = if type_.is_empty() { quote!() } else { quote!(: ::perfmark::private::Same<#type_>) };
     quote! {
         let perfmark_begun = ::perfmark::private::begun! { #mark };
-        let perfmark_value #type_ = if true { #body } else { ::perfmark::private::never() };
+        let perfmark_value #type_ = match () { () => { #body } _ => ::perfmark::private::never() };
         ::perfmark::private::ended(perfmark_begun);
         perfmark_value
     }

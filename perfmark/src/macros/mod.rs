@@ -48,6 +48,9 @@ pub mod private;
 /// value is stored in a variable until the call has ended. A large value that the body builds in a variable of its own
 /// is copied for that.
 ///
+/// Clippy reports in a marked function what it reports without the attribute, except `missing_const_for_fn`, and a few
+/// lints of a body's last expression, such as `needless_return`, in functions that are not async.
+///
 /// # Options
 ///
 /// - `name = "…"`: the report shows this name. It costs nothing.
@@ -152,8 +155,8 @@ pub mod private;
 /// ordinary function that returns at once.
 ///
 /// A closure that an async function returns as `impl Fn…` must declare the types of its arguments. `#[must_use]`
-/// applies to the future only: the compiler does not warn if the result is unused. If the result is a future type of
-/// your own, Clippy reports `clippy::async_yields_async`.
+/// applies to the future only: the compiler does not warn if the result is unused. rustdoc and Clippy read the function
+/// as written.
 ///
 /// If another macro's attribute follows (`#[perfmark] #[tokio::main]`), the function keeps its signature, and its body
 /// moves into an async block. Its arguments are then dropped in the order in which the body mentions them, and are in

@@ -56,21 +56,6 @@ pub(crate) async fn waits_for_nothing() -> u32 {
     1
 }
 
-#[perfmark(time)]
-#[expect(clippy::missing_errors_doc, reason = "a test")]
-pub(crate) async fn without_errors_doc() -> Result<u32, String> {
-    ready(Ok(1)).await
-}
-
-/// Has a method that lints do not want in a public trait.
-pub(crate) trait Public {
-    #[perfmark(time)]
-    #[expect(async_fn_in_trait, reason = "a test")]
-    async fn method(&self) -> u32 {
-        ready(1).await
-    }
-}
-
 /// Makes marked async functions.
 macro_rules! made {
     (

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, reason = "some tests only check that it compiles")]
 #![allow(clippy::uninlined_format_args, reason = "older editions")]
+#![allow(clippy::unused_async, reason = "all forms of bodies")]
 
 mod arguments;
 mod bodies;

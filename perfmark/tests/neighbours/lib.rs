@@ -215,3 +215,13 @@ impl Complex for Holds {
         &self.0
     }
 }
+
+/// Has a method that a lint does not want in a public trait.
+pub trait Later {
+    /// Expects the lint.
+    #[perfmark(time)]
+    #[expect(async_fn_in_trait, reason = "a test")]
+    async fn later(&self) -> u32 {
+        std::future::ready(1).await
+    }
+}
