@@ -3,6 +3,8 @@
 #![deny(warnings, clippy::pedantic, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 use std::ffi::c_int;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use std::task::{Context, Poll, Waker};
 
 use perfmark::perfmark;
 
@@ -53,6 +55,31 @@ fn wide(numbers: &[i32; 8]) -> i32 {
 #[perfmark(time)]
 fn wide(numbers: &[i32; 8]) -> i32 {
     numbers.iter().sum()
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+#[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
+#[perfmark(time)]
+#[inline]
+#[must_use]
+async fn wide_later(numbers: &[i32; 8]) -> i32 {
+    std::future::ready(()).await;
+    // The body has the function's features, so this call is safe.
+    wide(numbers)
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+struct Wide([i32; 8]);
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[perfmark(time, generic)]
+impl Wide {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    #[cfg_attr(target_arch = "aarch64", target_feature(enable = "neon"))]
+    fn sum<T: From<i32>>(&self) -> T {
+        perfmark::region!("in a wide function", time, { wide(&self.0).into() })
+    }
 }
 
 /// # Safety
@@ -107,6 +134,56 @@ impl Raw {
     }
 }
 
+/// Functions without a body, constant ones, and one with constant blocks.
+#[perfmark(time)]
+mod declared {
+    use std::ffi::c_int;
+
+    unsafe extern "C" {
+        pub(super) safe fn abs(n: c_int) -> c_int;
+        pub(super) unsafe fn atoi(text: *const u8) -> c_int;
+        pub(super) static environ: *const *const u8;
+    }
+
+    pub(super) const unsafe extern "C" fn constant(n: c_int) -> c_int {
+        n + 1
+    }
+
+    pub(super) const unsafe fn unsafe_constant(n: c_int) -> c_int {
+        n + 2
+    }
+
+    pub(super) fn constant_blocks<const N: usize>() -> usize {
+        const { assert!(N > 0) };
+        const { N * 2 }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[cfg_attr(target_os = "linux", unsafe(link_section = ".text.perfmark_tests"))]
+    pub(super) extern "C-unwind" fn in_a_section() -> c_int {
+        unsafe extern "C" {
+            safe fn labs(n: std::ffi::c_long) -> std::ffi::c_long;
+        }
+        c_int::try_from(labs(-5)).unwrap_or_default()
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn functions_without_a_body_and_constant_ones_have_no_mark() {
+    use declared::{abs, atoi, constant, constant_blocks, environ, in_a_section, unsafe_constant};
+    // SAFETY: the text ends with a zero, and the constant functions have no conditions.
+    assert_eq!(unsafe { (atoi(c"12".as_ptr().cast()), constant(1), unsafe_constant(1)) }, (12, 2, 3));
+    assert_eq!((abs(-7), constant_blocks::<2>(), in_a_section()), (7, 4, 5));
+    // SAFETY: it is only read, and no thread changes it.
+    assert!(!unsafe { environ }.is_null());
+    let marks = perfmark::snapshot().marks;
+    let of_mod = marks.iter().filter(|mark| mark.path.contains("declared"));
+    let marked: Vec<_> = of_mod.map(|mark| (&*mark.name, mark.calls)).collect();
+    assert_eq!(marked, if cfg!(feature = "record") { &[("constant_blocks", 1), ("in_a_section", 1)][..] } else { &[] });
+}
+
 #[test]
 fn functions_with_unsafe_in_their_signature_behave_as_before() {
     // SAFETY: references are valid, and both have that length.
@@ -138,7 +215,13 @@ fn functions_for_specific_processors_behave_as_before() {
     }
     // SAFETY: the processor has the feature.
     assert_eq!(unsafe { wide(&[1, 2, 3, 4, 5, 6, 7, 8]) }, 36);
+    // SAFETY: the same.
+    assert_eq!(unsafe { Wide([2; 8]).sum::<i64>() }, 16);
+    // SAFETY: the same.
+    let mut later = std::pin::pin!(unsafe { wide_later(&[1; 8]) });
+    assert_eq!(later.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(8));
     let marks = perfmark::snapshot().marks;
-    let calls = marks.iter().find(|mark| mark.name == "wide").map(|mark| mark.calls);
-    assert_eq!(calls, cfg!(feature = "record").then_some(1));
+    let calls = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
+    let names = ["wide", "wide_later", "sum<i64>", "in a wide function"];
+    assert_eq!(names.map(calls), [3, 1, 1, 1].map(|calls| cfg!(feature = "record").then_some(calls)));
 }

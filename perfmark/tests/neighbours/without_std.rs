@@ -10,6 +10,7 @@ use perfmark::{perfmark, region};
 
 perfmark::defaults!(time);
 
+#[perfmark]
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     loop {}
