@@ -54,7 +54,8 @@
 //! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, while the
 //!   program runs ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
 //! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced. It requires the feature
-//!   `signal`. By default there is none.
+//!   `signal`. All threads but perfmark's block it, so send it to the process (`kill`); programs that inherit the
+//!   signal mask block it, too. By default there is none.
 //! - `PERFMARK_ON_SIGINT`: `report` writes the report before SIGINT (Ctrl-C) ends the program, on Linux, unless the
 //!   program handles or ignores the signal. `perfmark run` sets it. The default is `end`: there is no report.
 //! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); calls then take the slow path.

@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         ("each_process_has_a_report_of_its_own", each_process_has_a_report_of_its_own),
         #[cfg(unix)]
         ("a_program_that_aborts_leaves_its_last_dump", the_last_dump_is_left),
+        #[cfg(feature = "signal")]
+        ("a_dump_at_a_signal_interrupts_no_system_call_of_the_program", a_dump_interrupts_nothing),
         #[cfg(unix)]
         ("a_program_that_requests_no_report_writes_none_and_no_dumps", no_report_is_written),
         #[cfg(unix)]
@@ -115,6 +117,10 @@ fn run_scenario(scenario: &str) {
         dumped(signal.parse().unwrap_or(0));
     }
     // The report at exit replaces a dump of the same process.
+    #[cfg(feature = "signal")]
+    if scenario == "waits while dumped" {
+        waits_while_dumped();
+    }
     if scenario == "dumped at exit" {
         let pattern = env::var("PERFMARK_OUTPUT").expect("set");
         let (folder, name) = pattern.rsplit_once('/').expect("absolute");
@@ -139,13 +145,48 @@ fn run_scenario(scenario: &str) {
     }
 }
 
-/// Aborts as soon as a dump has all calls. Raises the signal for a dump first, unless it is 0.
+/// Sends the process a signal that perfmark handles.
+#[cfg(unix)]
+fn kill(signal: i32) {
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+}
+
+/// Waits in poll(2) and nanosleep(2) while the process gets signals for dumps.
+#[cfg(all(unix, feature = "signal"))]
+fn waits_while_dumped() {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::ptr;
+    let file = env::var_os("PERFMARK_OUTPUT").expect("set");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::thread::spawn(|| {
+        let year = libc::timespec { tv_sec: 365 * 86_400, tv_nsec: 0 };
+        // SAFETY: live memory.
+        let slept = unsafe { libc::nanosleep(&raw const year, ptr::null_mut()) };
+        panic!("nanosleep returned {slept}: {}", std::io::Error::last_os_error());
+    });
+    std::thread::spawn(move || {
+        for _ in 0..20 {
+            kill(libc::SIGUSR2);
+            while fs::remove_file(&file).is_err() {
+                std::thread::yield_now();
+            }
+        }
+        writer.write_all(b".").expect("it is open");
+    });
+    let mut entry = libc::pollfd { fd: reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: live memory.
+    let ready = unsafe { libc::poll(&raw mut entry, 1, -1) };
+    assert_eq!(ready, 1, "{}", std::io::Error::last_os_error());
+}
+
+/// Aborts as soon as a dump has all calls. Sends the signal for a dump first, unless it is 0.
 #[cfg(unix)]
 fn dumped(signal: i32) {
     let file = env::var_os("PERFMARK_OUTPUT").expect("set");
     if signal != 0 {
-        // SAFETY: the signal has perfmark's handler.
-        unsafe { libc::raise(signal) };
+        kill(signal);
     }
     loop {
         let report = fs::read_to_string(&file).ok().map(|text| serde_json::from_str::<Value>(&text).expect("complete"));
@@ -207,6 +248,17 @@ fn a_misspelled_variable() {
 
 fn read(path: &PathBuf) -> Value {
     serde_json::from_str(&fs::read_to_string(path).expect("written")).expect("JSON")
+}
+
+#[cfg(all(unix, feature = "signal"))]
+fn a_dump_interrupts_nothing() {
+    let path = file("interrupts");
+    let ended = scenario(
+        "waits while dumped",
+        &[("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_DUMP_SIGNAL", "USR2")],
+    );
+    fs::remove_file(&path).expect("written at exit");
+    assert_eq!((text(&ended.stderr), ended.status.code()), ("", Some(0)));
 }
 
 #[cfg(unix)]
@@ -387,11 +439,7 @@ fn a_setuid_program_ignores_settings() {
     let has_text = |output: &[u8]| text(output).contains(LINE);
     assert!(text(&done.stdout).contains("source.rs:1") && !has_text(&done.stdout), "{}", text(&done.stdout));
     assert!(has_text(&of_its_user.stdout), "it is read with the rights of the user");
-    assert!(
-        text(&done.stderr).contains("one") && !text(&done.stderr).contains("=wrong"),
-        "{}",
-        text(&done.stderr)
-    );
+    assert!(text(&done.stderr).contains("one") && !text(&done.stderr).contains("=wrong"), "{}", text(&done.stderr));
 }
 
 #[cfg(unix)]

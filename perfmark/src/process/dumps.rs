@@ -12,9 +12,9 @@ use super::copies;
 use super::output_settings::{DumpSettings, Output, OutputSettings, output_settings};
 use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_directory, in_this_process, of_copy, remove_left_drafts};
-#[cfg(feature = "signal")]
-use crate::platform::signals::Listener;
 use crate::platform::signals::background;
+#[cfg(feature = "signal")]
+use crate::platform::signals::{Listener, leave_to_listeners};
 use crate::platform::terminal::say;
 use crate::recording::api_use;
 use crate::recording::collect;
@@ -100,6 +100,10 @@ impl Dumps {
 
     /// Also dumps when the process receives this signal, such as `libc::SIGUSR1`. Other handlers of the signal stay.
     /// Its default action no longer takes place, even after dumping has ended.
+    ///
+    /// The kernel gives the signal to any thread that does not block it, and a `poll(2)` or `nanosleep(2)` of this
+    /// thread then fails with EINTR. Block the signal (`pthread_sigmask(3)`) before threads start, and perfmark's own
+    /// thread gets it. `PERFMARK_DUMP_SIGNAL` does so before `main`.
     #[cfg(feature = "signal")]
     pub fn on_signal(mut self, signal: i32) -> Self {
         self.signals.push(signal);
@@ -185,7 +189,10 @@ pub(crate) fn start_from_environment() {
     let mut dumps = Dumps::new(of_copy(file.clone(), copies::before())).format(*format);
     dumps.interval = interval.map(|interval| interval.max(SHORTEST));
     #[cfg(feature = "signal")]
-    dumps.signals.extend(signal);
+    if let &Some(signal) = signal {
+        leave_to_listeners(signal);
+        dumps.signals.push(signal);
+    }
     match dumps.start() {
         Ok(dumping) => _ = FROM_ENVIRONMENT.try_lock().map(|mut dumps| *dumps = Some(dumping)),
         Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL: {why}; writing no dumps")),

@@ -85,7 +85,7 @@ fn main() {
         Some("main_panics") => panic!("as asked"),
         Some("killed_after_dumps") => {
             // SAFETY: both versions of perfmark dump at this signal.
-            unsafe { libc::raise(libc::SIGUSR1) };
+            unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
             while !(Path::new("report").exists() && Path::new("report.copy-2").exists()) {
                 thread::yield_now();
             }

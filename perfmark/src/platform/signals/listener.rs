@@ -2,6 +2,8 @@
 #![allow(unsafe_code, reason = "a handler wakes a thread")]
 
 use std::io;
+use std::mem;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,13 +37,42 @@ impl Listener {
             // SAFETY: the handler only posts to a semaphore, which is async-signal-safe.
             listener.registered.push(unsafe { register(signal, move || wakeup.post()) }?);
         }
+        let signals = signals.to_vec();
         let listen = move || {
+            // If all other threads block a signal, it comes here, and interrupts nothing.
+            set_blocked(&signals, false);
             while wakeup.wait() && !is_over.load(Relaxed) {
                 received();
             }
         };
         listener.thread = Some(background::spawn("perfmark-signal", listen)?);
         Ok(listener)
+    }
+}
+
+/// Leaves a signal to listeners: the calling thread and those that it starts block it, so that none of their system
+/// calls is interrupted. Not if the program handles or ignores the signal, or blocks it itself.
+pub(crate) fn leave_to_listeners(signal: i32) {
+    // SAFETY: zeroes are a valid sigaction, and the memory is live.
+    let is_default = unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
+    };
+    if is_default {
+        set_blocked(&[signal], true);
+    }
+}
+
+fn set_blocked(signals: &[i32], is_blocked: bool) {
+    let how = if is_blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: a live set; the signals are valid.
+    unsafe {
+        let mut set = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(how, &raw const set, ptr::null_mut());
     }
 }
 

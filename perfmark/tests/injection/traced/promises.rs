@@ -183,7 +183,7 @@ impl Promises {
             for (held, baseline) in run.held.iter().zip(&baseline.held) {
                 let excess = held.excess_over(baseline);
                 let may_block = failed.is_some_and(|(name, _)| name == "SYS_rt_sigprocmask")
-                    && STAY_BLOCKED.contains(&&*held.blocked);
+                    && STAY_BLOCKED.contains(&held.blocked);
                 assert!(
                     held.blocked == baseline.blocked || may_block,
                     "{held:?}, without a fault {baseline:?}: {}",
@@ -197,7 +197,7 @@ impl Promises {
 
 /// The signals that stay blocked where unblocking is refused: all but the C library's own, which perfmark blocks for a
 /// moment; those that writing raises; all while a thread is created; all but those of faults during cold work.
-const STAY_BLOCKED: [&str; 4] = ["fffffffe7ffbfeff", "0000000001001000", "fffffffffffbfeff", "fffffffe3ffbfa27"];
+const STAY_BLOCKED: [u64; 4] = [0xffff_fffe_7ffb_feff, 0x100_1200, 0xffff_ffff_fffb_feff, 0xffff_fffe_3ffb_fa27];
 const LEAVES: [&str; 3] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)", "fcntl(F_GETFL)"];
 
 /// All reports: on stdout, on stderr among perfmark's own lines, and in files. There is nothing else, and nothing

@@ -50,8 +50,8 @@ pub(crate) struct Held {
     events: usize,
     /// Mapped pages of events.
     pages: usize,
-    /// The signals that its first thread blocks, as the kernel writes the mask.
-    pub(crate) blocked: String,
+    /// The signals that its first thread blocks, as the kernel's mask, and the one that may be left to dumps.
+    pub(crate) blocked: u64,
 }
 
 /// In the program: lets its parent trace it, starting with a stop.
@@ -204,6 +204,7 @@ impl Held {
         if !status.contains(&format!("\nTgid:\t{thread}\n")) {
             return None;
         }
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
         let files: Vec<_> =
             fs::read_dir(format!("/proc/{thread}/fd")).ok()?.flatten().map(|entry| entry.path()).collect();
         let is_event =
@@ -211,7 +212,7 @@ impl Held {
         Some(Self {
             descriptors: files.len(),
             events: files.iter().filter(is_event).count(),
-            blocked: status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap_or_default().into(),
+            blocked: u64::from_str_radix(blocked, 16).ok()? | 1 << (libc::SIGUSR1 - 1),
             pages: of("maps")?.lines().filter(|line| line.ends_with("[perf_event]")).count(),
         })
     }
