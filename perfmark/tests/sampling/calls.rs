@@ -8,7 +8,7 @@ use std::thread::{self, ScopedJoinHandle};
 use perfmark::{Sampling, perfmark};
 
 use crate::alone::alone;
-use crate::loops::{spin_seven, spin_three};
+use crate::loops::{about, spin_seven, spin_three};
 use crate::sampled::{sampled, until_sampled, until_samples, wait_until_sampled};
 
 const POINTS: f64 = 2.0;
@@ -19,20 +19,20 @@ fn sampling() -> Sampling {
 
 #[perfmark(time)]
 #[inline(never)]
-fn recursive_three(depth: u64) {
+fn recursive_three(depth: u64, turns: u64) {
     if depth > 0 {
-        recursive_three(depth - 1);
+        recursive_three(depth - 1, turns);
     }
-    spin_three(125);
+    spin_three(turns);
 }
 
 #[perfmark(time)]
 #[inline(never)]
-fn recursive_seven(depth: u64) {
-    spin_seven(125);
+fn recursive_seven(depth: u64, turns: u64) {
+    spin_seven(turns);
     if depth > 0 {
-        recursive_seven(depth - 1);
-        recursive_three(0);
+        recursive_seven(depth - 1, turns);
+        recursive_three(0, turns);
     }
 }
 
@@ -42,10 +42,11 @@ fn samples_of_recursive_calls_belong_to_their_mark() {
     let work = || {
         wait_until_sampled();
         for _ in 0..2_000 {
-            recursive_three(5);
-            recursive_seven(9);
-            (0..4).for_each(|_| recursive_seven(0));
-            spin_three(125);
+            let turns = about(125);
+            recursive_three(5, turns);
+            recursive_seven(9, turns);
+            (0..4).for_each(|_| recursive_seven(0, turns));
+            spin_three(turns);
         }
     };
     // 6 and 9 calls of the one, 14 of the other; one loop outside of marks.
@@ -70,16 +71,16 @@ fn samples_of_recursive_calls_belong_to_their_mark() {
 
 #[perfmark(time)]
 #[inline(never)]
-fn panicking_three() {
-    spin_three(1_250);
+fn panicking_three(turns: u64) {
+    spin_three(turns);
     std::panic::resume_unwind(Box::new(()));
 }
 
 #[perfmark(time)]
 #[inline(never)]
-fn catching_seven() {
-    assert!(catch_unwind(panicking_three).is_err());
-    spin_seven(1_250);
+fn catching_seven(turns: u64) {
+    assert!(catch_unwind(|| panicking_three(turns)).is_err());
+    spin_seven(turns);
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn samples_of_calls_that_unwind_belong_to_their_mark() {
     let _alone = alone();
     let work = || {
         wait_until_sampled();
-        (0..1_500).for_each(|_| catching_seven());
+        (0..1_500).for_each(|_| catching_seven(about(1_250)));
     };
     if let Some(sampled) = sampled(sampling(), work) {
         sampled.check(["panicking_three", "catching_seven"], POINTS);
@@ -113,7 +114,7 @@ fn samples_of_skipped_calls_belong_to_their_mark() {
     let _alone = alone();
     let work = || {
         wait_until_sampled();
-        (0..CALLS).for_each(|_| around_seven(42));
+        (0..CALLS).for_each(|_| around_seven(about(42)));
     };
     if let Some(sampled) = sampled(sampling(), work) {
         sampled.check(["skipped_three", "around_seven"], POINTS);
@@ -122,18 +123,19 @@ fn samples_of_skipped_calls_belong_to_their_mark() {
 }
 
 #[perfmark(time)]
-async fn async_three() {
+async fn async_three(turns: u64) {
     for _ in 0..3 {
-        spin_three(400);
+        spin_three(turns / 3);
         tokio::task::yield_now().await;
     }
 }
 
 #[perfmark(time)]
 async fn async_seven() {
-    spin_seven(600);
-    async_three().await;
-    spin_seven(600);
+    let turns = about(1_200);
+    spin_seven(turns / 2);
+    async_three(turns).await;
+    spin_seven(turns / 2);
     tokio::task::yield_now().await;
 }
 

@@ -4,6 +4,8 @@
 
 use std::arch::global_asm;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 macro_rules! spin {
     ($function:ident, $multiplications:literal, $name:literal, $end:literal,
@@ -61,3 +63,10 @@ macro_rules! spin {
 }
 spin!(spin_three, 24, "perfmark_test_three", "perfmark_test_three_end", three, three_end, code_of_three);
 spin!(spin_seven, 56, "perfmark_test_seven", "perfmark_test_seven_end", seven, seven_end, code_of_seven);
+
+/// About that many turns, other ones each time, so that samples are not in step with calls.
+pub(crate) fn about(turns: u64) -> u64 {
+    static RANDOM: AtomicU64 = AtomicU64::new(1);
+    let random = RANDOM.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
+    turns / 2 + (random ^ random >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) % turns
+}
