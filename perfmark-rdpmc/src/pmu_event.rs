@@ -43,8 +43,8 @@ struct Stop {
 
 /// Nanoseconds for which an event may be stopped between two readings without being noticed.
 const UNNOTICED: u64 = 2_000;
-/// The number of readings without progress after which an event is stopped. They take more than 10 µs, and even slow
-/// clocks of the kernel have a resolution of 1 µs.
+/// The number of readings without progress after which an event is stopped. They take some 10 µs. The kernel's clock
+/// advances each microsecond, or more often, unless it has no counter of the processor's.
 const STANDING: usize = 64;
 
 /// The most events in a group.

@@ -211,16 +211,19 @@ fn keeps_own(scenario: &str) {
 /// Threads leave the process's table after their first calls, and end. What they opened before must not stay in it.
 fn unshares_tables() {
     let of_process = || fs::read_dir("/proc/self/fd").expect("there").count();
-    let call_then_unshare = || {
+    // Every other thread leaves it first, and does not see what the others left in it.
+    let call_and_unshare = |calls_first: bool| {
         let pages = Fresh::new();
-        faults(&pages);
+        if calls_first {
+            faults(&pages);
+        }
         // SAFETY: takes no pointer.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
         faults_read_together(&pages);
     };
     let open: Vec<usize> = (0..20)
-        .map(|_| {
-            thread::spawn(call_then_unshare).join().expect("does not panic");
+        .map(|n| {
+            thread::spawn(move || call_and_unshare(n % 2 == 0)).join().expect("does not panic");
             of_process()
         })
         .collect();

@@ -69,8 +69,9 @@ impl<'a> Shares<'a> {
             let size = u128::from(of.unsigned_abs()) * VISIBLE.unsigned_abs();
             of < 0 && size > sum && !ratio::is_noise(values, of)
         };
-        let is_above = most.is_some_and(|most| own > most || total > most);
-        let has_error = values.relative_error().is_some_and(|error| error > 0.5);
+        let error = values.relative_error().unwrap_or(0.0);
+        let is_above = most.is_some_and(|most| exceeds(own.max(total), most, error));
+        let has_error = error > 0.5;
         let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
         (values.extrapolated || values.estimated > 0)
             && (is_impossible
@@ -237,6 +238,11 @@ pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }
 
+/// Whether an estimate with this relative error exceeds `most` by more than three errors, or by as much as `most`.
+fn exceeds(estimate: i128, most: i128, error: f64) -> bool {
+    estimate as f64 > most as f64 * (1.0 + (3.0 * error).min(1.0))
+}
+
 fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let own = |values: &&Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
     let own = values.iter().map(own).sum::<Option<i128>>();
@@ -246,7 +252,9 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
         None => totals.sum(),
     };
     let is_estimate = values.iter().any(|values| values.extrapolated);
-    let is_impossible = own.zip(most).is_some_and(|(own, most)| own > most);
+    let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
+    let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
+    let is_impossible = own.zip(most).is_some_and(|(own, most)| exceeds(own, most, error / own as f64));
     let sum = u128::try_from(sum).unwrap_or(0);
     Denominator { sum, is_of_totals: own.is_none(), is_estimate, most, is_impossible }
 }
@@ -306,12 +314,13 @@ mod tests {
         assert_eq!(is_impossible("time", |values| values.self_sum = Some(-20_000)), [true, false], "below zero");
         assert_eq!(is_impossible("time", |values| values.self_sum = Some(-500)), [false, false], "no visible part");
         assert_eq!(
-            is_impossible("time", |values| values.total = 10_000_001),
+            is_impossible("time", |values| values.total = 11_000_000),
             [true, false],
             "longer than both threads"
         );
-        assert_eq!(is_impossible("cycles", |values| values.total = 10_000_001), [false, false]);
-        let above = |values: &mut Values| (values.total, values.self_sum) = (9_900_000, Some(9_900_000));
+        assert_eq!(is_impossible("time", |values| values.total = 10_500_000), [false, false], "within its error");
+        assert_eq!(is_impossible("cycles", |values| values.total = 11_000_000), [false, false]);
+        let above = |values: &mut Values| (values.total, values.self_sum) = (10_900_000, Some(10_900_000));
         assert_eq!(is_impossible("time", above), [true, true], "the sum is longer");
         let exact = |values: &mut Values| (values.extrapolated, values.self_sum) = (false, Some(-20_000));
         assert_eq!(is_impossible("time", exact), [false, false], "it is no estimate");

@@ -69,6 +69,8 @@ struct Node {
     resource: Resource,
     previous: *mut Node,
     next: *mut Node,
+    /// How often a descriptor that was closed was looked for.
+    looks: u8,
 }
 
 /// Owns a node in the list of the process that created it, and the node's resource. Both are released on drop.
@@ -87,8 +89,9 @@ unsafe impl Sync for Registration {}
 /// it.
 struct List {
     first: *mut Node,
-    /// Descriptors that were closed, linked by `next`. A thread may have closed its own copy only: it has copies of all
-    /// descriptors after `unshare(CLONE_FILES)`. Each event has an id, so that no other one is closed in its place.
+    /// Descriptors that were closed, linked by `next`. If a thread had left the process's table by
+    /// `unshare(CLONE_FILES)`, its copy was closed, and the process's own is still open. Each event has an id, so that
+    /// no other one is closed in its place.
     closed: *mut Node,
     /// The generation of the process that owns the list.
     generation: u32,
@@ -256,19 +259,34 @@ impl List {
         }
     }
 
-    /// Closes the descriptors that were closed, but still are open for this thread. Returns the nodes of the others,
-    /// linked by `next`, which are no longer in a list.
+    /// Closes some of the descriptors that were closed, but still are open for this thread. Returns the nodes that were
+    /// looked for often enough, linked by `next`, which are no longer in a list.
     fn close_again(&mut self) -> *mut Node {
-        let mut gone = ptr::null_mut();
-        let mut next = std::mem::replace(&mut self.closed, ptr::null_mut());
-        // SAFETY: all nodes in the list are live, and are accessed only through it.
-        while let Some(node) = unsafe { next.as_mut() } {
-            next = node.next;
+        /// More than are added for each that is opened, so that the list does not grow.
+        const AT_ONCE: usize = 2 * LOOKS as usize;
+        /// Threads with copies of their own do not see the process's descriptors.
+        const LOOKS: u8 = 8;
+        let (mut gone, mut kept) = (ptr::null_mut(), ptr::null_mut());
+        for _ in 0..AT_ONCE {
+            // SAFETY: all nodes in the list are live, and are accessed only through it.
+            let Some(node) = (unsafe { self.closed.as_mut() }) else { break };
+            self.closed = node.next;
+            node.looks += 1;
             // One that was open may be open for other threads, too.
-            let list = if node.resource.release(&mut self.slots) { &mut self.closed } else { &mut gone };
-            node.next = std::mem::replace(list, node);
+            let stays = node.resource.release(&mut self.slots) || node.looks < LOOKS;
+            node.next = std::mem::replace(if stays { &mut kept } else { &mut gone }, node);
+        }
+        // SAFETY: as above.
+        while let Some(node) = unsafe { kept.as_mut() } {
+            kept = node.next;
+            self.close_later(node);
         }
         gone
+    }
+
+    /// Adds a descriptor to those that were closed.
+    fn close_later(&mut self, node: &mut Node) {
+        node.next = std::mem::replace(&mut self.closed, node);
     }
 
     /// In a forked child: releases the resources inherited from the parent's counters. The nodes stay with their
@@ -285,6 +303,12 @@ impl List {
                 Resource::Ring(start, length, _) => put_empty_page(start, length, libc::PROT_READ | libc::PROT_WRITE),
                 resource => _ = resource.release(&mut self.slots),
             }
+            next = node.next;
+        }
+        next = self.closed;
+        // SAFETY: as above.
+        while let Some(node) = unsafe { next.as_ref() } {
+            node.resource.release(&mut self.slots);
             next = node.next;
         }
         self.generation = self.generation.wrapping_add(1);
@@ -328,7 +352,7 @@ fn put_empty_page(start: *mut libc::c_void, length: usize, access: libc::c_int) 
 impl Registration {
     /// Registers what `make` opens or maps.
     pub(super) fn new(make: impl FnOnce() -> Result<Resource, i32>) -> Result<Self, i32> {
-        let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut() };
+        let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut(), looks: 0 };
         let node = NonNull::from(Box::leak(Box::new(empty)));
         let mut gone = ptr::null_mut();
         let registration = with_list(|list| {
@@ -376,7 +400,7 @@ impl Drop for Registration {
             let is_known = matches!(node.resource, Resource::Descriptor(_, identity) if identity.is_known());
             let is_kept = node.resource.release(&mut list.slots) && is_known;
             if is_kept {
-                node.next = std::mem::replace(&mut list.closed, node);
+                list.close_later(node);
             }
             !is_kept
         });

@@ -40,6 +40,8 @@ pub struct Mark {
     pub(crate) cancelled: AtomicU64,
     /// Of these and of the unrecorded ones, the number that a thread had counted as begun.
     pub(crate) gone: AtomicU64,
+    /// The number of calls within budgets, as far as threads have told.
+    pub(crate) within_budgets: AtomicU64,
 }
 
 /// The beginning of a mark.
@@ -143,6 +145,7 @@ impl Mark {
         unrecorded: AtomicU64::new(0),
         cancelled: AtomicU64::new(0),
         gone: AtomicU64::new(0),
+        within_budgets: AtomicU64::new(0),
     };
 
     /// Called only by the attribute's expansion, with a type that is defined inside the function.

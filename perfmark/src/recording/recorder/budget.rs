@@ -12,9 +12,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::calibrate::CALLS;
 use crate::platform::usage::thread_cpu_ns;
+use crate::recording::mark::Mark;
 use crate::recording::mark::defaults::Defaults;
 use crate::recording::mark::mark_settings;
 use crate::settings as setting;
@@ -34,7 +36,7 @@ pub(super) const LOT: u32 = 64;
 const LEAST_DRAWN: u32 = 512;
 /// Drawn calls of each mark between two looks, in the mean, so that its load is known well enough.
 const DRAWN_OF_EACH: u32 = 16;
-/// The first calls of a mark on a thread are all measured: so few would not be represented by some of them.
+/// The first calls of a mark are all measured: so few would not be represented by some of them.
 const ALL_OF: u64 = 1_000;
 /// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
 const INTERVAL_NS: f64 = 5e6;
@@ -79,6 +81,8 @@ pub(super) fn context(weight: u32) -> usize {
 #[derive(Debug)]
 pub(super) struct Member {
     budget: *const Budget,
+    /// `None` during calibration.
+    mark: Option<&'static Mark>,
     /// The mark's slot.
     pub(super) slot: u32,
     pub(super) context: usize,
@@ -97,8 +101,6 @@ pub(super) struct Member {
     pub(super) rest: Cell<u64>,
     /// The number of calls since the last look, in blocks.
     calls: Cell<u64>,
-    /// The number of calls before that.
-    before: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
     /// What measuring a call takes in nanoseconds, in consecutive calls.
@@ -124,14 +126,14 @@ impl Budget {
 
     /// A member without a plan of the mark with this slot, added if there is none. In context 0 if possible, because
     /// the others are found from there. The pointer is valid as long as `self`, which must not move.
-    pub(super) fn member_without_plan(&self, slot: u32) -> *const Member {
+    pub(super) fn member_without_plan(&self, mark: &'static Mark, slot: u32) -> *const Member {
         let mut members = self.members.borrow_mut();
         let outer = members.iter().position(|member| member.slot == slot && member.context == 0);
         let context = outer.map_or(0, |outer| members[outer].lacks.take());
         let without_plan = members.iter().position(|member| member.slot == slot && member.current.get().is_null());
         let known = without_plan.or(outer.filter(|_| context == 0));
         let index = known.unwrap_or_else(|| {
-            members.push(Box::new(Member::new(self, slot, context)));
+            members.push(Box::new(Member::new(self, Some(mark), slot, context)));
             members.len() - 1
         });
         let member = &raw const *members[index];
@@ -171,9 +173,9 @@ impl Budget {
         let level = level(&members.iter().map(|member| member.demand()), share * self.time.get());
         for member in members.iter() {
             let calls = member.calls.take();
-            member.before.set(member.before.get() + calls);
+            let of_all = member.mark.map_or(0, |mark| mark.within_budgets.fetch_add(calls, Relaxed) + calls);
             // Of a mark without a drawn call, nothing new is known.
-            if calls > 0 && member.before.get() >= ALL_OF {
+            if calls > 0 && of_all >= ALL_OF {
                 member.every.set(next_every(member.every.get(), member.demand() / level));
             }
         }
@@ -186,9 +188,10 @@ impl Budget {
 }
 
 impl Member {
-    fn new(budget: *const Budget, slot: u32, context: usize) -> Self {
+    fn new(budget: *const Budget, mark: Option<&'static Mark>, slot: u32, context: usize) -> Self {
         Self {
             budget,
+            mark,
             slot,
             context,
             current: Cell::new(ptr::null()),
@@ -198,7 +201,6 @@ impl Member {
             every: Cell::new(1),
             rest: Cell::new(0),
             calls: Cell::new(0),
-            before: Cell::new(0),
             load: Cell::new(0.0),
             cost_ns: Cell::new(UNKNOWN_NS),
         }
@@ -207,7 +209,7 @@ impl Member {
     /// Members of no budget that measure one call in `every`: in context 0, and inside a call that is drawn from
     /// [`CALLS`](super::calibrate::CALLS).
     pub(super) fn for_calibration(every: u32) -> [Self; 2] {
-        [0, context(CALLS)].map(|context| Self { every: Cell::new(every), ..Self::new(ptr::null(), 0, context) })
+        [0, context(CALLS)].map(|context| Self { every: Cell::new(every), ..Self::new(ptr::null(), None, 0, context) })
     }
 
     /// Sets the mark's member in another context.

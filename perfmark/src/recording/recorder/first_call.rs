@@ -129,7 +129,7 @@ fn prepare_plan(
     let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
     // Calls within a budget also find no plan if one of another weight, or in another context, is to be set up.
     let budget = mode.is_budgeted.then(|| budget_of(resources, mark));
-    let member_ptr = budget.map_or(ptr::null(), |budget| budget.member_without_plan(slot));
+    let member_ptr = budget.map_or(ptr::null(), |budget| budget.member_without_plan(mark, slot));
     // SAFETY: CELLS: null, or budgets live as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
     let every = member.map_or(mark_settings.every, Member::every);
