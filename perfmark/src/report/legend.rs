@@ -328,7 +328,12 @@ pub(super) fn estimates(out: &mut String, snapshot: &Snapshot, labels: &[String]
             if errors.len() > MOST_NAMES { ", others less" } else { "" }
         ),
     };
-    wrap(out, &format!("{ESTIMATE}: estimated from the measured calls.{largest}"), 0, columns);
+    // The processor's caches no longer hold what measuring needs.
+    let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
+    let is_cold = snapshot.marks.iter().flat_map(|mark| &mark.values).any(is_rare);
+    let cold =
+        if is_cold { " Times of calls of which few are measured are too long: their probes run cold." } else { "" };
+    wrap(out, &format!("{ESTIMATE}: estimated from the measured calls.{largest}{cold}"), 0, columns);
 }
 
 /// As `0.4 %` or `12 %`.
