@@ -16,24 +16,39 @@ pub(super) struct Combine {
 pub(super) const ADD: Combine = Combine { counts: u64::saturating_add, sums: i64::saturating_add };
 pub(super) const SUBTRACT: Combine = Combine { counts: u64::saturating_sub, sums: i64::saturating_sub };
 
-/// The identity of a mark: path, name, file, line and types, and a number among marks that a macro creates with the
-/// same ones.
-type Key<'a> = (&'a str, &'a str, &'a str, u32, u32, usize);
+/// Path, name, file and line of a mark.
+type Origin<'a> = (&'a str, &'a str, &'a str, u32);
 
-fn by_key<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> impl Iterator<Item = (Key<'a>, &'a Mark)> {
-    let mut alike = BTreeMap::new();
-    marks.into_iter().map(move |mark| {
-        let at = (&*mark.path, &*mark.name, &*mark.file, mark.line, mark.type_hash);
-        let number = alike.entry(at).or_insert(0_usize);
-        *number += 1;
-        ((at.0, at.1, at.2, at.3, at.4, *number), mark)
+/// The identity of a mark: its origin; the hash of its types if a snapshot has several marks of that origin, because
+/// the hash depends on the build; and a number among marks that a macro creates with the same ones.
+type Key<'a> = (Origin<'a>, u32, usize);
+
+/// The identities of both snapshots' marks.
+fn keys<'a>(both: [&'a [Mark]; 2]) -> [Vec<Key<'a>>; 2] {
+    let origin = |mark: &'a Mark| -> Origin<'a> { (&mark.path, &mark.name, &mark.file, mark.line) };
+    let mut ambiguous = BTreeSet::new();
+    for marks in both {
+        let mut known = BTreeSet::new();
+        ambiguous.extend(marks.iter().map(origin).filter(|&origin| !known.insert(origin)));
+    }
+    both.map(|marks| {
+        let mut alike = BTreeMap::new();
+        let key = |mark| {
+            let origin = origin(mark);
+            let type_hash = if ambiguous.contains(&origin) { mark.type_hash } else { 0 };
+            let number = alike.entry((origin, type_hash)).or_insert(0_usize);
+            *number += 1;
+            (origin, type_hash, *number)
+        };
+        marks.iter().map(key).collect()
     })
 }
 
 /// The index of each of `others` in `marks`.
 fn indices_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
-    let indices: BTreeMap<_, usize> = by_key(marks).map(|(key, _)| key).zip(0..).collect();
-    by_key(others).map(|(key, _)| indices.get(&key).copied()).collect()
+    let [keys, of_others] = keys([marks, others]);
+    let indices: BTreeMap<_, usize> = keys.into_iter().zip(0..).collect();
+    of_others.iter().map(|key| indices.get(key).copied()).collect()
 }
 
 impl Snapshot {
@@ -66,8 +81,8 @@ impl Snapshot {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
-        let before: BTreeMap<_, _> = by_key(&earlier.marks).collect();
-        let pairs: Vec<_> = by_key(&self.marks).map(|(key, mark)| (mark, before.get(&key).copied())).collect();
+        let before = indices_in(&earlier.marks, &self.marks).into_iter().map(|index| Some(&earlier.marks[index?]));
+        let pairs: Vec<_> = self.marks.iter().zip(before).collect();
         let is_later = |&(mark, before): &(&Mark, Option<&Mark>)| before.is_none_or(|before| mark.is_later(before));
         if self.pid != earlier.pid
             || self.resets != earlier.resets
@@ -104,6 +119,10 @@ impl Snapshot {
     /// one snapshot lacks an event of the other, its calls are unmeasured in that event. If one lacks a call graph, its
     /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event and its rate
     /// are the same; otherwise those of the first are kept, and a note says so.
+    ///
+    /// Marks of one path, name and location are the same mark. If a snapshot has several of them, their
+    /// [`type_hash`](Mark::type_hash) distinguishes them, so those of two builds have separate rows. If each snapshot
+    /// has only one, they are combined, even if their types differ and only have the same name.
     ///
     /// Buckets of times depend on each machine's tick counter. If two machines' buckets differ, both are kept and may
     /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program, process and the version of
@@ -152,11 +171,13 @@ impl Snapshot {
             (false, true) => had_calls(other),
             _ => 0,
         };
-        let mut marks: BTreeMap<_, Mark> = by_key(&self.marks).map(|(key, mark)| (key, mark.clone())).collect();
-        for (key, mark) in by_key(&other.marks) {
-            marks.entry(key).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
+        let mut merged = self.marks.clone();
+        for (mark, index) in other.marks.iter().zip(indices_in(&self.marks, &other.marks)) {
+            match index {
+                Some(index) => merged[index].merge(mark),
+                None => merged.push(mark.clone()),
+            }
         }
-        let mut merged: Vec<Mark> = marks.into_values().collect();
         merged.sort_by(Mark::by_location);
         let graphs = [&*self, other].map(|one| (one.call_graph.clone(), indices_in(&merged, &one.marks)));
         self.marks = merged;
@@ -368,18 +389,33 @@ impl Values {
 mod tests {
     use super::{Mark, Snapshot};
 
+    fn of(marks: &[(&str, u32, u64)]) -> Snapshot {
+        let mark = |&(name, type_hash, calls): &(&str, u32, u64)| Mark {
+            name: name.into(),
+            type_hash,
+            calls,
+            ..Mark::default()
+        };
+        Snapshot { schema: Snapshot::SCHEMA, marks: marks.iter().map(mark).collect(), ..Snapshot::default() }
+    }
+
+    fn calls(snapshot: &Snapshot) -> Vec<(&str, u32, u64)> {
+        snapshot.marks.iter().map(|mark| (&*mark.name, mark.type_hash, mark.calls)).collect()
+    }
+
     #[test]
     fn types_of_one_name_are_combined_with_themselves() {
-        let of = |marks: &[(u32, u64)]| {
-            let mark = |&(type_hash, calls): &(u32, u64)| Mark { type_hash, calls, ..Mark::default() };
-            Snapshot { schema: Snapshot::SCHEMA, marks: marks.iter().map(mark).collect(), ..Snapshot::default() }
-        };
-        let calls = |snapshot: &Snapshot| -> Vec<(u32, u64)> {
-            snapshot.marks.iter().map(|mark| (mark.type_hash, mark.calls)).collect()
-        };
-        let mut all = of(&[(1, 10), (3, 30)]);
-        all.merge(&of(&[(2, 2), (3, 3)]));
-        assert_eq!(calls(&all), [(1, 10), (2, 2), (3, 33)]);
-        assert_eq!(calls(&all.since(&of(&[(3, 30)]))), [(1, 10), (2, 2), (3, 3)]);
+        let mut all = of(&[("work", 1, 10), ("work", 3, 30)]);
+        all.merge(&of(&[("work", 2, 2), ("work", 3, 3)]));
+        assert_eq!(calls(&all), [("work", 1, 10), ("work", 2, 2), ("work", 3, 33)]);
+        assert_eq!(calls(&all.since(&of(&[("work", 3, 30)]))), [("work", 1, 10), ("work", 2, 2), ("work", 3, 3)]);
+    }
+
+    #[test]
+    fn types_of_distinct_names_are_combined_across_builds() {
+        let mut all = of(&[("work<u16>", 1, 10), ("work<u8>", 2, 20)]);
+        all.merge(&of(&[("work<u8>", 3, 2), ("work<u16>", 4, 1)]));
+        assert_eq!(calls(&all), [("work<u16>", 1, 11), ("work<u8>", 2, 22)]);
+        assert_eq!(calls(&all.since(&of(&[("work<u8>", 5, 22)]))), [("work<u16>", 1, 11), ("work<u8>", 2, 0)]);
     }
 }

@@ -163,7 +163,7 @@ pub struct Mark {
     /// The line of the attribute.
     pub line: u32,
     /// For a mark with `generic`, a hash of its types, in which types of one name differ; 0 for other marks. It is the
-    /// same in all processes of a build.
+    /// same in all processes of a build, and depends on the build. In a merged snapshot it is that of the first.
     #[cfg_attr(feature = "serde", serde(default))]
     pub type_hash: u32,
     /// Whether the [filter](crate::Filter) in force turns the mark on.
