@@ -6,7 +6,7 @@ use perfmark::text::{counted, sanitize};
 use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
 use super::hot_lines::{ChangedLine, Sampled};
-use super::identity::{RunMarks, by_key, labels};
+use super::identity::{Names, RunMarks, ambiguous, by_key, labels};
 use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
 use super::number::grouped;
 use super::side::{Design, Side};
@@ -111,7 +111,9 @@ impl Pair {
 impl Comparison {
     /// Compares the marks that the filter turns on.
     pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design) -> Self {
-        let runs: [Vec<RunMarks<'_>>; 2] = [0, 1].map(|side: usize| sides[side].runs.iter().map(by_key).collect());
+        let ambiguous = ambiguous(sides);
+        let runs: [Vec<RunMarks<'_>>; 2] =
+            [0, 1].map(|side: usize| sides[side].runs.iter().map(|run| by_key(run, &ambiguous)).collect());
         let known = |side: usize| -> BTreeMap<&str, &Event> {
             sides[side].runs.iter().flat_map(|run| &run.events).map(|event| (&*event.name, event)).collect()
         };
@@ -120,7 +122,7 @@ impl Comparison {
             .into_iter()
             .filter(|(_, newest, _)| filter.is_none_or(|filter| filter.has_mark(newest)));
         let sampled = Sampled::of(sides);
-        let mut lines = sampled.changed();
+        let mut lines = sampled.changed(&ambiguous);
         let mut marks: Vec<Pair> = compared
             .map(|(key, newest, label)| {
                 let of = [0, 1].map(|side: usize| {
@@ -131,6 +133,7 @@ impl Comparison {
                 pair
             })
             .collect();
+        let types = about_types(&marks, &ambiguous);
         let count = [0, 1].map(|side: usize| sides[side].runs.len());
         if design == Design::Paired {
             judge_all(&mut marks, count[0]);
@@ -147,7 +150,7 @@ impl Comparison {
             files,
             marks,
             events,
-            notes: notes(sides).into_iter().chain(sampled.note).collect(),
+            notes: notes(sides).into_iter().chain(types).chain(sampled.note).collect(),
             runs: count,
             design,
         }
@@ -357,6 +360,19 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
         notes.push(format!("{side}: {measured} of {} calls were measured (every)", measured + unmeasured + skipped));
     }
     notes
+}
+
+/// Which types of one name were not compared, because each side has some that the other one lacks.
+fn about_types(marks: &[Pair], ambiguous: &Names<'_>) -> Option<String> {
+    let paths = ambiguous.iter().map(|&(path, _)| sanitize(path));
+    let [base, head] = [0, 1].map(|side: usize| -> BTreeSet<&str> {
+        marks.iter().filter(|pair| pair.presence == Presence::Only(side)).map(|pair| &*pair.path).collect()
+    });
+    let is_split = |path: &String| base.contains(&**path) && head.contains(&**path);
+    let split: BTreeSet<String> = paths.filter(is_split).collect();
+    let list = || split.iter().cloned().collect::<Vec<_>>().join(", ");
+    (!split.is_empty())
+        .then(|| format!("not compared: {}: types of one name cannot be identified in another build", list()))
 }
 
 /// The notes of the reports, and a note about programs that differ.

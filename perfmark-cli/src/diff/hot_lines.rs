@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perfmark::text::{sanitize, share_and_error, share_of_samples};
 use perfmark::{HotLine, Mark, Samples, SamplesByMark, Snapshot};
 
-use super::identity::{Key, keys};
+use super::identity::{Key, Names, keys};
 use super::side::Side;
 
 /// A line has changed if its share differs by more than this many standard errors of the difference,
@@ -77,13 +77,13 @@ impl Sampled {
     }
 
     /// For each mark of both sides, the lines that changed, the most changed first.
-    pub(super) fn changed(&self) -> BTreeMap<Key<'_>, Vec<ChangedLine>> {
+    pub(super) fn changed<'a>(&'a self, ambiguous: &Names<'a>) -> BTreeMap<Key<'a>, Vec<ChangedLine>> {
         let mut all: BTreeMap<Key<'_>, Vec<ChangedLine>> = BTreeMap::new();
         let [base, head] = &self.sides;
-        let in_base: BTreeMap<Key<'_>, usize> = keys(base).zip(0..).collect();
+        let in_base: BTreeMap<Key<'_>, usize> = keys(base, ambiguous).zip(0..).collect();
         for &[of_base, of_head] in &self.pairs {
             let places = [Places::new(base, of_base), Places::new(head, of_head)];
-            for (key, mark) in keys(head).zip(0..) {
+            for (key, mark) in keys(head, ambiguous).zip(0..) {
                 let Some(&before) = in_base.get(&key) else { continue };
                 let lines = all.entry(key).or_default();
                 lines.extend(compared(&places, [before, mark]).filter(ChangedLine::has_changed));
@@ -112,7 +112,7 @@ fn merged(side: &Side) -> Snapshot {
 fn without_values(mark: &Mark) -> Mark {
     let mut only = Mark::default();
     (only.path, only.name) = (mark.path.clone(), mark.name.clone());
-    (only.file, only.line) = (mark.file.clone(), mark.line);
+    (only.file, only.line, only.type_hash) = (mark.file.clone(), mark.line, mark.type_hash);
     only
 }
 

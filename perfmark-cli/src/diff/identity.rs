@@ -1,28 +1,50 @@
 //! Which marks of several runs are the same, what they are called, and in which order they are shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perfmark::{Mark, Snapshot, Sort};
 
 use super::side::Side;
 
-/// The identity of a mark: path, name, and a number among marks with the same ones, in the order of their locations.
-pub(super) type Key<'a> = (&'a str, &'a str, usize);
+/// The identity of a mark: path; name; the hash of its types if that [name is ambiguous](ambiguous); and a number among
+/// marks with the same ones, in the order of their locations.
+pub(super) type Key<'a> = (&'a str, &'a str, u32, usize);
 
 /// The marks of a run.
 pub(super) type RunMarks<'a> = BTreeMap<Key<'a>, &'a Mark>;
 
-pub(super) fn by_key(run: &Snapshot) -> RunMarks<'_> {
-    keys(run).zip(&run.marks).collect()
+/// Paths and names.
+pub(super) type Names<'a> = BTreeSet<(&'a str, &'a str)>;
+
+/// Paths and names that several types of a generic function have in one of the runs. Only the hashes distinguish these
+/// types, and they depend on the build.
+pub(super) fn ambiguous(sides: &[Side; 2]) -> Names<'_> {
+    let mut ambiguous = Names::new();
+    for run in sides.iter().flat_map(|side| &side.runs) {
+        let mut hashes = BTreeMap::new();
+        for mark in &run.marks {
+            let first = *hashes.entry((&mark.path, &mark.name, &mark.file, mark.line)).or_insert(mark.type_hash);
+            if first != mark.type_hash {
+                ambiguous.insert((&*mark.path, &*mark.name));
+            }
+        }
+    }
+    ambiguous
+}
+
+pub(super) fn by_key<'a>(run: &'a Snapshot, ambiguous: &Names<'a>) -> RunMarks<'a> {
+    keys(run, ambiguous).zip(&run.marks).collect()
 }
 
 /// The identities of a run's marks, in their order.
-pub(super) fn keys(run: &Snapshot) -> impl Iterator<Item = Key<'_>> {
-    let mut alike: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+pub(super) fn keys<'a>(run: &'a Snapshot, ambiguous: &Names<'a>) -> impl Iterator<Item = Key<'a>> {
+    let mut alike: BTreeMap<(&str, &str, u32), usize> = BTreeMap::new();
     run.marks.iter().map(move |mark| {
-        let number = alike.entry((&mark.path, &mark.name)).or_default();
+        let (path, name) = (&*mark.path, &*mark.name);
+        let type_hash = if ambiguous.contains(&(path, name)) { mark.type_hash } else { 0 };
+        let number = alike.entry((path, name, type_hash)).or_default();
         *number += 1;
-        (&*mark.path, &*mark.name, *number)
+        (path, name, type_hash, *number)
     })
 }
 

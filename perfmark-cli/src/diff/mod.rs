@@ -75,11 +75,12 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 What is compared:
-  A file is a run. Merge the reports of a run's processes with `perfmark report --format json`. Marks are the same \
-if path and name are the same; they may move in the source. Marks that exist or were called on one side only, \
-calls that were not measured, and different numbers of calls are listed. Marks that changed come first. Otherwise, \
-marks have the names and the order of `perfmark report`: the largest self in the last run of the head is first. \
---marks accepts each name.
+  A file is a run. Merge the reports of a run's processes with `perfmark report --format json`. Marks are the same if \
+path and name are the same; they may move in the source. Types of one name, such as two closures of a function, are \
+compared within a build only; otherwise a note lists them. Marks that exist or were called on one side only, calls \
+that were not measured, and different numbers of calls are listed. Marks that changed come first. Otherwise, marks \
+have the names and the order of `perfmark report`: the largest self in the last run of the head is first. --marks \
+accepts each name.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \

@@ -11,6 +11,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("the_self_mean_covers_the_same_calls_as_the_self_sum", the_self_mean_covers_the_same_calls_as_the_self_sum),
     ("a_comparison_has_the_names_and_the_order_of_a_report", a_comparison_has_names_and_order_of_a_report),
     ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
+    ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
 ];
@@ -94,6 +95,35 @@ fn a_comparison_has_names_and_order_of_a_report() {
     let labels: Vec<&str> = shown.lines().skip(1).filter_map(|row| row.rsplit(',').next()).collect();
     let unchanged = |name: &&str| !["warm", "gone::new"].contains(name);
     assert!(labels.into_iter().filter(unchanged).eq(expected.into_iter().filter(unchanged)), "{shown}");
+}
+
+fn types_of_one_name_are_compared_with_themselves_only() {
+    let folder = Folder::new("cli-types-of-one-name");
+    let run = |name: &str, works: &[(u32, u64)]| {
+        let mut run = report(&[("parse", 1_000)]);
+        run.marks[0].type_hash = works[0].0;
+        run.marks.extend(works.iter().map(|&(type_hash, each)| {
+            let mut work = mark("work<{closure}>", vec![values("instructions", &[each; 100])]);
+            work.type_hash = type_hash;
+            work
+        }));
+        folder.report(name, &run)
+    };
+    let base = run("base.json", &[(1, 1_000), (2, 5_000)]);
+    let same = run("same.json", &[(1, 1_000), (2, 5_500)]);
+    let table = stdout(&["diff", &base, &same], 0);
+    assert_contains(&table, &["1 of 3 marks changed", "5,000 5,500 +10.0 %"]);
+    assert!(!table.contains("another build"), "{table}");
+    // The hashes of another build have another order.
+    let other = run("other.json", &[(3, 5_000), (4, 1_000)]);
+    let table = stdout(&["diff", &base, &other, "--fail-on", "instructions:1%"], 0);
+    assert_contains(
+        &table,
+        &[
+            "0 of 1 mark changed, 2 only in base, 2 only in head",
+            "not compared: app::work<{closure}>: types of one name cannot be identified in another build",
+        ],
+    );
 }
 
 fn report_and_diff_have_the_same_quantile() {
