@@ -251,16 +251,16 @@ impl Argument {
             attributes.extend(tokens.next());
         }
         let (mut pattern, mut annotation, mut in_path) = (TokenStream::new(), TokenStream::new(), false);
-        for token in tokens {
-            let is_colon = is_punct(Some(&token), ':');
+        while let Some(token) = tokens.next() {
+            let is_colon = is_punct(Some(&token), ':') && !in_path;
             let is_joint = matches!(&token, TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint);
-            if !annotation.is_empty() || is_colon && !is_joint && !in_path {
+            // The first colon of `::`. That of `x:&u8` is joint, too.
+            in_path = is_colon && is_joint && is_punct(tokens.peek(), ':');
+            if !annotation.is_empty() || is_colon && !in_path {
                 annotation.extend([token]);
             } else {
                 pattern.extend([token]);
             }
-            // The second colon of `::` is not joint.
-            in_path = is_colon && is_joint;
         }
         Self { attributes, pattern, annotation }
     }

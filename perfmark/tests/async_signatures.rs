@@ -44,6 +44,8 @@ fn arguments_are_bound_as_in_the_unmarked_function() {
     let point = Point { x: 1, y: (2, 3) };
     let shown = run(forms::patterns(point, strings, &(4, "d".into()), (5, 6), vec![7], 8..9));
     assert_eq!(shown, "a c d [7, 3, 8, 9, 4] (5, 6)");
+    assert_eq!(run(forms::without_spaces(&1, 2, &(3, 0), 4..5, &[])), 10);
+    assert_eq!(run(Rc::new(forms::Spaceless(2)).get(&3)), 6);
     assert_eq!(run(forms::attributes(1, 0, 0, 0, (2, 0))), 3);
 }
 

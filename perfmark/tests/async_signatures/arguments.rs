@@ -83,6 +83,26 @@ pub(crate) async fn patterns(
 }
 
 #[perfmark(time)]
+#[rustfmt::skip]
+pub(crate) async fn without_spaces(
+    x:&u8, y: u8, (z, _):&(u8, u8), std::ops::Range::<u8>{ start, .. }:std::ops::Range<u8>, slice:*const [u8],
+) -> u8 {
+    ready(()).await;
+    _ = slice;
+    x + y + z + start
+}
+
+pub(crate) struct Spaceless(pub(crate) u8);
+
+#[perfmark(time)]
+impl Spaceless {
+    #[rustfmt::skip]
+    pub(crate) async fn get(self:&std::rc::Rc<Self>, by:&u8) -> u8 {
+        ready(self.0 * by).await
+    }
+}
+
+#[perfmark(time)]
 pub(crate) async fn attributes(
     #[cfg(not(any()))] here: u32,
     #[cfg(any())] gone: u32,
