@@ -48,8 +48,10 @@ pub mod private;
 /// value is stored in a variable until the call has ended. A large value that the body builds in a variable of its own
 /// is copied for that.
 ///
-/// Clippy reports in a marked function what it reports without the attribute, except `missing_const_for_fn`, and a few
-/// lints of a body's last expression, such as `needless_return`, in functions that are not async.
+/// Clippy reports in a marked function what it reports without the attribute, except these lints in functions that are
+/// not async: `missing_const_for_fn`; `needless_lifetimes` of a lifetime in the result's type; and, of a body's last
+/// expression, `manual_async_fn`, `needless_borrow`, `needless_return`, `use_self` and
+/// `clippy::unconditional_recursion`. The compiler's lint `unconditional_recursion` reports marked functions.
 ///
 /// # Options
 ///

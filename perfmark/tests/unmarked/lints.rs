@@ -269,3 +269,33 @@ impl Default for Tree {
         Self::default()
     }
 }
+
+#[perfmark]
+pub fn lifetime_of_the_result<'a>(list: &'a [u32]) -> Option<&'a u32> {
+    let first = list.first()?;
+    Some(first)
+}
+
+#[perfmark]
+pub fn lifetime_of_an_argument<'a>(text: &'a str) -> usize {
+    text.len()
+}
+
+#[perfmark]
+pub async fn lifetimes_later<'a>(text: &'a str) -> &'a str {
+    std::future::ready(text).await
+}
+
+impl Tree {
+    #[perfmark]
+    pub fn same_type(&self) -> Self {
+        let tree = Tree(self.0.clone());
+        tree
+    }
+
+    #[perfmark]
+    pub async fn type_later(&self) -> Self {
+        std::future::ready(()).await;
+        Tree(self.0.clone())
+    }
+}
