@@ -185,7 +185,7 @@ mod with_record {
     pub use crate::settings::event_list::{EventsError, check_events};
     #[cfg(feature = "sampling")]
     pub use crate::settings::sampling::Stacks;
-    pub use crate::snapshot::{HotFunction, HotLine, MarkedFunction, SamplesByMark, StackFrame};
+    pub use crate::snapshot::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 }
 #[cfg(feature = "record")]
 pub use with_record::*;

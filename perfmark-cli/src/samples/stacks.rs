@@ -5,9 +5,10 @@
 //! is certainly inside, and its callers are left out. Outside of all marks, stacks are complete.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use perfmark::text::sanitize;
-use perfmark::{Frame, MarkedFunction, Module, Samples, Snapshot, StackFrame};
+use perfmark::{Frame, MarkedFunctions, Module, Samples, Snapshot, StackFrame};
 
 /// The label of samples in no mark.
 pub(super) const OUTSIDE: &str = "outside marks";
@@ -74,14 +75,14 @@ impl<'a> Sampled<'a> {
     /// Those with the same marks are together.
     pub(super) fn stacks(&self) -> impl Iterator<Item = Stack<'a>> {
         let Self { samples, snapshot, names } = *self;
+        let marked = Rc::new(MarkedFunctions::new(&snapshot.marks, samples));
         samples.paths.iter().flat_map(move |path| {
             // A damaged report may have marks that it lacks.
             let marks: Vec<&str> = path.marks.iter().filter_map(|&mark| names.get(mark)).map(String::as_str).collect();
-            let innermost = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
-            let mut marked = innermost.map(MarkedFunction::new);
+            let (innermost, marked) = (path.marks.last().copied(), Rc::clone(&marked));
             path.stacks.iter().map(move |stack| {
                 let mut frames = stack.frames(samples);
-                let own = marked.as_mut().and_then(|marked| marked.own_frame(&frames));
+                let own = innermost.and_then(|mark| marked.own_frame(mark, &frames));
                 frames.truncate(match own {
                     Some(own) => own + 1,
                     None if marks.is_empty() => frames.len(),

@@ -19,6 +19,8 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_long_name_at_many_addresses_takes_memory_once", a_long_name_at_many_addresses),
     ("long_names_in_a_deep_call_graph_take_memory_once", a_deep_graph),
     ("long_names_in_deep_paths_and_stacks_take_memory_once", deep_paths_and_stacks),
+    ("many_marks_and_functions_with_long_paths_take_little_time", many_long_paths),
+    ("many_async_functions_in_deep_stacks_take_little_time", many_async_functions),
     ("a_location_with_very_many_functions_is_refused", a_location_with_very_many_functions),
     ("a_stack_with_very_many_locations_is_refused", a_stack_with_very_many_locations),
     ("a_module_that_is_no_file_is_not_opened", a_module_that_is_no_file),
@@ -188,6 +190,30 @@ fn deep_paths_and_stacks() {
     samples.paths = (0..100).map(|n| path(&marks(n), &[(&[n % 3], 1)])).chain([path(&[0], &stacks)]).collect();
     snapshot.samples = vec![samples];
     read_everywhere("hostile-depth", &snapshot, &[0]);
+}
+
+/// Marks and functions of one name, in stacks of all these functions.
+fn many_long_paths() {
+    let long = |of: &str, n: usize| format!("app::{of}{n}{}::same", "::a".repeat(600));
+    let mut snapshot = snapshot((0..300).map(|n| mark(&format!("f{n}"), Vec::new())).collect());
+    snapshot.marks.iter_mut().enumerate().for_each(|(n, mark)| mark.path = long("marked", n));
+    let mut samples = sampled(0, &[]);
+    samples.frames = (0..512).map(|n| frame(&long("called", n), "src/main.rs", 3)).collect();
+    let functions: Vec<usize> = (0..512).collect();
+    samples.locations = functions.chunks(256).map(|inlined| location(0, inlined[0] as u64, inlined)).collect();
+    samples.paths = (0..300).map(|n| path(&[n], &[(&[0, 1], 9)])).collect();
+    snapshot.samples = vec![samples];
+    read_everywhere("hostile-paths", &snapshot, &[0]);
+}
+
+/// Bodies of async functions, each inlined in the next one.
+fn many_async_functions() {
+    let mut snapshot = report(&[(&"a".repeat(100), 1)]);
+    let mut samples = sampled(1, &[0; 256]);
+    samples.frames = vec![frame(&format!("{{async_block#0}}{}", "a".repeat(4_000)), "src/main.rs", 3)];
+    samples.paths = vec![path(&[0], &[(&[0; 1_000][..], 9); 12])];
+    snapshot.samples = vec![samples];
+    read_everywhere("hostile-async", &snapshot, &[0]);
 }
 
 fn a_location_with_very_many_functions() {

@@ -26,7 +26,7 @@ pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, 
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
 #[cfg(feature = "record")]
-pub use sampled::{HotFunction, HotLine, MarkedFunction, SamplesByMark, StackFrame};
+pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 #[cfg(feature = "record")]
 pub(crate) use sampled::{ends_of_path, is_perfmark};
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};

@@ -7,7 +7,7 @@ use crate::report::hot_lines::{FEWEST, FUNCTIONS, HotLines};
 use crate::report::json::{Json, Writer};
 use crate::report::source_lines::SourceLines;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunction, SampledStack, Samples, Snapshot};
+use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunctions, SampledStack, Samples, Snapshot};
 
 /// The most lines of a mark whose text is in the page.
 const LINES_OF_MARK: usize = 40;
@@ -60,10 +60,9 @@ impl Sampled {
 
 impl Sampling {
     fn new(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Self {
+        let marked = MarkedFunctions::new(&snapshot.marks, samples);
         let own = samples.paths.iter().map(|path| {
-            let mark = path.marks.last().and_then(|&mark| snapshot.marks.get(mark));
-            let mut function = mark.map(MarkedFunction::new);
-            let own = |stack: &SampledStack| function.as_mut()?.own_frame(&stack.frames(samples));
+            let own = |stack: &SampledStack| marked.own_frame(*path.marks.last()?, &stack.frames(samples));
             path.stacks.iter().map(own).collect()
         });
         let file = |frame: &Frame| frame.file.as_deref().map_or_else(String::new, |file| names.short(file).to_owned());

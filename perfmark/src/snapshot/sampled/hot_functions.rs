@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::stack::MarkedFunctions;
+use super::marked_functions::MarkKeys;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::origin::is_downloaded;
 use crate::snapshot::path::{bare, end, readable, starts};
@@ -67,7 +67,7 @@ impl Snapshot {
                 (*most, function.frame, function.can_be_marked) = (count, frame.clone(), can_be_marked[at]);
             }
         }
-        let marked = MarkedFunctions::new(&self.marks);
+        let marked = MarkKeys::new(&self.marks);
         let functions = functions.into_values().map(|(_, function)| function);
         let mut unmarked: Vec<HotFunction> = functions.filter(|function| !marked.has(&function.frame)).collect();
         unmarked.sort_by_key(|function| std::cmp::Reverse(function.samples));

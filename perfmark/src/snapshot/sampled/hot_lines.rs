@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::stack::{MarkedFunction, StackFrame};
+use super::marked_functions::MarkedFunctions;
+use super::stack::StackFrame;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
@@ -45,16 +46,16 @@ impl Snapshot {
         for path in &samples.paths {
             paths.entry(path.marks.last().copied()).or_default().push(path);
         }
-        SamplesByMark { snapshot: self, samples, paths }
+        SamplesByMark { samples, paths, marked: MarkedFunctions::new(&self.marks, samples) }
     }
 }
 
 /// Samples, by the mark that they are directly in.
 #[derive(Clone, Debug)]
 pub struct SamplesByMark<'a> {
-    snapshot: &'a Snapshot,
     samples: &'a Samples,
     paths: BTreeMap<Option<usize>, Vec<&'a SampledPath>>,
+    marked: MarkedFunctions<'a>,
 }
 
 impl<'a> SamplesByMark<'a> {
@@ -77,11 +78,10 @@ impl<'a> SamplesByMark<'a> {
     /// As [`Snapshot::hot_lines`].
     #[must_use]
     pub fn hot_lines(&self, mark: Option<usize>) -> Vec<HotLine> {
-        let mut marked = mark.and_then(|mark| self.snapshot.marks.get(mark)).map(MarkedFunction::new);
         let mut lines: BTreeMap<(&Frame, bool), [u64; 2]> = BTreeMap::new();
         for stack in self.paths(mark).flat_map(|path| &path.stacks) {
             let frames = stack.frames(self.samples);
-            let own = marked.as_mut().and_then(|marked| marked.own_frame(&frames));
+            let own = mark.and_then(|mark| self.marked.own_frame(mark, &frames));
             // Without the marked function, the function whose code was executed.
             let shown = own.or_else(|| frames.iter().rposition(|at| at.depth == 0));
             let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| frames.get(at)) else {

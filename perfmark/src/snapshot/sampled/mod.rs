@@ -4,6 +4,8 @@ mod sums;
 #[cfg(feature = "record")]
 mod stack;
 #[cfg(feature = "record")]
+mod marked_functions;
+#[cfg(feature = "record")]
 mod hot_lines;
 #[cfg(feature = "record")]
 mod hot_functions;
@@ -15,6 +17,8 @@ pub(crate) use hot_functions::is_perfmark;
 #[cfg(feature = "record")]
 pub use hot_lines::{HotLine, SamplesByMark};
 #[cfg(feature = "record")]
-pub(crate) use stack::ends_of_path;
+pub use marked_functions::MarkedFunctions;
 #[cfg(feature = "record")]
-pub use stack::{MarkedFunction, StackFrame};
+pub(crate) use marked_functions::ends_of_path;
+#[cfg(feature = "record")]
+pub use stack::StackFrame;
