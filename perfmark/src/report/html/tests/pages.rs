@@ -258,6 +258,7 @@ fn unfinished(recorded: &[&str]) -> Snapshot {
         of("skips", 900, |mark, values| {
             (mark.every, mark.skipped) = (9, 800);
             (values.measured, values.weight, values.extrapolated) = (100, 900, true);
+            values.buckets = vec![(700, 700, 900)];
         }),
         of("calls what skips", 40, |_, values| {
             (values.estimated, values.self_sum) = (40, Some(-20_000));
