@@ -251,7 +251,7 @@ impl Counter {
                 }
                 self.reading()
             }
-            (None, Err(_)) => self.kernel_reading(),
+            (None, Err(_)) => self.counting_losses(self.pmu_event.kernel_read_to_begin()),
             (Some(_), _) => self.reading(),
         };
         begun.map_or_else(|_| Region::default(), Region::from_reading)

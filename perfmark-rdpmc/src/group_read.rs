@@ -121,6 +121,16 @@ impl Counter {
         GroupRead { numbers, read }
     }
 
+    /// As [`read_group`](Self::read_group), to [begin](GroupRead::begin) regions. For perfmark's recorder only; not
+    /// covered by this crate's stability promise.
+    #[inline]
+    #[must_use]
+    pub fn read_group_to_begin(&self) -> GroupRead {
+        let mut numbers = [0; NUMBERS];
+        let read = self.pmu_event().to_begin(|now| self.pmu_event().group_read_at(&mut numbers, now));
+        GroupRead { numbers, read }
+    }
+
     /// Gives the descriptor up: it is never used again. For perfmark's recorder only; not covered by this crate's
     /// stability promise.
     pub fn give_up(&self) {

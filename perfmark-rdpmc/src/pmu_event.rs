@@ -39,6 +39,8 @@ struct Stop {
     read_at: Cell<u64>,
     /// Whether the event was stopped at the last read(2).
     is_stopped: Cell<bool>,
+    /// Whether the event was read again after the last read(2), to see whether it is stopped.
+    has_looked: Cell<bool>,
 }
 
 /// Nanoseconds for which an event may be stopped between two readings without being noticed.
@@ -204,17 +206,37 @@ impl PmuEvent {
         }
     }
 
-    /// Reads by `read(2)`, without an allocation.
+    /// Reads by `read(2)`, without an allocation. The clock is read after it.
     #[inline]
     pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
+        self.kernel_read_at(None)
+    }
+
+    /// As [`kernel_read`](Self::kernel_read), to begin a region: the clock is read before it.
+    pub(crate) fn kernel_read_to_begin(&self) -> Result<Reading, Refusal> {
+        self.to_begin(|now| self.kernel_read_at(now))
+    }
+
+    /// Reads last, so that the region does not count the search for a stop.
+    pub(crate) fn to_begin(
+        &self,
+        mut read: impl FnMut(Option<u64>) -> Result<Reading, Refusal>,
+    ) -> Result<Reading, Refusal> {
+        let now = || self.stop.as_ref().map(|_| sys::now());
+        let reading = read(now());
+        if self.stop.as_ref().is_some_and(|stop| stop.has_looked.get()) { read(now()) } else { reading }
+    }
+
+    #[inline]
+    fn kernel_read_at(&self, now: Option<u64>) -> Result<Reading, Refusal> {
         let fd = self.usable_fd()?;
         if self.reads_group {
-            return self.group_read(&mut [0; GROUP_NUMBERS]);
+            return self.group_read_at(&mut [0; GROUP_NUMBERS], now);
         }
         let before = self.times.get();
         match sys::read(fd) {
             Ok(Some(ReadFormat { value, enabled, running, id })) if self.is_own(id, before, (enabled, running)) => {
-                self.notice_stop(before.0, enabled)?;
+                self.notice_stop(before.0, enabled, now)?;
                 Ok(self.reading(value, enabled, running))
             }
             Ok(Some(_)) => Err(self.give_up()),
@@ -226,8 +248,17 @@ impl PmuEvent {
     /// Reads an entire group by `read(2)`: the number of values, enabled, running, and a value and an id for each event
     /// (`perf_event_open(2)`, "Reading results"). `N` must be at least 3, plus 2 for each event (see
     /// [`GROUP_NUMBERS`]).
-    #[inline(never)]
     pub(crate) fn group_read<const N: usize>(&self, numbers: &mut [u64; N]) -> Result<Reading, Refusal> {
+        self.group_read_at(numbers, None)
+    }
+
+    /// As [`group_read`](Self::group_read), with the clock, if it was read before.
+    #[inline(never)]
+    pub(crate) fn group_read_at<const N: usize>(
+        &self,
+        numbers: &mut [u64; N],
+        now: Option<u64>,
+    ) -> Result<Reading, Refusal> {
         let before = self.times.get();
         let count = match sys::read_numbers(self.usable_fd()?, numbers) {
             Ok(0) => return Err(Refusal::EndOfFile),
@@ -238,7 +269,7 @@ impl PmuEvent {
         let values = numbers[..count].get(3..).unwrap_or_default();
         match values.chunks_exact(2).find(|value| self.has_id(value[1])) {
             Some(&[value, id]) if self.is_own(id, before, (enabled, running)) => {
-                self.notice_stop(before.0, enabled)?;
+                self.notice_stop(before.0, enabled, now)?;
                 Ok(self.reading(value, enabled, running))
             }
             _ => Err(self.give_up()),
@@ -247,16 +278,18 @@ impl PmuEvent {
 
     /// From now on, a read(2) is refused while other code has stopped the event.
     pub(crate) fn notice_stops(&mut self) {
-        self.stop = Some(Stop { read_at: Cell::new(sys::now()), is_stopped: Cell::new(false) });
+        self.stop =
+            Some(Stop { read_at: Cell::new(sys::now()), is_stopped: Cell::new(false), has_looked: Cell::new(false) });
     }
 
     /// Looks for a stop if more time has passed since the last read(2) than the event was enabled. Usually its thread
     /// was off the CPU.
     #[inline]
-    fn notice_stop(&self, before: u64, enabled: u64) -> Result<(), Refusal> {
+    fn notice_stop(&self, before: u64, enabled: u64, now: Option<u64>) -> Result<(), Refusal> {
         let Some(stop) = &self.stop else { return Ok(()) };
-        let now = sys::now();
-        let passed = now.wrapping_sub(stop.read_at.replace(now));
+        let now = now.unwrap_or_else(sys::now);
+        let passed = now.saturating_sub(stop.read_at.replace(now));
+        stop.has_looked.set(false);
         if passed > enabled - before + UNNOTICED || stop.is_stopped.get() {
             self.look_for_stop(stop, before, enabled)?;
         }
@@ -269,6 +302,7 @@ impl PmuEvent {
         let is_still_stopped = stop.is_stopped.get() && enabled == before;
         let is_stopped = is_still_stopped || (0..STANDING).all(|_| self.enabled() == Some(enabled));
         stop.is_stopped.set(is_stopped);
+        stop.has_looked.set(true);
         if is_stopped {
             // Regions that are open include the stop.
             self.memory.forget();

@@ -272,7 +272,7 @@ fn a_mark_costs_what_it_did() {
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 112),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 159),
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 123),
-        ("two events, generic", alone(by_types) - bare, 161),
+        ("two events, generic", alone(by_types) - bare, 172),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 199),
         ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 194),
         // An empty function becomes one that saves registers, which takes 3 of the 8.

@@ -495,9 +495,17 @@ impl EventSet {
 
     /// Reads the thread's group. `None` if the set does not use it.
     pub(super) fn read_group(&self) -> Option<GroupRead> {
+        self.reader().map(Counter::read_group)
+    }
+
+    /// As [`read_group`](Self::read_group), to begin calls.
+    pub(super) fn read_group_to_begin(&self) -> Option<GroupRead> {
+        self.reader().map(Counter::read_group_to_begin)
+    }
+
+    fn reader(&self) -> Option<&Counter> {
         // SAFETY: null, or a slot that lives as long as the set, which `new` requires.
-        let reader = unsafe { self.reader.as_ref() }?;
-        reader.counter().map(Counter::read_group)
+        unsafe { self.reader.as_ref() }?.counter()
     }
 
     /// Lets the fast path read what the counters remember now. Returns `false` if it cannot.

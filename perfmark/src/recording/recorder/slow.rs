@@ -194,7 +194,7 @@ fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
 /// Begins the events of the thread's group by one reading.
 #[inline(never)]
 fn begin_group(set: &EventSet, frame: FrameRef) {
-    let Some(group) = set.read_group() else { return };
+    let Some(group) = set.read_group_to_begin() else { return };
     for event in set.events().filter(|event| event.is_grouped()) {
         if let Some(counter) = event.slot().counter() {
             frame.set_region(event.n, group.begin(counter));
