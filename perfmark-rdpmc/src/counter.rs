@@ -116,8 +116,8 @@ impl Counter {
     /// are [`Delta::Unmeasured`]. A stop between two readings is not noticed. For perfmark's recorder only; not covered
     /// by this crate's stability promise.
     #[doc(hidden)]
-    pub fn notice_stops(&mut self) {
-        self.pmu_event.notice_stops();
+    pub fn notice_stops(&mut self, nanoseconds_per_tick: f64) {
+        self.pmu_event.notice_stops(nanoseconds_per_tick);
     }
 
     /// The event.

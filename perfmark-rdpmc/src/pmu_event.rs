@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::arch::Native;
+use crate::arch::{Native, Processor as _};
 use crate::error::{Error, errno_text};
 use crate::read::{self, NoUserRead, UserRead};
 use crate::reading::{CoreClock, Reading};
@@ -35,8 +35,10 @@ pub(crate) struct PmuEvent {
 /// event then has no value, but each reading succeeds.
 #[derive(Debug)]
 struct Stop {
-    /// The monotonic clock at the last read(2), in nanoseconds.
+    /// The ticks at the last read(2). Unlike the system's clock, they always take the same instructions.
     read_at: Cell<u64>,
+    /// Nanoseconds for each 2^32 ticks.
+    scale: u64,
     /// Whether the event was stopped at the last read(2).
     is_stopped: Cell<bool>,
     /// Whether the event was read again after the last read(2), to see whether it is stopped.
@@ -206,13 +208,13 @@ impl PmuEvent {
         }
     }
 
-    /// Reads by `read(2)`, without an allocation. The clock is read after it.
+    /// Reads by `read(2)`, without an allocation. The ticks are read after it.
     #[inline]
     pub(crate) fn kernel_read(&self) -> Result<Reading, Refusal> {
         self.kernel_read_at(None)
     }
 
-    /// As [`kernel_read`](Self::kernel_read), to begin a region: the clock is read before it.
+    /// As [`kernel_read`](Self::kernel_read), to begin a region: the ticks are read before it.
     pub(crate) fn kernel_read_to_begin(&self) -> Result<Reading, Refusal> {
         self.to_begin(|now| self.kernel_read_at(now))
     }
@@ -222,7 +224,7 @@ impl PmuEvent {
         &self,
         mut read: impl FnMut(Option<u64>) -> Result<Reading, Refusal>,
     ) -> Result<Reading, Refusal> {
-        let now = || self.stop.as_ref().map(|_| sys::now());
+        let now = || self.stop.as_ref().map(|_| Native.ticks());
         let reading = read(now());
         if self.stop.as_ref().is_some_and(|stop| stop.has_looked.get()) { read(now()) } else { reading }
     }
@@ -252,7 +254,7 @@ impl PmuEvent {
         self.group_read_at(numbers, None)
     }
 
-    /// As [`group_read`](Self::group_read), with the clock, if it was read before.
+    /// As [`group_read`](Self::group_read), with the ticks, if they were read before.
     #[inline(never)]
     pub(crate) fn group_read_at<const N: usize>(
         &self,
@@ -277,9 +279,14 @@ impl PmuEvent {
     }
 
     /// From now on, a read(2) is refused while other code has stopped the event.
-    pub(crate) fn notice_stops(&mut self) {
-        self.stop =
-            Some(Stop { read_at: Cell::new(sys::now()), is_stopped: Cell::new(false), has_looked: Cell::new(false) });
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
+    pub(crate) fn notice_stops(&mut self, nanoseconds_per_tick: f64) {
+        self.stop = Some(Stop {
+            read_at: Cell::new(Native.ticks()),
+            scale: (nanoseconds_per_tick * 2_f64.powi(32)) as u64,
+            is_stopped: Cell::new(false),
+            has_looked: Cell::new(false),
+        });
     }
 
     /// Looks for a stop if more time has passed since the last read(2) than the event was enabled. Usually its thread
@@ -287,10 +294,12 @@ impl PmuEvent {
     #[inline]
     fn notice_stop(&self, before: u64, enabled: u64, now: Option<u64>) -> Result<(), Refusal> {
         let Some(stop) = &self.stop else { return Ok(()) };
-        let now = now.unwrap_or_else(sys::now);
+        let now = now.unwrap_or_else(|| Native.ticks());
+        // Ticks of another CPU may be behind.
         let passed = now.saturating_sub(stop.read_at.replace(now));
+        let passed = (u128::from(passed) * u128::from(stop.scale)) >> 32;
         stop.has_looked.set(false);
-        if passed > enabled - before + UNNOTICED || stop.is_stopped.get() {
+        if passed > u128::from(enabled - before + UNNOTICED) || stop.is_stopped.get() {
             self.look_for_stop(stop, before, enabled)?;
         }
         Ok(())

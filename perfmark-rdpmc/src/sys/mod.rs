@@ -26,6 +26,6 @@ mod kernel;
 pub(crate) use abi::*;
 pub(crate) use kernel::{
     AuxMapping, Descriptor, Mapping, RingMapping, SUPPORTED, Target, cpu, enable_all_of_thread, generation,
-    has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, now, open, open_in_group, open_on, page_size,
-    poll, read, read_numbers, stay_on_cpu,
+    has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll,
+    read, read_numbers, stay_on_cpu,
 };

@@ -85,10 +85,6 @@ pub(crate) fn ioctl_descriptor(fd: &Descriptor, _: u64, _: Option<&Descriptor>) 
     match *fd {}
 }
 
-pub(crate) fn now() -> u64 {
-    0
-}
-
 pub(crate) fn enable_all_of_thread(_: bool) -> Result<(), i32> {
     Err(libc::ENOSYS)
 }

@@ -172,7 +172,7 @@ impl Meter {
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
         check()?;
         let mut counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
-        counter.notice_stops();
+        counter.notice_stops(start::clock().nanoseconds_per_tick());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
             static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();

@@ -183,15 +183,6 @@ pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
     }
 }
 
-/// The monotonic clock in nanoseconds.
-#[inline]
-pub(crate) fn now() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is live.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec.cast_unsigned())
-}
-
 /// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error
 /// state. EBADF if the number may be another file's.
 #[inline]

@@ -9,6 +9,7 @@ use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
 use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
+use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
 use crate::settings::{EventSpec, OffCpuKind};
@@ -268,7 +269,7 @@ impl EventSlots {
             entry.lost.clone()
         });
         counter.count_loss_in(lost);
-        counter.notice_stops();
+        counter.notice_stops(start::clock().nanoseconds_per_tick());
         Some(Source::Counter { counter, read_method })
     }
 
