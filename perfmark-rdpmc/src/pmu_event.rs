@@ -1,6 +1,7 @@
 //! One event as one PMU counts it: a descriptor and its page.
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -224,9 +225,16 @@ impl PmuEvent {
         &self,
         mut read: impl FnMut(Option<u64>) -> Result<Reading, Refusal>,
     ) -> Result<Reading, Refusal> {
-        let now = || self.stop.as_ref().map(|_| Native.ticks());
-        let reading = read(now());
-        if self.stop.as_ref().is_some_and(|stop| stop.has_looked.get()) { read(now()) } else { reading }
+        // A loop that is not unrolled, so that the same instructions follow the last reading each time.
+        let mut again = black_box(1);
+        loop {
+            let reading = read(self.stop.as_ref().map(|_| Native.ticks()));
+            let has_looked = self.stop.as_ref().is_some_and(|stop| stop.has_looked.get());
+            if !has_looked || again == 0 {
+                return reading;
+            }
+            again -= 1;
+        }
     }
 
     #[inline]
