@@ -165,7 +165,7 @@ impl Group {
         let leader = &self.counters[0];
         let mut numbers = [0; GROUP_NUMBERS];
         let Reading { enabled, running, .. } =
-            leader.pmu_event().group_read(&mut numbers).map_err(|refusal| leader.explain(refusal))?;
+            leader.pmu_event().group_read(&mut numbers, None).map_err(|refusal| leader.explain(refusal))?;
         let value = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
         let values: Option<Vec<u64>> = self.ids.iter().map(value).collect();
         let values = values.ok_or_else(|| leader.explain(Refusal::Closed))?;

@@ -117,7 +117,7 @@ impl Counter {
     #[must_use]
     pub fn read_group(&self) -> GroupRead {
         let mut numbers = [0; NUMBERS];
-        let read = self.pmu_event().group_read(&mut numbers);
+        let read = self.pmu_event().group_read(&mut numbers, None);
         GroupRead { numbers, read }
     }
 
@@ -127,7 +127,7 @@ impl Counter {
     #[must_use]
     pub fn read_group_to_begin(&self) -> GroupRead {
         let mut numbers = [0; NUMBERS];
-        let read = self.pmu_event().to_begin(|now| self.pmu_event().group_read_at(&mut numbers, now));
+        let read = self.pmu_event().to_begin(|now| self.pmu_event().group_read(&mut numbers, now));
         GroupRead { numbers, read }
     }
 

@@ -241,7 +241,7 @@ impl PmuEvent {
     fn kernel_read_at(&self, now: Option<u64>) -> Result<Reading, Refusal> {
         let fd = self.usable_fd()?;
         if self.reads_group {
-            return self.group_read_at(&mut [0; GROUP_NUMBERS], now);
+            return self.group_read(&mut [0; GROUP_NUMBERS], now);
         }
         let before = self.times.get();
         match sys::read(fd) {
@@ -257,14 +257,9 @@ impl PmuEvent {
 
     /// Reads an entire group by `read(2)`: the number of values, enabled, running, and a value and an id for each event
     /// (`perf_event_open(2)`, "Reading results"). `N` must be at least 3, plus 2 for each event (see
-    /// [`GROUP_NUMBERS`]).
-    pub(crate) fn group_read<const N: usize>(&self, numbers: &mut [u64; N]) -> Result<Reading, Refusal> {
-        self.group_read_at(numbers, None)
-    }
-
-    /// As [`group_read`](Self::group_read), with the ticks, if they were read before.
+    /// [`GROUP_NUMBERS`]). `now` is the ticks, if they were read before.
     #[inline(never)]
-    pub(crate) fn group_read_at<const N: usize>(
+    pub(crate) fn group_read<const N: usize>(
         &self,
         numbers: &mut [u64; N],
         now: Option<u64>,

@@ -417,16 +417,14 @@ fn answer(request: &Request, registry: &Registry) -> Answer {
 
 /// The metrics in Prometheus's text format, in which the name of a family of counters ends in `_total`, too.
 fn in_text_format(openmetrics: &str) -> String {
-    let family = |line: &'_ str| line.split(' ').nth(2).unwrap_or_default().to_owned();
-    let is_counter = |line: &&str| line.starts_with("# TYPE ") && line.ends_with(" counter");
-    let counters: BTreeSet<String> = openmetrics.lines().filter(is_counter).map(family).collect();
+    let of_counter = |line| str::strip_prefix(line, "# TYPE ")?.strip_suffix(" counter");
+    let counters: BTreeSet<&str> = openmetrics.lines().filter_map(of_counter).collect();
     let mut text = String::with_capacity(openmetrics.len());
     for line in openmetrics.lines().filter(|line| *line != "# EOF" && !line.starts_with("# UNIT ")) {
-        let name = family(line);
-        if line.starts_with("# ") && counters.contains(&name) {
-            text.push_str(&line.replacen(&name, &format!("{name}_total"), 1));
-        } else {
-            text.push_str(line);
+        let counter = line.strip_prefix("# ").and_then(|comment| comment.split(' ').nth(1));
+        match counter.filter(|name| counters.contains(name)) {
+            Some(name) => text.push_str(&line.replacen(name, &format!("{name}_total"), 1)),
+            None => text.push_str(line),
         }
         text.push('\n');
     }

@@ -143,10 +143,10 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
 fn can_be_thinned(mark: &Mark) -> bool {
     const EVERY: u64 = 64;
     const ERROR: f64 = 0.05;
-    mark.values.iter().find(|values| values.measured > 0).is_some_and(|values| {
-        let thinned = Values { measured: values.measured / EVERY, ..values.clone() };
-        thinned.relative_error().is_some_and(|error| error <= ERROR)
-    })
+    mark.values
+        .iter()
+        .find(|values| values.measured > 0)
+        .is_some_and(|values| values.relative_error_if(values.measured / EVERY).is_some_and(|error| error <= ERROR))
 }
 
 /// The marks whose calls were measured in part to stay within a budget.

@@ -63,6 +63,9 @@ impl<'a> Shares<'a> {
     pub(super) fn is_impossible(&self, values: &Values) -> bool {
         /// A part of everything measured that the table shows as 0.1 %.
         const VISIBLE: i128 = 1_000;
+        if !values.extrapolated && values.estimated == 0 {
+            return false;
+        }
         let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
         let (own, total) = (values.self_sum.map_or(0, i128::from), i128::from(values.total));
         let is_below = |of: i64| {
@@ -73,12 +76,11 @@ impl<'a> Shares<'a> {
         let is_above = most.is_some_and(|most| exceeds(own.max(total), most, error));
         let has_error = error > 0.5;
         let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
-        (values.extrapolated || values.estimated > 0)
-            && (is_impossible
-                || is_above
-                || has_error && is_visible
-                || is_below(values.self_sum.unwrap_or(0))
-                || is_below(values.total))
+        is_impossible
+            || is_above
+            || has_error && is_visible
+            || is_below(values.self_sum.unwrap_or(0))
+            || is_below(values.total)
     }
 
     /// The unit of the event's values.

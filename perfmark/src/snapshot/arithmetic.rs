@@ -368,12 +368,18 @@ impl Values {
     /// measured.
     #[must_use]
     pub fn relative_error(&self) -> Option<f64> {
-        let each = self.weight as f64 / self.measured as f64;
+        (self.weight > self.measured).then(|| self.relative_error_if(self.measured)).flatten()
+    }
+
+    /// As [`relative_error`](Self::relative_error), if only so many of these calls had been measured. `None` if nothing
+    /// has a cost.
+    pub(crate) fn relative_error_if(&self, measured: u64) -> Option<f64> {
+        let each = self.weight as f64 / measured as f64;
         let costs =
             || self.buckets.iter().map(|&(low, high, calls)| (low as f64 / 2.0 + high as f64 / 2.0, calls as f64));
         let sum: f64 = costs().map(|(cost, calls)| cost * calls).sum();
         let squares: f64 = costs().map(|(cost, calls)| cost * cost * calls).sum();
-        (self.weight > self.measured && sum > 0.0).then(|| ((each - 1.0) * squares).sqrt() / sum)
+        (sum > 0.0).then(|| ((each - 1.0) * squares).sqrt() / sum)
     }
 
     /// Computes the fields that follow from the others.

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use libc::c_int;
 
 use super::background;
+use super::disposition::{has_default_action, set_blocked};
 use super::wakeup::Wakeup;
 
 /// Never taken out, so the handler may use it.
@@ -24,12 +25,7 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 ///
 /// Called once in a process.
 pub(crate) fn before_end(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // SAFETY: zeroes are a valid sigaction, and the memory is live.
-    let is_default = unsafe {
-        let mut action: libc::sigaction = mem::zeroed();
-        libc::sigaction(libc::SIGINT, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
-    };
-    if !is_default {
+    if !has_default_action(libc::SIGINT) {
         return Ok(());
     }
     let wakeup = Wakeup::new()?;
@@ -74,12 +70,8 @@ extern "C" fn handle(_: c_int) {
 /// Ends the process by SIGINT.
 fn end() {
     install(libc::SIG_DFL);
-    // SAFETY: a live set of signals; this thread blocks SIGINT until here.
-    unsafe {
-        let mut set = mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGINT);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
-        libc::raise(libc::SIGINT);
-    }
+    // This thread blocks SIGINT until here.
+    set_blocked(&[libc::SIGINT], false);
+    // SAFETY: it takes no pointers.
+    unsafe { libc::raise(libc::SIGINT) };
 }

@@ -2,8 +2,6 @@
 #![allow(unsafe_code, reason = "a handler wakes a thread")]
 
 use std::io;
-use std::mem;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,6 +11,7 @@ use signal_hook::SigId;
 use signal_hook::low_level::{register, unregister};
 
 use super::background;
+use super::disposition::{has_default_action, set_blocked};
 use super::handled::check;
 use super::wakeup::Wakeup;
 
@@ -53,26 +52,8 @@ impl Listener {
 /// Leaves a signal to listeners: the calling thread and those that it starts block it, so that none of their system
 /// calls is interrupted. Not if the program handles or ignores the signal, or blocks it itself.
 pub(crate) fn leave_to_listeners(signal: i32) {
-    // SAFETY: zeroes are a valid sigaction, and the memory is live.
-    let is_default = unsafe {
-        let mut action: libc::sigaction = mem::zeroed();
-        libc::sigaction(signal, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
-    };
-    if is_default {
+    if has_default_action(signal) {
         set_blocked(&[signal], true);
-    }
-}
-
-fn set_blocked(signals: &[i32], is_blocked: bool) {
-    let how = if is_blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
-    // SAFETY: a live set; the signals are valid.
-    unsafe {
-        let mut set = mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for &signal in signals {
-            libc::sigaddset(&raw mut set, signal);
-        }
-        libc::pthread_sigmask(how, &raw const set, ptr::null_mut());
     }
 }
 

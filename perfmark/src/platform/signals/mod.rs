@@ -4,6 +4,8 @@ mod blocked;
 pub(crate) mod background;
 #[cfg(all(any(target_os = "linux", target_os = "android"), any(feature = "signal", not(miri))))]
 mod wakeup;
+#[cfg(all(any(target_os = "linux", target_os = "android"), any(feature = "signal", not(miri))))]
+mod disposition;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod interrupt;
 /// Other systems have no semaphores without names.

@@ -40,7 +40,7 @@ pub struct Mark {
     pub(crate) cancelled: AtomicU64,
     /// Of these and of the unrecorded ones, the number that a thread had counted as begun.
     pub(crate) gone: AtomicU64,
-    /// The number of calls within budgets, as far as threads have told.
+    /// The number of calls within budgets. A thread adds its own when it looks at its budget.
     pub(crate) within_budgets: AtomicU64,
 }
 

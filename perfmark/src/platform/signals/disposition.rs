@@ -1,0 +1,28 @@
+//! What happens to a signal: its action in the process, and whether the calling thread blocks it.
+#![allow(unsafe_code, reason = "actions and masks of signals")]
+
+use std::mem;
+use std::ptr;
+
+/// Whether the program neither handles nor ignores the signal.
+pub(super) fn has_default_action(signal: i32) -> bool {
+    // SAFETY: zeroes are a valid sigaction, and the memory is live.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
+    }
+}
+
+/// Sets whether the calling thread blocks these signals.
+pub(super) fn set_blocked(signals: &[i32], is_blocked: bool) {
+    let how = if is_blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: a live set; the signals are valid.
+    unsafe {
+        let mut set = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(how, &raw const set, ptr::null_mut());
+    }
+}
