@@ -51,16 +51,17 @@
 //! - `PERFMARK_DETAILS`: `on` adds each event's quantiles, and the calls that the values leave out, to the table; names
 //!   of marks, separated by commas, do so for these ([`Report::details`]). The default is `off`.
 //! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100.
-//! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, while the
-//!   program runs ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
-//! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced. It requires the feature
-//!   `signal`. All threads but perfmark's block it, so send it to the process (`kill`); programs that inherit the
-//!   signal mask block it, too. By default there is none.
-//! - `PERFMARK_ON_SIGINT`: `report` writes the report before SIGINT (Ctrl-C) ends the program, on Linux, unless the
-//!   program handles or ignores the signal. `perfmark run` sets it. The default is `end`: there is no report.
+//! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, from the
+//!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
+//! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced; if it comes before the first
+//!   call of a mark, at that call. It requires the feature `signal`. All threads but perfmark's block it, so send it to
+//!   the process (`kill`); programs that inherit the signal mask block it, too. By default there is none.
+//! - `PERFMARK_ON_SIGINT`: `report` writes the report before SIGINT (Ctrl-C) ends the program, on Linux, once a mark
+//!   was called, unless the program handles or ignores the signal by then. `perfmark run` sets it. The default is
+//!   `end`: there is no report.
 //! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); calls then take the slow path.
 //!   The default is `off`.
-//! - `PERFMARK_SAMPLE`: samples all threads from the program's start on: `99` takes 99 samples a second of each
+//! - `PERFMARK_SAMPLE`: samples all threads from the first call of a mark on: `99` takes 99 samples a second of each
 //!   thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles, and `99,page_faults:101` both kinds
 //!   (`Sampling`). `99,stack=2048`, `stack=fp` and `stack=off` set how callers are found (`Stacks`). It requires the
 //!   feature `sampling`. The default is `off`.

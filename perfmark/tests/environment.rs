@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         ("a_program_that_aborts_leaves_its_last_dump", the_last_dump_is_left),
         #[cfg(feature = "signal")]
         ("a_dump_at_a_signal_interrupts_no_system_call_of_the_program", a_dump_interrupts_nothing),
+        #[cfg(target_os = "linux")]
+        ("the_program_has_only_its_own_threads_before_its_first_call", only_its_own_threads),
         #[cfg(unix)]
         ("a_program_that_requests_no_report_writes_none_and_no_dumps", no_report_is_written),
         #[cfg(unix)]
@@ -95,16 +97,20 @@ fn run_scenario(scenario: &str) {
         // SAFETY: it only reads the auxiliary vector of the process.
         println!("{}", unsafe { libc::getauxval(libc::AT_SECURE) });
     }
+    if scenario == "counts threads" {
+        println!("{}", threads());
+    }
+    one();
+    if scenario == "counts threads" {
+        println!("{}", threads());
+    }
     if scenario.ends_with("without a report") {
         perfmark::disable_report();
-        // The thread that writes dumps has ended.
-        #[cfg(target_os = "linux")]
-        // The kernel removes a joined thread from the list a moment later.
-        while fs::read_dir("/proc/self/task").expect("there").count() > 1 {
+        // The thread that writes dumps has ended. The kernel removes it from the list a moment later.
+        while threads() > 1 {
             std::thread::yield_now();
         }
     }
-    one();
     (0..10).for_each(|_| two());
     if scenario == "secure" {
         println!("{}", report_with_a_line());
@@ -143,6 +149,12 @@ fn run_scenario(scenario: &str) {
             program::wait_for(child, 0);
         }
     }
+}
+
+/// The number of threads of this process, where the kernel tells it.
+#[cfg(unix)]
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
 /// Sends the process a signal that perfmark handles.
@@ -304,6 +316,27 @@ fn the_last_dump_is_left() {
     }
     // It may still hold the draft of a dump that the abort interrupted.
     fs::remove_dir_all(&folder).expect("there");
+}
+
+#[cfg(target_os = "linux")]
+fn only_its_own_threads() {
+    let path = file("threads");
+    let output = ("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"));
+    let started = |variables: &[(&str, &str)]| {
+        let ended = scenario("counts threads", &[&[output], variables].concat());
+        assert_code(&ended, 0);
+        text(&ended.stdout).to_owned()
+    };
+    assert_eq!(started(&[]), "1\n1\n");
+    assert_eq!(started(&[("PERFMARK_ON_SIGINT", "report")]), "1\n2\n");
+    assert_eq!(started(&[("PERFMARK_DUMP_INTERVAL", "60")]), "1\n2\n");
+    if cfg!(feature = "signal") {
+        assert_eq!(started(&[("PERFMARK_DUMP_SIGNAL", "USR2")]), "1\n3\n");
+    }
+    if cfg!(feature = "sampling") {
+        assert_eq!(started(&[("PERFMARK_SAMPLE", "99")]), "1\n2\n");
+    }
+    fs::remove_file(path).expect("written at exit");
 }
 
 #[cfg(unix)]

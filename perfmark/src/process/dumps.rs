@@ -1,6 +1,7 @@
 //! Dumps: reports that are written repeatedly while the program runs.
 
 use std::io;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -116,8 +117,13 @@ impl Dumps {
     ///
     /// The directory does not exist, no thread can be created, or the signal cannot be handled (SIGKILL, and those that
     /// faults raise).
-    pub fn start(mut self) -> io::Result<Dumping> {
+    pub fn start(self) -> io::Result<Dumping> {
         api_use::note_call();
+        self.prepare()?.start()
+    }
+
+    /// Does all that needs no thread. Signals that come from now on are dumped once the threads have started.
+    fn prepare(mut self) -> io::Result<Prepared> {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
         let file = in_this_process(&self.file, false);
@@ -125,26 +131,13 @@ impl Dumps {
             let why = format!("dumping to {}: {why}", file.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
-        let requests = Arc::<Requests>::default();
         #[cfg(feature = "signal")]
-        let signals = std::mem::take(&mut self.signals);
-        let for_writer = Arc::clone(&requests);
-        let writer = background::spawn("perfmark-dumps", move || self.write(&for_writer))?;
-        #[cfg_attr(not(feature = "signal"), allow(unused_mut, reason = "only signals need a listener"))]
-        let mut dumping = Dumping {
-            process: this_process(),
-            requests,
-            writer: Some(writer),
+        let listener = (!self.signals.is_empty()).then(|| Listener::new(&self.signals)).transpose()?;
+        Ok(Prepared {
             #[cfg(feature = "signal")]
-            listener: None,
-        };
-        #[cfg(feature = "signal")]
-        {
-            let requests = Arc::clone(&dumping.requests);
-            dumping.listener =
-                (!signals.is_empty()).then(|| Listener::start(&signals, move || requests.alarm.wake())).transpose()?;
-        }
-        Ok(dumping)
+            listener,
+            dumps: self,
+        })
     }
 
     fn write(&self, requests: &Requests) {
@@ -155,7 +148,7 @@ impl Dumps {
             if requests.is_over.load(SeqCst) {
                 return;
             }
-            if std::mem::take(&mut is_first) {
+            if mem::take(&mut is_first) {
                 remove_left_drafts(&in_this_process(&self.file, false));
             }
             let snapshot = collect::snapshot();
@@ -173,11 +166,51 @@ impl Dumps {
     }
 }
 
-/// The dumps that the environment sets.
-static FROM_ENVIRONMENT: Mutex<Option<Dumping>> = Mutex::new(None);
+/// Dumps without their threads.
+#[derive(Debug)]
+struct Prepared {
+    dumps: Dumps,
+    #[cfg(feature = "signal")]
+    listener: Option<Listener>,
+}
 
-/// Starts the environment's dumps.
-pub(crate) fn start_from_environment() {
+impl Prepared {
+    fn start(self) -> io::Result<Dumping> {
+        let requests = Arc::<Requests>::default();
+        #[cfg(feature = "signal")]
+        let mut listener = self.listener;
+        #[cfg(feature = "signal")]
+        if let Some(listener) = &mut listener {
+            let requests = Arc::clone(&requests);
+            listener.start(move || requests.alarm.wake())?;
+        }
+        let for_writer = Arc::clone(&requests);
+        let writer = background::spawn("perfmark-dumps", move || self.dumps.write(&for_writer))?;
+        Ok(Dumping {
+            process: this_process(),
+            requests,
+            writer: Some(writer),
+            #[cfg(feature = "signal")]
+            listener,
+        })
+    }
+}
+
+/// The dumps that the environment sets.
+#[derive(Debug)]
+enum FromEnvironment {
+    None,
+    Prepared(Prepared),
+    Starting,
+    Started(#[expect(dead_code, reason = "its drop ends the dumps")] Dumping),
+}
+
+static FROM_ENVIRONMENT: Mutex<FromEnvironment> = Mutex::new(FromEnvironment::None);
+
+const VARIABLES: &str = "PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL";
+
+/// Prepares the environment's dumps. They begin with [`start_from_environment`].
+pub(crate) fn prepare_from_environment() {
     let OutputSettings { dumps: DumpSettings { interval, signal }, output: Output::File(file), format, .. } =
         output_settings()
     else {
@@ -193,26 +226,40 @@ pub(crate) fn start_from_environment() {
         leave_to_listeners(signal);
         dumps.signals.push(signal);
     }
-    match dumps.start() {
-        Ok(dumping) => _ = FROM_ENVIRONMENT.try_lock().map(|mut dumps| *dumps = Some(dumping)),
-        Err(why) => say(&format!("PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL: {why}; writing no dumps")),
+    match dumps.prepare() {
+        Ok(prepared) => _ = replace(FromEnvironment::Prepared(prepared)),
+        Err(why) => say(&format!("{VARIABLES}: {why}; writing no dumps")),
     }
+}
+
+/// Starts the environment's dumps, unless they have ended.
+pub(crate) fn start_from_environment() -> Result<(), String> {
+    let Some(FromEnvironment::Prepared(prepared)) = replace(FromEnvironment::Starting) else { return Ok(()) };
+    let dumping = prepared.start().map_err(|why| format!("{VARIABLES}: {why}; no dumps were written"))?;
+    // They may have ended meanwhile.
+    if let Some(FromEnvironment::None) = replace(FromEnvironment::Started(dumping)) {
+        end_from_environment();
+    }
+    Ok(())
 }
 
 /// Ends the environment's dumps, so that the report at exit is the last one.
 pub(crate) fn end_from_environment() {
-    // Nobody holds the lock, except in a process that was forked while it was held.
-    let dumps = FROM_ENVIRONMENT.try_lock().ok().and_then(|mut dumps| dumps.take());
-    drop(dumps);
+    replace(FromEnvironment::None);
+}
+
+/// Returns the state before, if nobody holds the lock, as in a process that was forked while it was held.
+fn replace(state: FromEnvironment) -> Option<FromEnvironment> {
+    Some(mem::replace(&mut *FROM_ENVIRONMENT.try_lock().ok()?, state))
 }
 
 impl Drop for Dumping {
     fn drop(&mut self) {
         // A forked child does not have the threads, and must not wait for them.
         if !self.process.is_this() {
-            std::mem::forget(self.writer.take());
+            mem::forget(self.writer.take());
             #[cfg(feature = "signal")]
-            std::mem::forget(self.listener.take());
+            mem::forget(self.listener.take());
             return;
         }
         #[cfg(feature = "signal")]

@@ -59,17 +59,26 @@ static BEFORE_MAIN: extern "C" fn() = {
         if registered != 0 {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
-        dumps::start_from_environment();
-        #[cfg(feature = "sampling")]
-        sample::start_from_environment();
-        if output_settings().reports_on_sigint
-            && let Err(why) = before_end(|| end(write_report))
-        {
-            say(&format!("PERFMARK_ON_SIGINT: {why}; SIGINT ends the program without a report"));
-        }
+        dumps::prepare_from_environment();
+        recorder::at_first_call(start_threads);
     }
     before_main
 };
+
+/// Starts the threads that the environment's settings require.
+fn start_threads() -> Vec<String> {
+    let report_on_sigint = || {
+        before_end(|| end(write_report))
+            .map_err(|why| format!("PERFMARK_ON_SIGINT: {why}; SIGINT ends the program without a report"))
+    };
+    let started = [
+        dumps::start_from_environment(),
+        #[cfg(feature = "sampling")]
+        sample::start_from_environment(),
+        if output_settings().reports_on_sigint { report_on_sigint() } else { Ok(()) },
+    ];
+    started.into_iter().filter_map(Result::err).collect()
+}
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 extern "C" fn at_exit() {

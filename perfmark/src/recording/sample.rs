@@ -16,7 +16,6 @@ use super::start;
 use crate::platform::descriptors::Kept;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
-use crate::platform::terminal::say;
 use crate::settings::recording::{is_off, settings};
 use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 
@@ -43,7 +42,7 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 /// }
 /// ```
 ///
-/// `PERFMARK_SAMPLE` does the same without code, from the start of the program on.
+/// `PERFMARK_SAMPLE` does the same without code, from the first call of a mark on.
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing before it is started"]
 pub struct Sampling {
@@ -159,23 +158,23 @@ fn collector() -> Option<MutexGuard<'static, Option<Collecting>>> {
 }
 
 fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
-    const OFF: &str = "recording is off, by PERFMARK=off or because it has ended";
     const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
-    let begun = recorder::own_work(|| {
-        start::start();
-        if is_off() {
-            return Err(OFF.into());
-        }
-        let mut collector = collector().ok_or(sampling::NO_MEMORY)?;
-        let number = sampling::enable(settings)?;
-        let collecting = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| {
-            start_thread().map_err(|why| format!("no thread can be created that reads the samples: {why}"))
-        });
-        // What has begun must end again.
-        *collector = Some(collecting.inspect_err(|_| end())?);
-        Ok(SamplingGuard { process: start::this_process() })
-    });
-    begun.unwrap_or_else(|| Err(IN_HANDLER.into())).map_err(SamplingError)
+    recorder::own_work(|| begin_in_own_work(settings)).unwrap_or_else(|| Err(IN_HANDLER.into())).map_err(SamplingError)
+}
+
+fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String> {
+    start::start();
+    if is_off() {
+        return Err("recording is off, by PERFMARK=off or because it has ended".into());
+    }
+    let mut collector = collector().ok_or(sampling::NO_MEMORY)?;
+    let number = sampling::enable(settings)?;
+    let collecting = mark_settings::set_sampling(number)
+        .map_err(|why| why.to_string())
+        .and_then(|()| start_thread().map_err(|why| format!("no thread can be created that reads the samples: {why}")));
+    // What has begun must end again.
+    *collector = Some(collecting.inspect_err(|_| end())?);
+    Ok(SamplingGuard { process: start::this_process() })
 }
 
 fn start_thread() -> io::Result<Collecting> {
@@ -261,12 +260,10 @@ impl Drop for SamplingGuard {
     }
 }
 
-/// Begins the sampling that the environment requests. It goes on until the program ends.
-pub(crate) fn start_from_environment() {
-    if let Some(sampling) = &settings().sampling {
-        match begin(sampling) {
-            Ok(guard) => std::mem::forget(guard),
-            Err(why) => say(&format!("PERFMARK_SAMPLE: {why}; taking no samples")),
-        }
-    }
+/// Begins the sampling that the environment requests, in perfmark's own work. It goes on until the program ends.
+pub(crate) fn start_from_environment() -> Result<(), String> {
+    let Some(sampling) = &settings().sampling else { return Ok(()) };
+    let guard = begin_in_own_work(sampling).map_err(|why| format!("PERFMARK_SAMPLE: {why}; no samples were taken"))?;
+    std::mem::forget(guard);
+    Ok(())
 }

@@ -18,6 +18,7 @@ use super::wakeup::Wakeup;
 /// Listens to signals as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Listener {
+    signals: Vec<i32>,
     registered: Vec<SigId>,
     wakeup: Arc<Wakeup>,
     is_over: Arc<AtomicBool>,
@@ -25,18 +26,22 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Calls `received` on its own thread whenever one of the signals came.
-    pub(crate) fn start(signals: &[i32], received: impl Fn() + Send + 'static) -> io::Result<Self> {
-        let (wakeup, is_over) = (Wakeup::new()?, Arc::new(AtomicBool::new(false)));
-        let mut listener =
-            Self { registered: Vec::new(), wakeup: wakeup.clone(), is_over: is_over.clone(), thread: None };
+    /// Keeps signals that come from now on for [`start`](Self::start).
+    pub(crate) fn new(signals: &[i32]) -> io::Result<Self> {
+        let (wakeup, is_over) = (Wakeup::new()?, Arc::default());
+        let mut listener = Self { signals: signals.to_vec(), registered: Vec::new(), wakeup, is_over, thread: None };
         for &signal in signals {
             check(signal).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-            let wakeup = wakeup.clone();
+            let wakeup = listener.wakeup.clone();
             // SAFETY: the handler only posts to a semaphore, which is async-signal-safe.
             listener.registered.push(unsafe { register(signal, move || wakeup.post()) }?);
         }
-        let signals = signals.to_vec();
+        Ok(listener)
+    }
+
+    /// Calls `received` on a thread whenever one of the signals comes, or came.
+    pub(crate) fn start(&mut self, received: impl Fn() + Send + 'static) -> io::Result<()> {
+        let (signals, wakeup, is_over) = (self.signals.clone(), self.wakeup.clone(), self.is_over.clone());
         let listen = move || {
             // If all other threads block a signal, it comes here, and interrupts nothing.
             set_blocked(&signals, false);
@@ -44,8 +49,8 @@ impl Listener {
                 received();
             }
         };
-        listener.thread = Some(background::spawn("perfmark-signal", listen)?);
-        Ok(listener)
+        self.thread = Some(background::spawn("perfmark-signal", listen)?);
+        Ok(())
     }
 }
 

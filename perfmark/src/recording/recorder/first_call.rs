@@ -24,7 +24,7 @@ use super::resources::Resources;
 use super::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
-use super::{bind, options, reuse, slow, thread_end};
+use super::{at_first_call, bind, options, reuse, slow, thread_end};
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
@@ -87,6 +87,7 @@ fn prepare_call(
         return None;
     };
     mark.register();
+    at_first_call::run();
     // If the mark keeps its former settings, the report says so.
     _ = mark_settings::apply(mark);
     let slot = mark.slot();

@@ -26,6 +26,7 @@ mod packed_cost;
 mod polled_call;
 mod resources;
 mod reuse;
+mod at_first_call;
 mod first_call;
 mod in_flight;
 mod enter;
@@ -36,6 +37,7 @@ mod tests {
     mod model;
 }
 
+pub(crate) use at_first_call::{at_first_call, not_begun};
 pub(crate) use calibrate::CalibrationCalls;
 pub use call::{Begun, Guard, begin, ended, enter};
 pub(crate) use enter::{in_flight, prepare_process};
