@@ -180,8 +180,8 @@ impl Registry {
         // If its thread has ended, the call ended with it.
         let was_open = threads.alive.iter().find(|cells| cells.switched.is_its(number)).is_some_and(|cells| {
             let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
-            let of_mark = cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open);
-            of_mark.and_then(MarkCells::elsewhere).is_some_and(|of_mark| cells.switched.end(number, of_mark))
+            let of_mark = || cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open)?.elsewhere();
+            cells.switched.end(number, of_mark)
         });
         if counts && (was_open || mark.mode.is_polled) {
             mark.unrecorded.fetch_add(1, Relaxed);

@@ -83,16 +83,18 @@ impl Switched {
     /// Records that a call ends on another thread. `false` if its own thread has abandoned it before, and so has
     /// counted it.
     ///
-    /// `of_mark` lives as long as `self`, and counts these calls of its mark.
-    pub(crate) fn end(&self, number: u64, of_mark: &AtomicU64) -> bool {
+    /// `of_mark` finds what counts these calls of its mark, which lives as long as `self`. While it looks, the thread
+    /// removes no frame.
+    pub(crate) fn end<'a>(&self, number: u64, of_mark: impl FnOnce() -> Option<&'a AtomicU64>) -> bool {
         let mut state = self.lock();
         let is_open = number > state.looked_at || state.open().iter().any(|open| open.load(Relaxed) == number);
-        if is_open {
+        let of_mark = if is_open { of_mark() } else { None };
+        if let Some(of_mark) = of_mark {
             of_mark.fetch_add(1, Relaxed);
             state.ended.push(Ended { number, of_mark: NonNull::from(of_mark) });
             self.has_ended.store(true, SeqCst);
         }
-        is_open
+        of_mark.is_some()
     }
 
     /// Forgets all calls, after the thread has checked all of its frames.

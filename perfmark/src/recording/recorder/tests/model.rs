@@ -175,3 +175,25 @@ fn calls_that_threads_leave_open_end_with_them() {
         assert_eq!((after.calls, after.in_flight, of_event(&after, 0)), (4, 0, (2, 6)));
     });
 }
+
+#[test]
+fn a_call_that_ends_on_another_thread_ends_whatever_its_own_thread_removes_meanwhile() {
+    check(3, || {
+        let registry = Arc::new(Registry::default());
+        let recorded = Recorded::begin(&registry, 1);
+        let (first, second) = (1, 2);
+        recorded.cells().open.store(2, Relaxed);
+        registry.end_elsewhere(&MARK, second, false);
+        let of_other = Arc::clone(&registry);
+        let other = thread::spawn(move || of_other.end_elsewhere(&MARK, first, false));
+        // A call between the two ends, so the second one's frame is removed (`find_frame`).
+        let Recorded { thread, .. } = &recorded;
+        let mut switched = thread.switched.lock();
+        recorded.cells().open.store(1, Relaxed);
+        assert!(switched.take(second), "it ended elsewhere");
+        switched.keep(second, [first].into_iter(), &thread.arena);
+        drop(switched);
+        other.join().expect("no panic");
+        assert_eq!(seen(&registry).in_flight, 0);
+    });
+}
