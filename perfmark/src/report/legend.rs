@@ -97,9 +97,9 @@ pub(super) fn impossible(
     let marks: Vec<&String> =
         snapshot.marks.iter().zip(labels).filter(|(mark, _)| of(mark)).map(|(_, label)| label).collect();
     let what = format!(
-        "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, or have a standard error \
-         of more than half, because few calls were measured and their costs differ. Measure all calls, of fewer marks \
-         (PERFMARK_FILTER)"
+        "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, shares of a time that is \
+         longer, or have a standard error of more than half, because few calls were measured and their costs differ. \
+         Measure all calls, of fewer marks (PERFMARK_FILTER)"
     );
     names(out, &what, &marks, columns);
 }
@@ -199,7 +199,8 @@ pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>) -> String {
     let whole = match whole {
         Some((whole, unit)) if whole.sum > 0 && nested.is_empty() => {
             let sum = integer(u64::try_from(whole.sum).unwrap_or(u64::MAX), unit);
-            format!("the {} measured in all marks", sum.flagged(ESTIMATE, whole.is_estimate))
+            let flag = if whole.is_impossible { IMPOSSIBLE } else { ESTIMATE };
+            format!("the {} measured in all marks", sum.flagged(flag, whole.is_estimate))
         }
         _ => "everything measured in marks".to_owned(),
     };

@@ -24,8 +24,8 @@ pub(super) struct Denominator {
     pub(super) is_estimate: bool,
     /// The most that all marks together can have measured, if that is known.
     most: Option<i128>,
-    /// Whether their sum is larger than that.
-    is_impossible: bool,
+    /// Whether `sum` is larger than that. No share of it can then be true.
+    pub(super) is_impossible: bool,
 }
 
 /// The events, and what their shares are relative to.
@@ -73,7 +73,7 @@ impl<'a> Shares<'a> {
             of < 0 && size > sum && !ratio::is_noise(values, of)
         };
         let error = values.relative_error().unwrap_or(0.0);
-        let is_above = most.is_some_and(|most| exceeds(own.max(total), most, error));
+        let is_above = most.is_some_and(|most| exceeds(own, most, error) || is_longer(values, most));
         let has_error = error > 0.5;
         let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
         is_impossible
@@ -245,6 +245,12 @@ fn exceeds(estimate: i128, most: i128, error: f64) -> bool {
     estimate as f64 > most as f64 * (1.0 + (3.0 * error).min(1.0))
 }
 
+/// Whether the estimated total is longer than `most`.
+fn is_longer(values: &Values, most: i128) -> bool {
+    let is_estimate = values.extrapolated || values.estimated > 0;
+    is_estimate && exceeds(values.total.into(), most, values.relative_error().unwrap_or(0.0))
+}
+
 fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let own = |values: &&Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
     let own = values.iter().map(own).sum::<Option<i128>>();
@@ -256,7 +262,8 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_estimate = values.iter().any(|values| values.extrapolated);
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
-    let is_impossible = own.zip(most).is_some_and(|(own, most)| exceeds(own, most, error / own as f64));
+    let is_impossible = own.zip(most).is_some_and(|(own, most)| exceeds(own, most, error / own as f64))
+        || most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
     let sum = u128::try_from(sum).unwrap_or(0);
     Denominator { sum, is_of_totals: own.is_none(), is_estimate, most, is_impossible }
 }
@@ -317,8 +324,8 @@ mod tests {
         assert_eq!(is_impossible("time", |values| values.self_sum = Some(-500)), [false, false], "no visible part");
         assert_eq!(
             is_impossible("time", |values| values.total = 11_000_000),
-            [true, false],
-            "longer than both threads"
+            [true, true],
+            "longer than both threads, and so are all shares"
         );
         assert_eq!(is_impossible("time", |values| values.total = 10_500_000), [false, false], "within its error");
         assert_eq!(is_impossible("cycles", |values| values.total = 11_000_000), [false, false]);
