@@ -7,6 +7,7 @@ use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
 
 use crate::alone::alone;
 use crate::loops::spin_seven;
+use crate::pages::touch;
 use crate::sampled::{sampled, until_sampled};
 
 #[perfmark(time)]
@@ -97,4 +98,59 @@ fn a_call_costs_12_instructions_more_while_it_is_sampled() {
         assert!(while_sampled <= before + 12);
     }
     assert_eq!(after, before);
+}
+
+/// Calls marks inside one another, and `innermost` in the deepest one.
+fn down(depth: u32, innermost: &mut dyn FnMut()) {
+    match depth {
+        0 => innermost(),
+        _ if depth.is_multiple_of(2) => even(depth, innermost),
+        _ => odd(depth, innermost),
+    }
+}
+
+#[perfmark(time)]
+fn even(depth: u32, innermost: &mut dyn FnMut()) {
+    down(depth - 1, innermost);
+}
+
+#[perfmark(time)]
+fn odd(depth: u32, innermost: &mut dyn FnMut()) {
+    down(depth - 1, innermost);
+}
+
+#[test]
+fn noting_a_samples_open_calls_takes_instructions_for_each_of_them() {
+    let _alone = alone();
+    let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else {
+        return println!("skipped: there is no counter of instructions");
+    };
+    // The next call after a sample notes which call it belongs to.
+    let instructions_at = |depth| {
+        let mut counted = Delta::Unmeasured;
+        // The ring has room then.
+        until_sampled(|| touch(1));
+        down(depth, &mut || {
+            touch(1);
+            let mut region = Region::default();
+            counter.begin(&mut region);
+            one(1);
+            counted = counter.end(&region);
+        });
+        match counted {
+            Delta::Exact(count) => count,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut counted = [0; 3];
+    sampled(Sampling::new().event("page_faults").period(1), || {
+        // The first time, memory is mapped for the calls' paths.
+        instructions_at(1_600);
+        counted = [0, 400, 1_600].map(instructions_at);
+    })
+    .expect("page faults can be sampled");
+    println!("{counted:?} instructions with 0, 400 and 1,600 open calls");
+    let [none, some, many] = counted;
+    assert!(some > none + 400, "the sample was noted there");
+    assert!(many - none <= 5 * (some - none), "four times as many calls");
 }

@@ -72,11 +72,10 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         return node_of(&innermost).map_or(UNKNOWN, ptr::from_ref);
     }
     let (Some(paths), Some(arena)) = (sampled.paths(), recorder.arena()) else { return UNKNOWN };
-    // Frames of sampled calls keep their nodes, so this is done once for each call in which there is a sample. It does
-    // not recurse, because the program's stack may be small.
-    let mut done = recorder.stack.iter().find(|frame| kept(*frame).is_some());
+    // Frames of sampled calls keep their nodes, so this is done once for each call in which there is a sample.
+    let done = recorder.stack.iter().find(|frame| kept(*frame).is_some());
     let mut caller = done.and_then(kept).unwrap_or(ptr::null());
-    while let Some(frame) = recorder.stack.iter().take_while(|frame| Some(*frame) != done).last() {
+    recorder.stack.visit_above(done, |frame| {
         let plan = Plan::of(frame);
         let mark =
             Known { key: plan.pointer(), mark: plan.cells.mark, events: 0, event: &|_| unreachable!("no events") };
@@ -84,8 +83,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         if plan.set().sampled().is_some() {
             frame.node.set(caller);
         }
-        done = Some(frame);
-    }
+    });
     caller
 }
 

@@ -434,4 +434,19 @@ impl Stack {
     pub(super) fn above(&self, frame: FrameRef) -> impl Iterator<Item = FrameRef> {
         self.iter().take_while(move |above| *above != frame)
     }
+
+    /// Calls `visit` for the frames above `done`, or for all, from the outermost. Meanwhile, their links are reversed,
+    /// so `visit` must not use the stack.
+    pub(super) fn visit_above(&self, done: Option<FrameRef>, mut visit: impl FnMut(FrameRef)) {
+        let mut outermost = None;
+        for frame in self.iter().take_while(|frame| Some(*frame) != done) {
+            frame.below.set(outermost.replace(frame).map_or(ptr::null(), |above: FrameRef| above.0.as_ptr()));
+        }
+        let mut below = done.map_or(self.bottom.get(), |done| done.0.as_ptr());
+        while let Some(frame) = outermost {
+            outermost = NonNull::new(frame.below.replace(below).cast_mut()).map(FrameRef);
+            below = frame.0.as_ptr();
+            visit(frame);
+        }
+    }
 }
