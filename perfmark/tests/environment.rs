@@ -23,6 +23,13 @@ fn main() -> ExitCode {
         run_scenario(&scenario);
         return ExitCode::SUCCESS;
     }
+    // A shell that starts this program in the background lets it ignore SIGINT, and the programs that it starts inherit
+    // that.
+    #[cfg(unix)]
+    // SAFETY: no thread runs yet, and no handler is installed.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_DFL);
+    }
     let tests: &[(&str, fn())] = &[
         ("marks_that_the_filter_turns_off_are_reported", marks_that_the_filter_turns_off),
         ("an_invalid_filter_is_reported_and_all_marks_are_on", an_invalid_filter),
@@ -35,6 +42,12 @@ fn main() -> ExitCode {
         ("a_dump_at_a_signal_interrupts_no_system_call_of_the_program", a_dump_interrupts_nothing),
         #[cfg(target_os = "linux")]
         ("the_program_has_only_its_own_threads_before_its_first_call", only_its_own_threads),
+        #[cfg(target_os = "linux")]
+        ("sigint_before_the_first_call_ends_the_program", sigint_before_the_first_call),
+        #[cfg(target_os = "linux")]
+        ("a_handler_of_the_programs_replaces_the_one_for_sigint", a_handler_of_the_programs),
+        #[cfg(feature = "signal")]
+        ("a_signal_before_the_first_call_is_answered_at_that_call", a_signal_before_the_first_call),
         #[cfg(unix)]
         ("a_program_that_requests_no_report_writes_none_and_no_dumps", no_report_is_written),
         #[cfg(unix)]
@@ -97,19 +110,31 @@ fn run_scenario(scenario: &str) {
         // SAFETY: it only reads the auxiliary vector of the process.
         println!("{}", unsafe { libc::getauxval(libc::AT_SECURE) });
     }
-    if scenario == "counts threads" {
-        println!("{}", threads());
+    match scenario {
+        "counts threads" => println!("{}", threads()),
+        "interrupted" => kill(libc::SIGINT),
+        "signalled first" => kill(libc::SIGUSR2),
+        "ends without a report" | "finishes without a report" => perfmark::disable_report(),
+        _ => {}
     }
     one();
-    if scenario == "counts threads" {
-        println!("{}", threads());
-    }
-    if scenario.ends_with("without a report") {
-        perfmark::disable_report();
-        // The thread that writes dumps has ended. The kernel removes it from the list a moment later.
-        while threads() > 1 {
-            std::thread::yield_now();
+    match scenario {
+        "counts threads" => println!("{}", threads()),
+        "handles an interrupt" => handles_an_interrupt(),
+        "ends dumps without a report" => {
+            perfmark::disable_report();
+            // The thread that writes dumps has ended. The kernel removes it from the list a moment later.
+            while threads() > 1 {
+                std::thread::yield_now();
+            }
         }
+        "signalled first" => {
+            while !fs::exists(env::var_os("PERFMARK_OUTPUT").expect("set")).expect("a path") {
+                std::thread::yield_now();
+            }
+            std::process::abort();
+        }
+        _ => {}
     }
     (0..10).for_each(|_| two());
     if scenario == "secure" {
@@ -162,6 +187,25 @@ fn threads() -> usize {
 fn kill(signal: i32) {
     // SAFETY: no pointers.
     assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+}
+
+/// Handles SIGINT by a handler that also calls the one before, as libraries do, and is interrupted.
+#[cfg(unix)]
+fn handles_an_interrupt() {
+    use std::mem;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::SeqCst;
+    static BEFORE: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn handler(signal: i32) {
+        let before = BEFORE.load(SeqCst);
+        if before != libc::SIG_DFL && before != libc::SIG_IGN {
+            // SAFETY: the address of a handler without flags.
+            unsafe { mem::transmute::<usize, extern "C" fn(i32)>(before)(signal) };
+        }
+    }
+    // SAFETY: a handler for any signal.
+    BEFORE.store(unsafe { libc::signal(libc::SIGINT, handler as extern "C" fn(i32) as usize) }, SeqCst);
+    kill(libc::SIGINT);
 }
 
 /// Waits in poll(2) and nanosleep(2) while the process gets signals for dumps.
@@ -334,16 +378,47 @@ fn only_its_own_threads() {
         assert_eq!(started(&[("PERFMARK_DUMP_SIGNAL", "USR2")]), "1\n3\n");
     }
     if cfg!(feature = "sampling") {
-        assert_eq!(started(&[("PERFMARK_SAMPLE", "99")]), "1\n2\n");
+        let sampled = started(&[("PERFMARK_SAMPLE", "99")]);
+        match fs::read_to_string(&path).expect("written at exit").split_once("PERFMARK_SAMPLE has no effect") {
+            None => assert_eq!(sampled, "1\n2\n"),
+            Some((_, why)) => {
+                println!("skipped: no samples can be taken here{why}");
+                assert_eq!(sampled, "1\n1\n");
+            }
+        }
     }
     fs::remove_file(path).expect("written at exit");
+}
+
+#[cfg(target_os = "linux")]
+fn sigint_before_the_first_call() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let ended = scenario("interrupted", &[("PERFMARK_ON_SIGINT", "report")]);
+    assert_eq!(ended.status.signal(), Some(libc::SIGINT), "{}", ending(&ended));
+}
+
+#[cfg(target_os = "linux")]
+fn a_handler_of_the_programs() {
+    let report = json("handles an interrupt", &[("PERFMARK_ON_SIGINT", "report")], 0);
+    assert_eq!(mark(&report, "two")["calls"], 10);
+}
+
+#[cfg(feature = "signal")]
+fn a_signal_before_the_first_call() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let path = file("before");
+    let output = ("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"));
+    let ended = scenario("signalled first", &[output, ("PERFMARK_FORMAT", "json"), ("PERFMARK_DUMP_SIGNAL", "USR2")]);
+    assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{}", ending(&ended));
+    assert_eq!(mark(&read(&path), "two")["calls"], 0);
+    fs::remove_file(path).expect("there");
 }
 
 #[cfg(unix)]
 fn no_report_is_written() {
     let report = file("no-report");
     let output = ("PERFMARK_OUTPUT", report.to_str().expect("UTF-8"));
-    for name in ["ends without a report", "finishes without a report"] {
+    for name in ["ends without a report", "finishes without a report", "ends dumps without a report"] {
         for variables in [&[][..], &[output, ("PERFMARK_DUMP_INTERVAL", "60")]] {
             let ended = scenario(name, variables);
             assert_code(&ended, 0);

@@ -267,6 +267,7 @@ mod linux {
         calls
     }
 
+    const REPORTED: (&str, &str) = ("PERFMARK_ON_SIGINT", "report");
     const SAMPLED: (&str, &str) = ("PERFMARK_SAMPLE", "page-faults:1");
 
     /// The system calls that each phase makes with perfmark, but not without.
@@ -298,11 +299,17 @@ mod linux {
     fn rows(phase: &str) -> &'static [&'static str] {
         match phase {
             START => &["start of the program", "memory"],
-            FIRST_CALLS => &["first call of a mark on a thread", "first use of an event on a thread", "memory"],
+            FIRST_CALLS => &[
+                "first call of a mark in the process",
+                "first call of a mark on a thread",
+                "first use of an event on a thread",
+                "memory",
+            ],
             CALLS => &["other calls"],
             THREADS_END => &["end of a thread", "memory"],
             QUERIES => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
             FORK => &["fork"],
+            HOST => &["first call of a mark in the process", "memory"],
             REPORT => &["report, at exit or by `finish()`", "end of a thread", "memory"],
             _ => &[],
         }
@@ -315,15 +322,18 @@ mod linux {
             &[],
             &[("PERFMARK_OUTPUT", output), ("PERFMARK_CALL_GRAPH", "on")],
             &[("PERFMARK_EVENTS", "page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")],
+            // No interval passes, so the thread writes nothing.
+            &[("PERFMARK_OUTPUT", output), ("PERFMARK_DUMP_INTERVAL", "1000000"), REPORTED],
             #[cfg(feature = "sampling")]
             &[SAMPLED],
         ];
         for variables in asked {
             for scenario in ["lives", "finishes"] {
                 let Some(made) = of_perfmark(scenario, variables) else { return };
-                // The thread that collects samples is in no phase of the program.
+                // The threads that settings require are in no phase of the program.
                 let is_sampled = variables.contains(&SAMPLED);
-                for (phase, made) in made.iter().filter(|(phase, _)| *phase != HOST || is_sampled) {
+                let has_threads = is_sampled || variables.contains(&REPORTED);
+                for (phase, made) in made.iter().filter(|(phase, _)| *phase != HOST || has_threads) {
                     let rows = rows(phase).iter().chain(if is_sampled { &["sampling", "memory"][..] } else { &[] });
                     let rows = rows.map(|row| listed.get(row).unwrap_or_else(|| panic!("no row {row}")));
                     let listed: BTreeSet<_> = rows.flatten().copied().collect();

@@ -24,8 +24,9 @@ use crate::report::{Form, Gathered, Options};
 /// Run a program, and show what its marks recorded in all of its processes
 ///
 /// The program keeps stdin, stdout and stderr. The report goes to stderr after the program has ended, or to a file.
-/// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, its processes write
-/// their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from other processes are passed on to it.
+/// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, its processes that
+/// called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from other processes
+/// are passed on to it.
 #[derive(Args, Debug)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Arguments {
@@ -205,7 +206,7 @@ fn nothing_left(program: &Path, status: ExitStatus) -> String {
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return format!(
             "{program} left no report: signal {signal} ended it; \
-             set PERFMARK_DUMP_INTERVAL=1 to get one each second, if it contains perfmark"
+             set PERFMARK_DUMP_INTERVAL=1 to get one each second after its first call of a mark"
         );
     }
     let _ = status;

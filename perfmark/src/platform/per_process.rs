@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceRef;
 
 /// Maps zeroed memory, at least page-aligned, that reads as zeroes again in a forked child.
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -112,23 +112,16 @@ fn layout(length: usize) -> io::Result<std::alloc::Layout> {
 /// A value that each process creates at its first use, including a forked child.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T: 'static> {
-    /// A pointer to `T`, in memory that a fork wipes.
-    root: OnceCell<Root>,
+    /// A pointer to `T`, in memory that a fork wipes. No thread waits for another one that maps it: a forked child does
+    /// not have that one.
+    root: OnceRef<'static, AtomicPtr<T>>,
     /// The same pointer, for leak checkers, which do not read mapped memory.
     seen: AtomicPtr<T>,
 }
 
-#[derive(Debug)]
-struct Root(NonNull<u8>);
-
-// SAFETY: it points to an atomic that lives for ever.
-unsafe impl Send for Root {}
-// SAFETY: the same.
-unsafe impl Sync for Root {}
-
 impl<T: Default + Send + Sync> PerProcess<T> {
     pub(crate) const fn new() -> Self {
-        Self { root: OnceCell::new(), seen: AtomicPtr::new(ptr::null_mut()) }
+        Self { root: OnceRef::new(), seen: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The process's value.
@@ -137,9 +130,12 @@ impl<T: Default + Send + Sync> PerProcess<T> {
     ///
     /// The kernel has no memory that a fork wipes.
     pub(crate) fn get(&'static self) -> io::Result<&'static T> {
-        let root = self.root.get_or_try_init(|| map(size_of::<AtomicPtr<T>>()).map(Root))?;
-        // SAFETY: mapped for ever, aligned, and zeroes are a null pointer.
-        let slot = unsafe { root.0.cast::<AtomicPtr<T>>().as_ref() };
+        let slot = self.root.get_or_try_init(|| {
+            // Of two threads, the second one leaves a page behind.
+            let memory = map(size_of::<AtomicPtr<T>>())?;
+            // SAFETY: mapped for ever, aligned, and zeroes are a null pointer.
+            io::Result::Ok(unsafe { memory.cast::<AtomicPtr<T>>().as_ref() })
+        })?;
         // SAFETY: null, or a leaked box of this process.
         if let Some(value) = unsafe { slot.load(Acquire).as_ref() } {
             return Ok(value);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::copies;
@@ -245,12 +245,24 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
 
 /// Ends the environment's dumps, so that the report at exit is the last one.
 pub(crate) fn end_from_environment() {
-    replace(FromEnvironment::None);
+    let before = replace(FromEnvironment::None);
+    // A forked child has its parent's, whose locks may be held.
+    if is_forked_child() {
+        mem::forget(before);
+    }
 }
 
-/// Returns the state before, if nobody holds the lock, as in a process that was forked while it was held.
+/// Returns the state before; `None` if the lock stays held. Threads hold it for a moment only, but a signal handler may
+/// have interrupted this one, and a forked child may not have the thread that holds it.
 fn replace(state: FromEnvironment) -> Option<FromEnvironment> {
-    Some(mem::replace(&mut *FROM_ENVIRONMENT.try_lock().ok()?, state))
+    const YIELDS: u32 = 1_000;
+    let try_lock = |_| {
+        FROM_ENVIRONMENT.try_lock().ok().or_else(|| {
+            thread::yield_now();
+            None
+        })
+    };
+    Some(mem::replace(&mut *(0..YIELDS).find_map(try_lock)?, state))
 }
 
 impl Drop for Dumping {

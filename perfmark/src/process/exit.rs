@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "a static initialiser, and atexit")]
 
 use std::cell::Cell;
+use std::io;
 use std::panic::UnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,7 +15,7 @@ use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
 #[cfg(feature = "symbols")]
 use crate::platform::program::program;
-use crate::platform::signals::before_end;
+use crate::platform::signals::{before_end, prepare_before_end};
 use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
 use crate::recording::api_use;
 use crate::recording::cells::registry;
@@ -60,6 +61,11 @@ static BEFORE_MAIN: extern "C" fn() = {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
         dumps::prepare_from_environment();
+        if output_settings().reports_on_sigint
+            && let Err(why) = prepare_before_end()
+        {
+            say(&no_report_on_sigint(&why));
+        }
         recorder::at_first_call(start_threads);
     }
     before_main
@@ -67,17 +73,17 @@ static BEFORE_MAIN: extern "C" fn() = {
 
 /// Starts the threads that the environment's settings require.
 fn start_threads() -> Vec<String> {
-    let report_on_sigint = || {
-        before_end(|| end(write_report))
-            .map_err(|why| format!("PERFMARK_ON_SIGINT: {why}; SIGINT ends the program without a report"))
-    };
     let started = [
         dumps::start_from_environment(),
         #[cfg(feature = "sampling")]
         sample::start_from_environment(),
-        if output_settings().reports_on_sigint { report_on_sigint() } else { Ok(()) },
+        before_end(|| end(write_report)).map_err(|why| no_report_on_sigint(&why)),
     ];
     started.into_iter().filter_map(Result::err).collect()
+}
+
+fn no_report_on_sigint(why: &io::Error) -> String {
+    format!("PERFMARK_ON_SIGINT: {why}; SIGINT ends the program without a report")
 }
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]

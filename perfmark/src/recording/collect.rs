@@ -264,7 +264,7 @@ fn everything() -> Snapshot {
     }
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(mark_settings::notes());
-    snapshot.notes.extend(recorder::own_work(recorder::not_begun).unwrap_or_default());
+    snapshot.notes.extend(recorder::not_begun().iter().cloned());
     #[cfg(feature = "sampling")]
     snapshot.notes.extend(sampling::notes());
     if !clock::is_trusted() {

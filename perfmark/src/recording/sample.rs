@@ -263,7 +263,7 @@ impl Drop for SamplingGuard {
 /// Begins the sampling that the environment requests, in perfmark's own work. It goes on until the program ends.
 pub(crate) fn start_from_environment() -> Result<(), String> {
     let Some(sampling) = &settings().sampling else { return Ok(()) };
-    let guard = begin_in_own_work(sampling).map_err(|why| format!("PERFMARK_SAMPLE: {why}; no samples were taken"))?;
+    let guard = begin_in_own_work(sampling).map_err(|why| format!("PERFMARK_SAMPLE has no effect: {why}"))?;
     std::mem::forget(guard);
     Ok(())
 }

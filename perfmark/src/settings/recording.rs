@@ -26,7 +26,7 @@ pub(crate) struct RecordingSettings {
     pub(crate) read: ReadMode,
     /// Whether the call graph is recorded.
     pub(crate) has_call_graph: bool,
-    /// What is sampled from the start on.
+    /// What is sampled from the first call on.
     #[cfg(feature = "sampling")]
     pub(crate) sampling: Option<SampleSettings>,
 }

@@ -87,7 +87,20 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
     if settings.events.is_empty() {
         return Err(EXPECTED.into());
     }
+    settings.check()?;
     Ok(settings)
+}
+
+impl SampleSettings {
+    /// Refuses an event that is named twice.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let events = &self.events;
+        let is_again = |n: usize| events[..n].iter().any(|known| known.event == events[n].event);
+        if (1..events.len()).any(is_again) {
+            return Err("an event is sampled twice; name each event once".into());
+        }
+        Ok(())
+    }
 }
 
 /// The parts between commas, except those between slashes: `cpu/event=0x3c,umask=1/:1000003`.

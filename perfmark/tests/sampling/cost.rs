@@ -127,7 +127,7 @@ fn noting_a_samples_open_calls_takes_instructions_for_each_of_them() {
     };
     // The next call after a sample notes which call it belongs to.
     let instructions_at = |depth| {
-        let mut counted = Delta::Unmeasured;
+        let mut delta = Delta::Unmeasured;
         // The ring has room then.
         until_sampled(|| touch(1));
         down(depth, &mut || {
@@ -135,22 +135,22 @@ fn noting_a_samples_open_calls_takes_instructions_for_each_of_them() {
             let mut region = Region::default();
             counter.begin(&mut region);
             one(1);
-            counted = counter.end(&region);
+            delta = counter.end(&region);
         });
-        match counted {
+        match delta {
             Delta::Exact(count) => count,
             other => panic!("{other:?}"),
         }
     };
-    let mut counted = [0; 3];
+    let mut instructions = [0; 3];
     sampled(Sampling::new().event("page_faults").period(1), || {
         // The first time, memory is mapped for the calls' paths.
         instructions_at(1_600);
-        counted = [0, 400, 1_600].map(instructions_at);
+        instructions = [0, 400, 1_600].map(instructions_at);
     })
     .expect("page faults can be sampled");
-    println!("{counted:?} instructions with 0, 400 and 1,600 open calls");
-    let [none, some, many] = counted;
+    println!("{instructions:?} instructions with 0, 400 and 1,600 open calls");
+    let [none, some, many] = instructions;
     assert!(some > none + 400, "the sample was noted there");
     assert!(many - none <= 5 * (some - none), "four times as many calls");
 }

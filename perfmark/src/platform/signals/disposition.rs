@@ -4,12 +4,12 @@
 use std::mem;
 use std::ptr;
 
-/// Whether the program neither handles nor ignores the signal.
-pub(super) fn has_default_action(signal: i32) -> bool {
+/// Whether this is the signal's action: the address of a handler, `SIG_DFL` or `SIG_IGN`. A handler may call it.
+pub(super) fn has_action(signal: i32, action: usize) -> bool {
     // SAFETY: zeroes are a valid sigaction, and the memory is live.
     unsafe {
-        let mut action: libc::sigaction = mem::zeroed();
-        libc::sigaction(signal, ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL
+        let mut now: libc::sigaction = mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut now) == 0 && now.sa_sigaction == action
     }
 }
 

@@ -11,36 +11,42 @@ use std::sync::{Arc, OnceLock};
 use libc::c_int;
 
 use super::background;
-use super::disposition::{has_default_action, set_blocked};
+use super::disposition::{has_action, set_blocked};
 use super::wakeup::Wakeup;
 
 /// Never taken out, so the handler may use it.
 static WAKEUP: OnceLock<Arc<Wakeup>> = OnceLock::new();
-/// The process that has the thread. A forked child does not.
+/// The process that has the thread; 0 before there is one. A forked child has none.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Calls `work` on a thread when SIGINT comes, and then ends the process by SIGINT, as without this. It changes nothing
-/// if SIGINT does not end the process now, and a handler that the program installs later replaces this one. A forked
-/// child ends without the work.
+/// Handles SIGINT, if it ends the process now. It ends it still, until [`before_end`] has started the thread. A handler
+/// that the program installs later replaces this one, also if it calls the one before.
+pub(crate) fn prepare() -> io::Result<()> {
+    if has_action(libc::SIGINT, libc::SIG_DFL) {
+        _ = WAKEUP.set(Wakeup::new()?);
+        install(HANDLER as usize);
+    }
+    Ok(())
+}
+
+/// Calls `work` on a thread when SIGINT comes, and then ends the process by SIGINT, as without this. Nothing changes if
+/// SIGINT did not end the process before. A forked child ends without the work.
 ///
 /// Called once in a process.
 pub(crate) fn before_end(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    if !has_default_action(libc::SIGINT) {
-        return Ok(());
-    }
-    let wakeup = Wakeup::new()?;
-    _ = WAKEUP.set(wakeup.clone());
-    // SAFETY: it only returns the process's number.
-    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
+    let Some(wakeup) = WAKEUP.get() else { return Ok(()) };
     background::spawn("perfmark-sigint", move || {
         if wakeup.wait() {
             work();
             end();
         }
     })?;
-    install(handle as extern "C" fn(c_int) as usize);
+    // SAFETY: it only returns the process's number.
+    PROCESS.store(unsafe { libc::getpid() }, Relaxed);
     Ok(())
 }
+
+const HANDLER: extern "C" fn(c_int) = handle;
 
 fn install(action: usize) {
     // SAFETY: zeroes are a valid sigaction; `action` is SIG_DFL, or a handler of the type that no flag requires.
@@ -54,6 +60,10 @@ fn install(action: usize) {
 
 /// Further signals while the work is done change nothing.
 extern "C" fn handle(_: c_int) {
+    if !has_action(libc::SIGINT, HANDLER as usize) {
+        // The program's handler called this one.
+        return;
+    }
     // SAFETY: getpid(2) is async-signal-safe, and changes no memory.
     if unsafe { libc::getpid() } == PROCESS.load(Relaxed) {
         if let Some(wakeup) = WAKEUP.get() {

@@ -11,7 +11,7 @@ use signal_hook::SigId;
 use signal_hook::low_level::{register, unregister};
 
 use super::background;
-use super::disposition::{has_default_action, set_blocked};
+use super::disposition::{has_action, set_blocked};
 use super::handled::check;
 use super::wakeup::Wakeup;
 
@@ -57,7 +57,7 @@ impl Listener {
 /// Leaves a signal to listeners: the calling thread and those that it starts block it, so that none of their system
 /// calls is interrupted. Not if the program handles or ignores the signal, or blocks it itself.
 pub(crate) fn leave_to_listeners(signal: i32) {
-    if has_default_action(signal) {
+    if has_action(signal, libc::SIG_DFL) {
         set_blocked(&[signal], true);
     }
 }

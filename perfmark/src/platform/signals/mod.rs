@@ -11,8 +11,12 @@ mod interrupt;
 /// Other systems have no semaphores without names.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 mod interrupt {
-    pub(crate) fn before_end(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    pub(crate) fn prepare() -> std::io::Result<()> {
         Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "it requires Linux"))
+    }
+
+    pub(crate) fn before_end(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        Ok(())
     }
 }
 #[cfg(all(feature = "signal", any(target_os = "linux", target_os = "android")))]
@@ -46,6 +50,6 @@ mod listener {
 
 pub(crate) use blocked::BlockedSignals;
 pub(crate) use handled::from_name;
-pub(crate) use interrupt::before_end;
+pub(crate) use interrupt::{before_end, prepare as prepare_before_end};
 #[cfg(feature = "signal")]
 pub(crate) use listener::{Listener, leave_to_listeners};

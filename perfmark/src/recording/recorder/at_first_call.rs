@@ -1,13 +1,11 @@
-//! What begins with the process's first call of a mark: perfmark's own threads. A program that has called no mark yet
-//! has no threads but its own, and may do what only a process with one thread may, such as `unshare(CLONE_NEWUSER)`
-//! (`unshare(2)`).
+//! What begins with the process's first call of a mark: the threads that settings in the environment require. Until
+//! then, the program may do what only a process with one thread may, such as `unshare(CLONE_NEWUSER)` (`unshare(2)`).
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::state::own_work;
-use crate::platform::per_process::PerProcess;
 use crate::recording::cells::registry::Setup;
 use crate::recording::mark;
 use crate::recording::start;
@@ -17,7 +15,7 @@ type Work = fn() -> Vec<String>;
 
 static WORK: OnceLock<Work> = OnceLock::new();
 static IS_DONE: AtomicBool = AtomicBool::new(false);
-static NOT_BEGUN: PerProcess<Mutex<Vec<String>>> = PerProcess::new();
+static NOT_BEGUN: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Does this work at the first call of a mark, with signals blocked. A forked child does not do it.
 pub(crate) fn at_first_call(work: Work) {
@@ -34,15 +32,10 @@ pub(super) fn run() {
     if IS_DONE.load(Relaxed) || start::is_forked_child() || IS_DONE.swap(true, Relaxed) {
         return;
     }
-    let why = work();
-    if let Ok(known) = NOT_BEGUN.get() {
-        known.lock().unwrap_or_else(PoisonError::into_inner).extend(why);
-    }
+    _ = NOT_BEGUN.set(work());
 }
 
-/// Why something could not begin, for the report. Must be called in perfmark's own work.
-pub(crate) fn not_begun() -> Vec<String> {
-    // Until then, nothing is mapped.
-    let known = IS_DONE.load(Relaxed).then(|| NOT_BEGUN.get().ok()).flatten();
-    known.map_or_else(Vec::new, |known| known.lock().unwrap_or_else(PoisonError::into_inner).clone())
+/// Why something could not begin, for the report.
+pub(crate) fn not_begun() -> &'static [String] {
+    NOT_BEGUN.get().filter(|_| !start::is_forked_child()).map_or(&[], Vec::as_slice)
 }

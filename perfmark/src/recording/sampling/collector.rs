@@ -92,10 +92,7 @@ pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONF
 
 /// Begins to sample. Returns the number of the sampling.
 pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
-    let events = &settings.events;
-    if (1..events.len()).any(|n| events[..n].iter().any(|known| known.event == events[n].event)) {
-        return Err("an event is sampled twice; name each event once".into());
-    }
+    settings.check()?;
     counter_access::check()?;
     WAS_SAMPLED.store(true, Relaxed);
     let mut state = lock().ok_or(NO_MEMORY)?;
