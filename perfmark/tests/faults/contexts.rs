@@ -66,6 +66,9 @@ pub(crate) fn signals(handlers: u64, calls: u64) {
     unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
     let at_work = || {
         thread::spawn(|| {
+            // A thread's first call of a mark allocates, so it must not be in a handler that interrupts the allocator.
+            handles();
+            block(libc::SIG_UNBLOCK);
             while !IS_DONE.load(Relaxed) {
                 work(1);
                 // SAFETY: the signal has a handler.
@@ -73,7 +76,10 @@ pub(crate) fn signals(handlers: u64, calls: u64) {
             }
         })
     };
+    // Threads begin with it blocked.
+    block(libc::SIG_BLOCK);
     let threads = [at_work(), at_work()];
+    block(libc::SIG_UNBLOCK);
     let so_far = ledger().ended(Function::handles);
     while ledger().ended(Function::handles) < so_far + handlers * calls {
         for thread in &threads {
@@ -85,6 +91,17 @@ pub(crate) fn signals(handlers: u64, calls: u64) {
     IS_DONE.store(true, Relaxed);
     for thread in threads {
         thread.join().expect("does not panic");
+    }
+}
+
+/// Blocks or unblocks SIGUSR1 on the calling thread.
+fn block(how: libc::c_int) {
+    // SAFETY: a live set, which sigemptyset initializes.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGUSR1);
+        assert_eq!(libc::pthread_sigmask(how, &raw const set, ptr::null_mut()), 0);
     }
 }
 
