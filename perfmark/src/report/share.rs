@@ -73,7 +73,7 @@ impl<'a> Shares<'a> {
             of < 0 && size > sum && !ratio::is_noise(values, of)
         };
         let error = values.relative_error().unwrap_or(0.0);
-        let is_above = most.is_some_and(|most| exceeds(own, most, error) || is_longer(values, most));
+        let is_above = most.is_some_and(|most| exceeds(own, most, error));
         let has_error = error > 0.5;
         let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
         is_impossible

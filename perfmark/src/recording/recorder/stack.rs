@@ -403,12 +403,7 @@ impl Stack {
 
     /// Moves frames down into the gaps that `retain` left.
     fn close_gaps(&self, events: impl Fn(FrameRef) -> usize) {
-        // Reverses the links: each frame now refers to the one above it.
-        let (mut next, mut bottom) = (None, None);
-        for frame in self.iter() {
-            bottom = Some(frame);
-            frame.below.set(next.replace(frame).map_or(ptr::null(), |above: FrameRef| above.0.as_ptr()));
-        }
+        let mut bottom = self.reverse_above(None);
         self.clear();
         while let (Some(frame @ FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
             let extra_blocks = extra_blocks(events(frame));
@@ -435,13 +430,19 @@ impl Stack {
         self.iter().take_while(move |above| *above != frame)
     }
 
-    /// Calls `visit` for the frames above `done`, or for all, from the outermost. Meanwhile, their links are reversed,
-    /// so `visit` must not use the stack.
-    pub(super) fn visit_above(&self, done: Option<FrameRef>, mut visit: impl FnMut(FrameRef)) {
+    /// Reverses the links of the frames above `done`, or of all: each refers to the one above it, the innermost to
+    /// none. Returns the outermost of them. The stack cannot be used until its links are restored.
+    fn reverse_above(&self, done: Option<FrameRef>) -> Option<FrameRef> {
         let mut outermost = None;
         for frame in self.iter().take_while(|frame| Some(*frame) != done) {
             frame.below.set(outermost.replace(frame).map_or(ptr::null(), |above: FrameRef| above.0.as_ptr()));
         }
+        outermost
+    }
+
+    /// Calls `visit` for the frames above `done`, or for all, from the outermost. `visit` must not use the stack.
+    pub(super) fn visit_above(&self, done: Option<FrameRef>, mut visit: impl FnMut(FrameRef)) {
+        let mut outermost = self.reverse_above(done);
         let mut below = done.map_or(self.bottom.get(), |done| done.0.as_ptr());
         while let Some(frame) = outermost {
             outermost = NonNull::new(frame.below.replace(below).cast_mut()).map(FrameRef);
