@@ -245,10 +245,9 @@ fn exceeds(estimate: i128, most: i128, error: f64) -> bool {
     estimate as f64 > most as f64 * (1.0 + (3.0 * error).min(1.0))
 }
 
-/// Whether the estimated total is longer than `most`.
+/// Whether the estimated total is longer than `most`. An exact one may be: of a call that began before `since`.
 fn is_longer(values: &Values, most: i128) -> bool {
-    let is_estimate = values.extrapolated || values.estimated > 0;
-    is_estimate && exceeds(values.total.into(), most, values.relative_error().unwrap_or(0.0))
+    values.extrapolated && exceeds(values.total.into(), most, values.relative_error().unwrap_or(0.0))
 }
 
 fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
@@ -262,8 +261,15 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_estimate = values.iter().any(|values| values.extrapolated);
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
-    let is_impossible = own.zip(most).is_some_and(|(own, most)| exceeds(own, most, error / own as f64))
-        || most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
+    let of_exact = values.iter().filter(|values| !values.extrapolated && values.estimated == 0);
+    let exact: i128 = of_exact.map(|values| i128::from(values.self_sum.unwrap_or(0)) + unfinished(values).1).sum();
+    let is_sum_longer = own.zip(most).is_some_and(|(own, most)| {
+        // Of calls that began before `since`.
+        let own = if exact > most { own - exact } else { own };
+        exceeds(own, most, error / own as f64)
+    });
+    let is_any_longer = most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
+    let is_impossible = is_estimate && is_sum_longer || is_any_longer;
     let sum = u128::try_from(sum).unwrap_or(0);
     Denominator { sum, is_of_totals: own.is_none(), is_estimate, most, is_impossible }
 }
@@ -333,6 +339,10 @@ mod tests {
         assert_eq!(is_impossible("time", above), [true, true], "the sum is longer");
         let exact = |values: &mut Values| (values.extrapolated, values.self_sum) = (false, Some(-20_000));
         assert_eq!(is_impossible("time", exact), [false, false], "it is no estimate");
+        let before = |values: &mut Values| {
+            (values.extrapolated, values.total, values.self_sum) = (false, 50_000_000, Some(50_000_000));
+        };
+        assert_eq!(is_impossible("time", before), [false, false], "exact, of a call that began before `since`");
         // One call in 64 took as long as all others together.
         let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936), (500_000, 500_000, 64)];
         assert_eq!(is_impossible("time", tail), [true, false], "its error is larger than half of it");
