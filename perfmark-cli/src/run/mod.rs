@@ -24,9 +24,9 @@ use crate::report::{Form, Gathered, Options};
 /// Run a program, and show what its marks recorded in all of its processes
 ///
 /// The program keeps stdin, stdout and stderr. The report goes to stderr after the program has ended, or to a file.
-/// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, its processes that
-/// called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from other processes
-/// are passed on to it.
+/// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, on Linux, its
+/// processes that called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from
+/// other processes are passed on to it.
 #[derive(Args, Debug)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Arguments {
@@ -101,7 +101,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     command.args(given);
     directory.set_on(&mut command);
     arguments.set_on(&mut command);
-    if env::var_os("PERFMARK_ON_SIGINT").is_none() {
+    // Other systems refuse it.
+    if cfg!(any(target_os = "linux", target_os = "android")) && env::var_os("PERFMARK_ON_SIGINT").is_none() {
         command.env("PERFMARK_ON_SIGINT", "report");
     }
     let (pid, status) = match run_to_end(&mut command) {

@@ -19,8 +19,9 @@ static WAKEUP: OnceLock<Arc<Wakeup>> = OnceLock::new();
 /// The process that has the thread; 0 before there is one. A forked child has none.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Handles SIGINT, if it ends the process now. It ends it still, until [`before_end`] has started the thread. A handler
-/// that the program installs later replaces this one, also if it calls the one before.
+/// Handles SIGINT, unless the process ignores or handles it already. Until [`before_end`] has started the thread, the
+/// handler only ends the process. A handler that the program installs later replaces this one, also if it calls the one
+/// before.
 pub(crate) fn prepare() -> io::Result<()> {
     if has_action(libc::SIGINT, libc::SIG_DFL) {
         _ = WAKEUP.set(Wakeup::new()?);
