@@ -225,3 +225,5 @@ pub use off_cpu::{OffCpu, OffCpuReading, OffCpuTime};
 pub use reading::{Delta, Reading};
 pub use region::Region;
 pub use support::{Support, support};
+#[cfg(perfmark_scripted)]
+pub use sys::script;

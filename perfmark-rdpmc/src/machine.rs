@@ -22,7 +22,8 @@ impl Machine {
     /// The machine that this program runs on.
     #[must_use]
     pub fn here() -> Self {
-        Self::at("/")
+        // A scripted machine has no files.
+        Self::at(if cfg!(perfmark_scripted) { "/nonexistent" } else { "/" })
     }
 
     /// The machine whose `proc` and `sys` directories are in `root`.

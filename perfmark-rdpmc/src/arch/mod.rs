@@ -1,6 +1,11 @@
 //! The processor's instructions for reading a counter and the tick counter.
 
 mod processor;
+#[cfg(perfmark_scripted)]
+pub(crate) mod scripted;
+#[cfg(perfmark_scripted)]
+use scripted as native;
+#[cfg(not(perfmark_scripted))]
 #[cfg_attr(all(target_arch = "x86_64", not(any(miri, perfmark_unsupported))), path = "x86_64.rs")]
 #[cfg_attr(
     all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported))),
@@ -19,7 +24,10 @@ mod processor;
     path = "unsupported.rs"
 )]
 mod native;
-#[cfg(not(all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported)))))]
+#[cfg(any(
+    perfmark_scripted,
+    not(all(target_arch = "aarch64", target_os = "linux", not(any(miri, perfmark_unsupported))))
+))]
 mod pair;
 
 pub(crate) use native::fence;
@@ -29,7 +37,7 @@ pub(crate) use processor::{Native, Processor, ReadPair, now};
     target_os = "linux",
     target_pointer_width = "64",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
-    not(any(miri, perfmark_unsupported)),
+    not(any(miri, perfmark_unsupported, perfmark_scripted)),
 ))]
 pub(crate) use native::system_call;
 

@@ -200,6 +200,25 @@ pub(crate) struct RingPage {
     pub(crate) aux_size: AtomicU64,
 }
 
+#[cfg(perfmark_scripted)]
+impl RingPage {
+    /// An empty ring's page, locked for writing.
+    pub(crate) const fn locked() -> Self {
+        Self {
+            start: MmapPage::locked(),
+            hole: [0; RING_HEAD - size_of::<MmapPage>()],
+            data_head: AtomicU64::new(0),
+            data_tail: AtomicU64::new(0),
+            data_offset: AtomicU64::new(0),
+            data_size: AtomicU64::new(0),
+            aux_head: AtomicU64::new(0),
+            aux_tail: AtomicU64::new(0),
+            aux_offset: AtomicU64::new(0),
+            aux_size: AtomicU64::new(0),
+        }
+    }
+}
+
 const RING_HEAD: usize = 1024;
 const _: () = assert!(std::mem::offset_of!(RingPage, data_head) == RING_HEAD && size_of::<RingPage>() == 1088);
 

@@ -3,8 +3,10 @@
 mod abi;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub(crate) mod errno;
+#[cfg_attr(perfmark_scripted, path = "scripted.rs")]
 #[cfg_attr(
     all(
+        not(perfmark_scripted),
         target_os = "linux",
         target_pointer_width = "64",
         any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
@@ -13,17 +15,22 @@ pub(crate) mod errno;
     path = "linux/mod.rs"
 )]
 #[cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
-        not(any(miri, perfmark_unsupported)),
+    not(any(
+        perfmark_scripted,
+        all(
+            target_os = "linux",
+            target_pointer_width = "64",
+            any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+            not(any(miri, perfmark_unsupported)),
+        )
     )),
     path = "unsupported.rs"
 )]
 mod kernel;
 
 pub(crate) use abi::*;
+#[cfg(perfmark_scripted)]
+pub use kernel::script;
 pub(crate) use kernel::{
     AuxMapping, Descriptor, Mapping, RingMapping, SUPPORTED, Target, cpu, enable_all_of_thread, generation,
     has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll,

@@ -39,6 +39,8 @@ pub mod recording {
     pub use crate::recording::mark::linked::Batch;
     pub use crate::recording::of_types;
     pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter, seed_draws};
+    #[cfg(perfmark_scripted)]
+    pub use crate::recording::recorder::{all_hooks, innermost, reached};
 }
 #[cfg(feature = "record")]
 pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, of_types, seed_draws};

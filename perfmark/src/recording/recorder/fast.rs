@@ -15,6 +15,7 @@ use super::counters::EVENT_SLOTS;
 use super::look::has_moved;
 use super::overhead::{FAST_EVENT_SLOTS, InnerCalls};
 use super::plan::{EventSet, Plan, node_of};
+use super::reached::{self, reach};
 use super::slow;
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder};
@@ -146,6 +147,7 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usiz
     let Some(raw) = (unsafe { set.counters.read::<K, W>(locks) }) else {
         return slow::begin_again(plan, recorder, frame);
     };
+    reach(&recorder, || reached::name::<P>("begin", [N, K, W], false));
     if K > 0 {
         frame.locks.set(locks);
     }
@@ -219,6 +221,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     if has_samples::<P>(set) || !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
+    reach(&recorder, || reached::name::<P>("end", [N, K, W], IS_LEAF));
     plan.cells.open.store(open_before, Relaxed);
     let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
     add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
@@ -250,6 +253,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usiz
     if counted.iter().any(|counted| counted.cast_signed() < 0) {
         return false;
     }
+    reach(recorder, || reached::name::<P>("close", [N, K, W], IS_LEAF));
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     let below = frame.below();

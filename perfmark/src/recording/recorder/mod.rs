@@ -14,6 +14,7 @@ mod overhead;
 mod calibrate;
 mod state;
 mod draws;
+mod reached;
 mod budget;
 mod plan;
 mod memory;
@@ -48,3 +49,5 @@ pub use first_call::seed_draws;
 pub(crate) use poll::{RunningPoll, cancel};
 pub(crate) use polled_call::PolledCall;
 pub(crate) use state::own_work;
+#[cfg(perfmark_scripted)]
+pub use {bind::all_hooks, plan::innermost, reached::reached};

@@ -8,6 +8,7 @@ use super::budget::LOT;
 use super::call_token::{NO_FRAME, SKIPPED, Token};
 use super::memory::PlanPtr;
 use super::plan::{Begin, Hooks, Plan};
+use super::reached::reach;
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder};
 
@@ -21,6 +22,7 @@ pub(super) const FENCED: Hooks = Hooks {
 };
 
 fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin with a fence".into());
     fence();
     let token = (plan.base_hooks().begin)(plan, recorder);
     fence();
@@ -28,21 +30,25 @@ fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
 }
 
 fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end a leaf with a fence".into());
     fence();
     (plan.base_hooks().end_leaf)(plan, frame, recorder);
 }
 
 fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end a caller with a fence".into());
     fence();
     (plan.base_hooks().end)(plan, frame, recorder);
 }
 
 fn close_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    reach(recorder, || "close a leaf's poll with a fence".into());
     fence();
     (plan.base_hooks().close_leaf)(plan, frame, recorder)
 }
 
 fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    reach(recorder, || "close a caller's poll with a fence".into());
     fence();
     (plan.base_hooks().close)(plan, frame, recorder)
 }
@@ -82,6 +88,7 @@ pub(super) fn begin_sampled_every(plan: &Plan, recorder: HeldRecorder) -> Token 
 /// for them.
 #[inline(never)]
 fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a drawn call".into());
     plan.draw(&recorder.random);
     add_draw_overhead(plan, &recorder);
     (measured(plan).begin)(plan, recorder)
@@ -97,6 +104,7 @@ pub(super) fn begin_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token 
 
 /// Begins a call of a mark that its budget lets measure completely.
 pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call within a budget that is measured completely".into());
     if recorder.may_be_inside_drawn.get() {
         return begin_in_context(plan, recorder);
     }
@@ -127,6 +135,7 @@ fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 /// of its context.
 #[inline(never)]
 fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call within a budget inside a drawn one".into());
     let context = recorder.stack.top().and_then(|frame| Plan::of_member(frame.plan())).map_or(0, Plan::context_inside);
     if context == 0 {
         recorder.may_be_inside_drawn.set(false);
@@ -151,6 +160,7 @@ fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
 /// Begins a drawn call of a mark within a budget, and draws the next one, perhaps one of more or fewer calls.
 #[inline(never)]
 fn begin_drawn_within_budget<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a drawn call within a budget".into());
     let weight = plan.cells.weight;
     let next = plan.member().map_or(weight, |member| member.count(weight, 1));
     if next != weight {
@@ -177,6 +187,7 @@ fn begin_drawn_within_budget<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldR
 #[cold]
 #[inline(never)]
 fn begin_last_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin the last call of a lot".into());
     plan.begin_lot();
     if let Some(next) = plan.member().map(|member| member.count(LOT, LOT)).filter(|&next| next > 1) {
         change_weight(plan, &recorder, next, 0);
@@ -189,6 +200,7 @@ fn begin_last_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[cold]
 #[inline(never)]
 fn change_weight(plan: &Plan, recorder: &HeldRecorder, every: u32, rest: u64) {
+    reach(recorder, || "begin with another weight".into());
     let Some(member) = plan.member() else { return };
     let next = member.plan(every).get();
     member.current.set(next);
@@ -219,6 +231,7 @@ pub(super) fn budgeted_begin(plan: &Plan) -> Begin {
 /// Begins the first poll of a call of a mark with `every`: measures the call if it is drawn. A skipped call is counted
 /// when it ends.
 pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a first poll that may be skipped".into());
     if plan.is_poll_drawn() {
         return begin_drawn(plan, recorder);
     }

@@ -18,6 +18,7 @@ use super::overhead::FAST_EVENT_SLOTS;
 use super::packed_cost::{NO_EVENT, PackedCost};
 use super::plan::{Plan, SetEvent, node_of};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
+use super::reached::reach;
 use super::slow;
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder, own_work, with_recorder};
@@ -210,6 +211,7 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[cold]
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
+    reach(recorder, || "end a poll on the slow path".into());
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
     let node = recorder.graph().and_then(|_| node_of(&frame));
@@ -334,6 +336,7 @@ fn cells_of<'a>(recorder: &'a Recorder, mark: &'static Mark) -> Option<&'a MarkC
 #[cold]
 #[inline(never)]
 fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    reach(recorder, || "end a poll that is unmeasured".into());
     let generation = recorder.generation.get();
     let Some(cells) = cells_of(recorder, mark) else { return end_without_recorder(mark, call, token, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));

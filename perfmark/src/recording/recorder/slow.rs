@@ -11,6 +11,7 @@ use super::event_cost::EventCost;
 use super::look::look;
 use super::overhead::InnerCalls;
 use super::plan::{EventSet, Hooks, Plan, SetEvent, node_of};
+use super::reached::reach;
 use super::stack::{FrameRef, LOCKS_SPLIT, Stack};
 use super::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Known;
@@ -116,6 +117,7 @@ fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[cold]
 #[inline(never)]
 pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
+    reach(&recorder, || "begin again".into());
     let (set, stack) = (plan.set(), &recorder.stack);
     frame.locks.set(LOCKS_SPLIT);
     if refresh_counters(set, stack, frame) {
@@ -212,6 +214,7 @@ fn reread_user_counters(set: &EventSet, frame: FrameRef) {
 /// Ends the innermost call.
 #[inline(never)]
 pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
     close_call(plan, frame, &recorder, false);
     recorder.release();
@@ -221,6 +224,7 @@ pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 #[cold]
 #[inline(never)]
 pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end out of the range of the histogram".into());
     discard_if_off(plan.set(), frame);
     close_call(plan, frame, &recorder, false);
     recorder.release();
@@ -365,6 +369,7 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
 #[cold]
 #[inline(never)]
 pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bool {
+    reach(&recorder, || "end a call by a panic, or one that is not the innermost".into());
     let found = find_frame(&recorder, token);
     if let Some(frame) = found {
         let plan = Plan::of(frame);
