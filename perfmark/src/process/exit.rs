@@ -60,6 +60,7 @@ static BEFORE_MAIN: extern "C" fn() = {
         if registered != 0 {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
+        // Not as perfmark's own work, which restores the signal mask: this blocks the signal for dumps.
         dumps::prepare_from_environment();
         if output_settings().reports_on_sigint
             && let Err(why) = prepare_before_end()
