@@ -295,22 +295,24 @@ mod linux {
         .collect()
     }
 
+    const MEMORY: &str = "memory and waiting";
+
     /// The rows that list a phase's calls.
     fn rows(phase: &str) -> &'static [&'static str] {
         match phase {
-            START => &["start of the program", "memory"],
+            START => &["start of the program", MEMORY],
             FIRST_CALLS => &[
                 "first call of a mark in the process",
                 "first call of a mark on a thread",
                 "first use of an event on a thread",
-                "memory",
+                MEMORY,
             ],
             CALLS => &["other calls"],
-            THREADS_END => &["end of a thread", "memory"],
-            QUERIES => &["`snapshot()`, `threads()`, `set_filter()`", "memory"],
-            FORK => &["fork"],
-            HOST => &["first call of a mark in the process", "memory"],
-            REPORT => &["report, at exit or by `finish()`", "end of a thread", "memory"],
+            THREADS_END => &["end of a thread", MEMORY],
+            QUERIES => &["`snapshot()`, `threads()`, `set_filter()`", MEMORY],
+            FORK => &["fork", MEMORY],
+            HOST => &["first call of a mark in the process", MEMORY],
+            REPORT => &["report, at exit or by `finish()`", "end of a thread", MEMORY],
             _ => &[],
         }
     }
@@ -334,7 +336,7 @@ mod linux {
                 let is_sampled = variables.contains(&SAMPLED);
                 let has_threads = is_sampled || variables.contains(&REPORTED);
                 for (phase, made) in made.iter().filter(|(phase, _)| *phase != HOST || has_threads) {
-                    let rows = rows(phase).iter().chain(if is_sampled { &["sampling", "memory"][..] } else { &[] });
+                    let rows = rows(phase).iter().chain(if is_sampled { &["sampling", MEMORY][..] } else { &[] });
                     let rows = rows.map(|row| listed.get(row).unwrap_or_else(|| panic!("no row {row}")));
                     let listed: BTreeSet<_> = rows.flatten().copied().collect();
                     let missing: Vec<_> = made.iter().filter(|&name| !listed.contains(name.as_str())).collect();
@@ -354,7 +356,7 @@ mod linux {
         let Some(made) = of_perfmark("lives", &[("PERFMARK_EVENTS", "time")]) else { return };
         let of_events = &listed()["first use of an event on a thread"] - &listed()["first call of a mark on a thread"];
         // At the start, stdout and stderr are looked at.
-        let of_events: BTreeSet<_> = &(&of_events - &listed()["memory"]) - &["fstat", "newfstatat"].into();
+        let of_events: BTreeSet<_> = &(&of_events - &listed()[MEMORY]) - &["fstat", "newfstatat"].into();
         assert!(of_events.contains("perf_event_open"), "{of_events:?}");
         for (phase, made) in
             made.iter().filter(|(phase, _)| [START, FIRST_CALLS, CALLS, THREADS_END].contains(&phase.as_str()))
