@@ -3,7 +3,7 @@
 use super::histogram::spread;
 use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, Quantity, integer, missing, percent, real, sum};
 use super::ratio;
-use super::share::{self, Shares};
+use super::share::{self, Denominator, Shares};
 use crate::snapshot::{Mark, Unit, Values};
 
 /// What a row shows: one event of one mark.
@@ -16,7 +16,7 @@ pub(super) struct RowValues<'a> {
     unfinished: (i128, i128),
     unit: Unit,
     /// What a share is relative to.
-    denominator: u128,
+    denominator: Denominator,
     /// Whether total and self cannot be true.
     is_impossible: bool,
 }
@@ -29,7 +29,7 @@ impl<'a> RowValues<'a> {
             values: values.filter(|values| values.measured > 0),
             unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
-            denominator: values.map_or(0, |values| shares.denominator(&values.event).sum),
+            denominator: values.map(|values| shares.denominator(&values.event)).unwrap_or_default(),
             is_impossible: values.is_some_and(|values| shares.is_impossible(values)),
         }
     }
@@ -72,11 +72,10 @@ impl<'a> RowValues<'a> {
     }
 
     fn own(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
-        let is_estimate = |values: &Values| values.extrapolated || values.estimated > 0;
         match self.values {
             Some(values) if values.self_sum.is_none() => missing(),
             values => {
-                let measured = values.and_then(|values| Some((values.self_sum?, is_estimate(values))));
+                let measured = values.and_then(|values| Some((values.self_sum?, values.is_self_estimate())));
                 self.finished_and_not(measured, self.unfinished.1, show)
             }
         }
@@ -102,7 +101,7 @@ impl<'a> RowValues<'a> {
     }
 
     fn part(&self, value: i64) -> Quantity {
-        percent(value, self.denominator)
+        self.denominator.share(value)
     }
 
     /// The self cost per call, over the calls that the sum covers.

@@ -80,6 +80,8 @@ struct Words<'a> {
     impossible: Vec<Vec<String>>,
     /// What shares are relative to, by event; it may exceed 64 bits.
     denominators: Vec<(&'a str, u128)>,
+    /// The events of which no share can be true.
+    impossible_sums: Vec<String>,
     /// The event that orders the marks at first.
     leading: Option<String>,
     /// How to read the values, and what they leave out.
@@ -92,6 +94,8 @@ impl<'a> Words<'a> {
     fn new(snapshot: &'a Snapshot, has_large: bool, reads_sources: bool) -> Self {
         let shares = Shares::new(snapshot);
         let labels = snapshot.names();
+        let denominators =
+            || snapshot.events.iter().map(|event| (event.name.as_str(), shares.denominator(&event.name)));
         let coverage = snapshot.marks.iter().map(|mark| {
             let shown = shares.shown(mark);
             if is_called(mark) { coverage::sentence(mark, &shown) } else { None }
@@ -100,10 +104,10 @@ impl<'a> Words<'a> {
             coverage: coverage.collect(),
             ipc: snapshot.marks.iter().map(ratio::instructions_per_cycle).collect(),
             impossible: snapshot.marks.iter().map(|mark| impossible(mark, &shares)).collect(),
-            denominators: snapshot
-                .events
-                .iter()
-                .map(|event| (event.name.as_str(), shares.denominator(&event.name).sum))
+            denominators: denominators().map(|(event, whole)| (event, whole.sum)).collect(),
+            impossible_sums: denominators()
+                .filter(|(_, whole)| whole.is_impossible)
+                .map(|(event, _)| event.to_owned())
                 .collect(),
             leading: shares.leading().map(str::to_owned),
             legend: legend_of(snapshot, &shares, &labels),
@@ -122,6 +126,7 @@ impl Json for Words<'_> {
             out.field("ipc", &self.ipc);
             out.field("impossible", &self.impossible);
             out.field("denominators", &Denominators(&self.denominators));
+            out.field("impossibleSums", &self.impossible_sums);
             out.field("leading", &self.leading);
             out.field("legend", &self.legend);
             out.field("samples", &self.sampled.samplings);

@@ -99,8 +99,7 @@ pub(super) fn impossible(
     let what = format!(
         "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, relative to a time \
          that is longer than the run, or have a standard error of more than half: few calls were measured, and their \
-         costs differ. \
-         Measure all calls, of fewer marks (PERFMARK_FILTER)"
+         costs differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
     );
     names(out, &what, &marks, columns);
 }

@@ -41,13 +41,16 @@ impl Quantity {
     }
 
     /// With a minus before it, if `is_so`.
-    fn negated(self, is_so: bool) -> Self {
-        self.flagged('-', is_so)
+    fn negated(mut self, is_so: bool) -> Self {
+        if is_so {
+            self.number.insert(0, '-');
+        }
+        self
     }
 
-    /// With that character before it, if `is_so`.
+    /// With that flag before it, if `is_so` and it is a value without a flag.
     pub(super) fn flagged(mut self, flag: char, is_so: bool) -> Self {
-        if is_so {
+        if is_so && !self.is_flagged() && !self.is_missing() {
             self.number.insert(0, flag);
         }
         self

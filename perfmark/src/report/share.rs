@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::quantity::{Quantity, percent};
+use super::quantity::{ESTIMATE, IMPOSSIBLE, Quantity, percent};
 use super::ratio;
 use super::view::Sort;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
@@ -26,6 +26,13 @@ pub(super) struct Denominator {
     most: Option<i128>,
     /// Whether `sum` is larger than that. No share of it can then be true.
     pub(super) is_impossible: bool,
+}
+
+impl Denominator {
+    /// That part of it, flagged if no share of it can be true.
+    pub(super) fn share(self, part: i64) -> Quantity {
+        percent(part, self.sum).flagged(IMPOSSIBLE, self.is_impossible)
+    }
 }
 
 /// The events, and what their shares are relative to.
@@ -63,7 +70,7 @@ impl<'a> Shares<'a> {
     pub(super) fn is_impossible(&self, values: &Values) -> bool {
         /// A part of everything measured that the table shows as 0.1 %.
         const VISIBLE: i128 = 1_000;
-        if !values.extrapolated && values.estimated == 0 {
+        if !values.is_self_estimate() {
             return false;
         }
         let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
@@ -176,13 +183,13 @@ impl<'a> Shares<'a> {
 
     /// The self of these marks together, of everything measured of that event.
     pub(super) fn own_part(&self, event: Option<&str>, marks: &[usize]) -> Quantity {
-        let own = |&index: &usize| {
-            let values = cost(&self.snapshot.marks[index], event)?;
-            Some(i128::from(values.self_sum?) + unfinished(values).1)
-        };
-        let sum: i128 = marks.iter().filter_map(own).sum();
-        let all = event.map_or(0, |event| self.denominator(event).sum);
-        percent(i64::try_from(sum).unwrap_or(i64::MAX), all)
+        let values = || marks.iter().filter_map(|&index| cost(&self.snapshot.marks[index], event));
+        let own = |values: &Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
+        let sum: i128 = values().filter_map(own).sum();
+        let all = event.map(|event| self.denominator(event)).unwrap_or_default();
+        all.share(i64::try_from(sum).unwrap_or(i64::MAX))
+            .flagged(IMPOSSIBLE, values().any(|values| self.is_impossible(values)))
+            .flagged(ESTIMATE, values().any(Values::is_self_estimate))
     }
 }
 
@@ -261,7 +268,7 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_estimate = values.iter().any(|values| values.extrapolated);
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
-    let of_exact = values.iter().filter(|values| !values.extrapolated && values.estimated == 0);
+    let of_exact = values.iter().filter(|values| !values.is_self_estimate());
     let exact: i128 = of_exact.map(|values| i128::from(values.self_sum.unwrap_or(0)) + unfinished(values).1).sum();
     let is_sum_longer = own.zip(most).is_some_and(|(own, most)| {
         // Of calls that began before `since`.
@@ -277,6 +284,7 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::column::{COLUMNS, RowValues};
     use crate::report::tests::sample::{event, mark, snapshot, values};
 
     fn with(total: i64, self_sum: Option<i64>) -> Vec<Values> {
@@ -346,6 +354,25 @@ mod tests {
         // One call in 64 took as long as all others together.
         let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936), (500_000, 500_000, 64)];
         assert_eq!(is_impossible("time", tail), [true, false], "its error is larger than half of it");
+    }
+
+    #[test]
+    fn shares_of_a_sum_that_is_longer_than_the_run_are_flagged_even_of_exact_marks() {
+        let estimate = Values { extrapolated: true, ..values("time", 64_000, 1_000_000_000) };
+        let marks =
+            [values("time", 8, 250_000_000), estimate].map(|values| Mark { values: vec![values], ..mark("m", 1) });
+        let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+        let shares_of = |wall_ns, most_rows: [usize; 1]| {
+            let snapshot = Snapshot { wall_ns, threads: 1, ..snapshot.clone() };
+            let shares = Shares::new(&snapshot);
+            let row = RowValues::of_mark(&snapshot.marks[0], Some("time"), &shares);
+            let cells = COLUMNS[..4].iter().map(|column| (column.cell)(&row).to_string());
+            (cells.collect::<Vec<_>>(), shares.own_part(Some("time"), &most_rows).to_string())
+        };
+        let (cells, rest) = shares_of(2_000_000_000, [1]);
+        assert_eq!((cells.join(" "), rest.as_str()), ("20.0 % 20.0 % 250 ms 250 ms".to_owned(), "≈80.0 %"));
+        let (cells, rest) = shares_of(100_000_000, [0]);
+        assert_eq!((cells.join(" "), rest.as_str()), ("?20.0 % ?20.0 % 250 ms 250 ms".to_owned(), "?20.0 %"));
     }
 
     fn groups(snapshot: &Snapshot, sort: Sort) -> Vec<(Option<&str>, Vec<usize>)> {

@@ -65,7 +65,9 @@ words.impossible.forEach((events, index) => {
 const events = new Map(snapshot.events.map((event) => [event.name, event]));
 const unitOf = (event) => events.get(event)?.unit ?? "count";
 const denominators = new Map(Object.entries(words.denominators).map(([event, sum]) => [event, BigInt(sum)]));
-const denominatorOf = (event) => denominators.get(event) ?? 0n;
+const impossibleSums = new Set(words.impossibleSums);
+/** That part of everything measured of the event, flagged if no share of it can be true. */
+const shareOf = (event) => (part) => flagged(percent(part, denominators.get(event) ?? 0n), IMPOSSIBLE, impossibleSums.has(event));
 
 /** A mark's or a node's values of an event, if any call was measured. */
 function valuesOf(of, event) {
@@ -108,7 +110,9 @@ const marks = snapshot.marks.map((mark, index) => ({
 const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
 
-const flagged = (quantity, sign, isSo) => (isSo ? { ...quantity, number: sign + quantity.number } : quantity);
+const isFlagged = ({ number }) => words.symbols.includes(number[0]);
+/** With that flag before it, if `isSo` and it has none. */
+const flagged = (quantity, sign, isSo) => (isSo && !isFlagged(quantity) ? { ...quantity, number: sign + quantity.number } : quantity);
 const sizeOf = (value) => (value < 0 ? -value : value);
 const isNoise = (values, value) => value !== null && values.overhead.noise > 0 && sizeOf(value) <= values.overhead.noise;
 

@@ -10,7 +10,7 @@ const part = (head, key, why) => ({
   head,
   why,
   isBar: true,
-  cell: (_, values, unit, event) => ofSum(values, key, (value) => percent(value, denominatorOf(event))),
+  cell: (_, values, unit, event) => ofSum(values, key, shareOf(event)),
   order: (mark, event) => withUnfinished(mark, event, key),
 });
 
