@@ -1,7 +1,7 @@
 //! A word search service that measures itself while it serves.
 //!
 //! ```text
-//! cargo run --release --example service -- --port 8080 perfmark/src
+//! cargo run --release -p service --example service -- --port 8080 perfmark/src
 //! curl 'localhost:8080/search?q=signal+handler'                        # the documents that match best
 //! curl 'localhost:8080/suggest?prefix=hist'                            # the most frequent words with this prefix
 //! curl -T README.md localhost:8080/documents/README.md                 # adds a document, or replaces it

@@ -43,8 +43,8 @@ fn are_multiplexed(counters: &[Counter]) -> bool {
 fn totals_are_scaled_to_within_2_percent() {
     let counters = counters();
     let before: Vec<_> = counters.iter().map(read).collect();
-    // Two seconds of the emulated machine.
-    let length = known_loop(1_000_000_000);
+    // Half a second of the emulated machine, which rotates every four milliseconds.
+    let length = known_loop(250_000_000);
     if !are_multiplexed(&counters) {
         return;
     }
@@ -82,8 +82,8 @@ fn extra(counter: &Counter) -> u64 {
 }
 
 fn regions_are_exact_or_scaled_or_unmeasured() {
-    const REGIONS: usize = 4_000;
-    /// A millisecond of the emulated machine, which rotates every four. In shorter regions the error is larger: the
+    const REGIONS: usize = 2_400;
+    /// A millisecond of the emulated machine. In shorter regions the error is larger: the
     /// times include the kernel's own work at a rotation, the counts do not.
     const ITERATIONS: u64 = 500_000;
     /// Instructions that a restarted reading may add.
@@ -125,7 +125,7 @@ fn regions_are_exact_or_scaled_or_unmeasured() {
     assert!(disturbed.iter().all(|value| value.abs_diff(extra) <= AGAIN), "not {extra}: {disturbed:?}");
     // How often each occurs, and how steadily another processor executes the loop, depend on the machine.
     if support::is_emulated() {
-        assert!(exact > 1_000 && scaled > 100 && unmeasured > 0);
+        assert!(exact > 600 && scaled > 60 && unmeasured > 0);
         assert!(bias.abs() <= 5.0, "{bias} %");
     }
 }

@@ -1,4 +1,5 @@
 //! The compiler's messages to users of the attribute, word for word.
+#![cfg(perfmark_ui)]
 
 #[path = "../../perfmark-rdpmc/tests/compiler/mod.rs"]
 mod compiler;

@@ -1,7 +1,8 @@
-//! Reports that are made to exhaust memory or time, or to have a file opened.
+//! Reports that are made to exhaust memory or time, or to have a file opened. With `PERFMARK_TEST_FULL`, they are four
+//! times as large.
 
 use std::ffi::CString;
-use std::fs;
+use std::{env, fs};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Output;
@@ -25,6 +26,11 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_stack_with_very_many_locations_is_refused", a_stack_with_very_many_locations),
     ("a_module_that_is_no_file_is_not_opened", a_module_that_is_no_file),
 ];
+
+/// That many at full length.
+fn many(count: usize) -> usize {
+    if env::var_os("PERFMARK_TEST_FULL").is_some() { count } else { count / 4 }
+}
 
 /// Runs the command with 160 MiB of memory and 20 seconds of CPU time.
 #[track_caller]
@@ -95,22 +101,22 @@ fn read_everywhere(name: &str, snapshot: &Snapshot, statuses: &[i32]) -> Vec<Str
 }
 
 fn many_marks_of_one_name() {
-    let all = (0..8_000).map(|_| mark("same", vec![values("time", &[1])]));
+    let all = (0..many(8_000)).map(|_| mark("same", vec![values("time", &[1])]));
     read_everywhere("hostile-names", &snapshot(all.collect()), &[0]);
 }
 
 /// Each mark with a path, a line and a function of its own, in a file of its own.
 fn many_sampled_marks() {
-    const MANY: usize = 10_000;
+    let count = many(10_000);
     let file = |n: usize| format!("/src/{n}.rs");
-    let all = (0..MANY).map(|n| mark(&format!("f{n}"), vec![values("time", &[1])]));
+    let all = (0..count).map(|n| mark(&format!("f{n}"), vec![values("time", &[1])]));
     let mut snapshot = snapshot(all.collect());
     snapshot.marks.iter_mut().enumerate().for_each(|(n, mark)| mark.file = format!("{n}.rs"));
     let mut samples = sampled(0, &[]);
-    samples.frames = (0..2 * MANY).map(|n| frame(&format!("app::f{n}"), &file(n), 3)).collect();
-    samples.locations = (0..2 * MANY).map(|n| location(0, n as u64, &[n])).collect();
-    samples.paths = (0..MANY).map(|n| path(&[n], &[(&[n], 9)])).collect();
-    let outside: Vec<[usize; 1]> = (MANY..2 * MANY).map(|n| [n]).collect();
+    samples.frames = (0..2 * count).map(|n| frame(&format!("app::f{n}"), &file(n), 3)).collect();
+    samples.locations = (0..2 * count).map(|n| location(0, n as u64, &[n])).collect();
+    samples.paths = (0..count).map(|n| path(&[n], &[(&[n], 9)])).collect();
+    let outside: Vec<[usize; 1]> = (count..2 * count).map(|n| [n]).collect();
     samples.paths.push(path(&[], &outside.iter().map(|stack| (&stack[..], 9)).collect::<Vec<_>>()));
     snapshot.samples = vec![samples];
     read_everywhere("hostile-marks", &snapshot, &[0]);
@@ -118,14 +124,14 @@ fn many_sampled_marks() {
 
 fn many_of_everything() {
     let mut snapshot = report(&[("one", 1)]);
-    snapshot.notes = (0..20_000).map(|n| format!("note {n}")).collect();
-    let mut samples = sampled(20_000, &[]);
+    snapshot.notes = (0..many(20_000)).map(|n| format!("note {n}")).collect();
+    let mut samples = sampled(many(20_000) as u64, &[]);
     samples.modules = (0..4_096).map(|n| module(&format!("/no/{n}"), None)).collect();
     samples.locations.iter_mut().enumerate().for_each(|(n, one)| one.module = n % 4_096);
     snapshot.samples = vec![samples];
     read_everywhere("hostile-modules", &snapshot, &[0]);
     let mut events = report(&[("one", 1)]);
-    events.events = vec![events.events[0].clone(); 5_000];
+    events.events = vec![events.events[0].clone(); many(5_000)];
     events.events.iter_mut().enumerate().for_each(|(n, event)| event.name = format!("e{n}"));
     read_everywhere("hostile-events", &events, &[0]);
     let mut samplings = report(&[("one", 1)]);
@@ -136,8 +142,8 @@ fn many_of_everything() {
 
 fn many_reports() {
     let folder = Folder::new("hostile-reports");
-    let large = json(&snapshot((0..2_000).map(|n| mark(&format!("f{n}"), vec![values("time", &[1])])).collect()));
-    let file = folder.file("report.json", large + &json(&snapshot(Vec::new())).repeat(2_000));
+    let large = json(&snapshot((0..many(2_000)).map(|n| mark(&format!("f{n}"), vec![values("time", &[1])])).collect()));
+    let file = folder.file("report.json", large + &json(&snapshot(Vec::new())).repeat(many(2_000)));
     read_file(&file, &[0]);
 }
 
@@ -184,10 +190,10 @@ fn deep_paths_and_stacks() {
     snapshot.marks = (0..3).map(|n| mark(&format!("f{n}{long}"), vec![values("time", &[1])])).collect();
     let mut samples = sampled(3, &[0, 1]);
     samples.frames = (0..3).map(|n| frame(&format!("f{n}{long}"), "src/main.rs", n)).collect();
-    let stacks: Vec<Vec<usize>> = (0..500).map(|n| (0..1_000).map(|at| (n + at * at) % 3).collect()).collect();
+    let stacks: Vec<Vec<usize>> = (0..many(500)).map(|n| (0..1_000).map(|at| (n + at * at) % 3).collect()).collect();
     let stacks: Vec<(&[usize], u64)> = stacks.iter().map(|stack| (&stack[..], 1)).collect();
     let marks = |n: usize| (0..2_000).map(|at| (n + at * at) % 3).collect::<Vec<usize>>();
-    samples.paths = (0..100).map(|n| path(&marks(n), &[(&[n % 3], 1)])).chain([path(&[0], &stacks)]).collect();
+    samples.paths = (0..many(100)).map(|n| path(&marks(n), &[(&[n % 3], 1)])).chain([path(&[0], &stacks)]).collect();
     snapshot.samples = vec![samples];
     read_everywhere("hostile-depth", &snapshot, &[0]);
 }
@@ -195,13 +201,14 @@ fn deep_paths_and_stacks() {
 /// Marks and functions of one name, in stacks of all these functions.
 fn many_long_paths() {
     let long = |of: &str, n: usize| format!("app::{of}{n}{}::same", "::a".repeat(600));
-    let mut snapshot = snapshot((0..300).map(|n| mark(&format!("f{n}"), Vec::new())).collect());
+    let count = many(300);
+    let mut snapshot = snapshot((0..count).map(|n| mark(&format!("f{n}"), Vec::new())).collect());
     snapshot.marks.iter_mut().enumerate().for_each(|(n, mark)| mark.path = long("marked", n));
     let mut samples = sampled(0, &[]);
     samples.frames = (0..512).map(|n| frame(&long("called", n), "src/main.rs", 3)).collect();
     let functions: Vec<usize> = (0..512).collect();
     samples.locations = functions.chunks(256).map(|inlined| location(0, inlined[0] as u64, inlined)).collect();
-    samples.paths = (0..300).map(|n| path(&[n], &[(&[0, 1], 9)])).collect();
+    samples.paths = (0..count).map(|n| path(&[n], &[(&[0, 1], 9)])).collect();
     snapshot.samples = vec![samples];
     read_everywhere("hostile-paths", &snapshot, &[0]);
 }
@@ -211,7 +218,7 @@ fn many_async_functions() {
     let mut snapshot = report(&[(&"a".repeat(100), 1)]);
     let mut samples = sampled(1, &[0; 256]);
     samples.frames = vec![frame(&format!("{{async_block#0}}{}", "a".repeat(4_000)), "src/main.rs", 3)];
-    samples.paths = vec![path(&[0], &[(&[0; 1_000][..], 9); 12])];
+    samples.paths = vec![path(&[0], &vec![(&[0; 1_000][..], 9); many(12)])];
     snapshot.samples = vec![samples];
     read_everywhere("hostile-async", &snapshot, &[0]);
 }

@@ -205,7 +205,7 @@ pub(super) fn at_a_threads_end() {
 }
 
 pub(super) fn beside_openings() {
-    const FORKS: usize = 200;
+    let forks = if crate::support::is_emulated() { 50 } else { 200 };
     static DONE: AtomicBool = AtomicBool::new(false);
     let attr = best_attr();
     let Some(counter) = open(&attr) else { return };
@@ -217,7 +217,7 @@ pub(super) fn beside_openings() {
         }
         opened
     });
-    for n in 0..FORKS {
+    for n in 0..forks {
         let child = in_child(|| {
             assert_eq!(event_descriptors(), [], "fork {n}: descriptors of the parent");
             counter.read().is_err() && counts(&attr)
@@ -226,6 +226,6 @@ pub(super) fn beside_openings() {
     }
     DONE.store(true, Relaxed);
     let opened = thread.join().expect("does not panic");
-    println!("{FORKS} forks beside {opened} counters opened and closed");
+    println!("{forks} forks beside {opened} counters opened and closed");
     assert!(opened > 0 && counter.read().is_ok());
 }
