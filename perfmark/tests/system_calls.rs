@@ -26,6 +26,7 @@ mod linux {
     use std::ffi::c_void;
     use std::hint::black_box;
     use std::path::Path;
+    use std::sync::OnceLock;
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
@@ -105,6 +106,12 @@ mod linux {
     const KERNEL_EVENTS: &str = "events of the kernel";
     const CALLS_OF_EACH: i64 = 200;
 
+    /// The system calls of this scenario.
+    fn of_kernel_events() -> Option<&'static Calls> {
+        static CALLS: OnceLock<Option<Calls>> = OnceLock::new();
+        CALLS.get_or_init(|| traced(KERNEL_EVENTS, &[])).as_ref()
+    }
+
     fn call_kernel_marks() {
         phase(FIRST_CALLS);
         // From here on, the thread has the same events and the same histograms.
@@ -169,7 +176,7 @@ mod linux {
         phase(FIRST_CALLS);
         call_all(1);
         phase(CALLS);
-        (0..1_000).for_each(call_all);
+        (0..200).for_each(call_all);
         phase(HOST);
         let first = threads::start(second_thread);
         wait_for(1);
@@ -270,10 +277,17 @@ mod linux {
     const REPORTED: (&str, &str) = ("PERFMARK_ON_SIGINT", "report");
     const SAMPLED: (&str, &str) = ("PERFMARK_SAMPLE", "page-faults:1");
 
+    fn without_perfmark(scenario: &str) -> Option<Calls> {
+        traced(scenario, &[("PERFMARK", "off")])
+    }
+
     /// The system calls that each phase makes with perfmark, but not without.
-    fn of_perfmark(scenario: &str, variables: &[(&str, &str)]) -> Option<BTreeMap<String, BTreeSet<String>>> {
+    fn of_perfmark(
+        scenario: &str,
+        variables: &[(&str, &str)],
+        off: &Calls,
+    ) -> Option<BTreeMap<String, BTreeSet<String>>> {
         let on = traced(scenario, variables)?;
-        let off = traced(scenario, &[("PERFMARK", "off")])?;
         let more = |(phase, calls): (&String, &BTreeMap<String, i64>)| {
             let often = |name: &String| off.get(phase).and_then(|calls| calls.get(name)).copied().unwrap_or(0);
             let more = calls.iter().filter(|&(name, &times)| times > often(name)).map(|(name, _)| name.clone());
@@ -320,18 +334,22 @@ mod linux {
     fn each_system_call_is_in_the_list() {
         let (listed, path) = (listed(), file("report"));
         let output = path.to_str().expect("UTF-8");
-        let asked: &[&[(&str, &str)]] = &[
-            &[],
-            &[("PERFMARK_OUTPUT", output), ("PERFMARK_CALL_GRAPH", "on")],
-            &[("PERFMARK_EVENTS", "page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")],
+        let to_file = [
+            ("PERFMARK_OUTPUT", output),
+            ("PERFMARK_CALL_GRAPH", "on"),
             // No interval passes, so the thread writes nothing.
-            &[("PERFMARK_OUTPUT", output), ("PERFMARK_DUMP_INTERVAL", "1000000"), REPORTED],
-            #[cfg(feature = "sampling")]
-            &[SAMPLED],
+            ("PERFMARK_DUMP_INTERVAL", "1000000"),
+            REPORTED,
         ];
-        for variables in asked {
-            for scenario in ["lives", "finishes"] {
-                let Some(made) = of_perfmark(scenario, variables) else { return };
+        let of_events =
+            [("PERFMARK_EVENTS", "page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")];
+        let sampled: &[&[_]] = if cfg!(feature = "sampling") { &[&[SAMPLED]] } else { &[] };
+        let lives: [&[_]; 2] = [&[], &to_file];
+        let finishes: [&[_]; 2] = [&of_events, &to_file];
+        for (scenario, asked) in [("lives", lives), ("finishes", finishes)] {
+            let Some(off) = without_perfmark(scenario) else { return };
+            for &variables in asked.iter().chain(sampled) {
+                let Some(made) = of_perfmark(scenario, variables, &off) else { return };
                 // The threads that settings require are in no phase of the program.
                 let is_sampled = variables.contains(&SAMPLED);
                 let has_threads = is_sampled || variables.contains(&REPORTED);
@@ -353,7 +371,8 @@ mod linux {
     }
 
     fn with_time_alone_there_is_no_counter() {
-        let Some(made) = of_perfmark("lives", &[("PERFMARK_EVENTS", "time")]) else { return };
+        let Some(off) = without_perfmark("lives") else { return };
+        let Some(made) = of_perfmark("lives", &[("PERFMARK_EVENTS", "time")], &off) else { return };
         let of_events = &listed()["first use of an event on a thread"] - &listed()["first call of a mark on a thread"];
         // At the start, stdout and stderr are looked at.
         let of_events: BTreeSet<_> = &(&of_events - &listed()[MEMORY]) - &["fstat", "newfstatat"].into();
@@ -373,7 +392,7 @@ mod linux {
         if let Err(why) = Counter::open(&Attr::new(Software::PageFaults)) {
             return println!("skipped: {why}");
         }
-        let Some(made) = traced(KERNEL_EVENTS, &[]) else { return };
+        let Some(made) = of_kernel_events() else { return };
         for (name, _) in KERNEL_MARKS {
             let mut made = made.get(name).unwrap_or_else(|| panic!("no calls with {name}: {made:?}")).clone();
             println!("{name}: {made:?}");
@@ -389,7 +408,7 @@ mod linux {
         if let Err(why) = OffCpu::open() {
             return println!("skipped: {why}");
         }
-        let Some(made) = traced(KERNEL_EVENTS, &[]) else { return };
+        let Some(made) = of_kernel_events() else { return };
         for (name, _) in WAITING_MARKS {
             let mut made = made.get(name).cloned().unwrap_or_default();
             println!("{name}: {made:?}");
@@ -400,7 +419,8 @@ mod linux {
     }
 
     fn after_finish_there_is_no_system_call_of_perfmark() {
-        let Some(made) = of_perfmark("finishes", &[]) else { return };
+        let Some(off) = without_perfmark("finishes") else { return };
+        let Some(made) = of_perfmark("finishes", &[], &off) else { return };
         assert_eq!(made[FINISHED], BTreeSet::new());
         assert!(made[FIRST_CALLS].contains("rt_sigprocmask"), "the trace has perfmark's calls: {made:?}");
     }

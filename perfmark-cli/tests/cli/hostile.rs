@@ -2,10 +2,10 @@
 //! times as large.
 
 use std::ffi::CString;
-use std::{env, fs};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Output;
+use std::{env, fs};
 
 use perfmark::{Node, NodeValues, Samples, Snapshot};
 
