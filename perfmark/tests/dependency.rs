@@ -69,9 +69,7 @@ fn printed(scenario: &str, variables: &[(&str, &str)]) -> String {
     let program = executable.with_file_name(format!("program_{}_{}", process::id(), PROGRAMS.fetch_add(1, Relaxed)));
     fs::hard_link(&executable, &program).expect("linked");
     let mut command = Command::new(&program);
-    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
-        command.env_remove(variable);
-    }
+    program::unset_variables(&mut command);
     let output = command.args([SCENARIO, scenario]).envs(variables.iter().copied()).output();
     fs::remove_file(&program).expect("there");
     let output = output.expect("started");

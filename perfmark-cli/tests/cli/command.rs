@@ -5,14 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::program::{SCENARIO, ending, text};
+use super::program::{SCENARIO, ending, text, unset_variables};
 use super::sample::Folder;
 
 pub(super) fn perfmark(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perfmark"));
-    for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
-        command.env_remove(variable);
-    }
+    unset_variables(&mut command);
     command.args(arguments).stdin(Stdio::null());
     command
 }

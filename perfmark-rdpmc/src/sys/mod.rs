@@ -3,7 +3,7 @@
 mod abi;
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub(crate) mod errno;
-#[cfg_attr(perfmark_scripted, path = "scripted.rs")]
+#[cfg_attr(perfmark_scripted, path = "scripted/mod.rs")]
 #[cfg_attr(
     all(
         not(perfmark_scripted),
@@ -32,7 +32,7 @@ pub(crate) use abi::*;
 #[cfg(perfmark_scripted)]
 pub use kernel::script;
 pub(crate) use kernel::{
-    AuxMapping, Descriptor, Mapping, RingMapping, SUPPORTED, Target, cpu, enable_all_of_thread, generation,
-    has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll,
-    read, read_numbers, stay_on_cpu,
+    AuxMapping, Descriptor, Mapping, RingMapping, SUPPORTED, cpu, enable_all_of_thread, generation, has_hung_up, ioctl,
+    ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll, read, read_numbers,
+    stay_on_cpu,
 };

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io::PipeReader;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage};
+use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage, Target};
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -19,12 +19,6 @@ pub(crate) enum RingMapping {}
 
 #[derive(Debug)]
 pub(crate) enum AuxMapping {}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) thread: Option<u32>,
-    pub(crate) cpu: Option<u32>,
-}
 
 pub(crate) fn open(_: &PerfEventAttr) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)

@@ -205,8 +205,8 @@ pub(super) fn at_a_threads_end() {
 }
 
 pub(super) fn beside_openings() {
-    let forks = if crate::support::is_emulated() { 50 } else { 200 };
     static DONE: AtomicBool = AtomicBool::new(false);
+    let forks = if crate::support::is_emulated() { 50 } else { 200 };
     let attr = best_attr();
     let Some(counter) = open(&attr) else { return };
     let opens = attr.clone();

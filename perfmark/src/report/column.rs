@@ -75,7 +75,7 @@ impl<'a> RowValues<'a> {
         match self.values {
             Some(values) if values.self_sum.is_none() => missing(),
             values => {
-                let measured = values.and_then(|values| Some((values.self_sum?, values.is_self_estimate())));
+                let measured = values.and_then(|values| Some((values.self_sum?, share::is_self_estimate(values))));
                 self.finished_and_not(measured, self.unfinished.1, show)
             }
         }

@@ -70,7 +70,7 @@ impl<'a> Shares<'a> {
     pub(super) fn is_impossible(&self, values: &Values) -> bool {
         /// A part of everything measured that the table shows as 0.1 %.
         const VISIBLE: i128 = 1_000;
-        if !values.is_self_estimate() {
+        if !is_self_estimate(values) {
             return false;
         }
         let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
@@ -189,7 +189,7 @@ impl<'a> Shares<'a> {
         let all = event.map(|event| self.denominator(event)).unwrap_or_default();
         all.share(i64::try_from(sum).unwrap_or(i64::MAX))
             .flagged(IMPOSSIBLE, values().any(|values| self.is_impossible(values)))
-            .flagged(ESTIMATE, values().any(Values::is_self_estimate))
+            .flagged(ESTIMATE, values().any(is_self_estimate))
     }
 }
 
@@ -241,6 +241,11 @@ fn has_cost(values: &Values) -> bool {
     values.measured > 0 || unfinished(values) != (0, 0)
 }
 
+/// Whether self is an estimate: total is, or the costs of some calls inside are.
+pub(super) fn is_self_estimate(values: &Values) -> bool {
+    values.extrapolated || values.estimated > 0
+}
+
 /// Total and self of calls that a panic ended, or that are in flight.
 pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     let sum = |one: i64, other: i64| i128::from(one) + i128::from(other);
@@ -268,7 +273,7 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_estimate = values.iter().any(|values| values.extrapolated);
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
-    let of_exact = values.iter().filter(|values| !values.is_self_estimate());
+    let of_exact = values.iter().filter(|values| !is_self_estimate(values));
     let exact: i128 = of_exact.map(|values| i128::from(values.self_sum.unwrap_or(0)) + unfinished(values).1).sum();
     let is_sum_longer = own.zip(most).is_some_and(|(own, most)| {
         // Of calls that began before `since`.

@@ -354,11 +354,6 @@ impl Values {
         self.derive();
     }
 
-    /// Whether self is an estimate: total is, or the costs of some calls inside are.
-    pub(crate) fn is_self_estimate(&self) -> bool {
-        self.extrapolated || self.estimated > 0
-    }
-
     /// The mean cost of a call without the marked calls inside it: `self_sum / (weight + imputed)`. An estimate if
     /// [`self_sum`](Self::self_sum) is one. `None` if there are no such calls, or their self is unknown.
     #[must_use]

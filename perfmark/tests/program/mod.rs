@@ -32,12 +32,17 @@ pub(crate) fn scenario_of(program: &Path, name: &str, variables: &[(&str, &str)]
     }
 }
 
-/// The command of a scenario, not started yet.
-pub(crate) fn command(program: &Path, name: &str, variables: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(program);
+/// Lets the command have no variable of perfmark's.
+pub(crate) fn unset_variables(command: &mut Command) {
     for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PERFMARK")) {
         command.env_remove(variable);
     }
+}
+
+/// The command of a scenario, not started yet.
+pub(crate) fn command(program: &Path, name: &str, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(program);
+    unset_variables(&mut command);
     command.env(SCENARIO, name).envs(variables.iter().copied()).stdin(Stdio::null());
     command.env("RUST_BACKTRACE", "0");
     command

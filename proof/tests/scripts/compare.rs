@@ -13,14 +13,14 @@ use crate::model::{Model, Sums, Totals};
 pub struct Number {
     name: &'static str,
     event: Option<EventIndex>,
-    kind: Kind,
+    kind: NumberKind,
     value: i128,
     /// By how much it may differ.
     tolerance: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum NumberKind {
     /// A sum over calls, without those inside other calls of the mark.
     Total,
     /// Other sums and counts, which are additive.
@@ -31,12 +31,12 @@ enum Kind {
 
 impl Number {
     fn count(name: &'static str, value: u64) -> Self {
-        Self { name, event: None, kind: Kind::Sum, value: value.into(), tolerance: 0.0 }
+        Self { name, event: None, kind: NumberKind::Sum, value: value.into(), tolerance: 0.0 }
     }
 }
 
 fn of_event(event: EventIndex, of: &Sums) -> Vec<Number> {
-    use Kind::{Other, Sum, Total};
+    use NumberKind::{Other, Sum, Total};
     let extreme = |value: Option<u64>| value.unwrap_or(0).into();
     let numbers = [
         ("measured", Sum, of.measured.into(), 0.0),
@@ -63,7 +63,7 @@ fn numbers(mark: MarkIndex, totals: &Totals, in_flight: u64) -> Vec<Number> {
         Number::count("unwound", totals.unwound),
         Number::count("cancelled", totals.cancelled),
         Number::count("polls", totals.polls),
-        Number { kind: Kind::Other, ..Number::count("in flight", in_flight) },
+        Number { kind: NumberKind::Other, ..Number::count("in flight", in_flight) },
     ];
     counts.into_iter().chain(events_of(mark).flat_map(|event| of_event(event, &totals.events[event]))).collect()
 }
@@ -113,7 +113,9 @@ impl Model {
                 };
                 let expected: Vec<Number> = expected.iter().map(since).collect();
                 let mut recorded = recorded(between, mark);
-                for (number, expected) in recorded.iter_mut().zip(&expected).filter(|(of, _)| of.kind == Kind::Other) {
+                for (number, expected) in
+                    recorded.iter_mut().zip(&expected).filter(|(of, _)| of.kind == NumberKind::Other)
+                {
                     number.value = expected.value;
                 }
                 found.extend(self.compare(mark, recorded, &expected));
@@ -138,7 +140,7 @@ impl Model {
         // defect.
         let has_defect = self.marks[&mark].has_nested && env::var_os("PERFMARK_BUDGET").is_some();
         let differs = |(recorded, expected): &(Number, &Number)| {
-            let is_checked = !(has_defect && expected.kind == Kind::Total);
+            let is_checked = !(has_defect && expected.kind == NumberKind::Total);
             is_checked && (recorded.value - expected.value).abs() as f64 > expected.tolerance
         };
         let text = |(recorded, expected): (Number, &Number)| {

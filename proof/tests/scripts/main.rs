@@ -41,7 +41,7 @@ fn execute_part(mode: Mode, seeds: RangeInclusive<u64>) -> Vec<String> {
         program.env_remove(name);
     });
     let output = program
-        .args(["--nocapture", "--exact", "every_number_is_that_of_the_model"])
+        .args(["--nocapture", "--exact", "reports_agree_with_the_model"])
         .envs([(name, value), (PART, &part), ("PERFMARK", "on"), ("PERFMARK_OUTPUT", "/dev/null")])
         .output()
         .expect("it runs");
@@ -51,7 +51,7 @@ fn execute_part(mode: Mode, seeds: RangeInclusive<u64>) -> Vec<String> {
 }
 
 #[test]
-fn every_number_is_that_of_the_model() {
+fn reports_agree_with_the_model() {
     /// Scripts that one process executes: few, because each comparison takes longer than the one before.
     const PART_SIZE: usize = 100;
     /// Scripts that reach all hooks.

@@ -15,7 +15,7 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
-use super::abi::{PerfEventAttr, ReadFormat};
+use super::abi::{PerfEventAttr, ReadFormat, Target};
 use crate::arch::system_call;
 pub(crate) use fork::{Descriptor, Mapping, generation, page_size};
 use identity::Identity;
@@ -35,13 +35,6 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
 /// As [`open`], as a member of the leader's group.
 pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     open_on(attr, Target::default(), leader)
-}
-
-/// Where an event is counted: on which thread, or the calling one; and on which CPU, or any.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) thread: Option<u32>,
-    pub(crate) cpu: Option<u32>,
 }
 
 /// As [`open_in_group`], on another thread or on one CPU.

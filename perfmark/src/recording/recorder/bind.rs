@@ -7,11 +7,7 @@ use super::fast::Sampled;
 use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
 use super::options;
 use super::overhead::FAST_EVENT_SLOTS;
-#[cfg(perfmark_scripted)]
-use super::plan::FAST_EVENTS;
 use super::plan::{EventSet, Hooks, Plan};
-#[cfg(perfmark_scripted)]
-use super::reached;
 use super::slow;
 use crate::settings::recording::settings;
 
@@ -48,7 +44,7 @@ fn hooks_for<P: HookParams>(set: &EventSet) -> Hooks {
 }
 
 /// The fast hooks for that many events, if there are any.
-fn hooks_of<P: HookParams>(events: usize, has_time: bool, off_cpu: usize) -> Option<Hooks> {
+pub(super) fn hooks_of<P: HookParams>(events: usize, has_time: bool, off_cpu: usize) -> Option<Hooks> {
     Some(match (events, has_time, off_cpu) {
         (1, false, 0) => hooks::<P, 1, 1, 0>(),
         (1, true, 0) => hooks::<P, 1, 0, 0>(),
@@ -68,27 +64,6 @@ fn hooks_of<P: HookParams>(events: usize, has_time: bool, off_cpu: usize) -> Opt
         (4, true, 3) => hooks::<P, 4, 3, 3>(),
         _ => return None,
     })
-}
-
-/// The names of all hooks.
-#[cfg(perfmark_scripted)]
-#[must_use]
-pub fn all_hooks() -> Vec<String> {
-    fn of<P: HookParams>() -> Vec<String> {
-        let sets = (1..=FAST_EVENTS).flat_map(|n| [(n, false), (n, true)]).flat_map(|(n, time)| {
-            (0..=n)
-                .filter_map(move |off_cpu| hooks_of::<P>(n, time, off_cpu).map(|_| (n, n - usize::from(time), off_cpu)))
-        });
-        let closes = !P::IS_SINGLE_SET && !P::HAS_GRAPH;
-        let hooks =
-            [("begin", &[false][..]), ("end", &[false, true]), ("close", if closes { &[false, true] } else { &[] })];
-        let name = |(n, k, w), hook, leaf| reached::name::<P>(hook, [n, k, w], leaf);
-        let of_set =
-            |set| hooks.iter().flat_map(move |(hook, leaves)| leaves.iter().map(move |leaf| name(set, hook, *leaf)));
-        sets.flat_map(of_set).collect()
-    }
-    let others = reached::OTHERS.map(str::to_owned).to_vec();
-    [of::<SingleSet>(), of::<SeveralSets>(), of::<Weighted>(), of::<WithGraph>(), others].concat()
 }
 
 fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hooks {

@@ -23,6 +23,8 @@ mod slow;
 mod fast;
 mod options;
 mod bind;
+#[cfg(perfmark_scripted)]
+mod scripted;
 mod packed_cost;
 mod polled_call;
 mod resources;
@@ -48,6 +50,6 @@ pub(crate) use first_call::note_samples;
 pub use first_call::seed_draws;
 pub(crate) use poll::{RunningPoll, cancel};
 pub(crate) use polled_call::PolledCall;
-pub(crate) use state::own_work;
 #[cfg(perfmark_scripted)]
-pub use {bind::all_hooks, plan::innermost, reached::reached};
+pub use scripted::{all_hooks, innermost, reached};
+pub(crate) use state::own_work;

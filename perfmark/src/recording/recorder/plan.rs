@@ -586,17 +586,6 @@ impl<'a> SetEvent<'a> {
     }
 }
 
-/// The number of this thread's innermost call, and the number of calls that it counts as.
-#[cfg(perfmark_scripted)]
-#[must_use]
-pub fn innermost() -> Option<(u64, u64)> {
-    let mut found = None;
-    super::state::with_recorder(|recorder| {
-        found = recorder.stack.innermost().map(|frame| (frame.number(), Plan::of(frame).weight()));
-    });
-    found
-}
-
 /// The frame's node in the call graph. `None` for a frame without one, which the graph's root has for a caller.
 pub(super) fn node_of(frame: &Frame) -> Option<&Node> {
     // SAFETY: CELLS: nodes live as long as the thread's cells. Frames without a node hold null.
