@@ -82,10 +82,10 @@ fn extra(counter: &Counter) -> u64 {
 }
 
 fn regions_are_exact_or_scaled_or_unmeasured() {
-    const REGIONS: usize = 2_400;
-    /// A millisecond of the emulated machine. In shorter regions the error is larger: the
-    /// times include the kernel's own work at a rotation, the counts do not.
-    const ITERATIONS: u64 = 500_000;
+    const REGIONS: usize = 1_200;
+    /// Two milliseconds of the emulated machine. In shorter regions the error is larger: the times include the kernel's
+    /// own work at a rotation, the counts do not.
+    const ITERATIONS: u64 = 1_000_000;
     /// Instructions that a restarted reading may add.
     const AGAIN: u64 = 500;
     let mut counters = counters();
@@ -125,7 +125,7 @@ fn regions_are_exact_or_scaled_or_unmeasured() {
     assert!(disturbed.iter().all(|value| value.abs_diff(extra) <= AGAIN), "not {extra}: {disturbed:?}");
     // How often each occurs, and how steadily another processor executes the loop, depend on the machine.
     if support::is_emulated() {
-        assert!(exact > 600 && scaled > 60 && unmeasured > 0);
+        assert!(exact > 100 && scaled > 40 && unmeasured > 0);
         assert!(bias.abs() <= 5.0, "{bias} %");
     }
 }
