@@ -18,14 +18,14 @@ class Program:
     source: str
 
 
-# To optimize dependencies takes longer than the tests that use them.
-OF_TESTS = ["--config", 'profile.release.package."*".opt-level=0']
+# Optimizing dependencies takes longer than the tests that use them.
+UNOPTIMIZED = ["--config", 'profile.release.package."*".opt-level=0']
 
 
 def tests(options):
     programs = [
         Program(message["executable"], os.path.relpath(message["target"]["src_path"]))
-        for message in artifacts(["test", "--no-run", *OF_TESTS, *options])
+        for message in artifacts(["test", "--no-run", *UNOPTIMIZED, *options])
         if message["profile"]["test"] and for_guest(message)
     ]
     # Cargo lists them in the order in which they are built, which varies.

@@ -38,7 +38,8 @@ class Service:
         self.file = pathlib.Path(folder, f"{name}.json")
         environment = os.environ | settings | {"PERFMARK_FORMAT": "json", "PERFMARK_OUTPUT": str(self.file)}
         # cargo replaces its process with the program, so the process id is the program's.
-        command = ["cargo", "run", "-q", "--release", "--locked", "-p", "service", "--example", "service", "--", *arguments]
+        command = ["cargo", "run", "-q", "--release", "--locked", "-p", "service", "--example", "service"]
+        command += ["--", *arguments]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
         line = self.process.stdout.readline()

@@ -228,7 +228,7 @@ pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
 pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
-/// Where an event is counted: on which thread, or the calling one; and on which CPU, or any.
+/// What the kernel opens an event for: which thread, or the calling one; and on which CPU, or any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Target {
     pub(crate) thread: Option<u32>,

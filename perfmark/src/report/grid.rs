@@ -90,8 +90,13 @@ impl Grid {
     /// Whether some value has this flag.
     pub(super) fn has(&self, flag: char) -> bool {
         let is_flagged = |cell: &Quantity| cell.number.starts_with(flag);
-        // Shares of samples have an explanation of their own.
-        self.lines.iter().any(|line| matches!(line, Line::Row { cells, .. } if cells.iter().any(is_flagged)))
+        self.lines.iter().any(|line| match line {
+            Line::Row { cells, .. } => cells.iter().any(is_flagged),
+            // The sum of the rows that are not shown.
+            Line::Note { text, .. } => text.contains(&format!(", {flag}")),
+            // Shares of samples have an explanation of their own.
+            _ => false,
+        })
     }
 
     pub(super) fn paint(&self, page: &mut Page) {

@@ -67,7 +67,8 @@ const unitOf = (event) => events.get(event)?.unit ?? "count";
 const denominators = new Map(Object.entries(words.denominators).map(([event, sum]) => [event, BigInt(sum)]));
 const impossibleSums = new Set(words.impossibleSums);
 /** That part of everything measured of the event, flagged if no share of it can be true. */
-const shareOf = (event) => (part) => flagged(percent(part, denominators.get(event) ?? 0n), IMPOSSIBLE, impossibleSums.has(event));
+const shareOf = (event) => (part) =>
+  flagged(percent(part, denominators.get(event) ?? 0n), IMPOSSIBLE, impossibleSums.has(event));
 
 /** A mark's or a node's values of an event, if any call was measured. */
 function valuesOf(of, event) {
@@ -110,9 +111,12 @@ const marks = snapshot.marks.map((mark, index) => ({
 const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
 
-const isFlagged = ({ number }) => words.symbols.includes(number[0]);
-/** With that flag before it, if `isSo` and it has none. */
-const flagged = (quantity, sign, isSo) => (isSo && !isFlagged(quantity) ? { ...quantity, number: sign + quantity.number } : quantity);
+const unflaggable = [MISSING.number, ...words.symbols];
+/** With that flag before it, if `isSo` and it is a value without a flag. */
+function flagged(quantity, flag, isSo) {
+  const isFree = !unflaggable.includes(quantity.number[0]);
+  return isSo && isFree ? { ...quantity, number: flag + quantity.number } : quantity;
+}
 const sizeOf = (value) => (value < 0 ? -value : value);
 const isNoise = (values, value) => value !== null && values.overhead.noise > 0 && sizeOf(value) <= values.overhead.noise;
 

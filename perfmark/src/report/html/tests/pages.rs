@@ -45,6 +45,7 @@ pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
         ("time-only", sample::time_only()),
         ("unfinished", unfinished(&["time"])),
         ("unfinished-events", unfinished(&["time", "page-faults"])),
+        ("impossible", impossible()),
         ("nasty-counts", nasty[3].clone()),
         ("nasty-times", nasty[5].clone()),
         ("seeded", nasty[40].clone()),
@@ -240,6 +241,16 @@ fn hostile() -> Snapshot {
         mark.file = HOSTILE[0].to_owned();
     }
     Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
+}
+
+/// A mark that measured all calls, beside estimates that are longer than the run.
+fn impossible() -> Snapshot {
+    let exact = sample::values("time", 8, 250_000_000);
+    let estimate = Values { extrapolated: true, ..sample::values("time", 64_000, 1_000_000_000) };
+    let marks = [("exact", 8, exact), ("estimated", 64_000, estimate)];
+    let marks = marks.map(|(name, calls, values)| Mark { values: vec![values], ..sample::mark(name, calls) });
+    let snapshot = sample::snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+    Snapshot { wall_ns: 100_000_000, threads: 1, ..snapshot }
 }
 
 /// Estimates, values within the noise, values below zero, and calls that a panic ended or that are in flight.
