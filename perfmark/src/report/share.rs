@@ -252,9 +252,9 @@ pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }
 
-/// Whether an estimate with this relative error exceeds `most` by more than three errors, or by as much as `most`.
+/// Whether an estimate with this relative error exceeds `most` by more than three errors, or by more than a tenth.
 fn exceeds(estimate: i128, most: i128, error: f64) -> bool {
-    estimate as f64 > most as f64 * (1.0 + (3.0 * error).min(1.0))
+    estimate as f64 > most as f64 * (1.0 + (3.0 * error).min(0.1))
 }
 
 /// Whether the estimated total is longer than `most`. An exact one may be: of a call that began before `since`.
@@ -350,6 +350,12 @@ mod tests {
         assert_eq!(is_impossible("cycles", |values| values.total = 11_000_000), [false, false]);
         let above = |values: &mut Values| (values.total, values.self_sum) = (10_900_000, Some(10_900_000));
         assert_eq!(is_impossible("time", above), [true, true], "the sum is longer");
+        // Within three errors, but by half.
+        let uncertain = |values: &mut Values| {
+            values.buckets = vec![(8, 8, 63_360), (2_400, 2_400, 640)];
+            (values.total, values.self_sum) = (15_000_000, Some(10_000));
+        };
+        assert_eq!(is_impossible("time", uncertain), [true, true], "longer by more than a tenth");
         let exact = |values: &mut Values| (values.extrapolated, values.self_sum) = (false, Some(-20_000));
         assert_eq!(is_impossible("time", exact), [false, false], "it is no estimate");
         let before = |values: &mut Values| {
