@@ -3,6 +3,8 @@
 //! If the report is not wide enough, columns that only wide reports have are left out, and then names are cut. Without
 //! a width that limits it, rows with long names are longer.
 
+use std::fmt;
+
 use super::column::Column;
 use super::hot_lines::Row;
 use super::quantity::{ESTIMATE, Quantity};
@@ -10,6 +12,7 @@ use super::style::{Page, Style};
 use super::text::{beginning, push_left, push_right, shorten, shorten_each, width, wrap};
 use super::view::View;
 use crate::platform::terminal::DEFAULT_WIDTH;
+use crate::text::counted;
 
 /// From this width on, a mark's path and source location are shown beside its name.
 const LOCATIONS: usize = 140;
@@ -23,8 +26,23 @@ pub(super) enum Line {
     Row { label: String, cells: Vec<Quantity>, is_measured: bool },
     /// The hottest lines of the mark above, or functions.
     Sampled(Vec<Row>),
+    /// The marks that have no row.
+    Rest(Rest),
     /// A sentence about the rows above, and whether it reports missing values.
     Note { text: String, is_lacking: bool },
+}
+
+/// How many marks have no row, and their self together.
+pub(super) struct Rest {
+    pub(super) marks: usize,
+    pub(super) own: Quantity,
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "and {}", counted(self.marks as u64, "more mark"))?;
+        if self.own.is_missing() { Ok(()) } else { write!(f, ", {} of self", self.own) }
+    }
 }
 
 pub(super) struct Grid {
@@ -92,8 +110,7 @@ impl Grid {
         let is_flagged = |cell: &Quantity| cell.number.starts_with(flag);
         self.lines.iter().any(|line| match line {
             Line::Row { cells, .. } => cells.iter().any(is_flagged),
-            // The sum of the rows that are not shown.
-            Line::Note { text, .. } => text.contains(&format!(", {flag}")),
+            Line::Rest(rest) => is_flagged(&rest.own),
             // Shares of samples have an explanation of their own.
             _ => false,
         })
@@ -111,6 +128,8 @@ impl Grid {
             _ => None,
         });
         let share_width = share_widths.max().unwrap_or(0);
+        let indent = if has_headings { 4 } else { 0 };
+        let note = |page: &mut Page, text: &str, style| page.styled(style, |out| wrap(out, text, indent, self.columns));
         for line in &self.lines {
             match line {
                 Line::Head(head) => page.styled(Style::Bold, |out| {
@@ -136,10 +155,12 @@ impl Grid {
                     self.sampled(page, rows, share_width);
                     continue;
                 }
+                Line::Rest(rest) => {
+                    note(page, &rest.to_string(), Style::Dim);
+                    continue;
+                }
                 Line::Note { text, is_lacking } => {
-                    let style = if *is_lacking { Style::Red } else { Style::Dim };
-                    let indent = if has_headings { 4 } else { 0 };
-                    page.styled(style, |out| wrap(out, text, indent, self.columns));
+                    note(page, text, if *is_lacking { Style::Red } else { Style::Dim });
                     continue;
                 }
             }
@@ -244,7 +265,7 @@ impl Grid {
             Line::Heading { label, right, .. } => (width(label) + GAP + width(right)).saturating_sub(cells_width),
             Line::Row { label, .. } => width(label),
             Line::Head(head) => width(head),
-            Line::Sampled(_) | Line::Note { .. } => 0,
+            Line::Sampled(_) | Line::Rest(_) | Line::Note { .. } => 0,
         });
         needed.max().unwrap_or(0)
     }

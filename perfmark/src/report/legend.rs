@@ -97,9 +97,9 @@ pub(super) fn impossible(
     let marks: Vec<&String> =
         snapshot.marks.iter().zip(labels).filter(|(mark, _)| of(mark)).map(|(_, label)| label).collect();
     let what = format!(
-        "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, shares of a time that is \
-         longer than the run, or have a standard error of more than half: few calls were measured, and their costs \
-         differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
+        "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, shares of a sum that is \
+         longer than the run or far too small, or have a standard error of more than half: few calls were measured, \
+         and their costs differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
     );
     names(out, &what, &marks, columns);
 }

@@ -51,7 +51,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
             table(&mut out, shown);
         }
         if let Some(summary) = table::rest(group, &shares, view) {
-            _ = writeln!(out, "<details><summary>{}</summary>\n", escape_markdown(&summary));
+            _ = writeln!(out, "<details><summary>{}</summary>\n", escape_markdown(&summary.to_string()));
             table(&mut out, rest);
             out.push_str("</details>\n\n");
         }

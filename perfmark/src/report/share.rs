@@ -24,7 +24,7 @@ pub(super) struct Denominator {
     pub(super) is_estimate: bool,
     /// The most that all marks together can have measured, if that is known.
     most: Option<i128>,
-    /// Whether `sum` is larger than that. No share of it can then be true.
+    /// Whether `sum` is larger than that, or too small by more than a tenth. No share of it can then be true.
     pub(super) is_impossible: bool,
 }
 
@@ -165,8 +165,8 @@ impl<'a> Shares<'a> {
     fn weight(&self, index: usize, event: &str, sort: Sort) -> (i128, i128, u64) {
         let mark = &self.snapshot.marks[index];
         let Some(values) = cost(mark, Some(event)) else { return (i128::MIN, 0, mark.calls) };
-        let total = i128::from(values.total) + unfinished(values).0;
-        let own = values.self_sum.map_or(total, |own| i128::from(own) + unfinished(values).1);
+        let total = whole_total(values);
+        let own = whole_self(values).unwrap_or(total);
         let of_call = |value: Option<u64>| value.map_or(-1, i128::from);
         let key = match sort {
             Sort::SelfCost => own,
@@ -184,8 +184,7 @@ impl<'a> Shares<'a> {
     /// The self of these marks together, of everything measured of that event.
     pub(super) fn own_part(&self, event: Option<&str>, marks: &[usize]) -> Quantity {
         let values = || marks.iter().filter_map(|&index| cost(&self.snapshot.marks[index], event));
-        let own = |values: &Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
-        let sum: i128 = values().filter_map(own).sum();
+        let sum: i128 = values().filter_map(whole_self).sum();
         let all = event.map(|event| self.denominator(event)).unwrap_or_default();
         all.share(i64::try_from(sum).unwrap_or(i64::MAX))
             .flagged(IMPOSSIBLE, values().any(|values| self.is_impossible(values)))
@@ -252,6 +251,16 @@ pub(super) fn unfinished(values: &Values) -> (i128, i128) {
     (sum(values.unwound_total, values.in_flight_total), sum(values.unwound_self, values.in_flight_self))
 }
 
+/// Total, with that of calls that a panic ended and of those in flight.
+fn whole_total(values: &Values) -> i128 {
+    i128::from(values.total) + unfinished(values).0
+}
+
+/// Self, with that of calls that a panic ended and of those in flight.
+fn whole_self(values: &Values) -> Option<i128> {
+    Some(i128::from(values.self_sum?) + unfinished(values).1)
+}
+
 /// Whether an estimate with this relative error exceeds `most` by more than three errors, or by more than a tenth.
 fn exceeds(estimate: i128, most: i128, error: f64) -> bool {
     estimate as f64 > most as f64 * (1.0 + (3.0 * error).min(0.1))
@@ -263,9 +272,8 @@ fn is_longer(values: &Values, most: i128) -> bool {
 }
 
 fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
-    let own = |values: &&Values| Some(i128::from(values.self_sum?) + unfinished(values).1);
-    let own = values.iter().map(own).sum::<Option<i128>>();
-    let totals = values.iter().map(|values| i128::from(values.total) + unfinished(values).0);
+    let own = values.iter().map(|values| whole_self(values)).sum::<Option<i128>>();
+    let totals = values.iter().map(|values| whole_total(values));
     let sum = match own {
         Some(own) => own.max(totals.max().unwrap_or(0)),
         None => totals.sum(),
@@ -273,15 +281,19 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_estimate = values.iter().any(|values| values.extrapolated);
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
-    let of_exact = values.iter().filter(|values| !is_self_estimate(values));
-    let exact: i128 = of_exact.map(|values| i128::from(values.self_sum.unwrap_or(0)) + unfinished(values).1).sum();
+    let (estimated, exact): (Vec<&Values>, Vec<&Values>) =
+        values.iter().copied().partition(|values| is_self_estimate(values));
+    let exact: i128 = exact.into_iter().filter_map(whole_self).sum();
     let is_sum_longer = own.zip(most).is_some_and(|(own, most)| {
         // Of calls that began before `since`.
         let own = if exact > most { own - exact } else { own };
         exceeds(own, most, error / own as f64)
     });
     let is_any_longer = most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
-    let is_impossible = is_estimate && is_sum_longer || is_any_longer;
+    // Each self below zero makes the sum too small by at least as much.
+    let below: i128 = estimated.into_iter().filter_map(whole_self).map(|own| own.min(0)).sum();
+    let is_too_small = below < -(sum / 10);
+    let is_impossible = is_too_small || is_estimate && is_sum_longer || is_any_longer;
     let sum = u128::try_from(sum).unwrap_or(0);
     Denominator { sum, is_of_totals: own.is_none(), is_estimate, most, is_impossible }
 }
@@ -384,6 +396,29 @@ mod tests {
         assert_eq!((cells.join(" "), rest.as_str()), ("20.0 % 20.0 % 250 ms 250 ms".to_owned(), "≈80.0 %"));
         let (cells, rest) = shares_of(100_000_000, [0]);
         assert_eq!((cells.join(" "), rest.as_str()), ("?20.0 % ?20.0 % 250 ms 250 ms".to_owned(), "?20.0 %"));
+    }
+
+    #[test]
+    fn shares_of_a_sum_that_selfs_below_zero_make_too_small_are_flagged() {
+        let flags_with = |below: i64, extrapolated| {
+            let of_mark =
+                |self_sum| Values { self_sum: Some(self_sum), extrapolated, ..values("time", 64_000, 500_000) };
+            let marks = [below, 600_000, 500_000].map(|own| Mark { values: vec![of_mark(own)], ..mark("m", 64_000) });
+            let snapshot = Snapshot {
+                wall_ns: 5_000_000,
+                threads: 1,
+                ..snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks)
+            };
+            let shares = Shares::new(&snapshot);
+            let cells = snapshot.marks.iter().map(|mark| {
+                let row = RowValues::of_mark(mark, Some("time"), &shares);
+                (COLUMNS[0].cell)(&row).number.starts_with(IMPOSSIBLE)
+            });
+            cells.collect::<Vec<_>>()
+        };
+        assert_eq!(flags_with(-500_000, true), [true, true, true]);
+        assert_eq!(flags_with(-20_000, true), [true, false, false], "it takes less than a tenth from the sum");
+        assert_eq!(flags_with(-500_000, false), [false, false, false], "exact");
     }
 
     fn groups(snapshot: &Snapshot, sort: Sort) -> Vec<(Option<&str>, Vec<usize>)> {

@@ -3,7 +3,7 @@
 //! Most reports have one event that all marks recorded. Marks without it are in a table of their own below.
 
 use super::column::{self, RowValues, SPREAD};
-use super::grid::{Grid, Line};
+use super::grid::{Grid, Line, Rest};
 use super::hot_lines::{HotLines, Outside};
 use super::quantity::{ESTIMATE, NEAR};
 use super::share::{Group, Shares};
@@ -12,7 +12,7 @@ use super::text::wrap;
 use super::view::View;
 use super::{details, legend, sampling};
 use crate::snapshot::Snapshot;
-use crate::text::{counted, sanitize};
+use crate::text::sanitize;
 
 pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let columns = view.width();
@@ -71,12 +71,10 @@ pub(super) fn head(group: &Group<'_>) -> String {
     group.event.map_or_else(|| "mark".to_owned(), |event| format!("{} by mark", sanitize(event)))
 }
 
-/// The sentence about the marks of a group that have no row.
-pub(super) fn rest(group: &Group<'_>, shares: &Shares<'_>, view: &View) -> Option<String> {
+/// The marks of a group that have no row, if there are any.
+pub(super) fn rest(group: &Group<'_>, shares: &Shares<'_>, view: &View) -> Option<Rest> {
     let rest = &group.marks[view.rows(group.marks.len())..];
-    let own = shares.own_part(group.event, rest);
-    let own = if own.is_missing() { String::new() } else { format!(", {own} of self") };
-    (!rest.is_empty()).then(|| format!("and {}{own}", counted(rest.len() as u64, "more mark")))
+    (!rest.is_empty()).then(|| Rest { marks: rest.len(), own: shares.own_part(group.event, rest) })
 }
 
 fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares: &Shares<'_>, view: &View) -> Grid {
@@ -97,7 +95,7 @@ fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares:
             });
             lines.push(Line::Sampled(hot_lines.of(index)));
         }
-        lines.extend(rest(group, shares, view).map(|text| Line::Note { text, is_lacking: false }));
+        lines.extend(rest(group, shares, view).map(Line::Rest));
     }
     for Outside { sentence, functions } in hot_lines.outside() {
         lines.extend([Line::Note { text: sentence, is_lacking: false }, Line::Sampled(functions)]);

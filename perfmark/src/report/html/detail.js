@@ -50,8 +50,10 @@ function eventSection(mark, event) {
   const count = (name, value, why) => [[name, shown(integer(value, "count")), exact(value), why]];
   const sum = (name, key, why) =>
     values[key] === null ? [] : [[name, shown(ofSum(values, key, quantity)), inFull(values[key], unit), why]];
-  const share = (name, key) =>
-    values[key] === null ? [] : [[name, shown(ofSum(values, key, shareOf(event))), "", "of everything measured in marks"]];
+  const share = (name, key) => {
+    const value = () => shown(ofSum(values, key, shareOf(event)));
+    return values[key] === null ? [] : [[name, value(), "", "of everything measured in marks"]];
+  };
   const near = "within 1/64 of the value";
   const IMPUTED = "calls that were not measured, for which total and self include the mean of earlier calls";
   section.append(make("div", { class: "tables" },
