@@ -17,6 +17,10 @@ pub(super) struct RowValues<'a> {
     unit: Unit,
     /// What a share is relative to.
     denominator: Denominator,
+    /// Whether total is an estimate.
+    is_estimate: bool,
+    /// Whether self is one.
+    is_self_estimate: bool,
     /// Whether total and self cannot be true.
     is_impossible: bool,
 }
@@ -30,6 +34,8 @@ impl<'a> RowValues<'a> {
             unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
             denominator: values.map(|values| shares.denominator(&values.event)).unwrap_or_default(),
+            is_estimate: values.is_some_and(|values| values.extrapolated),
+            is_self_estimate: values.is_some_and(|values| values.extrapolated || values.estimated > 0),
             is_impossible: values.is_some_and(|values| shares.is_impossible(values)),
         }
     }
@@ -37,7 +43,11 @@ impl<'a> RowValues<'a> {
     /// The only row of a mark: it includes calls that did not return.
     pub(super) fn of_mark(mark: &'a Mark, event: Option<&str>, shares: &Shares<'_>) -> Self {
         let values = share::cost(mark, event);
-        Self { unfinished: values.map_or((0, 0), share::unfinished), ..Self::new(mark, values, shares) }
+        Self {
+            unfinished: values.map_or((0, 0), share::unfinished),
+            is_self_estimate: values.is_some_and(|values| shares.is_self_estimate(values)),
+            ..Self::new(mark, values, shares)
+        }
     }
 
     /// Sets the number of calls.
@@ -61,22 +71,22 @@ impl<'a> RowValues<'a> {
 
     /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
     fn flagged_sum(&self, value: i64, shown: Quantity, is_estimate: bool) -> Quantity {
-        let is_noise = self.values.is_some_and(|values| ratio::is_noise(values, value));
+        let is_noise = self.values.is_some_and(|values| ratio::is_noise(values, value.into()));
         let flag = if self.is_impossible { IMPOSSIBLE } else { ESTIMATE };
         shown.flagged(NEAR, is_noise && !is_estimate).flagged(flag, is_estimate)
     }
 
     fn total(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
-        let measured = self.values.map(|values| (values.total, values.extrapolated));
-        self.finished_and_not(measured, self.unfinished.0, show)
+        let measured = self.values.map(|values| values.total);
+        self.finished_and_not(measured, self.unfinished.0, self.is_estimate, show)
     }
 
     fn own(&self, show: impl Fn(&Self, i64) -> Quantity) -> Quantity {
         match self.values {
             Some(values) if values.self_sum.is_none() => missing(),
             values => {
-                let measured = values.and_then(|values| Some((values.self_sum?, share::is_self_estimate(values))));
-                self.finished_and_not(measured, self.unfinished.1, show)
+                let measured = values.and_then(|values| values.self_sum);
+                self.finished_and_not(measured, self.unfinished.1, self.is_self_estimate, show)
             }
         }
     }
@@ -84,15 +94,15 @@ impl<'a> RowValues<'a> {
     /// A sum over the measured calls, if there are any, and over those that did not return.
     fn finished_and_not(
         &self,
-        measured: Option<(i64, bool)>,
+        measured: Option<i64>,
         unfinished: i128,
+        is_estimate: bool,
         show: impl Fn(&Self, i64) -> Quantity,
     ) -> Quantity {
         if measured.is_none() && self.unfinished == (0, 0) {
             return missing();
         }
-        let (measured, is_estimate) = measured.unwrap_or((0, false));
-        let sum = i64::try_from(i128::from(measured) + unfinished).unwrap_or(i64::MAX);
+        let sum = share::saturated(i128::from(measured.unwrap_or(0)) + unfinished);
         self.flagged_sum(sum, show(self, sum), is_estimate)
     }
 

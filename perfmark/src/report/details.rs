@@ -45,7 +45,7 @@ pub(super) fn of_marks(
         for values in &shown {
             let event = format!("  {}", sanitize(&values.event));
             lines.push(row(event.clone(), &RowValues::new(mark, Some(values), shares)));
-            for (what, calls, values) in unfinished::rows(mark, values) {
+            for (what, calls, values) in unfinished::rows(mark, values, shares) {
                 let of_calls = RowValues::new(mark, Some(&values), shares).with_calls(calls);
                 lines.push(row(format!("{event}{what}"), &of_calls));
             }

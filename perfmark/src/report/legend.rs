@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::column::{INSN, IPC, OFF_CPU, SPREAD};
 use super::grouping::group;
 use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, integer, rounded_count};
-use super::share::{Group, Shares, is_called};
+use super::share::{Group, Shares, has_cost, is_called};
 use super::text::{shorten, width, wrap};
 use super::view::Sort;
 use super::{coverage, ratio, sampling};
@@ -93,13 +93,13 @@ pub(super) fn impossible(
     shares: &Shares<'_>,
     columns: usize,
 ) {
-    let of = |mark: &Mark| mark.values.iter().any(|values| values.measured > 0 && shares.is_impossible(values));
+    let of = |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && shares.is_impossible(values));
     let marks: Vec<&String> =
         snapshot.marks.iter().zip(labels).filter(|(mark, _)| of(mark)).map(|(_, label)| label).collect();
     let what = format!(
-        "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, shares of a sum that is \
-         longer than the run or far too small, or have a standard error of more than half: few calls were measured, \
-         and their costs differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
+        "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, have a standard \
+         error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their costs \
+         differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
     );
     names(out, &what, &marks, columns);
 }
@@ -199,8 +199,8 @@ pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>) -> String {
     let whole = match whole {
         Some((whole, unit)) if whole.sum > 0 && nested.is_empty() => {
             let sum = integer(u64::try_from(whole.sum).unwrap_or(u64::MAX), unit);
-            let flag = if whole.is_impossible { IMPOSSIBLE } else { ESTIMATE };
-            format!("the {} measured in all marks", sum.flagged(flag, whole.is_estimate))
+            let sum = sum.flagged(IMPOSSIBLE, whole.is_impossible).flagged(ESTIMATE, whole.is_estimate);
+            format!("the {sum} measured in all marks")
         }
         _ => "everything measured in marks".to_owned(),
     };

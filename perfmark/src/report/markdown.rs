@@ -142,7 +142,7 @@ fn details(
             let cells = cells(&columns, &RowValues::new(mark, values, shares), has);
             let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&sanitize(&values.event)));
             row(out, [name.clone(), event.clone()].into_iter().chain(cells));
-            for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values)) {
+            for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values, shares)) {
                 let of_row = RowValues::new(mark, Some(&values), shares).with_calls(calls);
                 let cells = self::cells(&columns, &of_row, has);
                 row(out, [name.clone(), format!("{event}{what}")].into_iter().chain(cells));

@@ -44,7 +44,7 @@ impl Ratio {
         let (of, to) = (find(self.of)?, find(self.to)?);
         // The same number, and almost all calls: otherwise they may be different calls.
         let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
-        (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum)).then_some((of.sum, to.sum))
+        (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum.into())).then_some((of.sum, to.sum))
     }
 }
 
@@ -61,9 +61,9 @@ pub(super) fn instructions_per_cycle(mark: &Mark) -> Option<String> {
 }
 
 /// Whether a sum over calls is no larger than the noise of that many calls.
-pub(super) fn is_noise(values: &Values, sum: i64) -> bool {
+pub(super) fn is_noise(values: &Values, sum: i128) -> bool {
     let noise = u128::from(values.overhead.noise) * u128::from(values.weight);
-    noise > 0 && u128::from(sum.unsigned_abs()) <= noise
+    noise > 0 && sum.unsigned_abs() <= noise
 }
 
 /// With two decimals, and never a false zero.

@@ -24,7 +24,8 @@ pub(super) struct Denominator {
     pub(super) is_estimate: bool,
     /// The most that all marks together can have measured, if that is known.
     most: Option<i128>,
-    /// Whether `sum` is larger than that, or too small by more than a tenth. No share of it can then be true.
+    /// Whether `sum` is larger than that, or estimates below zero take more than a tenth from it. No share of it can
+    /// then be true.
     pub(super) is_impossible: bool,
 }
 
@@ -65,29 +66,29 @@ impl<'a> Shares<'a> {
         self.denominators.get(event).copied().unwrap_or_default()
     }
 
+    /// Whether self is an estimate: total is, or the costs of some calls inside are. Of calls that did not return, it
+    /// is unknown whether there are estimates inside.
+    pub(super) fn is_self_estimate(&self, values: &Values) -> bool {
+        is_self_estimate(values, self.denominator(&values.event).is_estimate)
+    }
+
     /// Whether these values are estimates that cannot be true: below zero, more time than the program ran, or with an
     /// error that is larger than half of the value.
     pub(super) fn is_impossible(&self, values: &Values) -> bool {
         /// A part of everything measured that the table shows as 0.1 %.
         const VISIBLE: i128 = 1_000;
-        if !is_self_estimate(values) {
+        if !self.is_self_estimate(values) {
             return false;
         }
         let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
-        let (own, total) = (values.self_sum.map_or(0, i128::from), i128::from(values.total));
-        let is_below = |of: i64| {
-            let size = u128::from(of.unsigned_abs()) * VISIBLE.unsigned_abs();
-            of < 0 && size > sum && !ratio::is_noise(values, of)
-        };
+        let (own, total) = (whole_self(values).unwrap_or(0), whole_total(values));
+        let is_below =
+            |of: i128| of < 0 && of.unsigned_abs() * VISIBLE.unsigned_abs() > sum && !ratio::is_noise(values, of);
         let error = values.relative_error().unwrap_or(0.0);
         let is_above = most.is_some_and(|most| exceeds(own, most, error));
         let has_error = error > 0.5;
         let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
-        is_impossible
-            || is_above
-            || has_error && is_visible
-            || is_below(values.self_sum.unwrap_or(0))
-            || is_below(values.total)
+        is_impossible || is_above || has_error && is_visible || is_below(own) || is_below(total)
     }
 
     /// The unit of the event's values.
@@ -186,9 +187,9 @@ impl<'a> Shares<'a> {
         let values = || marks.iter().filter_map(|&index| cost(&self.snapshot.marks[index], event));
         let sum: i128 = values().filter_map(whole_self).sum();
         let all = event.map(|event| self.denominator(event)).unwrap_or_default();
-        all.share(i64::try_from(sum).unwrap_or(i64::MAX))
+        all.share(saturated(sum))
             .flagged(IMPOSSIBLE, values().any(|values| self.is_impossible(values)))
-            .flagged(ESTIMATE, values().any(is_self_estimate))
+            .flagged(ESTIMATE, values().any(|values| self.is_self_estimate(values)))
     }
 }
 
@@ -236,13 +237,18 @@ pub(super) fn is_called(mark: &Mark) -> bool {
 }
 
 /// Whether the cost of any of its calls is known.
-fn has_cost(values: &Values) -> bool {
+pub(super) fn has_cost(values: &Values) -> bool {
     values.measured > 0 || unfinished(values) != (0, 0)
 }
 
-/// Whether self is an estimate: total is, or the costs of some calls inside are.
-pub(super) fn is_self_estimate(values: &Values) -> bool {
-    values.extrapolated || values.estimated > 0
+/// See [`Shares::is_self_estimate`]. `has_estimates`: whether any value of the event is one.
+fn is_self_estimate(values: &Values, has_estimates: bool) -> bool {
+    values.extrapolated || values.estimated > 0 || has_estimates && unfinished(values).1 != 0
+}
+
+/// The nearest sum that a row can show.
+pub(super) fn saturated(sum: i128) -> i64 {
+    i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// Total and self of calls that a panic ended, or that are in flight.
@@ -282,18 +288,20 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
     let (estimated, exact): (Vec<&Values>, Vec<&Values>) =
-        values.iter().copied().partition(|values| is_self_estimate(values));
+        values.iter().copied().partition(|values| is_self_estimate(values, is_estimate));
     let exact: i128 = exact.into_iter().filter_map(whole_self).sum();
     let is_sum_longer = own.zip(most).is_some_and(|(own, most)| {
         // Of calls that began before `since`.
         let own = if exact > most { own - exact } else { own };
-        exceeds(own, most, error / own as f64)
+        own > 0 && exceeds(own, most, error / own as f64)
     });
     let is_any_longer = most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
-    // Each self below zero makes the sum too small by at least as much.
-    let below: i128 = estimated.into_iter().filter_map(whole_self).map(|own| own.min(0)).sum();
-    let is_too_small = below < -(sum / 10);
-    let is_impossible = is_too_small || is_estimate && is_sum_longer || is_any_longer;
+    // What is added up. A part below zero shows that the estimates do not fit each other.
+    let part = |values: &Values| if own.is_some() { whole_self(values) } else { Some(whole_total(values)) };
+    let is_below = |values: &&Values| !part(values).is_some_and(|part| ratio::is_noise(values, part));
+    let below: i128 = estimated.into_iter().filter(is_below).filter_map(part).map(|part| part.min(0)).sum();
+    let is_unfit = below < -(sum.max(0) / 10);
+    let is_impossible = is_unfit || is_estimate && is_sum_longer || is_any_longer;
     let sum = u128::try_from(sum).unwrap_or(0);
     Denominator { sum, is_of_totals: own.is_none(), is_estimate, most, is_impossible }
 }
@@ -370,6 +378,10 @@ mod tests {
         assert_eq!(is_impossible("time", uncertain), [true, true], "longer by more than a tenth");
         let exact = |values: &mut Values| (values.extrapolated, values.self_sum) = (false, Some(-20_000));
         assert_eq!(is_impossible("time", exact), [false, false], "it is no estimate");
+        let open = |values: &mut Values| {
+            (values.extrapolated, values.self_sum, values.in_flight_self) = (false, Some(100), -20_000);
+        };
+        assert_eq!(is_impossible("time", open), [true, false], "a call in flight, with estimates inside");
         let before = |values: &mut Values| {
             (values.extrapolated, values.total, values.self_sum) = (false, 50_000_000, Some(50_000_000));
         };
@@ -399,7 +411,21 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_sum_that_selfs_below_zero_make_too_small_are_flagged() {
+    fn a_sum_is_not_longer_than_the_run_because_of_an_exact_call_before_since_and_an_estimate_below_zero() {
+        let exact = Values { self_sum: Some(50_000_000), ..values("time", 1, 50_000_000) };
+        let estimate = Values {
+            extrapolated: true,
+            self_sum: Some(-1_000),
+            measured: 1_000,
+            buckets: vec![(8, 8, 63_936), (500, 500, 64)],
+            ..values("time", 64_000, 5_000_000)
+        };
+        assert!(estimate.relative_error() > Some(0.0));
+        assert!(!denominator(&[&exact, &estimate], Some(10_000_000)).is_impossible);
+    }
+
+    #[test]
+    fn shares_of_a_sum_with_large_estimates_below_zero_are_flagged() {
         let flags_with = |below: i64, extrapolated| {
             let of_mark =
                 |self_sum| Values { self_sum: Some(self_sum), extrapolated, ..values("time", 64_000, 500_000) };

@@ -76,11 +76,19 @@ function valuesOf(of, event) {
   return values && values.measured > 0 ? values : undefined;
 }
 
+const estimatedEvents = new Set(
+  snapshot.marks.flatMap((mark) => Object.keys(mark.values).filter((event) => mark.values[event].extrapolated)));
+
+/** Whether self is an estimate, by the rule of share.rs. */
+const isSelfEstimate = (values, event) =>
+  values.extrapolated || values.estimated > 0 || (estimatedEvents.has(event) && Boolean(values.unwound_self || values.in_flight_self));
+
 /** Calls that did not return, by the rule of unfinished.rs: the name of their row, and their values. */
 function unfinishedOf(mark, event) {
   const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
   if (!values) return [];
-  const row = (what, total, self) => (total || self ? [{ what, values: { ...NOTHING, total, self } }] : []);
+  const flags = { extrapolated: values.extrapolated, estimated: isSelfEstimate(values, event), isImpossible: values.isImpossible };
+  const row = (what, total, self) => (total || self ? [{ what, values: { ...NOTHING, ...flags, total, self } }] : []);
   return [
     ...row("unwound", values.unwound_total, values.unwound_self),
     ...row("in flight", values.in_flight_total, values.in_flight_self),
@@ -148,9 +156,11 @@ function withUnfinished(mark, event, key) {
 /** The values of a mark's only row. Total and self include calls that did not return. */
 function valuesOfRow(mark, event) {
   const values = valuesOf(mark, event);
-  if (unfinishedOf(mark, event).length === 0) return values;
+  const [unfinished] = unfinishedOf(mark, event);
+  if (!unfinished) return values;
   const sum = (key) => (values?.[key] === null ? null : withUnfinished(mark, event, key));
-  return { ...(values ?? NOTHING), total: sum("total"), self: sum("self") };
+  const { estimated } = unfinished.values;
+  return { ...(values ?? unfinished.values), estimated, total: sum("total"), self: sum("self") };
 }
 
 /** Creates an element with attributes and children. Text never becomes markup. */

@@ -27,9 +27,11 @@ function eventSection(mark, event) {
     unwound: "calls that a panic ended, or that were dropped",
     "in flight": "calls in flight on the thread that made the report, until now",
   };
-  const unfinished = unfinishedOf(mark, event).flatMap(({ what, values: { total, self } }) => [
-    ...integerRow(what, total, WHY[what]),
-    ...integerRow(`${what}, self`, self, `${WHY[what]}, without the marked calls inside`),
+  const sumRow = (name, of, key, why) =>
+    of[key] === null ? [] : [[name, shown(ofSum(of, key, quantity)), inFull(of[key], unit), why]];
+  const unfinished = unfinishedOf(mark, event).flatMap(({ what, values: of }) => [
+    ...sumRow(what, of, "total", WHY[what]),
+    ...sumRow(`${what}, self`, of, "self", `${WHY[what]}, without the marked calls inside`),
   ]);
   if (!(values.measured > 0)) {
     section.append(make("p", { class: "quiet" }, "No call was measured."));
@@ -48,8 +50,7 @@ function eventSection(mark, event) {
     return [[name, shown(ofCall(values, key, unit)), digits, why]];
   };
   const count = (name, value, why) => [[name, shown(integer(value, "count")), exact(value), why]];
-  const sum = (name, key, why) =>
-    values[key] === null ? [] : [[name, shown(ofSum(values, key, quantity)), inFull(values[key], unit), why]];
+  const sum = (name, key, why) => sumRow(name, values, key, why);
   const share = (name, key) => {
     const value = () => shown(ofSum(values, key, shareOf(event)));
     return values[key] === null ? [] : [[name, value(), "", "of everything measured in marks"]];

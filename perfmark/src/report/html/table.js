@@ -45,7 +45,7 @@ const COLUMNS = [
 ].filter((column) => column.id !== "ipc" || marks.some((mark) => mark.ipc !== null));
 
 /** The flags before a share's number. */
-const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}]`);
+const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}${IMPOSSIBLE}]`);
 const ROW = 30;
 const SHOWN_AT_ONCE = 250;
 
