@@ -268,7 +268,7 @@ fn a_mark_costs_what_it_did() {
         ("a call that is skipped", alone(skipped) - bare, 33),
         ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
         ("two events, one call in 16 measured within a budget", with("PERFMARK_BUDGET", "50%", "budget") - bare, 52),
-        ("two events, fence", alone(fenced) - bare, 153),
+        ("two events, fence", alone(fenced) - bare, 151),
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 112),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 159),
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 123),

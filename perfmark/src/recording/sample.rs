@@ -24,7 +24,7 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 ///
 /// It requires no right at the default level 2 of `kernel.perf_event_paranoid`, and works without a PMU. By default it
 /// samples cycles in user mode, or CPU time where cycles cannot be sampled, 99 times a second of each thread's CPU
-/// time. A call costs up to 12 instructions more while it is sampled, and nothing when it is not. Samples in calls that
+/// time. A call costs up to 18 instructions more while it is sampled, and nothing when it is not. Samples in calls that
 /// began before sampling are counted, and belong to no mark.
 ///
 /// ```
@@ -169,19 +169,19 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
     }
     let mut collector = collector().ok_or(sampling::NO_MEMORY)?;
     let number = sampling::enable(settings)?;
-    let collecting = mark_settings::set_sampling(number)
-        .map_err(|why| why.to_string())
-        .and_then(|()| start_thread().map_err(|why| format!("no thread can be created that reads the samples: {why}")));
+    let collecting = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| start_thread());
     // What has begun must end again.
     *collector = Some(collecting.inspect_err(|_| end())?);
     Ok(SamplingGuard { process: start::this_process() })
 }
 
-fn start_thread() -> io::Result<Collecting> {
-    let (reader, writer) = io::pipe()?;
+fn start_thread() -> Result<Collecting, String> {
+    let no_pipe = |why| format!("pipe2 failed: {why}; raise RLIMIT_NOFILE (`ulimit -n`)");
+    let (reader, writer) = io::pipe().map_err(no_pipe)?;
     let end = Arc::new(WakePipe { reader: Kept::new(reader), writer: Kept::new(writer) });
     let is_over = Arc::clone(&end);
-    let thread = background::spawn("perfmark-samples", move || read_rings(&is_over))?;
+    let thread = background::spawn("perfmark-samples", move || read_rings(&is_over))
+        .map_err(|why| format!("no thread can be created that reads the samples: {why}"))?;
     Ok(Collecting { thread, end })
 }
 

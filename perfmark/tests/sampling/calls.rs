@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 
-use perfmark::{Sampling, perfmark};
+use perfmark::{Budget, Sampling, perfmark};
 
 use crate::alone::alone;
 use crate::loops::{about, spin_seven, spin_three};
@@ -119,6 +119,86 @@ fn samples_of_skipped_calls_belong_to_their_mark() {
     if let Some(sampled) = sampled(sampling(), work) {
         sampled.check(["skipped_three", "around_seven"], POINTS);
         assert_eq!(sampled.0.marks[sampled.mark("skipped_three")].calls, CALLS);
+    }
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn budgeted_three(times: u64) {
+    spin_three(times);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn budgeted_seven(times: u64) {
+    budgeted_three(times);
+    spin_seven(times);
+}
+
+#[test]
+fn samples_of_calls_that_a_budget_skips_belong_to_their_mark() {
+    const CALLS: u64 = 6_000;
+    let _alone = alone();
+    let set = |budget| perfmark::set_budget(budget).expect("no signal handler");
+    set(Some(Budget::percent(0.01).expect("a share")));
+    let work = || {
+        wait_until_sampled();
+        (0..CALLS).for_each(|_| budgeted_seven(about(1_000)));
+    };
+    let sampled = sampled(sampling(), work);
+    set(None);
+    if let Some(sampled) = sampled {
+        sampled.check(["budgeted_three", "budgeted_seven"], POINTS);
+        let three = &sampled.0.marks[sampled.mark("budgeted_three")];
+        assert!(three.calls == CALLS && three.values[0].measured < CALLS / 2, "{three:?}");
+    }
+}
+
+#[perfmark(time, every = 16)]
+async fn skipped_async_three(turns: u64) {
+    spin_three(turns / 2);
+    tokio::task::yield_now().await;
+    spin_three(turns / 2);
+}
+
+#[perfmark(time, every = 16)]
+#[allow(clippy::unused_async, reason = "it has one poll")]
+async fn skipped_polled_once_three(turns: u64) {
+    spin_three(turns);
+}
+
+#[perfmark(time)]
+async fn around_async_seven() {
+    let turns = about(42);
+    spin_seven(2 * turns);
+    skipped_async_three(turns).await;
+    skipped_polled_once_three(turns).await;
+}
+
+#[test]
+fn samples_of_skipped_polls_belong_to_their_mark() {
+    const CALLS: u64 = 8_000;
+    let _alone = alone();
+    let work = || {
+        wait_until_sampled();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            for _ in 0..CALLS {
+                around_async_seven().await;
+            }
+        });
+    };
+    if let Some(sampled) = sampled(sampling(), work) {
+        let of = |mark| sampled.in_loops(Some(mark));
+        let ([twice, wrong], [once, wrong_too]) = (of("skipped_async_three"), of("skipped_polled_once_three"));
+        let [in_seven, seven] = of("around_async_seven");
+        println!("{twice} and {once} samples in skipped calls, {seven} around them");
+        assert_eq!((wrong, wrong_too, in_seven), (0, 0, 0), "in the wrong mark");
+        assert!(twice > 0 && once > 0 && seven > 0);
+        for mark in ["skipped_async_three", "skipped_polled_once_three"] {
+            let mark = &sampled.0.marks[sampled.mark(mark)];
+            assert_eq!((mark.calls, mark.in_flight), (CALLS, 0), "{}", mark.name);
+        }
     }
 }
 

@@ -80,7 +80,7 @@ fn a_sample_with_512_bytes_of_stack_costs_at_most_3100_instructions() {
 }
 
 #[test]
-fn a_call_costs_12_instructions_more_while_it_is_sampled() {
+fn a_call_costs_18_instructions_more_while_it_is_sampled() {
     let _alone = alone();
     let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else {
         return println!("skipped: there is no counter of instructions");
@@ -95,7 +95,7 @@ fn a_call_costs_12_instructions_more_while_it_is_sampled() {
     let after = instructions_of_a_call(&counter);
     println!("a call: {before} instructions, sampled {while_sampled}, and then {after}");
     if cfg!(not(debug_assertions)) {
-        assert!(while_sampled <= before + 12);
+        assert!(while_sampled <= before + 18);
     }
     assert_eq!(after, before);
 }

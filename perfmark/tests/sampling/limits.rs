@@ -56,6 +56,52 @@ fn samples_for_which_a_ring_had_no_room_are_counted_and_flag_the_shares() {
     assert!(report.contains(" samples were lost (") && report.contains('≈'), "{report}");
 }
 
+#[perfmark(time)]
+fn left(path: u32, depth: u32, innermost: &dyn Fn()) {
+    descend(path, depth - 1, innermost);
+}
+
+#[perfmark(time)]
+fn right(path: u32, depth: u32, innermost: &dyn Fn()) {
+    descend(path, depth - 1, innermost);
+}
+
+/// Calls one of two marks at each level, as the bits of `path` say.
+fn descend(path: u32, depth: u32, innermost: &dyn Fn()) {
+    match depth {
+        0 => innermost(),
+        _ if path >> (depth % 8) & 1 == 0 => left(path, depth, innermost),
+        _ => right(path, depth, innermost),
+    }
+}
+
+#[perfmark(time)]
+fn early() {
+    touch(1);
+}
+
+#[perfmark(time)]
+fn late() {
+    touch(1);
+}
+
+#[test]
+fn samples_belong_to_their_mark_also_beyond_the_number_of_paths_that_a_thread_can_have() {
+    const DEPTH: u32 = 1_000;
+    let _alone = alone();
+    let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
+    let work = || {
+        until_sampled(|| touch(1));
+        (0..8).for_each(|path| descend(path, DEPTH, &early));
+        (8..12).for_each(|path| descend(path, DEPTH, &late));
+    };
+    let Some(sampled) = sampled(sampling, work) else { return };
+    let [in_early, in_late] = ["early", "late"].map(|mark| sampled.samples().of_mark(Some(sampled.mark(mark))));
+    println!("{in_early} and {in_late} samples; notes: {:?}", sampled.0.notes);
+    assert_eq!((in_early, in_late), (8, 4));
+    assert!(sampled.0.notes.iter().any(|note| note.contains("paths of marks")));
+}
+
 /// Reads a byte once: an error if a signal interrupts it.
 #[perfmark(time)]
 fn read_once(pipe: &PipeReader) -> io::Result<usize> {

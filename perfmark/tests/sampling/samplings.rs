@@ -1,6 +1,10 @@
 //! Several samplings of one program, one after another, and several events of one.
+#![allow(unsafe_code, reason = "limits of the process")]
 
-use perfmark::{Sampling, Stacks, perfmark};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+
+use perfmark::{Samples, Sampling, Stacks, perfmark};
 
 use crate::alone::alone;
 use crate::loops::{spin_seven, spin_three};
@@ -53,4 +57,93 @@ fn several_events_have_their_own_samples() {
     let lost = time.lost + faults.lost;
     println!("{} and {} samples, {lost} lost", time.of_mark(mark), faults.of_mark(mark));
     assert!(time.of_mark(mark) > 0 && faults.of_mark(mark) + lost >= 10 * 300 / 7);
+}
+
+/// Does something while the process can open so many more descriptors.
+fn with_descriptors<R>(left: u64, work: impl FnOnce() -> R) -> R {
+    let lowest = File::open("/dev/null").expect("opened").as_raw_fd();
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limits of this process.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before);
+        let rlim_cur = left + u64::from(lowest.unsigned_abs());
+        libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur, ..before });
+    }
+    let value = work();
+    // SAFETY: as above.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const before) };
+    value
+}
+
+#[test]
+fn a_start_that_failed_can_be_repeated() {
+    let _alone = alone();
+    let sampling = || Sampling::new().frequency(3_019);
+    // It needs one for the event, and two for a pipe.
+    for left in [0, 1] {
+        let why = with_descriptors(left, || sampling().start()).expect_err("no descriptor is left");
+        println!("{left}: {why}");
+        assert!(why.to_string().contains("RLIMIT_NOFILE"));
+    }
+    let work = || {
+        wait_until_sampled();
+        again(900_000);
+    };
+    if let Some(sampled) = sampled(sampling(), work) {
+        assert!(sampled.in_loops(Some("again"))[1] > 0);
+    }
+}
+
+#[test]
+fn samplings_that_follow_one_another_leave_neither_threads_nor_descriptors() {
+    let _alone = alone();
+    let count = |what| fs::read_dir(what).expect("listed").count();
+    let counts = || ["/proc/self/task", "/proc/self/fd"].map(count);
+    // It waits for the end of the collector.
+    let sample = || sampled(Sampling::new().frequency(3_001), || again(1));
+    if sample().is_none() {
+        return;
+    }
+    let before = counts();
+    for _ in 0..1_000 {
+        let sampling = Sampling::new().frequency(3_001).start().expect("as before");
+        again(1);
+        drop(sampling);
+    }
+    _ = sample();
+    let ([threads, descriptors], [threads_before, descriptors_before]) = (counts(), before);
+    println!("{threads_before} and {threads} threads, {descriptors_before} and {descriptors} descriptors");
+    // Another thread of the program may have its ring since.
+    assert!(threads == threads_before && descriptors <= descriptors_before + threads);
+}
+
+#[test]
+fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
+    let _alone = alone();
+    let taken = || perfmark::snapshot().samples.iter().map(Samples::taken).sum::<u64>();
+    let is_noted = || perfmark::snapshot().notes.iter().any(|note| note.contains("forked from one that was sampled"));
+    let in_child = || {
+        again(100_000);
+        let (before, was_noted) = (taken(), is_noted());
+        let in_mark = sampled(Sampling::new().frequency(3_001), || {
+            wait_until_sampled();
+            again(900_000);
+        });
+        let in_mark = in_mark.map(|sampled| sampled.in_loops(Some("again"))[1] > 0);
+        before == 0 && was_noted && in_mark == Some(true) && !is_noted()
+    };
+    sampled(Sampling::new().frequency(3_001), || {
+        wait_until_sampled();
+        // SAFETY: the child ends below.
+        match unsafe { libc::fork() } {
+            // SAFETY: nothing of the parent's is to be done in the child.
+            0 => unsafe { libc::_exit(in_child().into()) },
+            child => {
+                let mut status = 0;
+                // SAFETY: a child of this process.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1, "{status:#x}");
+            }
+        }
+    });
 }

@@ -18,10 +18,13 @@ use crate::snapshot::tree::Tree;
 
 /// The most nodes of a thread; with four events each they take 1.5 MiB.
 const NODES: usize = 8_192;
+/// The most nodes beyond these that are [`without_callers`](Graph::without_callers).
+const MORE: usize = NODES / 2;
 /// The most nodes of all threads together.
 const MERGED: usize = 2 * NODES;
-/// Slots of the hash table of nodes: a power of two, twice the number of nodes.
+/// Slots of the hash table of nodes: a power of two, of which some remain free.
 const SLOTS: usize = 2 * NODES;
+
 /// A mark's calls under one caller. It is in the thread's arena, followed by its events' sums.
 #[derive(Debug)]
 #[repr(C)]
@@ -57,7 +60,7 @@ const FEW: usize = 4;
 const MANY: usize = 16;
 
 impl Node {
-    /// The mark, and the node of its caller. `None` for the pseudo-node of calls without one.
+    /// The mark, and the node of its caller. `None` for the pseudo-node [`nowhere`](Graph::nowhere).
     #[cfg(feature = "sampling")]
     pub(crate) fn mark_and_caller(&self) -> Option<(&'static Mark, Option<&Self>)> {
         // SAFETY: null, or a static; null, or a node that lives as long as this one.
@@ -176,6 +179,12 @@ impl Graph {
         self.find(caller, mark, arena).unwrap_or_else(|| self.nowhere())
     }
 
+    /// The mark's node under [`nowhere`](Self::nowhere): of calls whose callers are unknown. `nowhere` if there is no
+    /// room.
+    pub(crate) fn without_callers(&self, mark: Known<'_>, arena: &Arena) -> *const Node {
+        self.find(self.nowhere(), mark, arena).unwrap_or_else(|| self.nowhere())
+    }
+
     /// The mark's node under that caller, created if there is none. `None` if there is no room.
     fn find(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
         let first = hash(caller, mark.key);
@@ -192,7 +201,8 @@ impl Graph {
     }
 
     fn make(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
-        if self.count.get() >= NODES {
+        let more = if ptr::eq(caller, self.nowhere()) { MORE } else { 0 };
+        if self.count.get() >= NODES + more {
             return None;
         }
         let events = mark.events.min(MANY);

@@ -30,6 +30,9 @@ pub(crate) struct SampledThread {
     seen: Cell<u64>,
     /// Whether the last note had no room.
     was_full: AtomicBool,
+    /// The number of the thread's last call at the last note in a call. Sampled calls that were open then keep their
+    /// nodes in their frames.
+    pub(crate) noted: Cell<u64>,
     /// The number of the innermost open call that is not sampled, because it began before sampling; 0 if there is none.
     older: Cell<u64>,
     /// Whether sampling has started again since the last note, while calls were open.
@@ -76,6 +79,7 @@ impl SampledThread {
             head: Cell::new(ptr::null()),
             seen: Cell::new(0),
             was_full: AtomicBool::new(false),
+            noted: Cell::new(0),
             older: Cell::new(older),
             has_restarted: AtomicBool::new(false),
             has_ring: AtomicU64::new(0),

@@ -2,8 +2,6 @@
 
 use perfmark_rdpmc::CounterSet;
 
-#[cfg(feature = "sampling")]
-use super::fast::Sampled;
 use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
 use super::options;
 use super::overhead::FAST_EVENT_SLOTS;
@@ -15,14 +13,6 @@ use crate::settings::recording::settings;
 pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
     let hooks = |is_weighted| match (settings().has_call_graph, tracks_overhead, is_weighted) {
         _ if !is_fast(set, slots, tracks_overhead) => slow::HOOKS,
-        #[cfg(feature = "sampling")]
-        (true, ..) if set.sampled().is_some() => hooks_for::<Sampled<WithGraph>>(set),
-        #[cfg(feature = "sampling")]
-        (_, true, true) if set.sampled().is_some() => hooks_for::<Sampled<Weighted>>(set),
-        #[cfg(feature = "sampling")]
-        (_, true, false) if set.sampled().is_some() => hooks_for::<Sampled<SeveralSets>>(set),
-        #[cfg(feature = "sampling")]
-        _ if set.sampled().is_some() => hooks_for::<Sampled<SingleSet>>(set),
         (true, ..) => hooks_for::<WithGraph>(set),
         (_, true, true) => hooks_for::<Weighted>(set),
         (_, true, false) => hooks_for::<SeveralSets>(set),
@@ -83,14 +73,13 @@ fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hoo
 /// Binds a plan's hooks: those of its event set, and those for its options.
 pub(super) fn bind_plan(plan: &Plan) {
     let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
-    plan.bind_base_hooks();
+    plan.base_hooks.set(if is_weighted { set.weighted_hooks.get() } else { set.base_hooks.get() });
     let measured = options::measured(plan);
     let begin = match (is_weighted, set.mode.is_polled) {
         _ if set.mode.is_budgeted => options::budgeted_begin(plan),
         (false, _) => measured.begin,
-        #[cfg(feature = "sampling")]
-        (true, false) if plan.skipped().is_some() => options::begin_sampled_every,
-        (true, false) => options::begin_every,
+        (true, false) if plan.skipped().is_some() => options::begin_every::<true>,
+        (true, false) => options::begin_every::<false>,
         (true, true) => options::begin_first_poll_of_every,
     };
     plan.hooks.set(Hooks { begin, ..measured });

@@ -4,15 +4,14 @@
 //! rare cases.
 #![allow(unsafe_code, reason = "hooks rely on the parameters that they were bound for")]
 
+use std::array;
 use std::hint::assert_unchecked;
 use std::sync::atomic::Ordering::Relaxed;
-use std::{array, ptr};
 
 use perfmark_rdpmc::{Delta, clock};
 
 use super::call_token::Token;
 use super::counters::EVENT_SLOTS;
-use super::look::has_moved;
 use super::overhead::{FAST_EVENT_SLOTS, InnerCalls};
 use super::plan::{EventSet, Plan, node_of};
 use super::reached::{self, reach};
@@ -26,8 +25,7 @@ use crate::recording::cells::histogram::add;
 /// events. The last `W` are off-CPU events.
 ///
 /// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. If `K` is
-/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events. If
-/// `IS_SAMPLED`, the set's calls are sampled.
+/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events.
 pub(super) trait HookParams {
     /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
     /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
@@ -37,8 +35,6 @@ pub(super) trait HookParams {
     const IS_WEIGHTED: bool;
     /// Whether the thread has a call graph.
     const HAS_GRAPH: bool;
-    /// Whether the marks' calls are sampled.
-    const IS_SAMPLED: bool = false;
 }
 
 /// Marks of a thread that does not track overhead.
@@ -74,18 +70,6 @@ impl HookParams for WithGraph {
     const HAS_GRAPH: bool = true;
 }
 
-/// The same marks while their calls are sampled.
-#[cfg(feature = "sampling")]
-pub(super) struct Sampled<P>(std::marker::PhantomData<P>);
-
-#[cfg(feature = "sampling")]
-impl<P: HookParams> HookParams for Sampled<P> {
-    const IS_SINGLE_SET: bool = P::IS_SINGLE_SET;
-    const IS_WEIGHTED: bool = P::IS_WEIGHTED;
-    const HAS_GRAPH: bool = P::HAS_GRAPH;
-    const IS_SAMPLED: bool = true;
-}
-
 /// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
 /// a reading wait for it. On arm64, which loads adjacent words by one instruction, registers suffice for two events.
 const fn looks_up_first(events: usize) -> bool {
@@ -108,22 +92,12 @@ fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
     slot
 }
 
-/// Whether there was a sample since the thread's last look, which the slow path notes.
-#[inline]
-fn has_samples<P: HookParams>(set: &EventSet) -> bool {
-    // SAFETY: BINDING: the set's calls are sampled.
-    P::IS_SAMPLED && unsafe { has_moved(set) }
-}
-
 /// Begins a call. The counters are read last.
 pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usize>(
     plan: &Plan,
     recorder: HeldRecorder,
 ) -> Token {
     let stack = &recorder.stack;
-    if has_samples::<P>(plan.set()) {
-        return slow::begin_after_sample(plan, recorder);
-    }
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan.pointer(), open_before);
@@ -135,8 +109,6 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usiz
         } else {
             slow::find_node(plan, frame, &recorder);
         }
-    } else if P::IS_SAMPLED {
-        frame.node.set(ptr::null());
     }
     let set = plan.set();
     if K < N {
@@ -217,8 +189,8 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     let (cells, open_before, below, overhead) = looked_up.unwrap_or_else(look_up);
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
-    // time comes from ticks that ran backwards. The slow path also notes samples.
-    if has_samples::<P>(set) || !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
+    // time comes from ticks that ran backwards.
+    if !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     reach(&recorder, || reached::name::<P>("end", [N, K, W], IS_LEAF));
@@ -246,9 +218,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usiz
     let set = plan.set();
     let look_up = || probe_overhead::<P, N, W, IS_LEAF>(set, frame, recorder);
     let looked_up = looks_up_first(N).then(look_up);
-    let Some(counted) = read_counts::<N, K, W>(set, frame).filter(|_| !has_samples::<P>(set)) else {
-        return false;
-    };
+    let Some(counted) = read_counts::<N, K, W>(set, frame) else { return false };
     let overhead: [u64; N] = looked_up.unwrap_or_else(look_up);
     if counted.iter().any(|counted| counted.cast_signed() < 0) {
         return false;

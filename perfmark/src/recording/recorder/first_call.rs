@@ -21,6 +21,8 @@ use super::memory::{self, PlanPtr, plan_entry};
 use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::plan::{EventSet, Plan};
 use super::resources::Resources;
+#[cfg(feature = "sampling")]
+use super::resources::SkippedCalls;
 use super::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
@@ -173,7 +175,7 @@ fn prepare_plan(
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
     #[cfg(feature = "sampling")]
-    if every > 1 && !mode.is_polled && !mode.is_budgeted && plan_ref.set().sampled().is_some() {
+    if (every > 1 || mode.is_budgeted) && plan_ref.set().sampled().is_some() {
         // SAFETY: `resources` has it until the thread ends, after its last call.
         unsafe { plan_ref.set_skipped(resources.plan_of_skipped(mark, plan_ref.set())) };
     }
@@ -350,7 +352,7 @@ fn calibrate_set(
             self.run_calls(&|| {
                 if let Some(recorder) = HeldRecorder::acquire() {
                     recorder.may_be_inside_drawn.set(true);
-                    _ = (self.drawn.base_hooks().begin)(self.drawn, recorder);
+                    _ = (self.drawn.base_hooks.get().begin)(self.drawn, recorder);
                 }
                 calls();
                 with_recorder(|recorder| {
@@ -403,20 +405,14 @@ fn calibrate_set(
         scratch.generation.set(program.generation.get());
         scratch.random.set(SEED);
     }
-    // Without events, as in `Resources::plan_of_skipped`.
     #[cfg(feature = "sampling")]
-    let no_events = set.without_events(slow::HOOKS);
-    #[cfg(feature = "sampling")]
-    // SAFETY: `no_events` outlives the plan, which is used in this function only.
-    let of_skipped = unsafe {
-        Plan::new(MarkCells::new(calibration_calls.skipped_mark, [].into(), 1), &no_events, None, Draws::default())
-    };
+    let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
     for (plan, [_, inner]) in plans.iter().zip(&members) {
         inner.current.set(plan.pointer());
         #[cfg(feature = "sampling")]
-        if set.sampled().is_some() && !set.mode.is_polled && !set.mode.is_budgeted {
+        if set.sampled().is_some() {
             // SAFETY: it lives until the end of this function, as `plans` do.
-            unsafe { plan.set_skipped(&raw const of_skipped) };
+            unsafe { plan.set_skipped(&raw const *of_skipped.plan) };
         }
         plan.set_event_cells();
         bind::bind_plan(plan);

@@ -9,17 +9,10 @@ use crate::recording::cells::graph::{Known, Node};
 use crate::recording::cells::sampled::{SampledThread, UNKNOWN};
 use crate::recording::cells::switched::CALLS;
 
-/// Whether there was a sample since the last look.
-///
-/// # Safety
-///
-/// Calls of the set are sampled.
+/// Whether there was a sample since the last look. For calls of this set.
 #[inline]
-#[allow(unsafe_code, reason = "saves a branch")]
-pub(super) unsafe fn has_moved(set: &EventSet) -> bool {
-    // SAFETY: this function's contract.
-    let sampled = unsafe { set.sampled().unwrap_unchecked() };
-    sampled.moved().is_some()
+pub(super) fn has_moved(set: &EventSet) -> bool {
+    set.sampled().is_some_and(|sampled| sampled.moved().is_some())
 }
 
 /// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this set.
@@ -52,7 +45,7 @@ fn noted(sampled: &SampledThread, recorder: &Recorder) -> *const Node {
     if recorder.stack.serial.get() < CALLS {
         return UNKNOWN;
     }
-    let is_sampled = |frame: &FrameRef| Plan::of(*frame).set().sampled().is_some_and(|of| ptr::eq(of, sampled));
+    let is_sampled = |frame: &FrameRef| is_of(sampled, *frame);
     let unsampled = || recorder.stack.iter().filter(|frame| !is_sampled(frame)).map(|frame| frame.number()).max();
     let innermost = recorder.stack.innermost();
     if sampled.may_be_in_older(innermost.map_or(0, |frame| frame.number()), || unsampled().unwrap_or(0)) {
@@ -68,27 +61,36 @@ fn noted(sampled: &SampledThread, recorder: &Recorder) -> *const Node {
 
 /// The node of an open call: its path of marks.
 fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *const Node {
-    if recorder.graph().is_some() {
-        return node_of(&innermost).map_or(UNKNOWN, ptr::from_ref);
-    }
-    let (Some(paths), Some(arena)) = (sampled.paths(), recorder.arena()) else { return UNKNOWN };
-    // Frames of sampled calls keep their nodes, so this is done once for each call in which there is a sample.
-    let done = recorder.stack.iter().find(|frame| kept(*frame).is_some());
-    let mut caller = done.and_then(kept).unwrap_or(ptr::null());
-    recorder.stack.visit_above(done, |frame| {
-        let plan = Plan::of(frame);
-        let mark =
-            Known { key: plan.pointer(), mark: plan.cells.mark, events: 0, event: &|_| unreachable!("no events") };
-        caller = paths.callee(caller, mark, arena);
-        if plan.set().sampled().is_some() {
-            frame.node.set(caller);
-        }
-    });
-    caller
+    let (Some(graph), Some(arena)) = (recorder.graph().or_else(|| sampled.paths()), recorder.arena()) else {
+        return UNKNOWN;
+    };
+    let known = |plan: &Plan| Known {
+        key: plan.pointer(),
+        mark: plan.cells.mark,
+        events: 0,
+        event: &|_| unreachable!("no events"),
+    };
+    let path = if recorder.graph().is_some() {
+        node_of(&innermost).map_or_else(|| graph.nowhere(), ptr::from_ref)
+    } else {
+        // Sampled calls that were open at the last note keep their nodes, so this is done once for each call in which
+        // there is a sample.
+        let noted = sampled.noted.replace(recorder.stack.serial.get());
+        let done = recorder.stack.iter().find(|frame| frame.number() <= noted && is_of(sampled, *frame));
+        let mut caller = done.map_or(ptr::null(), |frame| frame.node.get());
+        recorder.stack.visit_above(done, |frame| {
+            caller = graph.callee(caller, known(Plan::of(frame)), arena);
+            if is_of(sampled, frame) {
+                frame.node.set(caller);
+            }
+        });
+        caller
+    };
+    // There is no room for another path.
+    if ptr::eq(path, graph.nowhere()) { graph.without_callers(known(Plan::of(innermost)), arena) } else { path }
 }
 
-/// The node that the frame of a sampled call keeps, if it has one. Frames of other calls may contain a former call's.
-fn kept(frame: FrameRef) -> Option<*const Node> {
-    let node = frame.node.get();
-    (!node.is_null() && Plan::of(frame).set().sampled().is_some()).then_some(node)
+/// Whether the call is sampled there.
+fn is_of(sampled: &SampledThread, frame: FrameRef) -> bool {
+    Plan::of(frame).set().sampled().is_some_and(|of| ptr::eq(of, sampled))
 }

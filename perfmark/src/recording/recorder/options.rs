@@ -6,82 +6,130 @@ use perfmark_rdpmc::clock::fence;
 
 use super::budget::LOT;
 use super::call_token::{NO_FRAME, SKIPPED, Token};
+use super::look::has_moved;
 use super::memory::PlanPtr;
 use super::plan::{Begin, Hooks, Plan};
 use super::reached::reach;
+use super::slow;
 use super::stack::FrameRef;
 use super::state::{HeldRecorder, Recorder};
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
-pub(super) const FENCED: Hooks = Hooks {
-    begin: begin_fenced,
-    end_leaf: end_leaf_fenced,
-    end: end_fenced,
-    close_leaf: close_leaf_fenced,
-    close: close_fenced,
-};
+const fn fenced<const IS_SAMPLED: bool>() -> Hooks {
+    Hooks {
+        begin: begin_fenced::<IS_SAMPLED>,
+        end_leaf: end_leaf_fenced::<IS_SAMPLED>,
+        end: end_fenced::<IS_SAMPLED>,
+        close_leaf: close_leaf_fenced::<IS_SAMPLED>,
+        close: close_fenced::<IS_SAMPLED>,
+    }
+}
 
-fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
+/// The hooks that those of marks with `fence` call.
+fn without_fence<const IS_SAMPLED: bool>(plan: &Plan) -> Hooks {
+    if IS_SAMPLED { SAMPLED } else { plan.base_hooks.get() }
+}
+
+fn begin_fenced<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin with a fence".into());
     fence();
-    let token = (plan.base_hooks().begin)(plan, recorder);
+    let token = (without_fence::<IS_SAMPLED>(plan).begin)(plan, recorder);
     fence();
     token
 }
 
-fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+fn end_leaf_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end a leaf with a fence".into());
     fence();
-    (plan.base_hooks().end_leaf)(plan, frame, recorder);
+    (without_fence::<IS_SAMPLED>(plan).end_leaf)(plan, frame, recorder);
 }
 
-fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+fn end_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end a caller with a fence".into());
     fence();
-    (plan.base_hooks().end)(plan, frame, recorder);
+    (without_fence::<IS_SAMPLED>(plan).end)(plan, frame, recorder);
 }
 
-fn close_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+fn close_leaf_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     reach(recorder, || "close a leaf's poll with a fence".into());
     fence();
-    (plan.base_hooks().close_leaf)(plan, frame, recorder)
+    (without_fence::<IS_SAMPLED>(plan).close_leaf)(plan, frame, recorder)
 }
 
-fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+fn close_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     reach(recorder, || "close a caller's poll with a fence".into());
     fence();
-    (plan.base_hooks().close)(plan, frame, recorder)
+    (without_fence::<IS_SAMPLED>(plan).close)(plan, frame, recorder)
+}
+
+/// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
+const SAMPLED: Hooks = Hooks {
+    begin: begin_sampled,
+    end_leaf: end_leaf_sampled,
+    end: end_sampled,
+    close_leaf: close_leaf_sampled,
+    close: close_sampled,
+};
+
+fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if has_moved(plan.set()) {
+        return slow::begin_after_sample(plan, recorder);
+    }
+    (plan.base_hooks.get().begin)(plan, recorder)
+}
+
+fn end_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    if has_moved(plan.set()) {
+        return slow::end(plan, frame, recorder);
+    }
+    (plan.base_hooks.get().end_leaf)(plan, frame, recorder);
+}
+
+fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    if has_moved(plan.set()) {
+        return slow::end(plan, frame, recorder);
+    }
+    (plan.base_hooks.get().end)(plan, frame, recorder);
+}
+
+fn close_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    !has_moved(plan.set()) && (plan.base_hooks.get().close_leaf)(plan, frame, recorder)
+}
+
+fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    !has_moved(plan.set()) && (plan.base_hooks.get().close)(plan, frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
 pub(super) fn measured(plan: &Plan) -> Hooks {
-    if plan.set().mode.is_fenced { FENCED } else { plan.base_hooks() }
+    match (plan.set().mode.is_fenced, plan.set().sampled().is_some()) {
+        (true, false) => fenced::<false>(),
+        (true, true) => fenced::<true>(),
+        (false, false) => plan.base_hooks.get(),
+        (false, true) => SAMPLED,
+    }
 }
 
 /// Begins a call of a mark with `every`: measures the call if it is drawn, and otherwise counts it as skipped.
-pub(super) fn begin_every(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let skipped = &plan.cells.skipped;
-    let skipped_before = skipped.load(Relaxed);
+pub(super) fn begin_every<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let skipped_before = plan.cells.skipped.load(Relaxed);
     if plan.is_drawn(skipped_before) {
-        return begin_drawn(plan, recorder);
+        begin_drawn(plan, recorder)
+    } else {
+        skip::<IS_SAMPLED>(plan, recorder, skipped_before)
     }
-    skipped.store(skipped_before + 1, Relaxed);
-    recorder.release();
-    NO_FRAME
 }
 
-/// The same, while the calls are sampled: skipped calls have frames, so that their samples are theirs.
-#[cfg(feature = "sampling")]
-pub(super) fn begin_sampled_every(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let skipped = &plan.cells.skipped;
-    let skipped_before = skipped.load(Relaxed);
-    match plan.skipped() {
-        Some(of_skipped) if !plan.is_drawn(skipped_before) => {
-            skipped.store(skipped_before + 1, Relaxed);
-            (of_skipped.base_hooks().begin)(of_skipped, recorder)
-        }
-        _ => begin_every(plan, recorder),
+/// Counts a call as skipped, after so many others. While calls are sampled, it has a frame, so that its samples are its
+/// own.
+#[inline]
+fn skip<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder, skipped_before: u64) -> Token {
+    plan.cells.skipped.store(skipped_before + 1, Relaxed);
+    if IS_SAMPLED && let Some(of_skipped) = plan.skipped() {
+        return (of_skipped.base_hooks.get().begin)(of_skipped, recorder);
     }
+    recorder.release();
+    NO_FRAME
 }
 
 /// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
@@ -95,11 +143,11 @@ fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
 }
 
 /// Begins a call of a mark within a budget: the same as [`begin_every`], in each context.
-pub(super) fn begin_within_budget(plan: &Plan, recorder: HeldRecorder) -> Token {
+pub(super) fn begin_within_budget<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     if recorder.may_be_inside_drawn.get() {
         return begin_in_context(plan, recorder);
     }
-    skip_or_draw::<false>(plan, recorder)
+    skip_or_draw::<false, IS_SAMPLED>(plan, recorder)
 }
 
 /// Begins a call of a mark that its budget lets measure completely.
@@ -112,15 +160,12 @@ pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
 }
 
 #[inline]
-fn skip_or_draw<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let skipped = &plan.cells.skipped;
-    let skipped_before = skipped.load(Relaxed);
+fn skip_or_draw<const IS_INSIDE: bool, const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let skipped_before = plan.cells.skipped.load(Relaxed);
     if plan.is_drawn(skipped_before) {
         return begin_drawn_within_budget::<IS_INSIDE>(plan, recorder);
     }
-    skipped.store(skipped_before + 1, Relaxed);
-    recorder.release();
-    NO_FRAME
+    skip::<IS_SAMPLED>(plan, recorder, skipped_before)
 }
 
 #[inline]
@@ -136,7 +181,9 @@ fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call within a budget inside a drawn one".into());
-    let context = recorder.stack.top().and_then(|frame| Plan::of_member(frame.plan())).map_or(0, Plan::context_inside);
+    // Skipped calls that have frames are in the context of the call around.
+    let around = recorder.stack.iter().map(Plan::of).find(|plan| plan.set().len() > 0);
+    let context = around.map_or(0, Plan::context_inside);
     if context == 0 {
         recorder.may_be_inside_drawn.set(false);
         return (plan.hooks.get().begin)(plan, recorder);
@@ -149,7 +196,7 @@ fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
     }
     let plan = inner.unwrap_or(plan);
     if !plan.is_complete() {
-        return skip_or_draw::<true>(plan, recorder);
+        return skip_or_draw::<true, true>(plan, recorder);
     }
     if let Some(around) = recorder.stack.top() {
         plan.set().overhead.add_inside_overhead(&around);
@@ -225,18 +272,42 @@ pub(super) fn begin_weight(plan: &Plan, rest: u64, recorder: &Recorder) {
 
 /// The hook with which calls of a mark within a budget begin.
 pub(super) fn budgeted_begin(plan: &Plan) -> Begin {
-    if plan.is_complete() { begin_complete } else { begin_within_budget }
+    match (plan.is_complete(), plan.skipped()) {
+        (true, _) => begin_complete,
+        (false, None) => begin_within_budget::<false>,
+        (false, Some(_)) => begin_within_budget::<true>,
+    }
 }
 
 /// Begins the first poll of a call of a mark with `every`: measures the call if it is drawn. A skipped call is counted
 /// when it ends.
 pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a first poll that may be skipped".into());
-    if plan.is_poll_drawn() {
-        return begin_drawn(plan, recorder);
+    if plan.is_poll_drawn() { begin_drawn(plan, recorder) } else { skip_poll(plan, recorder) }
+}
+
+/// Begins a poll of a skipped call.
+pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if let Some(of_skipped) = plan.skipped() {
+        return (of_skipped.base_hooks.get().begin)(of_skipped, recorder);
     }
     recorder.release();
     SKIPPED
+}
+
+/// The hooks of skipped calls that have frames because they are sampled, and are made of polls. Others end on the slow
+/// path.
+#[cfg(feature = "sampling")]
+pub(super) const SKIPPED_POLL: Hooks = Hooks { end_leaf: end_skipped_poll, end: end_skipped_poll, ..slow::HOOKS };
+
+/// Ends the only poll of a skipped call.
+#[cfg(feature = "sampling")]
+fn end_skipped_poll(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    slow::close(plan, frame, &recorder, |_, _| {});
+    if let Some(cells) = recorder.cells_of(plan.cells.mark) {
+        cells.skipped.store(cells.skipped.load(Relaxed) + 1, Relaxed);
+    }
+    recorder.release();
 }
 
 /// Adds the overhead of a drawn call or poll to the call around: of the draw and of the calls skipped for it.

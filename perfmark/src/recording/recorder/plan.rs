@@ -64,8 +64,8 @@ pub(super) struct Plan {
     /// have a bucket.
     spans: [Cell<Span>; FAST_EVENTS],
     pub(super) cells: MarkCells,
-    /// See [`base_hooks`](Self::base_hooks): those of its set.
-    base_hooks: Cell<*const Cell<Hooks>>,
+    /// The hooks of measured calls, without options.
+    pub(super) base_hooks: Cell<Hooks>,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own.
     pub(super) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
@@ -106,7 +106,7 @@ impl Plan {
         draws: Draws,
     ) -> Self {
         let event_cells = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
-        let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), Cell::new(&raw const set.base_hooks));
+        let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), set.base_hooks.clone());
         let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
         let (member, lot, context_inside) = (ptr::null(), Cell::new(u32::MAX), budget::context(cells.weight));
@@ -164,19 +164,6 @@ impl Plan {
         ptr::from_ref(self).cast()
     }
 
-    /// The hooks of measured calls, without options.
-    #[inline]
-    pub(super) fn base_hooks(&self) -> Hooks {
-        // SAFETY: a field of its set, which lives as long as the plan is used: the contract of `new`.
-        unsafe { &*self.base_hooks.get() }.get()
-    }
-
-    /// Chooses the hooks of its set that suit its weight.
-    pub(super) fn bind_base_hooks(&self) {
-        let (set, is_weighted) = (self.set(), self.cells.weight > 1);
-        self.base_hooks.set(if is_weighted { &raw const set.weighted_hooks } else { &raw const set.base_hooks });
-    }
-
     /// The slot in which calls find the plan; 0 if it has none.
     pub(super) fn slot(&self) -> u32 {
         self.variant.map_or_else(|| self.cells.mark.own_slot(), |variant| variant.slot)
@@ -199,8 +186,8 @@ impl Plan {
         self.skipped.set(plan);
     }
 
-    /// The plan of the calls that are skipped, if samples of them are noted.
-    #[cfg(feature = "sampling")]
+    /// The plan of the calls that are skipped, if samples of them are noted. It has no events.
+    #[inline]
     pub(super) fn skipped(&self) -> Option<&Self> {
         // SAFETY: null, or `set_skipped` requires that it lives as long as this plan is used.
         unsafe { self.skipped.get().as_ref() }

@@ -4,7 +4,6 @@
 //! The future keeps the cost of polls that do not finish their call. The last poll adds the call to the cells of its
 //! thread.
 
-use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::calibrate::CalibrationCalls;
@@ -100,8 +99,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
         return NO_FRAME;
     }
     let token = if matches!(call, PolledCall::Skipped(_)) {
-        recorder.release();
-        SKIPPED
+        options::skip_poll(plan, recorder)
     } else {
         options::add_draw_overhead(plan, &recorder);
         (options::measured(plan).begin)(plan, recorder)
@@ -211,6 +209,11 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[cold]
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
+    if plan.set().len() == 0 {
+        // A skipped call, which has a frame because it is sampled.
+        slow::close(plan, frame, recorder, |_, _| {});
+        return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
+    }
     reach(recorder, || "end a poll on the slow path".into());
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
@@ -327,18 +330,13 @@ fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], ce
     }
 }
 
-/// The mark's cells on this thread, with any event set.
-fn cells_of<'a>(recorder: &'a Recorder, mark: &'static Mark) -> Option<&'a MarkCells> {
-    recorder.cells()?.iter().find(|cells| ptr::eq(cells.mark, mark))
-}
-
 /// Ends a poll without a frame. Its call is skipped or unmeasured.
 #[cold]
 #[inline(never)]
 fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     reach(recorder, || "end a poll that is unmeasured".into());
     let generation = recorder.generation.get();
-    let Some(cells) = cells_of(recorder, mark) else { return end_without_recorder(mark, call, token, outcome) };
+    let Some(cells) = recorder.cells_of(mark) else { return end_without_recorder(mark, call, token, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));
     let info = call.info().unwrap_or_else(|| CallInfo::new(generation, is_nested, cells.weight));
     if info.generation != generation || matches!(call, PolledCall::Over) {
@@ -416,7 +414,7 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
         let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
-        for cells in cells_of(recorder, mark).iter().flat_map(|cells| &cells.events) {
+        for cells in recorder.cells_of(mark).iter().flat_map(|cells| &cells.events) {
             let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));
             if let Some(mut cost) = cells.event.below(NO_EVENT).and_then(cost) {
                 if Some(cells.event) == suspended {

@@ -9,7 +9,7 @@ use super::counters::EventSlots;
 use super::draws::Draws;
 use super::plan::{EventSet, Plan};
 #[cfg(feature = "sampling")]
-use super::slow;
+use super::{options, slow};
 use crate::platform::sync::Arc;
 #[cfg(feature = "sampling")]
 use crate::recording::cells::MarkCells;
@@ -44,7 +44,27 @@ pub(super) struct Resources {
     pub(super) sampled: Vec<(u8, Arc<SampledThread>)>,
     /// The plans of skipped calls whose samples are noted, and their event sets.
     #[cfg(feature = "sampling")]
-    of_skipped: Vec<(Box<Plan>, Box<EventSet>)>,
+    of_skipped: Vec<SkippedCalls>,
+}
+
+/// What skipped calls need to have frames, so that samples of them are noted. Nothing is measured.
+#[cfg(feature = "sampling")]
+pub(super) struct SkippedCalls {
+    pub(super) plan: Box<Plan>,
+    _no_events: Box<EventSet>,
+}
+
+#[cfg(feature = "sampling")]
+impl SkippedCalls {
+    /// Of a mark that has this event set.
+    pub(super) fn new(mark: &'static Mark, set: &EventSet) -> Self {
+        let hooks = if set.mode.is_polled { options::SKIPPED_POLL } else { slow::HOOKS };
+        let no_events = Box::new(set.without_events(hooks));
+        let cells = MarkCells::new(mark, [].into(), 1);
+        // SAFETY: the event set is kept with the plan.
+        let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, Draws::default()) });
+        Self { plan, _no_events: no_events }
+    }
 }
 
 impl Resources {
@@ -70,15 +90,11 @@ impl Resources {
         self.plans.iter().map(|&plan| unsafe { &*plan })
     }
 
-    /// A plan for skipped calls of a mark that has this event set. They have frames, and nothing is measured.
+    /// A plan for skipped calls of a mark that has this event set.
     #[cfg(feature = "sampling")]
     pub(super) fn plan_of_skipped(&mut self, mark: &'static Mark, set: &EventSet) -> *const Plan {
-        let no_events = Box::new(set.without_events(slow::HOOKS));
-        // SAFETY: the event set is kept with the plan.
-        let plan =
-            Box::new(unsafe { Plan::new(MarkCells::new(mark, [].into(), 1), &no_events, None, Draws::default()) });
-        self.of_skipped.push((plan, no_events));
-        &raw const *self.of_skipped[self.of_skipped.len() - 1].0
+        self.of_skipped.push(SkippedCalls::new(mark, set));
+        &raw const *self.of_skipped[self.of_skipped.len() - 1].plan
     }
 
     /// Where samples of the thread's calls in this sampling are noted. `innermost` is the number of the innermost open

@@ -65,12 +65,12 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 pub(super) fn begin_after_sample(plan: &Plan, recorder: HeldRecorder) -> Token {
     look(plan.set(), &recorder);
-    (plan.base_hooks().begin)(plan, recorder)
+    (plan.base_hooks.get().begin)(plan, recorder)
 }
 
 /// Finds the call's node in the call graph, if there is one.
 pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
-    let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return frame.node.set(ptr::null()) };
+    let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return };
     let caller = frame.below().node.get();
     let [last_caller, last] = &plan.last_nodes;
     if !ptr::eq(last_caller.get(), caller) {
@@ -97,7 +97,7 @@ pub(super) fn note_panic(recorder: &Recorder, token: Token) -> Token {
 fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     remove_ended_elsewhere(&recorder);
     if recorder.stack.next_for(plan.set().len()).is_some() {
-        return (plan.base_hooks().begin)(plan, recorder);
+        return (plan.base_hooks.get().begin)(plan, recorder);
     }
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
@@ -123,7 +123,7 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
     if refresh_counters(set, stack, frame) {
         stack.pop(frame);
         stack.serial.set(stack.serial.get() - 1);
-        return (plan.base_hooks().begin)(plan, recorder);
+        return (plan.base_hooks.get().begin)(plan, recorder);
     }
     reread_user_counters(set, frame);
     add(&plan.cells.open, 1);

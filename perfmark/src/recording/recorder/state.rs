@@ -23,8 +23,9 @@ use super::stack::Stack;
 use super::tls::TlsPointer;
 use crate::platform::arena::Arena;
 use crate::platform::signals::BlockedSignals;
-use crate::recording::cells::ThreadCells;
 use crate::recording::cells::graph::Graph;
+use crate::recording::cells::{MarkCells, ThreadCells};
+use crate::recording::mark::Mark;
 
 /// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
 #[repr(C)]
@@ -63,6 +64,11 @@ impl Recorder {
     pub(super) fn cells(&self) -> Option<&ThreadCells> {
         // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
         unsafe { self.cells.get().as_ref() }
+    }
+
+    /// The mark's cells on this thread, with any event set.
+    pub(super) fn cells_of<'a>(&'a self, mark: &'static Mark) -> Option<&'a MarkCells> {
+        self.cells()?.iter().find(|cells| ptr::eq(cells.mark, mark))
     }
 
     /// The memory in which the thread's histograms grow.

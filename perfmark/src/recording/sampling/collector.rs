@@ -18,6 +18,7 @@ use crate::platform::per_process::PerProcess;
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::sampling::SampleSettings;
+use crate::text::counted;
 
 /// Everything that only the collector and snapshots use. A forked child has none.
 #[derive(Debug, Default)]
@@ -82,7 +83,17 @@ pub(crate) fn notes() -> Vec<String> {
         "this process was forked from one that was sampled, and is not sampled itself; start a `Sampling` in it";
     let blind = "threads that call no marks were not sampled, because /proc/self/task does not list them; mount /proc";
     let is_forked = state.samplings.is_empty() && start::is_forked_child();
-    [(is_forked, forked), (state.is_blind, blind)].into_iter().filter(|note| note.0).map(|note| note.1.into()).collect()
+    let notes = [(is_forked, forked), (state.is_blind, blind)];
+    let without_callers =
+        state.samplings.iter().flat_map(|sampling| &sampling.totals).map(|totals| totals.without_callers);
+    let without_callers = match without_callers.sum() {
+        0 => None,
+        samples => Some(format!(
+            "{} counted for their marks without callers, because there were too many paths of marks",
+            counted(samples, "sample")
+        )),
+    };
+    notes.into_iter().filter(|note| note.0).map(|note| note.1.into()).chain(without_callers).collect()
 }
 
 /// The most samplings with different settings. A thread that goes on keeps its ring of each one.

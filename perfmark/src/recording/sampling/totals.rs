@@ -10,7 +10,7 @@ use crate::snapshot::tree::Tree;
 /// The number of samples with each stack: the executed instruction, then the calls that led to it.
 pub(crate) type Stacks = BTreeMap<Vec<Address>, u64>;
 
-/// The most paths of marks. Beyond them, samples are added to the path above.
+/// The most paths of marks. Beyond them, samples are added to their mark without its callers.
 const MOST_PATHS: usize = 1 << 14;
 /// The most pairs of a path and a stack: with callers, and of the executed instruction alone. Beyond them, samples are
 /// added [without callers](count), and to no known code.
@@ -47,6 +47,8 @@ pub(crate) struct Totals {
     /// The number of samples whose call is unknown: a thread had more calls with samples than notes, or it was a
     /// call of a hidden mark, by which probe overhead is measured.
     pub(crate) unknown: u64,
+    /// The number of samples in marks whose callers are unknown, because there were too many paths.
+    pub(crate) without_callers: u64,
     /// The number of samples for which the kernel had no room.
     pub(crate) lost: u64,
     /// How often the kernel took no samples for a while, because there were too many.
@@ -70,11 +72,19 @@ impl Totals {
             &mut self.outside
         } else {
             // SAFETY: this function's contract.
-            let path = if node == UNKNOWN { None } else { self.path(unsafe { &*node }) };
-            let Some(path) = path else {
-                self.unknown += samples.values().sum::<u64>();
+            let path = if node == UNKNOWN { None } else { path(unsafe { &*node }) };
+            let taken = samples.values().sum::<u64>();
+            let Some((mut marks, mut is_whole)) = path else {
+                self.unknown += taken;
                 return;
             };
+            is_whole &= self.has_room(&marks);
+            if !is_whole {
+                self.without_callers += taken;
+                marks.truncate(1);
+            }
+            let above = marks.into_iter().rev().fold(None, |above, mark| Some(self.paths.at(above, mark).0));
+            let Some(path) = above else { return };
             self.paths.value_mut(path)
         };
         for (stack, samples) in samples {
@@ -85,27 +95,26 @@ impl Totals {
         }
     }
 
-    /// The index of a node's path. `None` if it contains a hidden mark, or is unknown.
-    fn path(&mut self, node: &Node) -> Option<usize> {
-        let mut marks = Vec::new();
-        let mut next = Some(node);
-        while let Some(node) = next {
-            let (mark, caller) = node.mark_and_caller()?;
-            if marks.last() != Some(&mark.index()) {
-                marks.push(mark.index());
-            }
-            next = caller;
-        }
-        let mut path = None;
-        for mark in marks.into_iter().rev() {
-            if mark == 0 {
-                return None;
-            }
-            if self.paths.len() >= MOST_PATHS && self.paths.find(path, mark).is_none() {
-                break;
-            }
-            path = Some(self.paths.at(path, mark).0);
-        }
-        path
+    /// Whether there is room for these marks, the innermost one first.
+    fn has_room(&self, marks: &[u32]) -> bool {
+        let known = |above: Option<Option<usize>>, &mark| self.paths.find(above?, mark).map(Some);
+        self.paths.len() + marks.len() <= MOST_PATHS || marks.iter().rev().fold(Some(None), known).is_some()
     }
+}
+
+/// The marks of a node's path, the innermost one first, and whether all callers are known. A mark that calls itself is
+/// there once. `None` if it contains a hidden mark, or is unknown.
+fn path(node: &Node) -> Option<(Vec<u32>, bool)> {
+    let (mut marks, mut next) = (Vec::new(), Some(node));
+    while let Some(node) = next {
+        let Some((mark, caller)) = node.mark_and_caller() else { break };
+        if mark.index() == 0 {
+            return None;
+        }
+        if marks.last() != Some(&mark.index()) {
+            marks.push(mark.index());
+        }
+        next = caller;
+    }
+    (!marks.is_empty()).then_some((marks, next.is_none()))
 }
