@@ -19,7 +19,6 @@ use super::mark::linked;
 use super::mark::mark_settings;
 use super::mark::{self, Mark};
 use super::recorder;
-#[cfg(feature = "sampling")]
 use super::sampling;
 use super::start;
 use crate::platform::per_process::PerProcess;
@@ -241,10 +240,7 @@ fn everything() -> Snapshot {
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
     let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect();
-    #[cfg(feature = "sampling")]
-    {
-        snapshot.samples = samples(&marks.iter().map(|(mark, _)| mark.index()).zip(0..).collect());
-    }
+    snapshot.samples = samples(marks.iter().map(|(mark, _)| mark.index()));
     let probes = unknown_overhead(&merged, &events);
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
     let of = |(mark, path): (&'static Mark, String)| {
@@ -265,7 +261,6 @@ fn everything() -> Snapshot {
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(mark_settings::notes());
     snapshot.notes.extend(recorder::not_begun().iter().cloned());
-    #[cfg(feature = "sampling")]
     snapshot.notes.extend(sampling::notes());
     if !clock::is_trusted() {
         snapshot
@@ -360,13 +355,12 @@ fn call_graph(
     merged.tree.nodes().iter().map(node).collect()
 }
 
-/// The samples until now, with the marks' indices in the snapshot.
-#[cfg(feature = "sampling")]
-fn samples(indices: &BTreeMap<u32, usize>) -> Vec<snapshot::Samples> {
+/// The samples until now. `marks` are those of the snapshot.
+fn samples(marks: impl Iterator<Item = u32>) -> Vec<snapshot::Samples> {
     let collected = recorder::own_work(|| {
         recorder::note_samples();
         sampling::collect();
-        sampling::samples(indices)
+        sampling::samples(marks)
     });
     collected.unwrap_or_default()
 }

@@ -8,6 +8,8 @@ pub(crate) mod start;
 pub(crate) mod cells;
 #[cfg(feature = "sampling")]
 pub(crate) mod sampling;
+#[cfg(not(feature = "sampling"))]
+mod no_sampling;
 pub(crate) mod recorder;
 mod generic;
 mod future;
@@ -18,6 +20,8 @@ pub(crate) mod measure;
 
 pub use future::Polled;
 pub use generic::of_types;
+#[cfg(not(feature = "sampling"))]
+use no_sampling as sampling;
 
 use self::mark::mark_settings;
 use crate::settings::{Budget, Filter, SetFilterError};

@@ -15,14 +15,11 @@ use super::call_token::SERIAL;
 use super::cold_stack::on_cold_stack;
 use super::counters::{EventSlot, EventSlots};
 use super::draws::Draws;
-#[cfg(feature = "sampling")]
-use super::look;
 use super::memory::{self, PlanPtr, plan_entry};
 use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::plan::{EventSet, Plan};
 use super::resources::Resources;
-#[cfg(feature = "sampling")]
-use super::resources::SkippedCalls;
+use super::samplings::SkippedCalls;
 use super::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
@@ -75,7 +72,6 @@ fn prepare_call(
     calibration_calls: &'static CalibrationCalls,
 ) -> Option<*const Plan> {
     // Before calls of calibration look.
-    #[cfg(feature = "sampling")]
     note_samples_of(thread);
     let before_setup = resources(thread).map_or_else(Vec::new, |resources| {
         if let Some(recorder) = thread.recorder() {
@@ -141,12 +137,8 @@ fn prepare_plan(
     let index = existing.unwrap_or_else(|| {
         // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
         let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
-        #[cfg(feature = "sampling")]
-        if mode.sampling > 0 {
-            let innermost = recorder.stack.innermost().map_or(0, |frame| frame.number());
-            // SAFETY: `resources` has it until the thread ends, after its last call.
-            unsafe { set.sample(resources.sampled(mode.sampling, innermost)) };
-        }
+        let innermost = recorder.stack.innermost().map_or(0, |frame| frame.number());
+        resources.samplings.add_set(&set, innermost, &resources.cells);
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
     });
@@ -174,11 +166,7 @@ fn prepare_plan(
     let plan_ref = unsafe { &*plan };
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
-    #[cfg(feature = "sampling")]
-    if (every > 1 || mode.is_budgeted) && plan_ref.set().sampled().is_some() {
-        // SAFETY: `resources` has it until the thread ends, after its last call.
-        unsafe { plan_ref.set_skipped(resources.plan_of_skipped(mark, plan_ref.set())) };
-    }
+    resources.samplings.add_plan(plan_ref);
     bind::bind_plan(plan_ref);
     if let Some(member) = member {
         member.plan(every).set(plan_ref.pointer());
@@ -249,8 +237,7 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
         cells.give_to(owner, switched);
     }
     resources.plans().for_each(Plan::reset_spans);
-    #[cfg(feature = "sampling")]
-    resources.attach();
+    resources.samplings.attach(&resources.cells);
     let cells = &resources.cells;
     registry.add(Arc::clone(cells));
     // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
@@ -405,14 +392,12 @@ fn calibrate_set(
         scratch.generation.set(program.generation.get());
         scratch.random.set(SEED);
     }
-    #[cfg(feature = "sampling")]
     let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
     for (plan, [_, inner]) in plans.iter().zip(&members) {
         inner.current.set(plan.pointer());
-        #[cfg(feature = "sampling")]
-        if set.sampled().is_some() {
+        if let Some(of_skipped) = &of_skipped {
             // SAFETY: it lives until the end of this function, as `plans` do.
-            unsafe { plan.set_skipped(&raw const *of_skipped.plan) };
+            unsafe { of_skipped.give_frames(plan) };
         }
         plan.set_event_cells();
         bind::bind_plan(plan);
@@ -471,19 +456,17 @@ pub(crate) fn close_thread() {
 }
 
 /// Notes which call the samples of this thread until now belong to.
-#[cfg(feature = "sampling")]
 pub(crate) fn note_samples() {
     with_thread(note_samples_of);
 }
 
-#[cfg(feature = "sampling")]
 fn note_samples_of(thread: &ThreadState) {
     // If this runs in a signal handler that interrupted entry or exit code, that code may write a note, too.
     if thread.interrupts_hook.get() {
         return;
     }
     if let (Some(recorder), Some(resources)) = (thread.recorder(), resources(thread)) {
-        resources.sampled.iter().for_each(|(_, sampled)| look::look_now(sampled, recorder));
+        resources.samplings.look(recorder);
     }
 }
 
@@ -495,7 +478,6 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
     let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
     with_thread(|thread| {
         thread.activity.set(Activity::OwnWork);
-        #[cfg(feature = "sampling")]
         note_samples_of(thread);
         // There are none in a forked child.
         let resources = resources(thread).map(NonNull::from);
@@ -504,8 +486,7 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
         let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
         if let (Some(resources), Ok(registry)) = (&resources, registry()) {
             registry.retire(&resources.cells);
-            #[cfg(feature = "sampling")]
-            resources.detach();
+            resources.samplings.detach(&resources.cells);
         }
         // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
         unsafe { reuse::put_or_free(recorder_ptr, resources) };

@@ -26,7 +26,6 @@ pub(super) fn look(set: &EventSet, recorder: &Recorder) {
 }
 
 /// The same for a thread that calls no mark now.
-#[cfg(feature = "sampling")]
 pub(super) fn look_now(sampled: &SampledThread, recorder: &Recorder) {
     if let Some(head) = sampled.moved() {
         note(sampled, head, recorder);

@@ -27,6 +27,7 @@ mod bind;
 mod scripted;
 mod packed_cost;
 mod polled_call;
+mod samplings;
 mod resources;
 mod reuse;
 mod at_first_call;
@@ -44,10 +45,8 @@ pub(crate) use at_first_call::{at_first_call, not_begun};
 pub(crate) use calibrate::CalibrationCalls;
 pub use call::{Begun, Guard, begin, ended, enter};
 pub(crate) use enter::{in_flight, prepare_process};
-pub(crate) use first_call::close_thread;
-#[cfg(feature = "sampling")]
-pub(crate) use first_call::note_samples;
 pub use first_call::seed_draws;
+pub(crate) use first_call::{close_thread, note_samples};
 pub(crate) use poll::{RunningPoll, cancel};
 pub(crate) use polled_call::PolledCall;
 #[cfg(perfmark_scripted)]

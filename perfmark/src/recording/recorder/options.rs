@@ -297,11 +297,9 @@ pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
 
 /// The hooks of skipped calls that have frames because they are sampled, and are made of polls. Others end on the slow
 /// path.
-#[cfg(feature = "sampling")]
 pub(super) const SKIPPED_POLL: Hooks = Hooks { end_leaf: end_skipped_poll, end: end_skipped_poll, ..slow::HOOKS };
 
 /// Ends the only poll of a skipped call.
-#[cfg(feature = "sampling")]
 fn end_skipped_poll(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     slow::close(plan, frame, &recorder, |_, _| {});
     if let Some(cells) = recorder.cells_of(plan.cells.mark) {

@@ -181,7 +181,6 @@ impl Plan {
     /// # Safety
     ///
     /// It lives as long as this plan is used.
-    #[cfg(feature = "sampling")]
     pub(super) unsafe fn set_skipped(&self, plan: *const Self) {
         self.skipped.set(plan);
     }
@@ -380,7 +379,6 @@ impl EventSet {
     }
 
     /// A set of no event, whose calls are sampled as those of this set.
-    #[cfg(feature = "sampling")]
     pub(super) fn without_events(&self, hooks: Hooks) -> Self {
         // SAFETY: there is no slot.
         let set = unsafe { Self::new(&[], &EventSlots::default(), self.mode, self.calibration_calls, hooks) };
@@ -393,7 +391,6 @@ impl EventSet {
     /// # Safety
     ///
     /// It is about this thread, and lives as long as the set.
-    #[cfg(feature = "sampling")]
     pub(super) unsafe fn sample(&self, sampled: *const SampledThread) {
         self.sampled.set(sampled);
     }

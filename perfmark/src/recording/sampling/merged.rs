@@ -9,9 +9,10 @@ use crate::settings::sampling::Rate;
 use crate::snapshot::Samples;
 use crate::snapshot::tree;
 
-/// The samples that were collected, by sampling and event. `indices` are those of the marks in the snapshot.
-pub(crate) fn samples(indices: &BTreeMap<u32, usize>) -> Vec<Samples> {
+/// The samples that were collected, by sampling and event. `marks` are those of the snapshot.
+pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
     let Some(state) = collector::lock() else { return Vec::new() };
+    let indices: BTreeMap<u32, usize> = marks.zip(0..).collect();
     let too_short = threads::lock().map(|registry| registry.too_short.clone()).unwrap_or_default();
     let mut all = Vec::new();
     for (sampling, number) in state.samplings.iter().zip(1_u8..) {
@@ -35,7 +36,7 @@ pub(crate) fn samples(indices: &BTreeMap<u32, usize>) -> Vec<Samples> {
                 modules: state.code.modules.known().to_vec(),
                 ..Samples::default()
             };
-            let (paths, hidden) = paths(totals, indices);
+            let (paths, hidden) = paths(totals, &indices);
             samples.set_paths(paths);
             samples.unattributed += hidden;
             samples.drop_unused_modules();

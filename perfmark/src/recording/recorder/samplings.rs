@@ -1,0 +1,109 @@
+//! What a thread has in the samplings that it takes part in.
+#![allow(unsafe_code, reason = "event sets and plans refer to it by pointers")]
+
+use super::draws::Draws;
+use super::look::look_now;
+use super::plan::{EventSet, Plan};
+use super::state::Recorder;
+use super::{options, slow};
+use crate::platform::sync::Arc;
+use crate::recording::cells::sampled::SampledThread;
+use crate::recording::cells::{MarkCells, ThreadCells};
+use crate::recording::mark::Mark;
+use crate::recording::sampling;
+
+/// Of one thread. Event sets and plans refer to it, so it lives as long as they do.
+#[derive(Default)]
+pub(super) struct Samplings {
+    /// By the samplings' numbers.
+    sampled: Vec<(u8, Arc<SampledThread>)>,
+    skipped: Vec<SkippedCalls>,
+}
+
+impl Samplings {
+    /// Lets calls of an event set take part in the sampling of its mode, if there is one. `innermost` is the number of
+    /// the innermost open call, or 0.
+    pub(super) fn add_set(&mut self, set: &EventSet, innermost: u64, cells: &ThreadCells) {
+        let number = set.mode.sampling;
+        if number == 0 {
+            return;
+        }
+        let known = self.sampled.iter().position(|(known, _)| *known == number);
+        let index = known.unwrap_or_else(|| {
+            let sampled = SampledThread::new(innermost);
+            sampling::attach(number, cells.owner.id, &sampled);
+            self.sampled.push((number, sampled));
+            self.sampled.len() - 1
+        });
+        // SAFETY: `self` lives as long as the set.
+        unsafe { set.sample(&raw const *self.sampled[index].1) };
+    }
+
+    /// Lets calls that the plan skips have frames, if calls are sampled and some are skipped.
+    pub(super) fn add_plan(&mut self, plan: &Plan) {
+        if plan.cells.weight == 1 && !plan.set().mode.is_budgeted {
+            return;
+        }
+        if let Some(skipped) = SkippedCalls::new(plan.cells.mark, plan.set()) {
+            // SAFETY: `self` lives as long as the plan.
+            unsafe { skipped.give_frames(plan) };
+            self.skipped.push(skipped);
+        }
+    }
+
+    /// Samples the thread that uses the resources of another one from now on.
+    pub(super) fn attach(&self, cells: &ThreadCells) {
+        for (number, sampled) in &self.sampled {
+            sampled.reuse();
+            sampling::attach(*number, cells.owner.id, sampled);
+        }
+    }
+
+    /// Ends what the thread has in its samplings.
+    pub(super) fn detach(&self, cells: &Arc<ThreadCells>) {
+        for (_, sampled) in &self.sampled {
+            if sampling::detach(sampled, cells) {
+                sampling::collect();
+            }
+        }
+    }
+
+    /// Notes which call the thread's samples until now belong to.
+    pub(super) fn look(&self, recorder: &Recorder) {
+        self.sampled.iter().for_each(|(_, sampled)| look_now(sampled, recorder));
+    }
+
+    /// Whether another thread can use it: a ring of samples belongs to its thread.
+    pub(super) fn is_unused(&self) -> bool {
+        self.sampled.iter().all(|(_, sampled)| sampled.is_unused())
+    }
+}
+
+/// What skipped calls of a mark need to have frames, so that samples of them are noted. Nothing is measured.
+pub(super) struct SkippedCalls {
+    plan: Box<Plan>,
+    _no_events: Box<EventSet>,
+}
+
+impl SkippedCalls {
+    /// Of a mark that has this event set. `None` if its calls are not sampled.
+    pub(super) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
+        set.sampled()?;
+        let hooks = if set.mode.is_polled { options::SKIPPED_POLL } else { slow::HOOKS };
+        let no_events = Box::new(set.without_events(hooks));
+        let cells = MarkCells::new(mark, [].into(), 1);
+        // SAFETY: the event set is kept with the plan.
+        let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, Draws::default()) });
+        Some(Self { plan, _no_events: no_events })
+    }
+
+    /// Lets calls that the plan skips have frames.
+    ///
+    /// # Safety
+    ///
+    /// `self` lives as long as the plan.
+    pub(super) unsafe fn give_frames(&self, plan: &Plan) {
+        // SAFETY: this function's contract.
+        unsafe { plan.set_skipped(&raw const *self.plan) };
+    }
+}
