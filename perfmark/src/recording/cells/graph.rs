@@ -38,7 +38,7 @@ pub(crate) struct Node {
     /// The node that was created before this one.
     before: *const Node,
     /// The thread's key for the mark.
-    key: *const (),
+    key: usize,
     mark: *const Mark,
 }
 
@@ -169,7 +169,7 @@ impl Graph {
         self.tables().nowhere.add_call();
     }
 
-    /// The mark's node under that caller, which is null outside of all marks. The key is not null, and the same key
+    /// The mark's node under that caller, which is null outside of all marks. The key is not 0, and the same key
     /// always has the same events.
     pub(crate) fn callee(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> *const Node {
         // The caller has no node, so its callees have none.
@@ -282,9 +282,9 @@ impl Drop for Graph {
 /// The slot where the search for a node begins: the highest bits of a product that depends on all bits of both
 /// addresses.
 #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
-fn hash(caller: *const Node, key: *const ()) -> usize {
+fn hash(caller: *const Node, key: usize) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key.addr() as u64;
+    let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key as u64;
     (both.wrapping_mul(ODD) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
@@ -292,7 +292,7 @@ fn hash(caller: *const Node, key: *const ()) -> usize {
 /// are used only for a new node.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
-    pub(crate) key: *const (),
+    pub(crate) key: usize,
     pub(crate) mark: &'static Mark,
     pub(crate) events: usize,
     pub(crate) event: &'a dyn Fn(usize) -> EventId,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::state::own_work;
+use super::thread::state::own_work;
 use crate::recording::cells::registry::Setup;
 use crate::recording::mark;
 use crate::recording::start;

@@ -4,9 +4,10 @@ use perfmark_rdpmc::CounterSet;
 
 use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
 use super::options;
-use super::overhead::FAST_EVENT_SLOTS;
-use super::plan::{EventSet, Hooks, Plan};
 use super::slow;
+use super::thread::event_set::EventSet;
+use super::thread::overhead::FAST_EVENT_SLOTS;
+use super::thread::plan::{Hooks, Plan};
 use crate::settings::recording::settings;
 
 /// Binds the hooks of an event set on a thread with this many event slots.

@@ -11,42 +11,11 @@ use std::time::{Duration, Instant};
 use perfmark_rdpmc::{CounterSet, Delta};
 
 use super::counters::EventSlots;
-use super::overhead::{MeasuredOverhead, OverheadKey};
+use super::thread::calibration_calls::{CALLS, CalibrationCalls};
+use super::thread::overhead::{MeasuredOverhead, OverheadKey};
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
 use crate::settings::counter_access;
-
-/// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.
-pub(crate) struct CalibrationCalls {
-    pub(crate) unmarked: fn(),
-    /// With `empty_mark`.
-    pub(crate) marked: fn(),
-    /// With `skipped_mark`, all of whose calls are skipped.
-    pub(crate) skipped: fn(),
-    /// With `drawn_mark`, of which one call in [`CALLS`] is measured.
-    pub(crate) drawn: fn(),
-    pub(crate) unmarked_caller: fn(),
-    /// With `caller_mark`; calls `marked`.
-    pub(crate) marked_caller: fn(),
-    /// With `caller_mark`; calls `unmarked`.
-    pub(crate) marked_caller_of_unmarked: fn(),
-    /// Calls that are suspended once, if calls are made of polls.
-    pub(crate) unmarked_suspended: fn(),
-    pub(crate) marked_suspended: fn(),
-    /// With `empty_mark` and not made of polls: one call runs to its end, the other is left by `return`.
-    pub(crate) completed: fn(),
-    pub(crate) returned_early: fn(),
-    pub(crate) empty_mark: &'static Mark,
-    pub(crate) caller_mark: &'static Mark,
-    pub(crate) skipped_mark: &'static Mark,
-    pub(crate) drawn_mark: &'static Mark,
-}
-
-impl std::fmt::Debug for CalibrationCalls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CalibrationCalls").finish_non_exhaustive()
-    }
-}
 
 #[derive(Debug, Default)]
 struct Cache(Mutex<Vec<(OverheadKey, MeasuredOverhead)>>);
@@ -105,7 +74,6 @@ pub(super) fn measure(
 const SAMPLES: usize = if cfg!(miri) { 1 } else { 31 };
 /// The number of loops, and of calls in each.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
-pub(super) const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
 
 fn measure_all(
     key: &OverheadKey,

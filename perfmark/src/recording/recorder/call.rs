@@ -3,9 +3,9 @@
 use std::mem::ManuallyDrop;
 use std::thread;
 
-use super::calibrate::CalibrationCalls;
-use super::call_token::{NO_FRAME, Token, has_frame};
 use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
+use super::thread::calibration_calls::CalibrationCalls;
+use super::thread::call_token::{NO_FRAME, Token, has_frame};
 use crate::recording::mark::{self, Mark};
 
 /// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if

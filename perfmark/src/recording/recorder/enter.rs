@@ -4,14 +4,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
-use super::calibrate::{self, CalibrationCalls};
-use super::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token};
+use super::calibrate;
 use super::first_call::first_call;
-use super::memory::plan_entry;
-use super::plan::Plan;
 use super::slow;
-use super::stack::{FRAME_EVENTS, FrameRef};
-use super::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
+use super::thread::calibration_calls::CalibrationCalls;
+use super::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token};
+use super::thread::memory::find_plan;
+use super::thread::plan::Plan;
+use super::thread::stack::{FRAME_EVENTS, FrameRef};
+use super::thread::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
 use super::thread_end;
 use crate::platform::errno::KeepErrno;
 use crate::recording::cells::OpenCall;
@@ -26,7 +27,7 @@ use crate::settings::recording::is_off;
 #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
 pub(crate) fn enter(slot: u64) -> Token {
     // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
-    let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
+    let plan = |recorder| unsafe { find_plan(recorder, slot) };
     match HeldRecorder::acquire_if(plan) {
         Some((recorder, plan)) => (plan.hooks.get().begin)(plan, recorder),
         None => NEEDS_SETUP,
@@ -89,7 +90,7 @@ pub(crate) fn leave(token: Token, mark: &'static Mark) {
     let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
     // SAFETY: the token came from a begin hook, which returns what `Stack::open` gave, or a token without a frame.
     let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
-    let plan = Plan::of(frame);
+    let plan = frame.plan();
     (plan.hooks.get().end_leaf)(plan, frame, recorder);
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
         return leave_slow(token, mark, recorder, true);
     }
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
-    let plan = Plan::of(frame);
+    let plan = frame.plan();
     if plan.set().len() <= FRAME_EVENTS {
         plan.set().overhead.exclude_early_exit(&frame, &frame.below());
     }
@@ -119,7 +120,7 @@ fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
 #[inline(never)]
 fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
-    let plan = Plan::of(frame);
+    let plan = frame.plan();
     (plan.hooks.get().end)(plan, frame, recorder);
 }
 

@@ -10,14 +10,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Delta, clock};
 
-use super::call_token::Token;
 use super::counters::EVENT_SLOTS;
-use super::overhead::{FAST_EVENT_SLOTS, InnerCalls};
-use super::plan::{EventSet, Plan, node_of};
 use super::reached::{self, reach};
 use super::slow;
-use super::stack::FrameRef;
-use super::state::{HeldRecorder, Recorder};
+use super::thread::call_token::Token;
+use super::thread::event_set::EventSet;
+use super::thread::overhead::{FAST_EVENT_SLOTS, InnerCalls};
+use super::thread::plan::Plan;
+use super::thread::stack::{FrameRef, node_of};
+
+use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::EventCells;
 use crate::recording::cells::histogram::add;
 
@@ -100,7 +102,7 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usiz
     let stack = &recorder.stack;
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
-    let token = stack.open(frame, plan.pointer(), open_before);
+    let token = stack.open(frame, plan, open_before);
     if P::HAS_GRAPH {
         let [last_caller, last] = &plan.last_nodes;
         let caller = frame.below().node.get();

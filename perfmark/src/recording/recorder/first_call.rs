@@ -1,6 +1,7 @@
 //! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
 #![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
@@ -9,18 +10,20 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Region, clock};
 
-use super::budget::{Budget, Member};
-use super::calibrate::{self, CalibrationCalls, CalibrationThread, exact_count};
-use super::call_token::SERIAL;
+use super::calibrate::{self, CalibrationThread, exact_count};
 use super::cold_stack::on_cold_stack;
 use super::counters::{EventSlot, EventSlots};
-use super::draws::Draws;
-use super::memory::{self, PlanPtr, plan_entry};
-use super::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
-use super::plan::{EventSet, Plan};
 use super::resources::Resources;
 use super::samplings::SkippedCalls;
-use super::state::{
+use super::thread::budget::{Budget, Member};
+use super::thread::calibration_calls::{self, CalibrationCalls};
+use super::thread::call_token::SERIAL;
+use super::thread::draws::Draws;
+use super::thread::event_set::EventSet;
+use super::thread::memory::{self, find_plan, set_plan};
+use super::thread::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
+use super::thread::plan::Plan;
+use super::thread::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
 use super::{at_first_call, bind, options, reuse, slow, thread_end};
@@ -119,7 +122,7 @@ fn prepare_plan(
         resources.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.slot() == 0)
     } else {
         // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `mark::SLOTS`.
-        unsafe { plan_entry(recorder_ptr, slot.into()) }.get().plan()
+        unsafe { find_plan(recorder_ptr, slot.into()) }
     };
     if let Some(plan) = existing {
         return Ok(plan);
@@ -169,16 +172,17 @@ fn prepare_plan(
     resources.samplings.add_plan(plan_ref);
     bind::bind_plan(plan_ref);
     if let Some(member) = member {
-        member.plan(every).set(plan_ref.pointer());
-        member.current.set(plan_ref.pointer());
+        // SAFETY: CELLS: it lives as long as the thread's cells.
+        unsafe { member.add_plan(every, plan_ref) };
         options::begin_weight(plan_ref, member.rest.take(), recorder);
     }
     // The first plan is the one that finds those of other contexts.
-    let outer = mode.is_budgeted.then(|| budget_of(resources, mark).outer_plan(slot));
-    let plan_ref = outer.and_then(Plan::of_member).unwrap_or(plan_ref);
-    add_to_table(recorder_ptr, plan_ref);
+    let outer = mode.is_budgeted.then(|| budget_of(resources, mark).outer_plan(slot)).flatten();
+    let plan = outer.map_or(plan, ptr::from_ref);
+    // SAFETY: RECORDER and CELLS: a plan of this thread.
+    unsafe { set_plan(recorder_ptr, &*plan) };
     exclude_setup(&resources.slots, recorder, before_setup);
-    Ok(plan_ref)
+    Ok(plan)
 }
 
 /// The thread's budget that the mark shares, created if there is none.
@@ -192,23 +196,21 @@ fn budget_of<'a>(resources: &'a mut Resources, mark: &Mark) -> &'a Budget {
     &resources.budgets[index]
 }
 
+thread_local! {
+    /// What the thread's first calls allocated; null before. It is in thread-local memory because leak checkers do not
+    /// search mapped memory.
+    static RESOURCES: Cell<*mut Resources> = const { Cell::new(ptr::null_mut()) };
+}
+
 /// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs
 /// inside another.
-fn resources<'a>(thread: &ThreadState) -> Option<&'a mut Resources> {
+#[allow(clippy::mut_from_ref, reason = "there is no other reference")]
+fn resources(thread: &ThreadState) -> Option<&mut Resources> {
     // In a forked child, the recorder is wiped, and the resources are the parent's.
     thread.recorder().filter(|recorder| recorder.is_set_up())?;
     // SAFETY: null, or the box that `set_up_recorder` stored. First calls and the thread's end do not run inside one
     // another, so there is no other reference.
-    unsafe { thread.resources.get().cast::<Resources>().as_mut() }
-}
-
-/// Adds a plan to the table, if its mark has a slot.
-fn add_to_table(recorder_ptr: NonNull<Recorder>, plan: &Plan) {
-    if plan.slot() != 0 {
-        // SAFETY: RECORDER holds for this thread's recorder and for the calibration recorder. The slot of a plan is
-        // below `mark::SLOTS`.
-        unsafe { plan_entry(recorder_ptr, plan.slot().into()) }.set(PlanPtr::of(plan));
-    }
+    unsafe { RESOURCES.get().as_mut() }
 }
 
 /// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
@@ -252,7 +254,7 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
         memory::set_up_stack(recorder_ptr, first);
         recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref());
     }
-    thread.resources.set(Box::into_raw(resources).cast());
+    RESOURCES.set(Box::into_raw(resources));
     // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
     unsafe {
         thread.set_recorder(recorder_ptr);
@@ -359,7 +361,7 @@ fn calibrate_set(
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
     // One call is drawn in each loop of calls.
-    let weights = [1, 1, calibrate::CALLS, u32::MAX];
+    let weights = [1, 1, calibration_calls::CALLS, u32::MAX];
     // Within a budget, calls inside a drawn call have the same plan.
     let members = weights.map(Member::for_calibration);
     for [outer, inner] in &members {
@@ -394,14 +396,16 @@ fn calibrate_set(
     }
     let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
     for (plan, [_, inner]) in plans.iter().zip(&members) {
-        inner.current.set(plan.pointer());
+        // SAFETY: the plans outlive calibration.
+        unsafe { inner.set_current(plan) };
         if let Some(of_skipped) = &of_skipped {
             // SAFETY: it lives until the end of this function, as `plans` do.
             unsafe { of_skipped.give_frames(plan) };
         }
         plan.set_event_cells();
         bind::bind_plan(plan);
-        add_to_table(scratch_ptr, plan);
+        // SAFETY: RECORDER and CELLS: calibration uses this recorder and these plans until the end of this function.
+        unsafe { set_plan(scratch_ptr, plan) };
     }
     let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells], drawn };
     let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
@@ -420,7 +424,7 @@ fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option
     let work: Vec<_> =
         slots.iter().zip(before_setup).map(|(slot, before_setup)| elapsed(slot, *before_setup)).collect();
     for frame in recorder.stack.iter() {
-        let set = Plan::of(frame).set();
+        let set = frame.plan().set();
         for event in set.events() {
             let raw = frame.raw(event.n);
             match work.get(event.slot_index).copied().flatten() {

@@ -3,9 +3,8 @@
 use perfmark_rdpmc::Delta;
 
 use super::counters::EVENT_SLOTS;
-use super::overhead::InnerCalls;
-use super::plan::Plan;
-use super::state::Recorder;
+use super::thread::overhead::InnerCalls;
+use super::thread::state::Recorder;
 use crate::recording::cells::{InclusiveSelf, OpenCall};
 
 impl Recorder {
@@ -18,7 +17,7 @@ impl Recorder {
         let (mut added, mut overhead_inside, mut callers, mut early) =
             ([0_u64; EVENT_SLOTS], [0_u64; EVENT_SLOTS], 0, 0);
         for frame in self.stack.iter() {
-            let plan = Plan::of(frame);
+            let plan = frame.plan();
             plan.set().split_locks(frame);
             let mut inner = InnerCalls::of(&frame, serial);
             inner.callers = inner.callers.wrapping_add(callers);

@@ -2,9 +2,11 @@
 
 use std::ptr;
 
-use super::plan::{EventSet, Plan, node_of};
-use super::stack::FrameRef;
-use super::state::Recorder;
+use super::thread::event_set::EventSet;
+use super::thread::plan::Plan;
+use super::thread::stack::{FrameRef, node_of};
+
+use super::thread::state::Recorder;
 use crate::recording::cells::graph::{Known, Node};
 use crate::recording::cells::sampled::{SampledThread, UNKNOWN};
 use crate::recording::cells::switched::CALLS;
@@ -64,7 +66,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         return UNKNOWN;
     };
     let known = |plan: &Plan| Known {
-        key: plan.pointer(),
+        key: plan.key(),
         mark: plan.cells.mark,
         events: 0,
         event: &|_| unreachable!("no events"),
@@ -78,7 +80,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         let done = recorder.stack.iter().find(|frame| frame.number() <= noted && is_of(sampled, *frame));
         let mut caller = done.map_or(ptr::null(), |frame| frame.node.get());
         recorder.stack.visit_above(done, |frame| {
-            caller = graph.callee(caller, known(Plan::of(frame)), arena);
+            caller = graph.callee(caller, known(frame.plan()), arena);
             if is_of(sampled, frame) {
                 frame.node.set(caller);
             }
@@ -86,10 +88,10 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         caller
     };
     // There is no room for another path.
-    if ptr::eq(path, graph.nowhere()) { graph.without_callers(known(Plan::of(innermost)), arena) } else { path }
+    if ptr::eq(path, graph.nowhere()) { graph.without_callers(known(innermost.plan()), arena) } else { path }
 }
 
 /// Whether the call is sampled there.
 fn is_of(sampled: &SampledThread, frame: FrameRef) -> bool {
-    Plan::of(frame).set().sampled().is_some_and(|of| ptr::eq(of, sampled))
+    frame.plan().set().sampled().is_some_and(|of| ptr::eq(of, sampled))
 }

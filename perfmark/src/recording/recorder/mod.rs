@@ -5,19 +5,11 @@
 
 mod thread_end;
 mod cold_stack;
-mod tls;
 mod counters;
+mod thread;
 mod event_cost;
-mod call_token;
-mod stack;
-mod overhead;
 mod calibrate;
-mod state;
-mod draws;
 mod reached;
-mod budget;
-mod plan;
-mod memory;
 mod look;
 mod slow;
 mod fast;
@@ -42,7 +34,6 @@ mod tests {
 }
 
 pub(crate) use at_first_call::{at_first_call, not_begun};
-pub(crate) use calibrate::CalibrationCalls;
 pub use call::{Begun, Guard, begin, ended, enter};
 pub(crate) use enter::{in_flight, prepare_process};
 pub use first_call::seed_draws;
@@ -51,4 +42,5 @@ pub(crate) use poll::{RunningPoll, cancel};
 pub(crate) use polled_call::PolledCall;
 #[cfg(perfmark_scripted)]
 pub use scripted::{all_hooks, innermost, reached};
-pub(crate) use state::own_work;
+pub(crate) use thread::calibration_calls::CalibrationCalls;
+pub(crate) use thread::state::own_work;

@@ -4,15 +4,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
-use super::budget::LOT;
-use super::call_token::{NO_FRAME, SKIPPED, Token};
 use super::look::has_moved;
-use super::memory::PlanPtr;
-use super::plan::{Begin, Hooks, Plan};
 use super::reached::reach;
 use super::slow;
-use super::stack::FrameRef;
-use super::state::{HeldRecorder, Recorder};
+use super::thread::budget::{LOT, Member};
+use super::thread::call_token::{NO_FRAME, SKIPPED, Token};
+use super::thread::plan::{Begin, Hooks, Plan};
+use super::thread::stack::FrameRef;
+use super::thread::state::{HeldRecorder, Recorder};
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
 const fn fenced<const IS_SAMPLED: bool>() -> Hooks {
@@ -182,17 +181,16 @@ fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call within a budget inside a drawn one".into());
     // Skipped calls that have frames are in the context of the call around.
-    let around = recorder.stack.iter().map(Plan::of).find(|plan| plan.set().len() > 0);
-    let context = around.map_or(0, Plan::context_inside);
+    let around = recorder.stack.iter().find(|frame| frame.plan().set().len() > 0);
+    let context = around.map_or(0, |frame| frame.plan().context_inside());
     if context == 0 {
         recorder.may_be_inside_drawn.set(false);
         return (plan.hooks.get().begin)(plan, recorder);
     }
-    let inner = plan.member().and_then(|member| member.inside(context)).map(|member| member.current.get());
-    let inner = inner.and_then(Plan::of_member);
+    let inner = plan.member().and_then(|member| member.inside(context)).and_then(Member::current);
     if inner.is_none() {
         // The next call sets it up.
-        recorder.set_plan(plan.slot(), PlanPtr::NONE);
+        recorder.forget_plan(plan.slot());
     }
     let plan = inner.unwrap_or(plan);
     if !plan.is_complete() {
@@ -249,17 +247,15 @@ fn begin_last_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn change_weight(plan: &Plan, recorder: &HeldRecorder, every: u32, rest: u64) {
     reach(recorder, || "begin with another weight".into());
     let Some(member) = plan.member() else { return };
-    let next = member.plan(every).get();
-    member.current.set(next);
-    if let Some(next) = Plan::of_member(next) {
+    if let Some(next) = member.choose(every) {
         begin_weight(next, rest, recorder);
         if member.context == 0 {
-            recorder.set_plan(member.slot, PlanPtr::of(next));
+            recorder.use_plan(next);
         }
     } else {
         // The next call sets it up.
         member.rest.set(rest);
-        recorder.set_plan(member.slot, PlanPtr::NONE);
+        recorder.forget_plan(member.slot);
     }
 }
 

@@ -6,21 +6,23 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::calibrate::CalibrationCalls;
-use super::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
 use super::counters::EVENT_SLOTS;
 use super::enter::{self, began_here, leave_elsewhere, set_up_call};
 use super::event_cost::EventCost;
-use super::memory::plan_entry;
 use super::options;
-use super::overhead::FAST_EVENT_SLOTS;
 use super::packed_cost::{NO_EVENT, PackedCost};
-use super::plan::{Plan, SetEvent, node_of};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use super::reached::reach;
 use super::slow;
-use super::stack::FrameRef;
-use super::state::{HeldRecorder, Recorder, own_work, with_recorder};
+use super::thread::calibration_calls::CalibrationCalls;
+use super::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
+use super::thread::event_set::SetEvent;
+use super::thread::memory::find_plan;
+use super::thread::overhead::FAST_EVENT_SLOTS;
+use super::thread::plan::Plan;
+use super::thread::stack::{FrameRef, node_of};
+
+use super::thread::state::{HeldRecorder, Recorder, own_work, with_recorder};
 use crate::recording::cells::MarkCells;
 use crate::recording::cells::histogram::add;
 use crate::recording::cells::registry::registry;
@@ -89,7 +91,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
     }
     #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
     // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
-    let plan = |recorder| unsafe { plan_entry(recorder, slot) }.get().plan();
+    let plan = |recorder| unsafe { find_plan(recorder, slot) };
     let found = HeldRecorder::acquire_if(plan).map(|(recorder, plan)| (plan, recorder));
     let Some((plan, recorder)) = found.or_else(|| set_up_call(mark, calibration_calls, false)) else { return NO_FRAME };
     if call.info().is_some_and(|info| info.generation != recorder.generation.get()) {
@@ -162,18 +164,18 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
     };
     // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
     let (frame, is_closed) = if let Some(frame) = unsafe { recorder.stack.begun_last(poll.token) } {
-        let plan = Plan::of(frame);
+        let plan = frame.plan();
         (frame, (plan.hooks.get().close_leaf)(plan, frame, &recorder))
     } else if let Some(frame) = recorder.stack.top().filter(|frame| frame.serial.get() == poll.token) {
-        let plan = Plan::of(frame);
+        let plan = frame.plan();
         (frame, (plan.hooks.get().close)(plan, frame, &recorder))
     } else {
         return end_other(recorder, poll.mark, poll.call, poll.token, poll.outcome);
     };
     if is_closed {
-        add_closed(&recorder, Plan::of(frame), frame, poll.call, poll.outcome);
+        add_closed(&recorder, frame.plan(), frame, poll.call, poll.outcome);
     } else {
-        end_on_slow_path(&recorder, Plan::of(frame), frame, poll.call, poll.outcome);
+        end_on_slow_path(&recorder, frame.plan(), frame, poll.call, poll.outcome);
     }
     recorder.release();
 }
@@ -183,7 +185,7 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
 #[inline(never)]
 fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
-        end_on_slow_path(&recorder, Plan::of(frame), frame, call, outcome);
+        end_on_slow_path(&recorder, frame.plan(), frame, call, outcome);
     } else if token == SKIPPED || token == STACK_FULL || has_frame(token) && began_here(token) {
         // `every` leaves the call out, the stack was full, or a jump removed the frame.
         end_unmeasured(&recorder, mark, call, token, outcome);

@@ -2,8 +2,8 @@
 
 use super::event_cost::EventCost;
 use super::packed_cost::{NO_EVENT, PackedCost, PackedCosts};
-use super::stack::FRAME_EVENTS;
-use super::state::own_work;
+use super::thread::stack::FRAME_EVENTS;
+use super::thread::state::own_work;
 use crate::recording::cells::MarkCells;
 
 /// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows

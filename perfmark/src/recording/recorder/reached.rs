@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use super::state::Recorder;
+use super::thread::state::Recorder;
 use crate::recording::cells::switched::CALLS;
 
 pub(super) static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());

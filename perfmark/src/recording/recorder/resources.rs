@@ -3,10 +3,11 @@
 
 use std::io;
 
-use super::budget::Budget;
 use super::counters::EventSlots;
-use super::plan::{EventSet, Plan};
 use super::samplings::Samplings;
+use super::thread::budget::Budget;
+use super::thread::event_set::EventSet;
+use super::thread::plan::Plan;
 use crate::platform::sync::Arc;
 use crate::recording::cells::graph::Graph;
 use crate::recording::cells::switched::Switched;

@@ -8,9 +8,9 @@
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::memory;
 use super::resources::Resources;
-use super::state::Recorder;
+use super::thread::memory;
+use super::thread::state::Recorder;
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
 

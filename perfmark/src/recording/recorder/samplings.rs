@@ -1,10 +1,11 @@
 //! What a thread has in the samplings that it takes part in.
 #![allow(unsafe_code, reason = "event sets and plans refer to it by pointers")]
 
-use super::draws::Draws;
 use super::look::look_now;
-use super::plan::{EventSet, Plan};
-use super::state::Recorder;
+use super::thread::draws::Draws;
+use super::thread::event_set::EventSet;
+use super::thread::plan::Plan;
+use super::thread::state::Recorder;
 use super::{options, slow};
 use crate::platform::sync::Arc;
 use crate::recording::cells::sampled::SampledThread;

@@ -4,9 +4,9 @@ use std::sync::PoisonError;
 
 use super::bind::hooks_of;
 use super::fast::{HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
-use super::plan::{FAST_EVENTS, Plan};
 use super::reached::{self, REACHED};
-use super::state::with_recorder;
+use super::thread::plan::FAST_EVENTS;
+use super::thread::state::with_recorder;
 
 /// The names of the hooks that are not fast ones.
 const OTHERS: [&str; 18] = [
@@ -61,7 +61,7 @@ pub fn reached() -> Vec<String> {
 pub fn innermost() -> Option<(u64, u64)> {
     let mut found = None;
     with_recorder(|recorder| {
-        found = recorder.stack.innermost().map(|frame| (frame.number(), Plan::of(frame).weight()));
+        found = recorder.stack.innermost().map(|frame| (frame.number(), frame.plan().weight()));
     });
     found
 }

@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::{Delta, OffCpu, Region};
 
-use super::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
 use super::event_cost::EventCost;
 use super::look::look;
-use super::overhead::InnerCalls;
-use super::plan::{EventSet, Hooks, Plan, SetEvent, node_of};
 use super::reached::reach;
-use super::stack::{FrameRef, LOCKS_SPLIT, Stack};
-use super::state::{HeldRecorder, Recorder};
+use super::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
+use super::thread::event_set::{EventSet, SetEvent};
+use super::thread::overhead::InnerCalls;
+use super::thread::plan::{Hooks, Plan};
+use super::thread::stack::{FrameRef, LOCKS_SPLIT, Stack, node_of};
+
+use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Known;
 use crate::recording::cells::histogram::add;
 use crate::settings::recording::is_off;
@@ -33,7 +35,7 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     look(set, &recorder);
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
-    let token = recorder.stack.open(frame, plan.pointer(), open_before);
+    let token = recorder.stack.open(frame, plan, open_before);
     find_node(plan, frame, &recorder);
     plan.cells.open.store(open_before + 1, Relaxed);
     frame.locks.set(LOCKS_SPLIT);
@@ -76,7 +78,7 @@ pub(super) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
     if !ptr::eq(last_caller.get(), caller) {
         let events = &plan.cells.events;
         let event = |n: usize| events[n].event;
-        let mark = Known { key: plan.pointer(), mark: plan.cells.mark, events: events.len(), event: &event };
+        let mark = Known { key: plan.key(), mark: plan.cells.mark, events: events.len(), event: &event };
         last.set(graph.callee(caller, mark, arena));
         last_caller.set(caller);
     }
@@ -155,7 +157,7 @@ pub(super) fn catch_up(switches: Option<&OffCpu>, stack: &Stack) {
 #[inline(never)]
 fn discard_off_cpu(stack: &Stack) {
     for frame in stack.iter() {
-        let set = Plan::of(frame).set();
+        let set = frame.plan().set();
         set.split_locks(frame);
         for event in set.events().filter(|event| event.slot().switches().is_some()) {
             frame.set_region(event.n, Region::default());
@@ -166,7 +168,7 @@ fn discard_off_cpu(stack: &Stack) {
 /// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
 pub(super) fn detach(open: impl Iterator<Item = FrameRef>) {
     for frame in open {
-        let set = Plan::of(frame).set();
+        let set = frame.plan().set();
         set.split_locks(frame);
         for event in set.events() {
             if let Some(counter) = event.slot().counter() {
@@ -372,7 +374,7 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     reach(&recorder, || "end a call by a panic, or one that is not the innermost".into());
     let found = find_frame(&recorder, token);
     if let Some(frame) = found {
-        let plan = Plan::of(frame);
+        let plan = frame.plan();
         store_counts(plan.set(), frame, &recorder.stack);
         close_call(plan, frame, &recorder, panicking);
     }
@@ -390,11 +392,11 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     }
     // Samples belong to the call that is the innermost one until now.
     if let Some(innermost) = stack.innermost() {
-        look(Plan::of(innermost).set(), recorder);
+        look(innermost.plan().set(), recorder);
     }
     let mut switched = cells.switched.lock();
     for frame in stack.above(found) {
-        let (plan, open_before) = (Plan::of(frame), frame.open_before.get());
+        let (plan, open_before) = (frame.plan(), frame.open_before.get());
         plan.cells.open.store(open_before, Relaxed);
         if !switched.take(frame.number()) {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
@@ -422,14 +424,14 @@ fn remove_frames_ended_elsewhere(recorder: &Recorder) {
     let (Some(cells), stack) = (recorder.cells(), &recorder.stack) else { return };
     let mut state = cells.switched.lock();
     let remove = |frame: FrameRef, below: FrameRef| {
-        let plan = Plan::of(frame);
+        let plan = frame.plan();
         let open = &plan.cells.open;
         open.store(open.load(Relaxed) - 1, Relaxed);
-        for above in stack.above(frame).filter(|above| above.plan() == frame.plan()) {
+        for above in stack.above(frame).filter(|above| above.plan_ptr() == frame.plan_ptr()) {
             above.open_before.set(above.open_before.get() - 1);
         }
         pass_to_caller(plan, frame, below, recorder.tracks_overhead.get(), false);
     };
-    stack.retain(|frame| !state.take(frame.number()), remove, |frame| Plan::of(frame).set().len());
+    stack.retain(|frame| !state.take(frame.number()), remove, |frame| frame.plan().set().len());
     cells.switched.forget(&mut state);
 }

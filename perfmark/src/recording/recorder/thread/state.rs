@@ -29,20 +29,20 @@ use crate::recording::mark::Mark;
 
 /// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
 #[repr(C)]
-pub(super) struct Recorder {
-    pub(super) stack: Stack,
+pub(crate) struct Recorder {
+    pub(crate) stack: Stack,
     /// The state of the random numbers that select which calls `every` measures.
-    pub(super) random: Cell<u64>,
+    pub(crate) random: Cell<u64>,
     /// Null if the recorder is not set up.
     cells: Cell<*const ThreadCells>,
     /// The call graph; null without one. During calibration it is another graph than the thread's.
     graph: Cell<*const Graph>,
     /// The generation of the process: a forked child has another one than its parent.
-    pub(super) generation: Cell<u8>,
+    pub(crate) generation: Cell<u8>,
     /// Whether a call that a budget drew from several may be open.
-    pub(super) may_be_inside_drawn: Cell<bool>,
+    pub(crate) may_be_inside_drawn: Cell<bool>,
     /// Whether frames track probe overhead for each event slot, because it differs between the thread's calls.
-    pub(super) tracks_overhead: Cell<bool>,
+    pub(crate) tracks_overhead: Cell<bool>,
 }
 
 impl Recorder {
@@ -51,33 +51,33 @@ impl Recorder {
     /// # Safety
     ///
     /// CELLS holds for `cells` and `graph`.
-    pub(super) unsafe fn set_up(&self, cells: *const ThreadCells, graph: Option<&Graph>) {
+    pub(crate) unsafe fn set_up(&self, cells: *const ThreadCells, graph: Option<&Graph>) {
         self.cells.set(cells);
         self.graph.set(graph.map_or(ptr::null(), ptr::from_ref));
     }
 
-    pub(super) fn is_set_up(&self) -> bool {
+    pub(crate) fn is_set_up(&self) -> bool {
         !self.cells.get().is_null()
     }
 
     /// The thread's cells. `None` if the recorder is not set up.
-    pub(super) fn cells(&self) -> Option<&ThreadCells> {
+    pub(crate) fn cells(&self) -> Option<&ThreadCells> {
         // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
         unsafe { self.cells.get().as_ref() }
     }
 
     /// The mark's cells on this thread, with any event set.
-    pub(super) fn cells_of<'a>(&'a self, mark: &'static Mark) -> Option<&'a MarkCells> {
+    pub(crate) fn cells_of<'a>(&'a self, mark: &'static Mark) -> Option<&'a MarkCells> {
         self.cells()?.iter().find(|cells| ptr::eq(cells.mark, mark))
     }
 
     /// The memory in which the thread's histograms grow.
-    pub(super) fn arena(&self) -> Option<&Arena> {
+    pub(crate) fn arena(&self) -> Option<&Arena> {
         Some(&self.cells()?.arena)
     }
 
     /// The call graph. `None` without one.
-    pub(super) fn graph(&self) -> Option<&Graph> {
+    pub(crate) fn graph(&self) -> Option<&Graph> {
         // SAFETY: CELLS: `set_up` stored the pointer, or it is null.
         unsafe { self.graph.get().as_ref() }
     }
@@ -87,7 +87,7 @@ impl Recorder {
 ///
 /// Functions pass it on by value. It cannot leave its thread.
 #[must_use = "nobody else can take the recorder until it is put back"]
-pub(super) struct HeldRecorder {
+pub(crate) struct HeldRecorder {
     recorder: NonNull<Recorder>,
     tls: TlsPointer,
 }
@@ -105,7 +105,7 @@ impl Deref for HeldRecorder {
 impl HeldRecorder {
     /// Acquires the recorder. `None` if there is none, or if entry or exit code or perfmark's own work holds it.
     #[inline]
-    pub(super) fn acquire() -> Option<Self> {
+    pub(crate) fn acquire() -> Option<Self> {
         let (tls, recorder) = lookup()?;
         Some(Self::new(tls, recorder))
     }
@@ -119,20 +119,20 @@ impl HeldRecorder {
 
     /// Acquires the recorder if `look` finds something in it.
     #[inline]
-    pub(super) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
+    pub(crate) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
         let (tls, recorder) = lookup()?;
         let found = look(recorder)?;
         Some((Self::new(tls, recorder), found))
     }
 
-    pub(super) fn as_ptr(&self) -> NonNull<Recorder> {
+    pub(crate) fn as_ptr(&self) -> NonNull<Recorder> {
         self.recorder
     }
 
     #[inline]
-    pub(super) fn release(self) {
+    pub(crate) fn release(self) {
         compiler_fence(SeqCst);
-        self.tls.store(self.recorder.as_ptr().cast_const().cast());
+        self.tls.store(self.recorder.as_ptr());
     }
 }
 
@@ -140,12 +140,12 @@ impl HeldRecorder {
 #[inline]
 fn lookup() -> Option<(TlsPointer, NonNull<Recorder>)> {
     let tls = TlsPointer::get();
-    Some((tls, NonNull::new(tls.load().cast_mut().cast())?))
+    Some((tls, NonNull::new(tls.load().cast_mut())?))
 }
 
 /// What the thread does at the moment, as far as marks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activity {
+pub(crate) enum Activity {
     /// The program's code, or entry or exit code, which holds the recorder.
     Program,
     /// Perfmark's cold work. A mark called now is in an allocator and not recorded; signals are blocked.
@@ -158,16 +158,13 @@ pub(super) enum Activity {
 
 /// The state of a thread apart from its calls. It has no destructor, so it can be used while destructors of other
 /// thread-locals run.
-pub(super) struct ThreadState {
+pub(crate) struct ThreadState {
     /// The thread's recorder, held or not; null before the first call and after the thread's end.
     recorder: Cell<*const Recorder>,
-    pub(super) activity: Cell<Activity>,
+    pub(crate) activity: Cell<Activity>,
     /// Whether perfmark's own work runs in a signal handler that interrupted entry or exit code. The open calls are
     /// then in the state in which that code was interrupted.
-    pub(super) interrupts_hook: Cell<bool>,
-    /// What the thread's first calls allocated: [`Resources`](super::resources::Resources), used by them alone. The
-    /// pointer is in thread-local memory because leak checkers do not search mapped memory.
-    pub(super) resources: Cell<*mut ()>,
+    pub(crate) interrupts_hook: Cell<bool>,
 }
 
 thread_local! {
@@ -176,24 +173,23 @@ thread_local! {
             recorder: Cell::new(ptr::null()),
             activity: Cell::new(Activity::Program),
             interrupts_hook: Cell::new(false),
-            resources: Cell::new(ptr::null_mut()),
         }
     };
 }
 
 /// Calls `work` with this thread's state.
-pub(super) fn with_thread<R>(work: impl FnOnce(&ThreadState) -> R) -> R {
+pub(crate) fn with_thread<R>(work: impl FnOnce(&ThreadState) -> R) -> R {
     THREAD.with(work)
 }
 
 impl ThreadState {
     /// A pointer to the thread's recorder, if there is one.
-    pub(super) fn recorder_ptr(&self) -> Option<NonNull<Recorder>> {
+    pub(crate) fn recorder_ptr(&self) -> Option<NonNull<Recorder>> {
         NonNull::new(self.recorder.get().cast_mut())
     }
 
     /// The thread's recorder, if there is one.
-    pub(super) fn recorder(&self) -> Option<&Recorder> {
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
         // SAFETY: RECORDER: `set_recorder` and `with_calibration_recorder` require it.
         self.recorder_ptr().map(|recorder| unsafe { recorder.as_ref() })
     }
@@ -203,36 +199,36 @@ impl ThreadState {
     /// # Safety
     ///
     /// RECORDER and CELLS hold for `recorder`.
-    pub(super) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
+    pub(crate) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
         self.recorder.set(recorder.as_ptr());
     }
 
     /// Leaves the thread without a recorder.
-    pub(super) fn clear_recorder(&self) {
+    pub(crate) fn clear_recorder(&self) {
         TlsPointer::get().clear();
         self.recorder.set(ptr::null());
     }
 
     /// Whether interrupted entry or exit code holds the recorder.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.recorder().is_some_and(Recorder::is_set_up) && TlsPointer::get().load().is_null()
     }
 
     /// Acquires the recorder after perfmark's own work. `None` if a signal handler ended recording on this thread
     /// meanwhile.
-    pub(super) fn acquire(&self) -> Option<HeldRecorder> {
+    pub(crate) fn acquire(&self) -> Option<HeldRecorder> {
         let recorder = self.recorder_ptr().filter(|_| self.activity.get() == Activity::Program)?;
         Some(HeldRecorder::new(TlsPointer::get(), recorder))
     }
 
     /// Whether the call with this number began on this thread, in this process.
-    pub(super) fn began_call(&self, number: u64) -> bool {
+    pub(crate) fn began_call(&self, number: u64) -> bool {
         let cells = self.recorder().and_then(Recorder::cells);
         cells.is_some_and(|cells| cells.switched.is_its(number))
     }
 
     /// Whether this process was forked after the thread's recorder was set up, which wiped it.
-    pub(super) fn is_forked(&self) -> bool {
+    pub(crate) fn is_forked(&self) -> bool {
         self.recorder().is_some_and(|recorder| !recorder.is_set_up())
     }
 }
@@ -252,7 +248,7 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// Calls `work` with this thread's recorder, unless there is none or it is held.
-pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
+pub(crate) fn with_recorder(work: impl FnOnce(&Recorder)) {
     if let Some(taken) = HeldRecorder::acquire() {
         work(&taken);
         taken.release();
@@ -260,7 +256,7 @@ pub(super) fn with_recorder(work: impl FnOnce(&Recorder)) {
 }
 
 /// Restores the thread's activity when it is dropped, also after a panic.
-pub(super) struct ActivityGuard<'a> {
+pub(crate) struct ActivityGuard<'a> {
     thread: &'a ThreadState,
     activity: Activity,
     interrupts_hook: bool,
@@ -268,7 +264,7 @@ pub(super) struct ActivityGuard<'a> {
 
 impl<'a> ActivityGuard<'a> {
     /// Sets the thread's activity. Nobody can acquire the recorder as long as the guard lives.
-    pub(super) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
+    pub(crate) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
         let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
         TlsPointer::get().clear();
         Self { thread, activity: thread.activity.replace(activity), interrupts_hook }
@@ -278,7 +274,7 @@ impl<'a> ActivityGuard<'a> {
 impl Drop for ActivityGuard<'_> {
     fn drop(&mut self) {
         if !self.thread.interrupts_hook.replace(self.interrupts_hook) {
-            TlsPointer::get().store(self.thread.recorder.get().cast());
+            TlsPointer::get().store(self.thread.recorder.get());
         }
         self.thread.activity.set(self.activity);
     }
@@ -289,10 +285,10 @@ impl Drop for ActivityGuard<'_> {
 /// # Safety
 ///
 /// RECORDER and CELLS hold for `recorder` until `calls` returns.
-pub(super) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
+pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
     let activity = thread.activity.replace(Activity::Calibration);
     let program_recorder = thread.recorder.replace(recorder.as_ptr());
-    TlsPointer::get().store(recorder.as_ptr().cast_const().cast());
+    TlsPointer::get().store(recorder.as_ptr());
     calls();
     TlsPointer::get().clear();
     thread.recorder.set(program_recorder);

@@ -5,23 +5,23 @@
 pub(crate) type Token = u64;
 
 /// The call has no frame, and its exit does nothing. The slot of a mark that is off is such a token, too.
-pub(super) const NO_FRAME: Token = 1 << 63;
+pub(crate) const NO_FRAME: Token = 1 << 63;
 /// Entry needs setup: the thread does not know the mark yet, or its recorder cannot be acquired.
-pub(super) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
+pub(crate) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
 /// A poll of a call that `every` leaves out.
-pub(super) const SKIPPED: Token = NO_FRAME | 1;
+pub(crate) const SKIPPED: Token = NO_FRAME | 1;
 /// A poll for which the stack was full.
-pub(super) const STACK_FULL: Token = NO_FRAME | 2;
+pub(crate) const STACK_FULL: Token = NO_FRAME | 2;
 
 /// Flag in a token: the call ends on the slow path.
-pub(super) const SLOW: u64 = 1 << 61;
+pub(crate) const SLOW: u64 = 1 << 61;
 /// Flag in a frame's serial number: a panic was in progress when the call began.
-pub(super) const PANICKING: u64 = 1 << 60;
+pub(crate) const PANICKING: u64 = 1 << 60;
 /// The bits of the serial number itself, which counts calls.
-pub(super) const SERIAL: u64 = PANICKING - 1;
+pub(crate) const SERIAL: u64 = PANICKING - 1;
 
 /// Whether the call with this token was given a frame.
 #[inline]
-pub(super) fn has_frame(token: Token) -> bool {
+pub(crate) fn has_frame(token: Token) -> bool {
     token.cast_signed() >= 0
 }

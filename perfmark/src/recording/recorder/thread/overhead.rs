@@ -8,49 +8,49 @@ use std::array;
 use std::cell::Cell;
 use std::iter;
 
-use super::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
 use super::stack::{FRAME_EVENTS, Frame};
 use crate::recording::event_table::EventId;
 use crate::recording::mark::CallMode;
+use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
 
 /// The most event slots for which the fast path can add overhead to a frame.
-pub(super) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
+pub(crate) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
 
 /// The overhead of the probe of one event set, on threads with the same events and settings. What is missing is zero.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct MeasuredOverhead {
+pub(crate) struct MeasuredOverhead {
     /// Overhead in the value of a leaf call, for each event of the set.
-    pub(super) in_leaf: Vec<u64>,
+    pub(crate) in_leaf: Vec<u64>,
     /// The noise of `in_leaf` for each event of the set: in nine cases of ten, an empty call shows at most
     /// this much more.
-    pub(super) noise: Vec<u64>,
+    pub(crate) noise: Vec<u64>,
     /// Overhead of a caller's own probe in its value, for each event of the set.
-    pub(super) in_caller: Vec<u64>,
+    pub(crate) in_caller: Vec<u64>,
     /// Overhead of a leaf call in the values of the calls around, for each event slot of the thread.
-    pub(super) total: Vec<u64>,
+    pub(crate) total: Vec<u64>,
     /// How much more a caller adds than a leaf call, for each event slot.
-    pub(super) caller_extra: Vec<u64>,
+    pub(crate) caller_extra: Vec<u64>,
     /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
-    pub(super) skipped: Vec<u64>,
-    pub(super) drawn_extra: Vec<u64>,
+    pub(crate) skipped: Vec<u64>,
+    pub(crate) drawn_extra: Vec<u64>,
     /// The same for calls within a budget, inside a call that was drawn from several. Also how much more a call that is
     /// neither skipped nor drawn adds there.
-    pub(super) inside_skipped: Vec<u64>,
-    pub(super) inside_drawn_extra: Vec<u64>,
-    pub(super) inside_extra: Vec<u64>,
+    pub(crate) inside_skipped: Vec<u64>,
+    pub(crate) inside_drawn_extra: Vec<u64>,
+    pub(crate) inside_extra: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
-    pub(super) suspend_extra: Vec<u64>,
+    pub(crate) suspend_extra: Vec<u64>,
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
     /// of the set. Zero for times.
-    pub(super) early_extra: Vec<u64>,
-    pub(super) in_early: Vec<u64>,
+    pub(crate) early_extra: Vec<u64>,
+    pub(crate) in_early: Vec<u64>,
     /// What a drawn call takes in nanoseconds, or a measured one if that is more.
-    pub(super) drawn_ns: f64,
+    pub(crate) drawn_ns: f64,
 }
 
 impl MeasuredOverhead {
     /// Sets the overhead in these event slots to zero; `set` has the slots of the set's events.
-    pub(super) fn clear(&mut self, set: &[usize], is_cleared: impl Fn(usize) -> bool) {
+    pub(crate) fn clear(&mut self, set: &[usize], is_cleared: impl Fn(usize) -> bool) {
         let Self { in_leaf, noise, in_caller, in_early, .. } = self;
         for of_event in [in_leaf, noise, in_caller, in_early] {
             of_event.iter_mut().zip(set).filter(|(_, slot)| is_cleared(**slot)).for_each(|(value, _)| *value = 0);
@@ -66,11 +66,11 @@ impl MeasuredOverhead {
 
 /// What probe overhead depends on. Calibration runs once for each key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OverheadKey {
+pub(crate) struct OverheadKey {
     /// The thread's events, and how they are read.
-    pub(super) events: Vec<(EventId, Option<ReadMethod>)>,
+    pub(crate) events: Vec<(EventId, Option<ReadMethod>)>,
     /// The indices of the set's event slots.
-    pub(super) set: Vec<usize>,
+    pub(crate) set: Vec<usize>,
     mode: CallMode,
     /// Whether frames track overhead, which takes longer.
     tracks_overhead: bool,
@@ -78,11 +78,11 @@ pub(super) struct OverheadKey {
 
 impl OverheadKey {
     /// Whether the set's marks are within a budget.
-    pub(super) fn is_budgeted(&self) -> bool {
+    pub(crate) fn is_budgeted(&self) -> bool {
         self.mode.is_budgeted
     }
 
-    pub(super) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, tracks_overhead: bool) -> Self {
+    pub(crate) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, tracks_overhead: bool) -> Self {
         let events = slots.iter().map(|slot| (slot.event, slot.read_method())).collect();
         Self { events, set: set.to_vec(), mode, tracks_overhead }
     }
@@ -90,23 +90,23 @@ impl OverheadKey {
 
 /// The inner calls of a call.
 #[derive(Clone, Copy, Default)]
-pub(super) struct InnerCalls {
-    pub(super) calls: u64,
+pub(crate) struct InnerCalls {
+    pub(crate) calls: u64,
     /// The number of them that had inner calls themselves. Meaningless if the thread tracks overhead.
-    pub(super) callers: u64,
+    pub(crate) callers: u64,
     /// The number of them that `return` or `?` ended.
-    pub(super) early: u64,
+    pub(crate) early: u64,
 }
 
 impl InnerCalls {
     /// The inner calls of a call that ends while `serial` is the number of the call that began last.
     #[inline]
-    pub(super) fn of(frame: &Frame, serial: u64) -> Self {
+    pub(crate) fn of(frame: &Frame, serial: u64) -> Self {
         Self { calls: serial - frame.number(), callers: frame.inner_callers().get(), early: frame.inner_early.get() }
     }
 
     #[inline]
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.calls == 0
     }
 }
@@ -114,25 +114,25 @@ impl InnerCalls {
 /// The overhead of an event set's probe, as entry and exit look it up: [`MeasuredOverhead`], or all zero.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct OverheadTable {
+pub(crate) struct OverheadTable {
     // For each event of the set.
-    pub(super) in_leaf: [Cell<u64>; EVENT_SLOTS],
-    pub(super) in_caller: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) in_leaf: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) in_caller: [Cell<u64>; EVENT_SLOTS],
     // For each event slot of the thread.
-    pub(super) total: [Cell<u64>; EVENT_SLOTS],
-    pub(super) caller_extra: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) total: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) caller_extra: [Cell<u64>; EVENT_SLOTS],
     skipped: [Cell<u64>; EVENT_SLOTS],
     drawn_extra: [Cell<u64>; EVENT_SLOTS],
     inside_skipped: [Cell<u64>; EVENT_SLOTS],
     inside_drawn_extra: [Cell<u64>; EVENT_SLOTS],
     inside_extra: [Cell<u64>; EVENT_SLOTS],
-    pub(super) suspend_extra: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) suspend_extra: [Cell<u64>; EVENT_SLOTS],
     early_extra: [Cell<u64>; EVENT_SLOTS],
     in_early: [Cell<u64>; EVENT_SLOTS],
 }
 
 impl OverheadTable {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
         let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra] = array::from_fn(|_| zeroes());
         let [inside_skipped, inside_drawn_extra, inside_extra, suspend_extra, early_extra, in_early] =
@@ -154,7 +154,7 @@ impl OverheadTable {
     }
 
     /// Sets the overhead to what was measured.
-    pub(super) fn set(&self, measured: &MeasuredOverhead) {
+    pub(crate) fn set(&self, measured: &MeasuredOverhead) {
         for (cells, values) in [
             (&self.in_leaf, &measured.in_leaf),
             (&self.in_caller, &measured.in_caller),
@@ -176,7 +176,7 @@ impl OverheadTable {
     /// The overhead in a call's value for event `n` of the set, which is in this slot. It is the overhead of the call's
     /// own probe and of the probes of its inner calls.
     #[inline]
-    pub(super) fn of_call(
+    pub(crate) fn of_call(
         &self,
         frame: &Frame,
         n: usize,
@@ -192,7 +192,7 @@ impl OverheadTable {
 
     /// The same for a call that has inner calls.
     #[inline]
-    pub(super) fn of_caller(
+    pub(crate) fn of_caller(
         &self,
         frame: &Frame,
         n: usize,
@@ -208,7 +208,7 @@ impl OverheadTable {
 
     /// The overhead of inner calls in this slot, if all of them have this event set and none ended early.
     #[inline]
-    pub(super) fn of_inner_calls(&self, InnerCalls { calls, callers, .. }: InnerCalls, slot: usize) -> u64 {
+    pub(crate) fn of_inner_calls(&self, InnerCalls { calls, callers, .. }: InnerCalls, slot: usize) -> u64 {
         let extra = callers.wrapping_mul(self.caller_extra[slot].get());
         calls.wrapping_mul(self.total[slot].get()).wrapping_add(extra)
     }
@@ -216,7 +216,7 @@ impl OverheadTable {
     /// Excludes the overhead of an early exit by `return` or `?` from a call of this set: moves its values at entry.
     /// Counts the exit in the frame around. The set has at most [`FRAME_EVENTS`].
     #[inline]
-    pub(super) fn exclude_early_exit(&self, frame: &Frame, around: &Frame) {
+    pub(crate) fn exclude_early_exit(&self, frame: &Frame, around: &Frame) {
         // All loads come before the first store, so that the compiler can combine them.
         let moved: [u64; FRAME_EVENTS] = array::from_fn(|n| frame.begun[n].get().wrapping_add(self.in_early[n].get()));
         frame.begun.iter().zip(moved).for_each(|(begun, moved)| begun.set(moved));
@@ -224,18 +224,18 @@ impl OverheadTable {
     }
 
     /// Adds the overhead of a drawn call to the frame around: of the draw, and of the calls that it stands for.
-    pub(super) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
+    pub(crate) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
         add(around, &self.skipped, skipped, &self.drawn_extra);
     }
 
     /// The same for a call within a budget, inside a call that was drawn from several.
-    pub(super) fn add_inside_draw_overhead(&self, around: &Frame, skipped: u64) {
+    pub(crate) fn add_inside_draw_overhead(&self, around: &Frame, skipped: u64) {
         add(around, &self.inside_skipped, skipped, &self.inside_drawn_extra);
     }
 
     /// Adds the overhead of a call within a budget that is not skipped and not drawn, inside a call that was drawn from
     /// several.
-    pub(super) fn add_inside_overhead(&self, around: &Frame) {
+    pub(crate) fn add_inside_overhead(&self, around: &Frame) {
         add(around, &self.inside_skipped, 0, &self.inside_extra);
     }
 }

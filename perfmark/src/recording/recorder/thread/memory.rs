@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::offset_of;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
@@ -15,34 +15,13 @@ use super::state::{HeldRecorder, Recorder};
 use crate::platform::per_process::{self, PerProcess};
 use crate::recording::mark;
 
-/// A pointer to a mark's plan; null if the mark was not called on this thread.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct PlanPtr(*const Plan);
-
-impl PlanPtr {
-    pub(super) fn of(plan: &Plan) -> Self {
-        Self(plan)
-    }
-
-    /// No plan: the next call of the mark sets it up.
-    pub(super) const NONE: Self = Self(std::ptr::null());
-
-    /// The plan; `None` if the mark was not called on this thread.
-    #[inline]
-    pub(super) fn plan<'a>(self) -> Option<&'a Plan> {
-        // SAFETY: CELLS: the plan that `of` was given lives as long as the recorder whose table holds the pointer.
-        unsafe { self.0.as_ref() }
-    }
-}
-
 /// The layout of a thread's memory, which is aligned to [`STACK_ALIGNMENT`].
 #[repr(C)]
-pub(super) struct ThreadMemory {
-    pub(super) frames: FrameSpace,
-    pub(super) recorder: Recorder,
-    /// The thread's table of plans, by the marks' slots.
-    plans: [Cell<PlanPtr>; mark::SLOTS],
+pub(crate) struct ThreadMemory {
+    pub(crate) frames: FrameSpace,
+    pub(crate) recorder: Recorder,
+    /// The thread's plans, by the marks' slots; null for marks that were not called on this thread.
+    plans: [Cell<*const Plan>; mark::SLOTS],
 }
 
 impl ThreadMemory {
@@ -52,29 +31,56 @@ impl ThreadMemory {
     ///
     /// The recorder came from [`allocate`], so it is in a `ThreadMemory`, and the pointer is valid for all of that.
     #[inline]
-    pub(super) unsafe fn of(recorder: NonNull<Recorder>) -> *mut Self {
+    pub(crate) unsafe fn of(recorder: NonNull<Recorder>) -> *mut Self {
         // SAFETY: by this function's `# Safety` section, the result is within the same mapping.
         unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
     }
 }
 
-/// The entry of a thread's table for the mark with this slot.
+/// The thread's plan of the mark with this slot. `None` if the mark was not called on the thread.
 ///
+/// # Safety
+///
+/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`]. CELLS: the plan is used as long as it lives.
+#[inline]
+pub(crate) unsafe fn find_plan<'a>(recorder: NonNull<Recorder>, slot: u64) -> Option<&'a Plan> {
+    // SAFETY: this function's contract.
+    unsafe { plan_entry(recorder, slot).get().as_ref() }
+}
+
+/// Lets calls of the plan's mark find it, if the mark has a slot.
+///
+/// # Safety
+///
+/// RECORDER holds for `recorder`, and CELLS for the plan.
+pub(crate) unsafe fn set_plan(recorder: NonNull<Recorder>, plan: &Plan) {
+    if plan.slot() != 0 {
+        // SAFETY: this function's contract, and the slot of a plan is below `mark::SLOTS`.
+        unsafe { plan_entry(recorder, plan.slot().into()) }.set(plan);
+    }
+}
+
 /// # Safety
 ///
 /// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "below `mark::SLOTS`")]
-pub(super) unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<PlanPtr> {
+unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<*const Plan> {
     // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
-    unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<PlanPtr>>().add(slot as usize) }
+    unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<*const Plan>>().add(slot as usize) }
 }
 
 impl HeldRecorder {
-    /// Sets the plan that calls of the mark with this slot use.
-    pub(super) fn set_plan(&self, slot: u32, plan: PlanPtr) {
-        // SAFETY: RECORDER: it is this thread's recorder. Slots of plans are below `mark::SLOTS`.
-        unsafe { plan_entry(self.as_ptr(), slot.into()) }.set(plan);
+    /// Lets calls of the plan's mark find it. A thread's plans live as long as its recorder.
+    pub(crate) fn use_plan(&self, plan: &Plan) {
+        // SAFETY: RECORDER and CELLS hold for a recorder that is held, and for the plans of its calls.
+        unsafe { set_plan(self.as_ptr(), plan) };
+    }
+
+    /// Lets the next call of the mark with this slot set up a plan.
+    pub(crate) fn forget_plan(&self, slot: u32) {
+        // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `mark::SLOTS`.
+        unsafe { plan_entry(self.as_ptr(), slot.into()) }.set(ptr::null());
     }
 }
 
@@ -98,7 +104,7 @@ impl Pool {
 }
 
 /// Returns a recorder that is not set up, in new memory or in memory that was freed.
-pub(super) fn allocate() -> io::Result<NonNull<Recorder>> {
+pub(crate) fn allocate() -> io::Result<NonNull<Recorder>> {
     if let Some(Free(recorder)) = POOL.get().ok().and_then(|pool| pool.lock().pop()) {
         return Ok(recorder);
     }
@@ -112,7 +118,7 @@ pub(super) fn allocate() -> io::Result<NonNull<Recorder>> {
 /// # Safety
 ///
 /// The recorder came from [`allocate`].
-pub(super) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
+pub(crate) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
     // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
     let (stack, frames) = unsafe {
         let memory = ThreadMemory::of(recorder);
@@ -126,12 +132,12 @@ pub(super) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
 /// # Safety
 ///
 /// The recorder came from [`allocate`].
-pub(super) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
+pub(crate) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
     const DEEP: usize = 128;
     // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
     let frame = unsafe { &(*ThreadMemory::of(recorder)).frames[DEEP] };
     // Frames are used from the bottom up, and a frame that was used holds a plan.
-    !frame.plan().is_null()
+    !frame.plan_ptr().is_null()
 }
 
 /// Zeroes the memory of a recorder, returns its pages to the kernel, and keeps the mapping for another thread.
@@ -139,7 +145,7 @@ pub(super) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
 /// # Safety
 ///
 /// The recorder came from [`allocate`], and nobody uses it any more.
-pub(super) unsafe fn free(recorder: NonNull<Recorder>) {
+pub(crate) unsafe fn free(recorder: NonNull<Recorder>) {
     // SAFETY: by this function's `# Safety` section, this is a mapped `ThreadMemory` that nobody uses.
     unsafe { per_process::clear(NonNull::new_unchecked(ThreadMemory::of(recorder)).cast(), size_of::<ThreadMemory>()) };
     // If the list cannot be allocated, the memory stays mapped and unused.

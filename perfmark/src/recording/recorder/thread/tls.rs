@@ -10,33 +10,35 @@
 use std::cell::Cell;
 use std::ptr;
 
+use super::state::Recorder;
+
 /// The address of this thread's pointer. It cannot leave its thread, which outlives it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TlsPointer(*const Cell<*const ()>);
+pub(crate) struct TlsPointer(*const Cell<*const Recorder>);
 
 impl TlsPointer {
     /// Computes the address anew. A program that switches stacks may be on another thread within one function.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "a few instructions")]
-    pub(super) fn get() -> Self {
+    pub(crate) fn get() -> Self {
         Self(local::address())
     }
 
     #[inline]
-    pub(super) fn load(self) -> *const () {
+    pub(crate) fn load(self) -> *const Recorder {
         // SAFETY: the address is of this thread's thread-local memory, which has no destructor. The type is not `Send`,
         // and only this file accesses that memory.
         unsafe { (*self.0).get() }
     }
 
     #[inline]
-    pub(super) fn store(self, recorder: *const ()) {
+    pub(crate) fn store(self, recorder: *const Recorder) {
         // SAFETY: the same as in `load`; `Cell` allows the write.
         unsafe { (*self.0).set(recorder) };
     }
 
     #[inline]
-    pub(super) fn clear(self) {
+    pub(crate) fn clear(self) {
         self.store(ptr::null());
     }
 }
@@ -51,6 +53,8 @@ impl TlsPointer {
 mod local {
     use std::arch::{asm, global_asm};
     use std::cell::Cell;
+
+    use super::Recorder;
 
     /// Its symbol is part of the pointer's symbol, so each copy of perfmark in a program has its own pointer.
     static COPY: u8 = 0;
@@ -70,7 +74,7 @@ mod local {
 
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "a few instructions")]
-    pub(super) fn address() -> *const Cell<*const ()> {
+    pub(crate) fn address() -> *const Cell<*const Recorder> {
         let word;
         // SAFETY: computes the address of the memory above. It is not `pure`: the result differs between threads.
         unsafe {
@@ -109,9 +113,11 @@ mod local {
     use std::cell::Cell;
     use std::ptr;
 
+    use super::Recorder;
+
     #[inline]
-    pub(super) fn address() -> *const Cell<*const ()> {
-        thread_local!(static WORD: Cell<*const ()> = const { Cell::new(ptr::null()) });
+    pub(crate) fn address() -> *const Cell<*const Recorder> {
+        thread_local!(static WORD: Cell<*const Recorder> = const { Cell::new(ptr::null()) });
         WORD.with(ptr::from_ref)
     }
 }

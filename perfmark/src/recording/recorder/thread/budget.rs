@@ -14,7 +14,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::calibrate::CALLS;
+use super::calibration_calls::CALLS;
+use super::plan::Plan;
 use crate::platform::usage::thread_cpu_ns;
 use crate::recording::mark::Mark;
 use crate::recording::mark::defaults::Defaults;
@@ -30,7 +31,7 @@ const RUNGS: usize = POWERS as usize;
 const MOST: u32 = STEP.pow(POWERS - 1);
 
 /// The number of calls after which a mark that is measured completely is considered again.
-pub(super) const LOT: u32 = 64;
+pub(crate) const LOT: u32 = 64;
 
 /// Drawn calls before the first look, and before each later one.
 const LEAST_DRAWN: u32 = 512;
@@ -42,7 +43,7 @@ const ALL_OF: u64 = 1_000;
 const INTERVAL_NS: f64 = 5e6;
 
 /// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
-pub(super) const UNKNOWN_NS: f64 = 100.0;
+pub(crate) const UNKNOWN_NS: f64 = 100.0;
 
 /// How many times longer a drawn call takes than in the loops of calibration, where caches hold all that it needs. In
 /// programs with a hundred marks, of which one call in some thousand is drawn, it is more.
@@ -50,7 +51,7 @@ const UNCACHED: f64 = 4.0;
 
 /// A budget on one thread.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// The crate that it is the budget of; `None` for the process's.
     defaults: Option<&'static Defaults>,
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
@@ -68,7 +69,7 @@ const CONTEXTS: usize = 4;
 
 /// The context of calls inside a drawn call that counts as this many. It is 0 for few, because finding the plan of
 /// another context takes time, and larger the rarer such calls are.
-pub(super) fn context(weight: u32) -> usize {
+pub(crate) fn context(weight: u32) -> usize {
     match weight {
         0..=4 => 0,
         5..=64 => 1,
@@ -79,18 +80,17 @@ pub(super) fn context(weight: u32) -> usize {
 
 /// A mark's calls in one context within a budget, on one thread.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     budget: *const Budget,
     /// `None` during calibration.
     mark: Option<&'static Mark>,
     /// The mark's slot.
-    pub(super) slot: u32,
-    pub(super) context: usize,
-    /// The plan of the next call, of a type that this file cannot import: [`Plan`](super::plan::Plan). Null if there is
-    /// none yet.
-    pub(super) current: Cell<*const ()>,
+    pub(crate) slot: u32,
+    pub(crate) context: usize,
+    /// The plan of the next call; null if there is none yet.
+    current: Cell<*const Plan>,
     /// Its plans, by the power of [`STEP`]; or null.
-    plans: [Cell<*const ()>; RUNGS],
+    plans: [Cell<*const Plan>; RUNGS],
     /// In context 0: the mark's members by context; or null.
     inner: [Cell<*const Member>; CONTEXTS],
     /// In context 0: the context in which calls lack a member; or 0.
@@ -98,24 +98,24 @@ pub(super) struct Member {
     /// One call in so many is measured from the next block on.
     every: Cell<u32>,
     /// If there is no plan yet: calls to be skipped, because a call before them was drawn for them.
-    pub(super) rest: Cell<u64>,
+    pub(crate) rest: Cell<u64>,
     /// The number of calls since the last look, in blocks.
     calls: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
     /// What measuring a call takes in nanoseconds, in consecutive calls.
-    pub(super) cost_ns: Cell<f64>,
+    pub(crate) cost_ns: Cell<f64>,
 }
 
 impl Budget {
     /// The budget of the crate with these defaults, or of the process.
-    pub(super) fn new(defaults: Option<&'static Defaults>) -> Self {
+    pub(crate) fn new(defaults: Option<&'static Defaults>) -> Self {
         let seen_ns = Cell::new(thread_cpu_ns().unwrap_or(0));
         let (drawn_left, time) = (Cell::new(LEAST_DRAWN), Cell::new(0.0));
         Self { defaults, members: RefCell::default(), drawn_left, seen_ns, time }
     }
 
-    pub(super) fn is_of(&self, defaults: Option<&'static Defaults>) -> bool {
+    pub(crate) fn is_of(&self, defaults: Option<&'static Defaults>) -> bool {
         self.defaults.map(ptr::from_ref) == defaults.map(ptr::from_ref)
     }
 
@@ -126,7 +126,7 @@ impl Budget {
 
     /// A member without a plan of the mark with this slot, added if there is none. In context 0 if possible, because
     /// the others are found from there. The pointer is valid as long as `self`, which must not move.
-    pub(super) fn member_without_plan(&self, mark: &'static Mark, slot: u32) -> *const Member {
+    pub(crate) fn member_without_plan(&self, mark: &'static Mark, slot: u32) -> *const Member {
         let mut members = self.members.borrow_mut();
         let outer = members.iter().position(|member| member.slot == slot && member.context == 0);
         let context = outer.map_or(0, |outer| members[outer].lacks.take());
@@ -143,11 +143,12 @@ impl Budget {
         member
     }
 
-    /// The plan in context 0 of the mark with this slot; null if there is none.
-    pub(super) fn outer_plan(&self, slot: u32) -> *const () {
+    /// The plan in context 0 of the mark with this slot, if there is one.
+    pub(crate) fn outer_plan(&self, slot: u32) -> Option<&Plan> {
         let members = self.members.borrow();
-        let outer = members.iter().find(|member| member.slot == slot && member.context == 0);
-        outer.map_or(ptr::null(), |outer| outer.current.get())
+        let outer = members.iter().find(|member| member.slot == slot && member.context == 0)?;
+        // SAFETY: as in `Member::current`.
+        unsafe { outer.current.get().as_ref() }
     }
 
     /// Chooses anew of how many calls of each mark one is measured.
@@ -207,18 +208,18 @@ impl Member {
     }
 
     /// Members of no budget that measure one call in `every`: in context 0, and inside a call that is drawn from
-    /// [`CALLS`](super::calibrate::CALLS).
-    pub(super) fn for_calibration(every: u32) -> [Self; 2] {
+    /// [`CALLS`](super::calibration_calls::CALLS).
+    pub(crate) fn for_calibration(every: u32) -> [Self; 2] {
         [0, context(CALLS)].map(|context| Self { every: Cell::new(every), ..Self::new(ptr::null(), None, 0, context) })
     }
 
     /// Sets the mark's member in another context.
-    pub(super) fn set_inside(&self, inner: &Self) {
+    pub(crate) fn set_inside(&self, inner: &Self) {
         self.inner[inner.context].set(inner);
     }
 
     /// The mark's member in another context. `None` if the next setup must add it.
-    pub(super) fn inside(&self, context: usize) -> Option<&Self> {
+    pub(crate) fn inside(&self, context: usize) -> Option<&Self> {
         // SAFETY: CELLS: null, or a member of the same budget, which lives as long as the recorder is used.
         let inner = unsafe { self.inner[context].get().as_ref() };
         if inner.is_none() {
@@ -228,7 +229,7 @@ impl Member {
     }
 
     /// Counts calls, of which so many were drawn. Returns of how many calls one is measured in the next block.
-    pub(super) fn count(&self, calls: u32, drawn: u32) -> u32 {
+    pub(crate) fn count(&self, calls: u32, drawn: u32) -> u32 {
         self.calls.set(self.calls.get() + u64::from(calls));
         // SAFETY: CELLS: null during calibration, or a budget lives as long as the recorder is used.
         if let Some(budget) = unsafe { self.budget.as_ref() } {
@@ -247,12 +248,42 @@ impl Member {
     }
 
     /// Of how many calls one is measured in the next block.
-    pub(super) fn every(&self) -> u32 {
+    pub(crate) fn every(&self) -> u32 {
         self.every.get()
     }
 
-    /// The plan for this number of calls, of which one is measured.
-    pub(super) fn plan(&self, every: u32) -> &Cell<*const ()> {
+    /// The plan of the next call. `None` if the next call must set it up.
+    pub(crate) fn current(&self) -> Option<&Plan> {
+        // SAFETY: CELLS: null, or a plan that `set_current` or `add_plan` was given.
+        unsafe { self.current.get().as_ref() }
+    }
+
+    /// Lets the next call use the plan with which one call in `every` is measured, if there is one.
+    pub(crate) fn choose(&self, every: u32) -> Option<&Plan> {
+        self.current.set(self.plan(every).get());
+        self.current()
+    }
+
+    /// Lets the next call use this plan.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as calls use this member.
+    pub(crate) unsafe fn set_current(&self, plan: &Plan) {
+        self.current.set(plan);
+    }
+
+    /// The same, and whenever one call in `every` is measured.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as calls use this member.
+    pub(crate) unsafe fn add_plan(&self, every: u32, plan: &Plan) {
+        self.plan(every).set(plan);
+        self.current.set(plan);
+    }
+
+    fn plan(&self, every: u32) -> &Cell<*const Plan> {
         &self.plans[every.ilog(STEP) as usize % RUNGS]
     }
 }

@@ -24,18 +24,19 @@ use std::ptr::{self, NonNull};
 use perfmark_rdpmc::{Delta, Region};
 
 use super::call_token::{PANICKING, SERIAL, Token};
-use super::counters::EVENT_SLOTS;
+use super::plan::Plan;
 use crate::recording::cells::graph::Node;
 use crate::recording::cells::switched::ROOM;
+use crate::recording::recorder::counters::EVENT_SLOTS;
 
 /// Events that fit into one block.
-pub(super) const FRAME_EVENTS: usize = 4;
+pub(crate) const FRAME_EVENTS: usize = 4;
 
 /// Frames begin within this many bytes. The kernel provides memory only for those that were ever in use.
 const STACK_BYTES: usize = 1 << 19;
 
 /// The alignment of the frames' memory. With it, one bit of an address shows that a frame would be beyond that memory.
-pub(super) const STACK_ALIGNMENT: usize = 2 * STACK_BYTES;
+pub(crate) const STACK_ALIGNMENT: usize = 2 * STACK_BYTES;
 
 /// The most frames that a thread can have.
 const MAX_FRAMES: usize = STACK_BYTES.div_ceil(size_of::<Frame>());
@@ -49,25 +50,24 @@ fn extra_blocks(events: usize) -> usize {
 
 /// The state of one open call.
 #[repr(C, align(64))]
-pub(super) struct Frame {
-    /// The mark's [`Plan`](super::plan::Plan), a type that this file cannot import.
-    plan: Cell<*const ()>,
+pub(crate) struct Frame {
+    plan: Cell<*const Plan>,
     /// The call's token, possibly with [`PANICKING`].
-    pub(super) serial: Cell<u64>,
+    pub(crate) serial: Cell<u64>,
     /// The number of calls of the mark that were open when this one began.
-    pub(super) open_before: Cell<u64>,
+    pub(crate) open_before: Cell<u64>,
     below: Cell<*const Self>,
     /// The sum of the page locks of the call's counters at entry, or [`LOCKS_SPLIT`].
-    pub(super) locks: Cell<u64>,
+    pub(crate) locks: Cell<u64>,
     /// For each event, the counter's bits or the ticks at entry: the first part of its [`Region`].
-    pub(super) begun: [Cell<u64>; FRAME_EVENTS],
+    pub(crate) begun: [Cell<u64>; FRAME_EVENTS],
     /// [`inner_callers`](Self::inner_callers). If the thread tracks overhead,
     /// [`inner_estimates`](Self::inner_estimates).
     inner_count: Cell<u64>,
     /// Of the inner calls that ended, the number left by `return` or `?`.
-    pub(super) inner_early: Cell<u64>,
+    pub(crate) inner_early: Cell<u64>,
     /// The call's node in the call graph; null without a call graph.
-    pub(super) node: Cell<*const Node>,
+    pub(crate) node: Cell<*const Node>,
     /// For each event, one of these:
     /// - from entry to exit, in a frame with [`LOCKS_SPLIT`]: the second part of its [`Region`], which is the lock of
     ///   the counter's page, or the reason why there is none;
@@ -76,20 +76,20 @@ pub(super) struct Frame {
     aux: [Cell<u64>; FRAME_EVENTS],
     region_times: [[Cell<u64>; 2]; FRAME_EVENTS],
     /// The cost of the inner calls that ended, for each event slot of the thread. It wraps.
-    pub(super) inner_cost: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) inner_cost: [Cell<u64>; EVENT_SLOTS],
     /// The probe overhead of those calls for each event slot, if the thread tracks overhead.
-    pub(super) inner_overhead: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
 /// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
-pub(super) const LOCKS_SPLIT: u64 = u64::MAX;
+pub(crate) const LOCKS_SPLIT: u64 = u64::MAX;
 
 /// The memory of a thread's frames. The first frame is a sentinel, which collects the cost of outermost calls.
-pub(super) type FrameSpace = [Frame; MAX_FRAMES];
+pub(crate) type FrameSpace = [Frame; MAX_FRAMES];
 
 /// A frame on this thread's stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct FrameRef(NonNull<Frame>);
+pub(crate) struct FrameRef(NonNull<Frame>);
 
 impl Deref for FrameRef {
     type Target = Frame;
@@ -109,9 +109,16 @@ impl FrameRef {
         (frame.addr() & STACK_BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
     }
 
+    /// The plan of this open call.
+    #[inline]
+    pub(crate) fn plan(&self) -> &Plan {
+        // SAFETY: CELLS: `Stack::open` stored the pointer, and plans live as long as the recorder is used.
+        unsafe { &*self.plan_ptr() }
+    }
+
     /// The frame below this one: of a call, or the sentinel.
     #[inline]
-    pub(super) fn below(self) -> Self {
+    pub(crate) fn below(self) -> Self {
         // SAFETY: `Stack::open` and `Stack::close_gaps` store the address of a frame there.
         Self(unsafe { NonNull::new_unchecked(self.below.get().cast_mut()) })
     }
@@ -123,13 +130,13 @@ impl FrameRef {
     }
 
     /// The entry state of event `n`, in a frame with [`LOCKS_SPLIT`].
-    pub(super) fn region(self, n: usize) -> Region {
+    pub(crate) fn region(self, n: usize) -> Region {
         let (block, n) = self.block(n);
         let [enabled, running] = &block.region_times[n];
         Region::from_parts([block.begun[n].get(), block.aux[n].get(), enabled.get(), running.get()])
     }
 
-    pub(super) fn set_region(self, n: usize, region: Region) {
+    pub(crate) fn set_region(self, n: usize, region: Region) {
         let (block, n) = self.block(n);
         let [raw, aux, enabled, running] = region.parts();
         block.begun[n].set(raw);
@@ -139,13 +146,13 @@ impl FrameRef {
     }
 
     /// The first part of event `n`'s region.
-    pub(super) fn raw(&self, n: usize) -> &Cell<u64> {
+    pub(crate) fn raw(&self, n: usize) -> &Cell<u64> {
         let (block, n) = self.block(n);
         &block.begun[n]
     }
 
     /// Replaces the entry state of event `n` by what the event counted.
-    pub(super) fn set_counted(self, n: usize, counted: Delta) {
+    pub(crate) fn set_counted(self, n: usize, counted: Delta) {
         let (raw, aux) = match counted {
             Delta::Exact(value) => (value, EXACT),
             Delta::Scaled { estimate, .. } => (estimate, SCALED),
@@ -157,14 +164,14 @@ impl FrameRef {
     }
 
     /// What event `n` counted, and whether that is scaled. `None` if it is unmeasured or not read yet.
-    pub(super) fn counted(self, n: usize) -> Option<(u64, bool)> {
+    pub(crate) fn counted(self, n: usize) -> Option<(u64, bool)> {
         let (block, n) = self.block(n);
         let aux = block.aux[n].get();
         matches!(aux, EXACT | SCALED).then(|| (block.begun[n].get(), aux == SCALED))
     }
 
     /// Whether the frame still holds the entry state of event `n`.
-    pub(super) fn is_unread(self, n: usize) -> bool {
+    pub(crate) fn is_unread(self, n: usize) -> bool {
         let (block, n) = self.block(n);
         block.aux[n].get() < UNMEASURED
     }
@@ -176,71 +183,71 @@ const SCALED: u64 = EXACT - 1;
 const UNMEASURED: u64 = EXACT - 2;
 
 impl Frame {
-    /// A pointer to the mark's plan; see [`Plan::of`](super::plan::Plan::of).
+    /// A pointer to the mark's plan; null in a frame that was never opened.
     #[inline]
-    pub(super) fn plan(&self) -> *const () {
+    pub(crate) fn plan_ptr(&self) -> *const Plan {
         self.plan.get()
     }
 
     /// The serial number, without flags.
     #[inline]
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.serial.get() & SERIAL
     }
 
     /// Whether a panic was in progress when the call began.
-    pub(super) fn began_in_panic(&self) -> bool {
+    pub(crate) fn began_in_panic(&self) -> bool {
         self.serial.get() & PANICKING != 0
     }
 
     /// Of the inner calls that ended, the number that had inner calls themselves. Only if the thread does not track
     /// overhead.
     #[inline]
-    pub(super) fn inner_callers(&self) -> &Cell<u64> {
+    pub(crate) fn inner_callers(&self) -> &Cell<u64> {
         &self.inner_count
     }
 
     /// The number of direct inner calls whose cost is an estimate. Only if the thread tracks overhead.
     #[inline]
-    pub(super) fn inner_estimates(&self) -> &Cell<u64> {
+    pub(crate) fn inner_estimates(&self) -> &Cell<u64> {
         &self.inner_count
     }
 
     /// Stores the lock of event `n`'s counter page at entry, in a frame with [`LOCKS_SPLIT`].
-    pub(super) fn set_lock(&self, n: usize, lock: u64) {
+    pub(crate) fn set_lock(&self, n: usize, lock: u64) {
         self.aux[n].set(lock);
     }
 
     /// Stores what a poll cost in event `n`, when its frame is removed, in place of its entry state: without probe
     /// overhead, and the part of its inner calls.
     #[inline]
-    pub(super) fn set_poll_cost(&self, n: usize, net: u64, inner_cost: u64) {
+    pub(crate) fn set_poll_cost(&self, n: usize, net: u64, inner_cost: u64) {
         self.begun[n].set(net);
         self.aux[n].set(inner_cost);
     }
 
     /// What [`set_poll_cost`](Self::set_poll_cost) stored.
     #[inline]
-    pub(super) fn poll_cost(&self, n: usize) -> (u64, u64) {
+    pub(crate) fn poll_cost(&self, n: usize) -> (u64, u64) {
         (self.begun[n].get(), self.aux[n].get())
     }
 
     /// Adds the cost of an inner call in one slot.
     #[inline]
-    pub(super) fn add_inner_cost(&self, slot: usize, cost: u64) {
+    pub(crate) fn add_inner_cost(&self, slot: usize, cost: u64) {
         let sum = &self.inner_cost[slot];
         sum.set(sum.get().wrapping_add(cost));
     }
 
     /// Adds the probe overhead of an inner call in every slot.
     #[inline]
-    pub(super) fn add_overhead(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+    pub(crate) fn add_overhead(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
         self.add_overhead_of_first::<EVENT_SLOTS>(overhead);
     }
 
     /// Adds the probe overhead of an inner call in the first `COUNT` slots.
     #[inline]
-    pub(super) fn add_overhead_of_first<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+    pub(crate) fn add_overhead_of_first<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
         for (sum, cost) in self.inner_overhead.iter().zip(overhead).take(COUNT) {
             sum.set(sum.get().wrapping_add(cost.get()));
         }
@@ -248,7 +255,7 @@ impl Frame {
 
     /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It leaves
     /// `inner_cost`, which must go there together with this call's own cost.
-    pub(super) fn move_overhead_to(&self, below: &Self) {
+    pub(crate) fn move_overhead_to(&self, below: &Self) {
         below.add_overhead(&self.inner_overhead);
         self.inner_overhead.iter().for_each(|sum| sum.set(0));
         self.move_early_to(below);
@@ -256,12 +263,12 @@ impl Frame {
 
     /// Moves `inner_early` to the frame below when this call ends.
     #[inline]
-    pub(super) fn move_early_to(&self, below: &Self) {
+    pub(crate) fn move_early_to(&self, below: &Self) {
         below.inner_early.set(below.inner_early.get() + self.inner_early.take());
     }
 
     /// Moves everything about inner calls to the frame below, to keep ZEROES, when this call's own cost is unknown.
-    pub(super) fn move_all_to(&self, below: &Self) {
+    pub(crate) fn move_all_to(&self, below: &Self) {
         for (slot, sum) in self.inner_cost.iter().enumerate() {
             below.add_inner_cost(slot, sum.take());
         }
@@ -272,19 +279,19 @@ impl Frame {
 
 /// A thread's open frames. All zeroes are a stack that is not set up.
 #[repr(C)]
-pub(super) struct Stack {
+pub(crate) struct Stack {
     /// The innermost call's frame, or the sentinel.
     top: Cell<*const Frame>,
     /// The serial number of the call that began last. Skipped calls have none: a call with only skipped calls inside
     /// ends as a leaf.
-    pub(super) serial: Cell<u64>,
+    pub(crate) serial: Cell<u64>,
     /// The sentinel.
     bottom: Cell<*const Frame>,
 }
 
 impl Stack {
     /// Empties the stack. Its frames are in `space`, and its calls have the numbers after `number`.
-    pub(super) fn set_up(&self, space: NonNull<FrameSpace>, number: u64) {
+    pub(crate) fn set_up(&self, space: NonNull<FrameSpace>, number: u64) {
         let bottom = space.as_ptr().cast::<Frame>().cast_const();
         self.bottom.set(bottom);
         debug_assert_eq!(bottom.addr() % STACK_ALIGNMENT, 0);
@@ -293,19 +300,19 @@ impl Stack {
     }
 
     /// Removes all frames without recording their calls.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.top.set(self.bottom.get());
     }
 
     /// Gives a number to a call that is unmeasured and has no frame.
     #[inline]
-    pub(super) fn skip(&self) {
+    pub(crate) fn skip(&self) {
         self.serial.set(self.serial.get() + 1);
     }
 
     /// The innermost call's frame, or the sentinel. `None` if the stack is not set up.
     #[inline]
-    pub(super) fn top(&self) -> Option<FrameRef> {
+    pub(crate) fn top(&self) -> Option<FrameRef> {
         NonNull::new(self.top.get().cast_mut()).map(FrameRef)
     }
 
@@ -317,7 +324,7 @@ impl Stack {
     ///
     /// The token came from [`open`](Self::open), or it is one [without a frame](super::call_token::has_frame).
     #[inline]
-    pub(super) unsafe fn begun_last(&self, token: Token) -> Option<FrameRef> {
+    pub(crate) unsafe fn begun_last(&self, token: Token) -> Option<FrameRef> {
         let (top, serial) = (self.top.get(), self.serial.get());
         // SAFETY: `open` returns numbers from 1 on, and other tokens are no serial numbers. So the stack is set up, and
         // `top` is not null.
@@ -325,24 +332,24 @@ impl Stack {
     }
 
     /// The innermost call's frame. `None` if no call is open.
-    pub(super) fn innermost(&self) -> Option<FrameRef> {
+    pub(crate) fn innermost(&self) -> Option<FrameRef> {
         self.top().filter(|_| self.top.get() != self.bottom.get())
     }
 
     /// The frame for a new call with at most [`FRAME_EVENTS`] events. `None` if the stack is full.
     #[inline]
-    pub(super) fn next(&self) -> Option<FrameRef> {
+    pub(crate) fn next(&self) -> Option<FrameRef> {
         FrameRef::within(self.top.get().wrapping_add(1))
     }
 
     /// The frame for a new call with this many events. `None` if the stack is full.
-    pub(super) fn next_for(&self, events: usize) -> Option<FrameRef> {
+    pub(crate) fn next_for(&self, events: usize) -> Option<FrameRef> {
         FrameRef::within(self.top.get().wrapping_add(1 + extra_blocks(events)))
     }
 
     /// Opens a frame that [`next`](Self::next) or [`next_for`](Self::next_for) returned. Returns its serial number.
     #[inline]
-    pub(super) fn open(&self, frame: FrameRef, plan: *const (), open_before: u64) -> u64 {
+    pub(crate) fn open(&self, frame: FrameRef, plan: &Plan, open_before: u64) -> u64 {
         // All loads come before the first store, so that the compiler can combine them.
         let (top, serial) = (self.top.get(), self.serial.get() + 1);
         frame.plan.set(plan);
@@ -356,17 +363,17 @@ impl Stack {
 
     /// Removes the innermost frame, which has one block and is above `below`.
     #[inline]
-    pub(super) fn pop_to(&self, below: FrameRef) {
+    pub(crate) fn pop_to(&self, below: FrameRef) {
         self.top.set(below.0.as_ptr());
     }
 
     /// Removes the innermost frame.
-    pub(super) fn pop(&self, frame: FrameRef) {
+    pub(crate) fn pop(&self, frame: FrameRef) {
         self.pop_to(frame.below());
     }
 
     /// All frames, from the innermost.
-    pub(super) fn iter(&self) -> impl Iterator<Item = FrameRef> + use<> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = FrameRef> + use<> {
         let (mut next, bottom) = (self.innermost(), self.bottom.get());
         // Reads the next frame before it returns this one, which may be removed.
         std::iter::from_fn(move || {
@@ -378,7 +385,7 @@ impl Stack {
 
     /// Removes the frames for which `is_kept` returns `false`, wherever they are on the stack. Before that, it calls
     /// `remove` with the frame and the one below it. `events` returns the number of a frame's events.
-    pub(super) fn retain(
+    pub(crate) fn retain(
         &self,
         mut is_kept: impl FnMut(FrameRef) -> bool,
         remove: impl Fn(FrameRef, FrameRef),
@@ -426,7 +433,7 @@ impl Stack {
     }
 
     /// The frames above `frame`, from the innermost.
-    pub(super) fn above(&self, frame: FrameRef) -> impl Iterator<Item = FrameRef> {
+    pub(crate) fn above(&self, frame: FrameRef) -> impl Iterator<Item = FrameRef> {
         self.iter().take_while(move |above| *above != frame)
     }
 
@@ -441,7 +448,7 @@ impl Stack {
     }
 
     /// Calls `visit` for the frames above `done`, or for all, from the outermost. `visit` must not use the stack.
-    pub(super) fn visit_above(&self, done: Option<FrameRef>, mut visit: impl FnMut(FrameRef)) {
+    pub(crate) fn visit_above(&self, done: Option<FrameRef>, mut visit: impl FnMut(FrameRef)) {
         let mut outermost = self.reverse_above(done);
         let mut below = done.map_or(self.bottom.get(), |done| done.0.as_ptr());
         while let Some(frame) = outermost {
@@ -450,4 +457,10 @@ impl Stack {
             visit(frame);
         }
     }
+}
+
+/// The frame's node in the call graph. `None` for a frame without one, which the graph's root has for a caller.
+pub(crate) fn node_of(frame: &Frame) -> Option<&Node> {
+    // SAFETY: CELLS: nodes live as long as the thread's cells. Frames without a node hold null.
+    unsafe { frame.node.get().as_ref() }
 }

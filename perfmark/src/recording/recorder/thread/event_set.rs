@@ -1,0 +1,283 @@
+//! An event set: events that marks of a thread share, and how they are read.
+#![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
+
+use std::cell::{Cell, RefCell};
+use std::{array, ptr};
+
+use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
+
+use super::calibration_calls::CalibrationCalls;
+use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
+use super::plan::{FAST_EVENTS, Hooks};
+use super::stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT};
+use crate::recording::cells::sampled::SampledThread;
+use crate::recording::mark::CallMode;
+use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
+use crate::recording::start;
+
+/// An event set: events that marks of a thread share, and how they are read.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct EventSet {
+    /// The counters, as the fast path reads them.
+    pub(crate) counters: CounterSet,
+    pub(crate) overhead: OverheadTable,
+    /// The event slots of the set's events. If `time` is among them, it is first.
+    pub(crate) slot_indices: [usize; EVENT_SLOTS],
+    slots: [*const EventSlot; EVENT_SLOTS],
+    count: usize,
+    pub(crate) mode: CallMode,
+    /// The calls that measure the overhead of the set's probe.
+    pub(crate) calibration_calls: &'static CalibrationCalls,
+    /// The hooks of marks with this set, without options: for marks without `every`, and for marks with it.
+    pub(crate) base_hooks: Cell<Hooks>,
+    pub(crate) weighted_hooks: Cell<Hooks>,
+    /// The probe overhead, and what it depends on. `None` before it is measured.
+    pub(crate) measured_overhead: RefCell<Option<MeasuredOverhead>>,
+    pub(crate) overhead_key: RefCell<Option<OverheadKey>>,
+    /// The slot whose counter reads the thread's group, if several events of the set are in the group; else null.
+    reader: *const EventSlot,
+    /// The values of the set's off-CPU events, as of the thread's last [`OffCpu::catch_up`].
+    off_cpu: [*const Cell<u64>; FRAME_EVENTS],
+    /// The number of off-CPU events, also of those without a pointer.
+    off_cpu_events: usize,
+    /// Where samples of calls are noted; null if they are not sampled.
+    sampled: Cell<*const SampledThread>,
+}
+
+impl EventSet {
+    /// An event set with these slots. Its marks have `hooks` until others are bound.
+    ///
+    /// # Safety
+    ///
+    /// The slots live as long as the set and do not move.
+    pub(crate) unsafe fn new(
+        slot_indices: &[usize],
+        slots: &EventSlots,
+        mode: CallMode,
+        calibration_calls: &'static CalibrationCalls,
+        hooks: Hooks,
+    ) -> Self {
+        let mut set = Self {
+            counters: CounterSet::new(),
+            overhead: OverheadTable::new(),
+            slot_indices: [0; EVENT_SLOTS],
+            slots: [ptr::null(); EVENT_SLOTS],
+            count: slot_indices.len(),
+            mode,
+            calibration_calls,
+            base_hooks: Cell::new(hooks),
+            weighted_hooks: Cell::new(hooks),
+            measured_overhead: RefCell::default(),
+            overhead_key: RefCell::default(),
+            reader: ptr::null(),
+            off_cpu: [ptr::null(); FRAME_EVENTS],
+            sampled: Cell::new(ptr::null()),
+            off_cpu_events: slot_indices.iter().filter(|&&n| slots[n].switches().is_some()).count(),
+        };
+        for (n, &index) in slot_indices.iter().enumerate() {
+            (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
+        }
+        // For a single event, its own reading is cheaper.
+        let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
+        if let Some(reader) = slots.reader().filter(|_| is_read_together) {
+            set.reader = reader;
+        }
+        for (value, index) in set.off_cpu.iter_mut().zip(slot_indices.iter().filter_map(|&n| slots[n].off_cpu_value()))
+        {
+            *value = index;
+        }
+        set
+    }
+
+    /// A set of no event, whose calls are sampled as those of this set.
+    pub(crate) fn without_events(&self, hooks: Hooks) -> Self {
+        // SAFETY: there is no slot.
+        let set = unsafe { Self::new(&[], &EventSlots::default(), self.mode, self.calibration_calls, hooks) };
+        set.sampled.set(self.sampled.get());
+        set
+    }
+
+    /// Notes samples of the set's calls there.
+    ///
+    /// # Safety
+    ///
+    /// It is about this thread, and lives as long as the set.
+    pub(crate) unsafe fn sample(&self, sampled: *const SampledThread) {
+        self.sampled.set(sampled);
+    }
+
+    /// Where samples of calls are noted, if they are.
+    #[inline]
+    pub(crate) fn sampled(&self) -> Option<&SampledThread> {
+        // SAFETY: null, or `sample` requires that it lives as long as the set.
+        unsafe { self.sampled.get().as_ref() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The event slots of the set's events.
+    pub(crate) fn used_slot_indices(&self) -> &[usize] {
+        &self.slot_indices[..self.count]
+    }
+
+    /// Whether the set has these slots and calls in this mode.
+    pub(crate) fn matches(&self, slot_indices: &[usize], mode: CallMode) -> bool {
+        self.mode == mode && self.used_slot_indices() == slot_indices
+    }
+
+    pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = SetEvent<'_>> {
+        let one = |n| SetEvent { n, slot_index: self.slot_indices[n], set: self };
+        (0..self.count).map(one)
+    }
+
+    /// Whether `time` is among the events. It is the first one then.
+    pub(crate) fn has_time(&self) -> bool {
+        self.events().next().is_some_and(|event| event.slot().is_ticks())
+    }
+
+    /// The number of off-CPU events. They are the last ones.
+    pub(crate) fn off_cpu_events(&self) -> usize {
+        self.off_cpu_events
+    }
+
+    /// The thread's context switches, if the set has off-CPU events.
+    #[inline]
+    pub(crate) fn switches(&self) -> Option<&OffCpu> {
+        if self.off_cpu_events == 0 { None } else { self.find_switches() }
+    }
+
+    #[inline(never)]
+    fn find_switches(&self) -> Option<&OffCpu> {
+        self.events().rev().find_map(|event| event.slot().switches())
+    }
+
+    /// The event of the time between polls, if the set has it.
+    pub(crate) fn suspended(&self) -> Option<SetEvent<'_>> {
+        self.events().next_back().filter(|event| event.slot().is_suspended())
+    }
+
+    /// The value of each of the first `W` off-CPU events, as of the thread's last [`OffCpu::catch_up`].
+    ///
+    /// # Safety
+    ///
+    /// The set has `W` off-CPU events, and at most [`FRAME_EVENTS`] events.
+    #[inline]
+    pub(crate) unsafe fn off_cpu_values<const W: usize>(&self) -> [u64; W] {
+        // SAFETY: `new` stored pointers to cells of the thread's `OffCpu`. Its slots own it until `EventSlots::close`,
+        // after which no call begins or ends.
+        array::from_fn(|n| unsafe { &*self.off_cpu[n] }.get())
+    }
+
+    /// Replaces the sum of locks in a call's frame by the lock of each counter's page. If the set has remembered other
+    /// pages since entry, the counters are unmeasured in this call.
+    pub(crate) fn split_locks(&self, frame: FrameRef) {
+        let locks = frame.locks.replace(LOCKS_SPLIT);
+        if locks == LOCKS_SPLIT {
+            return;
+        }
+        let is_known = locks == self.counters.locks();
+        for (n, event) in (usize::from(self.has_time())..FRAME_EVENTS).enumerate() {
+            frame.set_lock(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
+        }
+    }
+
+    /// Whether the set reads events through the thread's group.
+    pub(crate) fn has_group(&self) -> bool {
+        !self.reader.is_null()
+    }
+
+    /// Reads the thread's group. `None` if the set does not use it.
+    pub(crate) fn read_group(&self) -> Option<GroupRead> {
+        self.reader().map(Counter::read_group)
+    }
+
+    /// As [`read_group`](Self::read_group), to begin calls.
+    pub(crate) fn read_group_to_begin(&self) -> Option<GroupRead> {
+        self.reader().map(Counter::read_group_to_begin)
+    }
+
+    fn reader(&self) -> Option<&Counter> {
+        // SAFETY: null, or a slot that lives as long as the set, which `new` requires.
+        unsafe { self.reader.as_ref() }?.counter()
+    }
+
+    /// Lets the fast path read what the counters remember now. Returns `false` if it cannot.
+    pub(crate) fn remember_counters(&self) -> bool {
+        let counters = self.events().filter_map(|event| event.slot().counter());
+        // SAFETY: `new` requires that slots, and so counters and switches, live as long as the set. `count` is at most
+        // `FAST_EVENTS`, which is what a `CounterSet` can hold.
+        self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters, self.switches()) }
+    }
+}
+
+/// One event of a set.
+#[derive(Clone, Copy)]
+pub(crate) struct SetEvent<'a> {
+    /// The event's index in the set.
+    pub(crate) n: usize,
+    /// The event's slot on the thread.
+    pub(crate) slot_index: usize,
+    pub(crate) set: &'a EventSet,
+}
+
+impl<'a> SetEvent<'a> {
+    pub(crate) fn slot(self) -> &'a EventSlot {
+        // SAFETY: `EventSet::new` stored a pointer to a slot that lives as long as the set.
+        unsafe { &*self.set.slots[self.n] }
+    }
+
+    /// Whether the thread's group reads it, together with other events of the set.
+    pub(crate) fn is_grouped(self) -> bool {
+        self.set.has_group() && self.slot().is_grouped()
+    }
+
+    /// Reads the event at entry. Returns `false` if the kernel touched the counter since the last reading.
+    pub(crate) fn begin(self, frame: FrameRef) -> bool {
+        let Some(counter) = self.slot().counter() else {
+            self.begin_without_counter(frame);
+            return true;
+        };
+        let mut region = frame.region(self.n);
+        let is_begun = counter.begin_unchanged(&mut region);
+        frame.set_region(self.n, region);
+        is_begun
+    }
+
+    /// What the event counted since entry. `None` if the kernel touched the counter, if ticks ran backwards, or if
+    /// records of context switches were lost.
+    pub(crate) fn end(self, frame: FrameRef) -> Option<u64> {
+        let Some(counter) = self.slot().counter() else { return self.end_without_counter(frame) };
+        counter.end_unchanged(&frame.region(self.n))
+    }
+
+    // Not inlined, because the slow path reads counters, whose values include its instructions.
+    #[inline(never)]
+    fn begin_without_counter(self, frame: FrameRef) {
+        match &self.slot().source {
+            Source::Ticks => frame.raw(self.n).set(clock::ticks()),
+            Source::Suspended => frame.set_region(self.n, Region::from_parts([start::ticks(), 0, 0, 0])),
+            Source::OffCpu { switches, kind } => {
+                frame.set_region(self.n, Region::from_parts([kind.cell(switches).get(), 0, 0, 0]));
+            }
+            Source::Counter { .. } => {}
+        }
+    }
+
+    #[inline(never)]
+    fn end_without_counter(self, frame: FrameRef) -> Option<u64> {
+        match &self.slot().source {
+            // Ticks run backwards on CPUs whose tick counters differ. That is no time.
+            Source::Ticks => clock::ticks().checked_sub(frame.raw(self.n).get()),
+            // A call of one poll. See `poll` for others.
+            Source::Suspended => Some(0),
+            Source::OffCpu { switches, kind } => {
+                let [begun, lock, ..] = frame.region(self.n).parts();
+                (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
+            }
+            Source::Counter { .. } => None,
+        }
+    }
+}
