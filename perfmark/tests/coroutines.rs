@@ -145,6 +145,31 @@ fn a_call_that_ended_on_another_thread_is_not_in_flight_and_encloses_no_later_ca
     assert_counts("moves", 3, 2);
 }
 
+#[cfg(feature = "sampling")]
+#[test]
+fn skipped_calls_that_ended_on_other_threads_free_the_frames_that_sampling_gives_them() {
+    #[perfmark(time, every = 1_000_000)]
+    fn skipped(pause: Pause<'_>) {
+        pause.here();
+    }
+    #[perfmark(time)]
+    fn after_skipped() {}
+    // More than a thread's stack of frames can hold.
+    const MANY: u64 = 3_000;
+    let _alone = alone();
+    let sampling = match perfmark::Sampling::new().start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    on_another_thread(|| {
+        (0..MANY).for_each(|_| Work::paused(skipped).resume_to_end_elsewhere());
+        after_skipped();
+    });
+    drop(sampling);
+    assert_counts("after_skipped", 1, 1);
+    assert_eq!(find_mark("skipped").calls, MANY);
+}
+
 #[test]
 fn calls_that_ended_on_other_threads_free_their_frames() {
     #[perfmark(time)]

@@ -135,22 +135,60 @@ fn budgeted_seven(times: u64) {
     spin_seven(times);
 }
 
+/// Ends the budget when dropped.
+struct Within;
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        perfmark::set_budget(None).expect("it takes no slot");
+    }
+}
+
 #[test]
 fn samples_of_calls_that_a_budget_skips_belong_to_their_mark() {
     const CALLS: u64 = 6_000;
     let _alone = alone();
-    let set = |budget| perfmark::set_budget(budget).expect("no signal handler");
-    set(Some(Budget::percent(0.01).expect("a share")));
+    let within = Within;
+    perfmark::set_budget(Budget::percent(0.01).ok()).expect("there are slots");
     let work = || {
         wait_until_sampled();
         (0..CALLS).for_each(|_| budgeted_seven(about(1_000)));
     };
     let sampled = sampled(sampling(), work);
-    set(None);
+    drop(within);
     if let Some(sampled) = sampled {
         sampled.check(["budgeted_three", "budgeted_seven"], POINTS);
         let three = &sampled.0.marks[sampled.mark("budgeted_three")];
         assert!(three.calls == CALLS && three.values[0].measured < CALLS / 2, "{three:?}");
+    }
+}
+
+#[perfmark(time, every = 4)]
+#[inline(never)]
+fn drawn_inside(times: u64) {
+    spin_three(times);
+}
+
+#[perfmark(time, every = 1_000_000)]
+#[inline(never)]
+fn skipped_between(times: u64) {
+    drawn_inside(times);
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn around_both(times: u64) {
+    skipped_between(times);
+}
+
+#[test]
+fn a_self_with_estimates_inside_skipped_calls_is_an_estimate_while_sampled() {
+    const CALLS: u64 = 400;
+    let _alone = alone();
+    let work = || (0..CALLS).for_each(|_| around_both(10));
+    if let Some(sampled) = sampled(sampling(), work) {
+        let values = &sampled.0.marks[sampled.mark("around_both")].values[0];
+        assert_eq!((values.measured, values.estimated), (CALLS, CALLS / 4));
     }
 }
 

@@ -86,7 +86,7 @@ fn late() {
 }
 
 #[test]
-fn samples_belong_to_their_mark_also_beyond_the_number_of_paths_that_a_thread_can_have() {
+fn samples_keep_their_mark_when_a_thread_has_too_many_paths() {
     const DEPTH: u32 = 1_000;
     let _alone = alone();
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);

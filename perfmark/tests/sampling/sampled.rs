@@ -50,7 +50,7 @@ pub(crate) fn until_samples(count: u64, work: impl Fn()) {
 }
 
 /// The number of threads that read samples.
-fn collectors() -> usize {
+pub(crate) fn collectors() -> usize {
     let tasks = fs::read_dir("/proc/self/task").expect("threads").flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("perfmark-sample")).count()

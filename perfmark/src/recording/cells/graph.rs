@@ -18,8 +18,8 @@ use crate::snapshot::tree::Tree;
 
 /// The most nodes of a thread; with four events each they take 1.5 MiB.
 const NODES: usize = 8_192;
-/// The most nodes beyond these that are [`without_callers`](Graph::without_callers).
-const MORE: usize = NODES / 2;
+/// Additional nodes, for marks whose callers have no node.
+const NODES_WITHOUT_CALLERS: usize = NODES / 2;
 /// The most nodes of all threads together.
 const MERGED: usize = 2 * NODES;
 /// Slots of the hash table of nodes: a power of two, of which some remain free.
@@ -179,8 +179,7 @@ impl Graph {
         self.find(caller, mark, arena).unwrap_or_else(|| self.nowhere())
     }
 
-    /// The mark's node under [`nowhere`](Self::nowhere): of calls whose callers are unknown. `nowhere` if there is no
-    /// room.
+    /// The mark's node for calls whose callers have no node. [`nowhere`](Self::nowhere) if there is no room.
     pub(crate) fn without_callers(&self, mark: Known<'_>, arena: &Arena) -> *const Node {
         self.find(self.nowhere(), mark, arena).unwrap_or_else(|| self.nowhere())
     }
@@ -201,7 +200,7 @@ impl Graph {
     }
 
     fn make(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
-        let more = if ptr::eq(caller, self.nowhere()) { MORE } else { 0 };
+        let more = if ptr::eq(caller, self.nowhere()) { NODES_WITHOUT_CALLERS } else { 0 };
         if self.count.get() >= NODES + more {
             return None;
         }

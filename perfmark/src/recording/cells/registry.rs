@@ -174,16 +174,21 @@ impl Registry {
     }
 
     /// Ends a call of the mark on another thread than it began on. It counts as unmeasured, unless it was counted
-    /// there. A poll that does not end its call does not count; one that does is counted nowhere else.
-    pub(crate) fn end_elsewhere(&self, mark: &'static Mark, number: u64, counts: bool) {
+    /// there. A poll that does not end its call does not count; one that does is counted nowhere else. Without a mark,
+    /// only the call's frame is freed.
+    pub(crate) fn end_elsewhere(&self, mark: Option<&'static Mark>, number: u64, counts: bool) {
         let threads = self.lock();
         // If its thread has ended, the call ended with it.
         let was_open = threads.alive.iter().find(|cells| cells.switched.is_its(number)).is_some_and(|cells| {
             let is_open = |cells: &&MarkCells| cells.is_nested(cells.open.load(Relaxed));
-            let of_mark = || cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open)?.elsewhere();
-            cells.switched.end(number, of_mark)
+            let of_mark =
+                |mark: &Mark| cells.iter().filter(|cells| ptr::eq(cells.mark, mark)).find(is_open)?.elsewhere();
+            cells.switched.end(number, mark.map(|mark| move || of_mark(mark)))
         });
-        if counts && (was_open || mark.mode.is_polled) {
+        if let Some(mark) = mark
+            && counts
+            && (was_open || mark.mode.is_polled)
+        {
             mark.unrecorded.fetch_add(1, Relaxed);
         }
     }

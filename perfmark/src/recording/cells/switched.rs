@@ -50,8 +50,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 struct Ended {
     number: u64,
-    /// The number of its mark's calls that are recorded here.
-    of_mark: NonNull<AtomicU64>,
+    /// The number of its mark's calls that are recorded here. `None` for a skipped call.
+    of_mark: Option<NonNull<AtomicU64>>,
 }
 
 impl Switched {
@@ -83,15 +83,16 @@ impl Switched {
     /// Records that a call ends on another thread. `false` if its own thread has abandoned it before, and so has
     /// counted it.
     ///
-    /// `of_mark` finds what counts these calls of its mark, which lives as long as `self`. While it looks, the thread
-    /// removes no frame.
-    pub(crate) fn end<'a>(&self, number: u64, of_mark: impl FnOnce() -> Option<&'a AtomicU64>) -> bool {
+    /// `of_mark` finds what counts these calls of its mark, which lives as long as `self`; `None` for a skipped call.
+    /// While it looks, the thread removes no frame.
+    pub(crate) fn end<'a>(&self, number: u64, of_mark: Option<impl FnOnce() -> Option<&'a AtomicU64>>) -> bool {
         let mut state = self.lock();
         let is_open = number > state.looked_at || state.open().iter().any(|open| open.load(Relaxed) == number);
-        let of_mark = if is_open { of_mark() } else { None };
-        if let Some(of_mark) = of_mark {
-            of_mark.fetch_add(1, Relaxed);
-            state.ended.push(Ended { number, of_mark: NonNull::from(of_mark) });
+        let is_skipped = of_mark.is_none();
+        let of_mark = of_mark.filter(|_| is_open).and_then(|of_mark| of_mark());
+        if of_mark.is_some() || is_open && is_skipped {
+            of_mark.inspect(|of_mark| _ = of_mark.fetch_add(1, Relaxed));
+            state.ended.push(Ended { number, of_mark: of_mark.map(NonNull::from) });
             self.has_ended.store(true, SeqCst);
         }
         of_mark.is_some()
@@ -136,7 +137,9 @@ impl State {
 
 impl Ended {
     fn forget(self) {
-        // SAFETY: it lives as long as the thread's cells, of which this is a part.
-        unsafe { self.of_mark.as_ref() }.fetch_sub(1, Relaxed);
+        if let Some(of_mark) = self.of_mark {
+            // SAFETY: it lives as long as the thread's cells, of which this is a part.
+            unsafe { of_mark.as_ref() }.fetch_sub(1, Relaxed);
+        }
     }
 }

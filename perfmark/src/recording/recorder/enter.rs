@@ -8,7 +8,7 @@ use super::calibrate;
 use super::first_call::first_call;
 use super::slow;
 use super::thread::calibration_calls::CalibrationCalls;
-use super::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token};
+use super::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token, has_frame_of_skipped};
 use super::thread::memory::find_plan;
 use super::thread::plan::Plan;
 use super::thread::stack::{FRAME_EVENTS, FrameRef};
@@ -154,7 +154,9 @@ pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     let _errno = KeepErrno::new();
     own_work(|| {
         if let Ok(registry) = registry() {
-            registry.end_elsewhere(mark, token & SERIAL, counts);
+            // A skipped call was counted when it began.
+            let of_mark = Some(mark).filter(|_| !has_frame_of_skipped(token));
+            registry.end_elsewhere(of_mark, token & SERIAL, counts);
         }
     });
 }

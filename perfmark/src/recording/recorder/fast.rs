@@ -200,7 +200,8 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
     add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
     if P::HAS_GRAPH
-        && let Some(node) = node_of(&frame)
+        // SAFETY: BINDING: the thread has a call graph.
+        && let Some(node) = unsafe { node_of(&frame) }
     {
         let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
         node.add_call();

@@ -3,8 +3,7 @@
 use std::ptr;
 
 use super::thread::event_set::EventSet;
-use super::thread::plan::Plan;
-use super::thread::stack::{FrameRef, node_of};
+use super::thread::stack::FrameRef;
 
 use super::thread::state::Recorder;
 use crate::recording::cells::graph::{Known, Node};
@@ -65,14 +64,17 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
     let (Some(graph), Some(arena)) = (recorder.graph().or_else(|| sampled.paths()), recorder.arena()) else {
         return UNKNOWN;
     };
-    let known = |plan: &Plan| Known {
-        key: plan.key(),
-        mark: plan.cells.mark,
-        events: 0,
-        event: &|_| unreachable!("no events"),
+    let known = |frame: FrameRef| {
+        let mark = frame.plan().cells.mark;
+        Known { key: ptr::from_ref(mark).addr(), mark, events: 0, event: &|_| unreachable!("no events") }
     };
     let path = if recorder.graph().is_some() {
-        node_of(&innermost).map_or_else(|| graph.nowhere(), ptr::from_ref)
+        match innermost.node.get() {
+            // The node of the call around, or null. A skipped call has none before there is a sample in it.
+            around if innermost.plan().set().len() == 0 => graph.callee(around, known(innermost), arena),
+            node if node.is_null() => graph.nowhere(),
+            node => node,
+        }
     } else {
         // Sampled calls that were open at the last note keep their nodes, so this is done once for each call in which
         // there is a sample.
@@ -80,7 +82,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         let done = recorder.stack.iter().find(|frame| frame.number() <= noted && is_of(sampled, *frame));
         let mut caller = done.map_or(ptr::null(), |frame| frame.node.get());
         recorder.stack.visit_above(done, |frame| {
-            caller = graph.callee(caller, known(frame.plan()), arena);
+            caller = graph.callee(caller, known(frame), arena);
             if is_of(sampled, frame) {
                 frame.node.set(caller);
             }
@@ -88,7 +90,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         caller
     };
     // There is no room for another path.
-    if ptr::eq(path, graph.nowhere()) { graph.without_callers(known(innermost.plan()), arena) } else { path }
+    if ptr::eq(path, graph.nowhere()) { graph.without_callers(known(innermost), arena) } else { path }
 }
 
 /// Whether the call is sampled there.

@@ -8,7 +8,7 @@ use super::look::has_moved;
 use super::reached::reach;
 use super::slow;
 use super::thread::budget::{LOT, Member};
-use super::thread::call_token::{NO_FRAME, SKIPPED, Token};
+use super::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SKIPPED, Token};
 use super::thread::plan::{Begin, Hooks, Plan};
 use super::thread::stack::FrameRef;
 use super::thread::state::{HeldRecorder, Recorder};
@@ -119,8 +119,8 @@ pub(super) fn begin_every<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRec
     }
 }
 
-/// Counts a call as skipped, after so many others. While calls are sampled, it has a frame, so that its samples are its
-/// own.
+/// Counts a skipped call, after so many others. While calls are sampled, opens a frame, so that samples in the call
+/// belong to it.
 #[inline]
 fn skip<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder, skipped_before: u64) -> Token {
     plan.cells.skipped.store(skipped_before + 1, Relaxed);
@@ -180,9 +180,7 @@ fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call within a budget inside a drawn one".into());
-    // Skipped calls that have frames are in the context of the call around.
-    let around = recorder.stack.iter().find(|frame| frame.plan().set().len() > 0);
-    let context = around.map_or(0, |frame| frame.plan().context_inside());
+    let context = context_of_callees(&recorder);
     if context == 0 {
         recorder.may_be_inside_drawn.set(false);
         return (plan.hooks.get().begin)(plan, recorder);
@@ -291,17 +289,48 @@ pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     SKIPPED
 }
 
-/// The hooks of skipped calls that have frames because they are sampled, and are made of polls. Others end on the slow
-/// path.
-pub(super) const SKIPPED_POLL: Hooks = Hooks { end_leaf: end_skipped_poll, end: end_skipped_poll, ..slow::HOOKS };
+/// The hooks of skipped calls that have frames because they are sampled. They have no events.
+pub(super) const SKIPPED_HOOKS: Hooks =
+    Hooks { begin: begin_skipped, end_leaf: end_skipped, end: end_skipped, ..slow::HOOKS };
 
-/// Ends the only poll of a skipped call.
-fn end_skipped_poll(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    slow::close(plan, frame, &recorder, |_, _| {});
-    if let Some(cells) = recorder.cells_of(plan.cells.mark) {
-        cells.skipped.store(cells.skipped.load(Relaxed) + 1, Relaxed);
+fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if has_moved(plan.set()) {
+        return slow::begin_after_sample(plan, recorder);
     }
+    let stack = &recorder.stack;
+    let Some(frame) = stack.next() else { return slow::begin_on_full_stack(plan, recorder) };
+    let context = context_of_callees(&recorder);
+    let open_before = plan.cells.open.load(Relaxed);
+    let token = stack.open(frame, plan, open_before) | FRAME_OF_SKIPPED;
+    frame.serial.set(token);
+    frame.begun[0].set(context as u64);
+    if recorder.graph().is_some() {
+        // Calls inside are calls of the call around.
+        frame.node.set(frame.below().node.get());
+    }
+    plan.cells.open.store(open_before + 1, Relaxed);
     recorder.release();
+    token
+}
+
+fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    let is_leaf = frame.number() == recorder.stack.serial.get();
+    if !is_leaf || plan.set().mode.is_polled || has_moved(plan.set()) {
+        return slow::end(plan, frame, recorder);
+    }
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    recorder.stack.pop(frame);
+    recorder.release();
+}
+
+/// The [context](super::thread::budget::context) of calls directly inside the innermost call. Inside a skipped call, it
+/// is that of the call around, which its frame holds.
+#[expect(clippy::cast_possible_truncation, reason = "a small number")]
+fn context_of_callees(recorder: &Recorder) -> usize {
+    let of = |frame: FrameRef| {
+        if frame.plan().set().len() == 0 { frame.begun[0].get() as usize } else { frame.plan().context_inside() }
+    };
+    recorder.stack.innermost().map_or(0, of)
 }
 
 /// Adds the overhead of a drawn call or poll to the call around: of the draw and of the calls skipped for it.

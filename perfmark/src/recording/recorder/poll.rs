@@ -15,12 +15,12 @@ use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use super::reached::reach;
 use super::slow;
 use super::thread::calibration_calls::CalibrationCalls;
-use super::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame};
+use super::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame, has_frame_of_skipped};
 use super::thread::event_set::SetEvent;
 use super::thread::memory::find_plan;
 use super::thread::overhead::FAST_EVENT_SLOTS;
 use super::thread::plan::Plan;
-use super::thread::stack::{FrameRef, node_of};
+use super::thread::stack::FrameRef;
 
 use super::thread::state::{HeldRecorder, Recorder, own_work, with_recorder};
 use crate::recording::cells::MarkCells;
@@ -219,7 +219,7 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     reach(recorder, || "end a poll on the slow path".into());
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
-    let node = recorder.graph().and_then(|_| node_of(&frame));
+    let node = recorder.node_of(&frame);
     slow::store_counts(set, frame, &recorder.stack);
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
@@ -344,7 +344,7 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
     if info.generation != generation || matches!(call, PolledCall::Over) {
         return call.set(PolledCall::Over);
     }
-    let is_skipped = token == SKIPPED;
+    let is_skipped = token == SKIPPED || has_frame_of_skipped(token) || matches!(call, PolledCall::Skipped(_));
     match outcome {
         Outcome::Pending => {
             cells.suspend();
@@ -373,7 +373,8 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
             && let Some(generation) = generation()
         {
             let info = CallInfo::new(generation, false, 1);
-            call.set(if token == SKIPPED { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
+            let is_skipped = token == SKIPPED || has_frame_of_skipped(token);
+            call.set(if is_skipped { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
         }
     }
     end_unrecorded(mark, call, outcome);

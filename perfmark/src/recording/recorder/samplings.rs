@@ -1,12 +1,14 @@
-//! What a thread has in the samplings that it takes part in.
+//! A thread's notes and frames for samplings.
 #![allow(unsafe_code, reason = "event sets and plans refer to it by pointers")]
 
+use std::ptr;
+
 use super::look::look_now;
+use super::options::SKIPPED_HOOKS;
 use super::thread::draws::Draws;
 use super::thread::event_set::EventSet;
 use super::thread::plan::Plan;
 use super::thread::state::Recorder;
-use super::{options, slow};
 use crate::platform::sync::Arc;
 use crate::recording::cells::sampled::SampledThread;
 use crate::recording::cells::{MarkCells, ThreadCells};
@@ -45,10 +47,14 @@ impl Samplings {
         if plan.cells.weight == 1 && !plan.set().mode.is_budgeted {
             return;
         }
-        if let Some(skipped) = SkippedCalls::new(plan.cells.mark, plan.set()) {
+        let known = self.skipped.iter().position(|skipped| skipped.is_of(plan));
+        let index = known.or_else(|| {
+            self.skipped.push(SkippedCalls::new(plan.cells.mark, plan.set())?);
+            Some(self.skipped.len() - 1)
+        });
+        if let Some(index) = index {
             // SAFETY: `self` lives as long as the plan.
-            unsafe { skipped.give_frames(plan) };
-            self.skipped.push(skipped);
+            unsafe { self.skipped[index].give_frames(plan) };
         }
     }
 
@@ -90,12 +96,18 @@ impl SkippedCalls {
     /// Of a mark that has this event set. `None` if its calls are not sampled.
     pub(super) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
         set.sampled()?;
-        let hooks = if set.mode.is_polled { options::SKIPPED_POLL } else { slow::HOOKS };
-        let no_events = Box::new(set.without_events(hooks));
+        let no_events = Box::new(set.without_events(SKIPPED_HOOKS));
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
         let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, Draws::default()) });
         Some(Self { plan, _no_events: no_events })
+    }
+
+    /// Whether it is of the plan's mark and sampling.
+    fn is_of(&self, plan: &Plan) -> bool {
+        let (of, other) = (plan.set(), self.plan.set());
+        ptr::eq(plan.cells.mark, self.plan.cells.mark)
+            && (of.mode, of.sampled_ptr()) == (other.mode, other.sampled_ptr())
     }
 
     /// Lets calls that the plan skips have frames.

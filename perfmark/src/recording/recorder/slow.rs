@@ -9,15 +9,16 @@ use perfmark_rdpmc::{Delta, OffCpu, Region};
 use super::event_cost::EventCost;
 use super::look::look;
 use super::reached::reach;
-use super::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token};
+use super::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SKIPPED, SLOW, STACK_FULL, Token};
 use super::thread::event_set::{EventSet, SetEvent};
 use super::thread::overhead::InnerCalls;
 use super::thread::plan::{Hooks, Plan};
-use super::thread::stack::{FrameRef, LOCKS_SPLIT, Stack, node_of};
+use super::thread::stack::{FrameRef, LOCKS_SPLIT, Stack};
 
 use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Known;
 use crate::recording::cells::histogram::add;
+use crate::recording::mark::Mark;
 use crate::settings::recording::is_off;
 
 /// The hooks of marks that always take the slow path.
@@ -96,20 +97,25 @@ pub(super) fn note_panic(recorder: &Recorder, token: Token) -> Token {
 /// Begins a call when the stack is full. The call is counted but not measured.
 #[cold]
 #[inline(never)]
-fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
+pub(super) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     remove_ended_elsewhere(&recorder);
     if recorder.stack.next_for(plan.set().len()).is_some() {
         return (plan.base_hooks.get().begin)(plan, recorder);
     }
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
-    if let Some(graph) = recorder.graph() {
+    let is_skipped = plan.set().len() == 0;
+    if let Some(graph) = recorder.graph().filter(|_| !is_skipped) {
         graph.lose();
     }
     // It remains an inner call of the call around, which its overhead is subtracted from.
     recorder.stack.skip();
     recorder.release();
-    if plan.set().mode.is_polled { STACK_FULL } else { NO_FRAME }
+    match (plan.set().mode.is_polled, is_skipped) {
+        (false, _) => NO_FRAME,
+        (true, false) => STACK_FULL,
+        (true, true) => SKIPPED,
+    }
 }
 
 /// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
@@ -284,9 +290,14 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     let cells = &plan.cells;
     let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
     let (below, weight) = (frame.below(), plan.weight());
-    let node = recorder.graph().and_then(|_| node_of(&frame));
+    let is_skipped = plan.set().len() == 0;
+    let node = recorder.node_of(&frame).filter(|_| !is_skipped);
     if let Some(node) = node {
         node.add_call();
+    }
+    if is_skipped && plan.set().mode.is_polled {
+        // Its only poll.
+        count_skipped_poll(recorder, plan.cells.mark);
     }
     close(plan, frame, recorder, |event, cost| {
         let events = &cells.events[event.n];
@@ -314,6 +325,13 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     });
     if is_unwound {
         add(&cells.unwound, 1);
+    }
+}
+
+/// Counts a call made of polls that is skipped, at its end.
+pub(super) fn count_skipped_poll(recorder: &Recorder, mark: &'static Mark) {
+    if let Some(cells) = recorder.cells_of(mark) {
+        add(&cells.skipped, 1);
     }
 }
 
@@ -356,7 +374,8 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
         }
         // Only estimates among the direct inner calls make this call's self an estimate: their own cost includes deeper
         // ones.
-        if frame.inner_estimates().take() != 0 && is_caller {
+        // Those inside a skipped call are inner calls of the call around.
+        if plan.set().len() > 0 && frame.inner_estimates().take() != 0 && is_caller {
             add(&plan.cells.estimated, 1);
         }
         below.inner_estimates().set(below.inner_estimates().get() + u64::from(plan.weight() > 1));

@@ -183,9 +183,9 @@ fn a_call_that_ends_on_another_thread_ends_whatever_its_own_thread_removes_meanw
         let recorded = Recorded::begin(&registry, 1);
         let (first, second) = (1, 2);
         recorded.cells().open.store(2, Relaxed);
-        registry.end_elsewhere(&MARK, second, false);
+        registry.end_elsewhere(Some(&MARK), second, false);
         let of_other = Arc::clone(&registry);
-        let other = thread::spawn(move || of_other.end_elsewhere(&MARK, first, false));
+        let other = thread::spawn(move || of_other.end_elsewhere(Some(&MARK), first, false));
         // A call between the two ends, so the second one's frame is removed (`find_frame`).
         let Recorded { thread, .. } = &recorded;
         let mut switched = thread.switched.lock();

@@ -17,8 +17,15 @@ pub(crate) const STACK_FULL: Token = NO_FRAME | 2;
 pub(crate) const SLOW: u64 = 1 << 61;
 /// Flag in a frame's serial number: a panic was in progress when the call began.
 pub(crate) const PANICKING: u64 = 1 << 60;
+/// Both flags, in a token and in its frame: the call is skipped, and has a frame only because it is sampled.
+pub(crate) const FRAME_OF_SKIPPED: u64 = SLOW | PANICKING;
 /// The bits of the serial number itself, which counts calls.
 pub(crate) const SERIAL: u64 = PANICKING - 1;
+
+/// Whether the call with this token is skipped, and was given a frame.
+pub(crate) fn has_frame_of_skipped(token: Token) -> bool {
+    has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
+}
 
 /// Whether the call with this token was given a frame.
 #[inline]

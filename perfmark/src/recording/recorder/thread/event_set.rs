@@ -107,6 +107,10 @@ impl EventSet {
         self.sampled.set(sampled);
     }
 
+    pub(crate) fn sampled_ptr(&self) -> *const SampledThread {
+        self.sampled.get()
+    }
+
     /// Where samples of calls are noted, if they are.
     #[inline]
     pub(crate) fn sampled(&self) -> Option<&SampledThread> {

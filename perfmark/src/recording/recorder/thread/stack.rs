@@ -66,7 +66,8 @@ pub(crate) struct Frame {
     inner_count: Cell<u64>,
     /// Of the inner calls that ended, the number left by `return` or `?`.
     pub(crate) inner_early: Cell<u64>,
-    /// The call's node in the call graph; null without a call graph.
+    /// The call's node in the call graph; of a skipped call, that of the call around. Without a call graph, the node of
+    /// the call's path in notes, or that of a former call.
     pub(crate) node: Cell<*const Node>,
     /// For each event, one of these:
     /// - from entry to exit, in a frame with [`LOCKS_SPLIT`]: the second part of its [`Region`], which is the lock of
@@ -282,8 +283,8 @@ impl Frame {
 pub(crate) struct Stack {
     /// The innermost call's frame, or the sentinel.
     top: Cell<*const Frame>,
-    /// The serial number of the call that began last. Skipped calls have none: a call with only skipped calls inside
-    /// ends as a leaf.
+    /// The serial number of the call that began last. Calls without a frame have none: a call with only such calls
+    /// inside ends as a leaf.
     pub(crate) serial: Cell<u64>,
     /// The sentinel.
     bottom: Cell<*const Frame>,
@@ -460,7 +461,11 @@ impl Stack {
 }
 
 /// The frame's node in the call graph. `None` for a frame without one, which the graph's root has for a caller.
-pub(crate) fn node_of(frame: &Frame) -> Option<&Node> {
-    // SAFETY: CELLS: nodes live as long as the thread's cells. Frames without a node hold null.
+///
+/// # Safety
+///
+/// CELLS holds, and the thread has a call graph.
+pub(crate) unsafe fn node_of(frame: &Frame) -> Option<&Node> {
+    // SAFETY: CELLS: nodes live as long as the thread's cells. With a call graph, frames without a node hold null.
     unsafe { frame.node.get().as_ref() }
 }

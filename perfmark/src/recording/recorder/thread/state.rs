@@ -19,11 +19,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
-use super::stack::Stack;
+use super::stack::{Frame, Stack, node_of};
 use super::tls::TlsPointer;
 use crate::platform::arena::Arena;
 use crate::platform::signals::BlockedSignals;
-use crate::recording::cells::graph::Graph;
+use crate::recording::cells::graph::{Graph, Node};
 use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
 
@@ -74,6 +74,13 @@ impl Recorder {
     /// The memory in which the thread's histograms grow.
     pub(crate) fn arena(&self) -> Option<&Arena> {
         Some(&self.cells()?.arena)
+    }
+
+    /// The node of an open call in the call graph. `None` without one.
+    pub(crate) fn node_of<'a>(&self, frame: &'a Frame) -> Option<&'a Node> {
+        self.graph()?;
+        // SAFETY: CELLS, and there is a call graph.
+        unsafe { node_of(frame) }
     }
 
     /// The call graph. `None` without one.
