@@ -52,7 +52,8 @@ pub struct Samples {
 pub struct SampledPath {
     /// The marks from the outermost to the innermost, as indices in [`Snapshot::marks`](crate::Snapshot::marks). A mark
     /// that called itself is there once. Empty outside of all marks. Beyond 8,192 paths of a thread, or 16,384 of an
-    /// event, other paths have their innermost mark only; a note of the snapshot says how many samples that are.
+    /// event, other paths have their innermost mark only; a note of the snapshot says how many samples that are. With
+    /// `PERFMARK_CALL_GRAPH=on`, skipped calls are in a path only as the innermost mark.
     pub marks: Vec<usize>,
     /// The number of samples.
     pub samples: u64,

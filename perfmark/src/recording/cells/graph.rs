@@ -242,7 +242,8 @@ impl Graph {
         // Callers were created first.
         nodes.reverse();
         let mut indices: BTreeMap<*const Node, usize> = BTreeMap::new();
-        for node in nodes {
+        // Those without events have samples only, and no callees.
+        for node in nodes.into_iter().filter(|node| node.events > 0) {
             // SAFETY: marks are statics.
             let mark = unsafe { &*node.mark };
             let caller = indices.get(&node.caller).copied();

@@ -297,7 +297,8 @@ impl MarkCells {
         before > self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed))
     }
 
-    /// The number of calls open here that ended on other threads. There is always an event.
+    /// The number of calls open here that ended on other threads. `None` for those of skipped calls, which have no
+    /// event.
     pub(crate) fn elsewhere(&self) -> Option<&AtomicU64> {
         self.events.first().map(|cells| &cells.elsewhere)
     }

@@ -80,8 +80,8 @@ impl Switched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a call ends on another thread. `false` if its own thread has abandoned it before, and so has
-    /// counted it.
+    /// Records that a call ends on another thread. `false` if the call was counted before: its own thread has abandoned
+    /// it, or it is a skipped one.
     ///
     /// `of_mark` finds what counts these calls of its mark, which lives as long as `self`; `None` for a skipped call.
     /// While it looks, the thread removes no frame.

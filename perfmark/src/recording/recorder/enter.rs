@@ -88,7 +88,8 @@ pub(crate) fn note_panic(token: Token) -> Token {
 #[allow(unsafe_code, reason = "finds the innermost frame")]
 pub(crate) fn leave(token: Token, mark: &'static Mark) {
     let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
-    // SAFETY: the token came from a begin hook, which returns what `Stack::open` gave, or a token without a frame.
+    // SAFETY: the token came from a begin hook, which returns what `Stack::open` gave, perhaps with flags, or a token
+    // without a frame.
     let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
     let plan = frame.plan();
     (plan.hooks.get().end_leaf)(plan, frame, recorder);
@@ -154,9 +155,12 @@ pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     let _errno = KeepErrno::new();
     own_work(|| {
         if let Ok(registry) = registry() {
-            // A skipped call was counted when it began.
-            let of_mark = Some(mark).filter(|_| !has_frame_of_skipped(token));
-            registry.end_elsewhere(of_mark, token & SERIAL, counts);
+            let is_skipped = has_frame_of_skipped(token);
+            registry.end_elsewhere(Some(mark).filter(|_| !is_skipped), token & SERIAL, counts);
+            // Other skipped calls were counted when they began.
+            if is_skipped && counts && mark.mode.is_polled {
+                mark.unrecorded.fetch_add(1, Relaxed);
+            }
         }
     });
 }

@@ -1,6 +1,6 @@
 //! The token that a call holds between entry and exit.
 
-/// The serial number of the call's frame, possibly with [`SLOW`]. If the highest bit is set, the call has no frame, and
+/// The serial number of the call's frame, possibly with flags. If the highest bit is set, the call has no frame, and
 /// the token is one of the reasons below.
 pub(crate) type Token = u64;
 
@@ -13,9 +13,9 @@ pub(crate) const SKIPPED: Token = NO_FRAME | 1;
 /// A poll for which the stack was full.
 pub(crate) const STACK_FULL: Token = NO_FRAME | 2;
 
-/// Flag in a token: the call ends on the slow path.
+/// Flag in a token, without [`PANICKING`]: the call ends on the slow path.
 pub(crate) const SLOW: u64 = 1 << 61;
-/// Flag in a frame's serial number: a panic was in progress when the call began.
+/// Flag in a frame's serial number, without [`SLOW`]: a panic was in progress when the call began.
 pub(crate) const PANICKING: u64 = 1 << 60;
 /// Both flags, in a token and in its frame: the call is skipped, and has a frame only because it is sampled.
 pub(crate) const FRAME_OF_SKIPPED: u64 = SLOW | PANICKING;

@@ -110,7 +110,7 @@ impl FrameRef {
         (frame.addr() & STACK_BYTES == 0).then(|| Self(unsafe { NonNull::new_unchecked(frame.cast_mut()) }))
     }
 
-    /// The plan of this open call.
+    /// The plan of this open call. Not for the sentinel, which has none.
     #[inline]
     pub(crate) fn plan(&self) -> &Plan {
         // SAFETY: CELLS: `Stack::open` stored the pointer, and plans live as long as the recorder is used.
@@ -323,7 +323,8 @@ impl Stack {
     ///
     /// # Safety
     ///
-    /// The token came from [`open`](Self::open), or it is one [without a frame](super::call_token::has_frame).
+    /// The token came from [`open`](Self::open), perhaps with flags, or it is one
+    /// [without a frame](super::call_token::has_frame).
     #[inline]
     pub(crate) unsafe fn begun_last(&self, token: Token) -> Option<FrameRef> {
         let (top, serial) = (self.top.get(), self.serial.get());
