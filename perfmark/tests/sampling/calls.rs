@@ -159,7 +159,7 @@ fn samples_of_calls_that_a_budget_skips_belong_to_their_mark() {
     if let Some(sampled) = sampled {
         sampled.check(["budgeted_three", "budgeted_seven"], POINTS);
         let three = &sampled.0.marks[sampled.mark("budgeted_three")];
-        assert!(three.calls == CALLS && three.values[0].measured < CALLS / 2, "{three:?}");
+        assert!(three.calls == CALLS && three.values[0].measured < CALLS, "{three:?}");
     }
 }
 

@@ -98,7 +98,8 @@ fn samples_keep_their_mark_when_a_thread_has_too_many_paths() {
     let Some(sampled) = sampled(sampling, work) else { return };
     let [in_early, in_late] = ["early", "late"].map(|mark| sampled.samples().of_mark(Some(sampled.mark(mark))));
     println!("{in_early} and {in_late} samples; notes: {:?}", sampled.0.notes);
-    assert_eq!((in_early, in_late), (8, 4));
+    // The code of the marks causes faults, too, when it is first executed.
+    assert!(in_early >= 8 && in_late >= 4);
     assert!(sampled.0.notes.iter().any(|note| note.contains("paths of marks")));
 }
 
