@@ -152,7 +152,7 @@ fn samples_of_calls_that_a_budget_skips_belong_to_their_mark() {
     perfmark::set_budget(Budget::percent(0.01).ok()).expect("there are slots");
     let work = || {
         wait_until_sampled();
-        (0..CALLS).for_each(|_| budgeted_seven(about(1_000)));
+        (0..CALLS).for_each(|_| budgeted_seven(about(400)));
     };
     let sampled = sampled(sampling(), work);
     drop(within);

@@ -118,7 +118,7 @@ fn samplings_that_follow_one_another_leave_neither_threads_nor_descriptors() {
         return;
     }
     let (before, mut most) = (descriptors(), 0);
-    for _ in 0..1_000 {
+    for _ in 0..200 {
         let sampling = Sampling::new().frequency(3_001).start().expect("as before");
         again(1);
         drop(sampling);
