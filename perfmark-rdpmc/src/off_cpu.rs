@@ -125,6 +125,24 @@ impl OffCpu {
         lock == self.seen.replace(lock) || self.read_records()
     }
 
+    /// Catches up, then reads other events by `read`, all at one moment: again until the thread was not switched
+    /// meanwhile. Whenever records were lost, `on_loss` is called before `read`. For perfmark's recorder only; not
+    /// covered by this crate's stability promise.
+    #[doc(hidden)]
+    #[inline]
+    pub fn read_with<T>(&self, mut on_loss: impl FnMut(), mut read: impl FnMut() -> T) -> T {
+        loop {
+            if !self.catch_up() {
+                on_loss();
+            }
+            let (lock, value) = (self.seen.get(), read());
+            // A forked child cannot catch up.
+            if self.ring.lock() == lock || self.ring.mapping.page().is_none() {
+                return value;
+            }
+        }
+    }
+
     /// The time until the last [`catch_up`](Self::catch_up): all of it, blocked, and preempted. For perfmark's recorder
     /// only; not covered by this crate's stability promise.
     #[doc(hidden)]
@@ -258,6 +276,24 @@ mod tests {
         assert!(status.success(), "the child ended: {status}");
         // The fork was between the readings of the tail and of the head.
         assert!(!off_cpu.add(128, 0, 128, |_| 0));
+    }
+
+    #[test]
+    fn other_events_are_read_at_the_same_moment() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let mut times = 0;
+        let total = off_cpu.read_with(
+            || panic!("nothing is lost"),
+            || {
+                times += 1;
+                if times == 1 {
+                    std::thread::sleep(std::time::Duration::from_micros(1));
+                }
+                off_cpu.times[0].get()
+            },
+        );
+        assert!(times > 1 && total > 0, "{total} ns off the CPU, read {times} times");
+        assert_eq!(total, off_cpu.times[0].get());
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
 }
 
 fn hooks_for<P: HookParams>(set: &EventSet) -> Hooks {
-    hooks_of::<P>(set.len(), set.has_time(), set.off_cpu_events()).unwrap_or(slow::HOOKS)
+    hooks_of::<P>(set.len(), set.time().is_some(), set.off_cpu_events()).unwrap_or(slow::HOOKS)
 }
 
 /// The fast hooks for that many events, if there are any.

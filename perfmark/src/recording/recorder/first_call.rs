@@ -12,7 +12,7 @@ use perfmark_rdpmc::{Region, clock};
 
 use super::calibrate::{self, CalibrationThread, exact_count};
 use super::cold_stack::on_cold_stack;
-use super::counters::{EventSlot, EventSlots};
+use super::counters::EventSlots;
 use super::resources::Resources;
 use super::samplings::SkippedCalls;
 use super::thread::budget::{Budget, Member};
@@ -23,6 +23,7 @@ use super::thread::event_set::EventSet;
 use super::thread::memory::{self, find_plan, set_plan};
 use super::thread::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::thread::plan::Plan;
+use super::thread::stack::Stack;
 use super::thread::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
 };
@@ -77,10 +78,7 @@ fn prepare_call(
     // Before calls of calibration look.
     note_samples_of(thread);
     let before_setup = resources(thread).map_or_else(Vec::new, |resources| {
-        if let Some(recorder) = thread.recorder() {
-            slow::catch_up(resources.slots.switches(), &recorder.stack);
-        }
-        resources.slots.iter().map(|slot| slot.reading()).collect()
+        thread.recorder().map_or_else(Vec::new, |recorder| read_all(&resources.slots, &recorder.stack))
     });
     start::start();
     let Some(_setup) = Setup::begin() else {
@@ -414,15 +412,16 @@ fn calibrate_set(
     measured
 }
 
+/// The values of the thread's events now.
+fn read_all(slots: &EventSlots, stack: &Stack) -> Vec<Option<EventReading>> {
+    slow::with_off_cpu(slots.switches(), stack, || slots.iter().map(|slot| slot.reading()).collect())
+}
+
 /// Excludes perfmark's own work since `before_setup` from the open calls. Counters whose work is unknown are unmeasured
 /// in these calls.
 fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option<EventReading>]) {
-    let elapsed = |slot: &EventSlot, before_setup: Option<EventReading>| {
-        let before_setup = before_setup?;
-        exact_count(slot.reading()?.since(before_setup))
-    };
-    let work: Vec<_> =
-        slots.iter().zip(before_setup).map(|(slot, before_setup)| elapsed(slot, *before_setup)).collect();
+    let elapsed = |(now, before): (Option<EventReading>, &Option<EventReading>)| exact_count(now?.since((*before)?));
+    let work: Vec<_> = read_all(slots, &recorder.stack).into_iter().zip(before_setup).map(elapsed).collect();
     for frame in recorder.stack.iter() {
         let set = frame.plan().set();
         for event in set.events() {

@@ -40,24 +40,17 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     find_node(plan, frame, &recorder);
     plan.cells.open.store(open_before + 1, Relaxed);
     frame.locks.set(LOCKS_SPLIT);
-    catch_up(set.switches(), &recorder.stack);
-    let (mut is_fast, mut is_touched) = (true, false);
-    for event in set.events() {
-        if event.slot().is_read_by_kernel() {
-            is_fast = false;
-        } else if !event.begin(frame) {
-            (is_fast, is_touched) = (false, true);
-        }
-    }
-    if is_touched {
+    let is_unchanged = begin_in_user_space(set, frame, &recorder.stack);
+    if !is_unchanged {
         detach(recorder.stack.iter().filter(|around| *around != frame));
     }
-    if !is_fast {
+    if !is_unchanged || set.events().any(|event| event.slot().is_read_by_kernel()) {
         begin_via_pages(set, frame);
         if set.has_group() {
             begin_group(set, frame);
         }
-        reread_user_counters(set, frame);
+        // Again, so that these events do not count the work for the others.
+        begin_in_user_space(set, frame, &recorder.stack);
     }
     recorder.release();
     token
@@ -133,7 +126,7 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
         stack.serial.set(stack.serial.get() - 1);
         return (plan.base_hooks.get().begin)(plan, recorder);
     }
-    reread_user_counters(set, frame);
+    begin_in_user_space(set, frame, stack);
     add(&plan.cells.open, 1);
     let token = frame.serial.get();
     recorder.release();
@@ -146,16 +139,18 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
 #[inline(never)]
 fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool {
     detach(stack.iter().filter(|around| *around != innermost));
-    catch_up(set.switches(), stack);
+    // The fast path looks whether there was a switch since.
+    with_off_cpu(set.switches(), stack, || ());
     begin_via_pages(set, innermost) && set.remember_counters()
 }
 
-/// Adds the context switches since the last time to the thread's time off the CPU. If records of them were lost, the
-/// off-CPU events of all open calls are unmeasured.
+/// Adds the context switches since the last time to the thread's time off the CPU, and reads other events at the same
+/// moment. If records of switches were lost, the off-CPU events of all open calls are unmeasured.
 #[inline]
-pub(super) fn catch_up(switches: Option<&OffCpu>, stack: &Stack) {
-    if switches.is_some_and(|switches| !switches.catch_up()) {
-        discard_off_cpu(stack);
+pub(super) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read: impl FnMut() -> T) -> T {
+    match switches {
+        Some(switches) => switches.read_with(|| discard_off_cpu(stack), read),
+        None => read(),
     }
 }
 
@@ -212,11 +207,16 @@ fn begin_group(set: &EventSet, frame: FrameRef) {
     }
 }
 
-/// Reads the user-space counters again, so that they do not count the work for the other events.
-fn reread_user_counters(set: &EventSet, frame: FrameRef) {
-    for event in set.events().filter(|event| !event.slot().is_read_by_kernel()) {
-        _ = event.begin(frame);
-    }
+/// Reads the events that need no system call. Returns `false` if the kernel touched one of their counters since the
+/// last reading.
+fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
+    with_off_cpu(set.switches(), stack, || {
+        let mut is_unchanged = true;
+        for event in set.events().filter(|event| !event.slot().is_read_by_kernel()) {
+            is_unchanged &= event.begin(frame);
+        }
+        is_unchanged
+    })
 }
 
 /// Ends the innermost call.
@@ -254,10 +254,11 @@ pub(super) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
         return;
     }
     set.split_locks(frame);
-    catch_up(set.switches(), stack);
     // Counters in user space are read first, so that they do not count the other readings.
+    let time = with_off_cpu(set.switches(), stack, || set.time().and_then(|event| event.end(frame)));
     for event in set.events() {
-        if let Some(value) = event.end(frame) {
+        let value = if event.slot().is_ticks() { time } else { event.end(frame) };
+        if let Some(value) = value {
             frame.set_counted(event.n, Delta::Exact(value));
         } else if event.slot().counter().is_none() {
             // Not an event that a counter may still give.

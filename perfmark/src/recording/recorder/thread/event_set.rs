@@ -137,9 +137,9 @@ impl EventSet {
         (0..self.count).map(one)
     }
 
-    /// Whether `time` is among the events. It is the first one then.
-    pub(crate) fn has_time(&self) -> bool {
-        self.events().next().is_some_and(|event| event.slot().is_ticks())
+    /// The event `time`, if the set has it. It is the first one.
+    pub(crate) fn time(&self) -> Option<SetEvent<'_>> {
+        self.events().next().filter(|event| event.slot().is_ticks())
     }
 
     /// The number of off-CPU events. They are the last ones.
@@ -183,7 +183,7 @@ impl EventSet {
             return;
         }
         let is_known = locks == self.counters.locks();
-        for (n, event) in (usize::from(self.has_time())..FRAME_EVENTS).enumerate() {
+        for (n, event) in (usize::from(self.time().is_some())..FRAME_EVENTS).enumerate() {
             frame.set_lock(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
         }
     }
