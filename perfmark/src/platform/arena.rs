@@ -55,9 +55,9 @@ impl Arena {
         self.used.set(self.used.get() + size);
         // Zeroes are a valid atomic of the standard library, but not of loom.
         #[cfg(all(test, perfmark_loom))]
-        // SAFETY: the piece is large enough.
-        unsafe {
-            piece.cast().write(std::array::from_fn::<_, N, _>(|_| AtomicU64::new(0)));
+        for n in 0..N {
+            // One by one, because the stack of a thread in loom is small. SAFETY: the piece is large enough.
+            unsafe { piece.cast::<AtomicU64>().add(n).write(AtomicU64::new(0)) };
         }
         Some(piece.cast())
     }

@@ -63,7 +63,7 @@ impl Recorded {
     }
 }
 
-/// EventSpec a snapshot sees of the mark.
+/// What a snapshot sees of the mark.
 fn seen(registry: &Registry) -> Totals {
     registry.merged().0.totals(&MARK).cloned().unwrap_or_default()
 }
