@@ -133,6 +133,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "std")]
+mod compact;
+#[cfg(feature = "std")]
 mod snapshot;
 #[cfg(feature = "record")]
 mod platform;

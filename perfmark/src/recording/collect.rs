@@ -21,6 +21,7 @@ use super::mark::{self, Mark};
 use super::recorder;
 use super::sampling;
 use super::start;
+use crate::compact::{Collect as _, sort_by, sort_by_key};
 use crate::platform::per_process::PerProcess;
 use crate::platform::program;
 use crate::platform::thread_id::process_id;
@@ -99,7 +100,7 @@ pub(crate) fn threads() -> Vec<Thread> {
     let in_public = |OfThread { owner, marks }: OfThread| {
         let id = owner.and_then(|owner| token::known(owner.id));
         let mut marks: Vec<_> = marks.into_values().collect();
-        marks.sort_by(snapshot::Mark::by_location);
+        sort_by(&mut marks, snapshot::Mark::by_location);
         Thread { id, name: id.and_then(thread_name), marks }
     };
     now.into_iter().map(in_public).filter(|thread| !thread.marks.is_empty()).collect()
@@ -109,7 +110,7 @@ pub(crate) fn threads() -> Vec<Thread> {
 /// all ended threads.
 fn subtract(now: &mut [OfThread], before: &[OfThread]) {
     let number = |thread: &OfThread| thread.owner.map(|owner| owner.number);
-    let alive: BTreeSet<Option<u64>> = now.iter().map(number).collect();
+    let alive: BTreeSet<Option<u64>> = now.iter().map(number).collect_set();
     let mut earlier: BTreeMap<Option<u64>, BTreeMap<u32, snapshot::Mark>> = BTreeMap::new();
     for thread in before {
         let marks = earlier.entry(number(thread).filter(|&number| alive.contains(&Some(number)))).or_default();
@@ -239,7 +240,7 @@ fn everything() -> Snapshot {
     snapshot.events = events.iter().map(|(_, entry)| event(entry, &units)).collect();
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
-    let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect();
+    let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
     snapshot.samples = samples(marks.iter().map(|(mark, _)| mark.index()));
     let probes = unknown_overhead(&merged, &events);
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
@@ -420,7 +421,7 @@ fn mark_values(
     if events.len() > 1 {
         // In the order in which the mark names them; `time` in place of unavailable events is last.
         let order = settings.events();
-        events.sort_by_key(|(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
+        sort_by_key(&mut events, |(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
     }
     let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
     let values: Vec<Values> = values.collect();

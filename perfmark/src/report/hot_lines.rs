@@ -3,11 +3,13 @@
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
 //! the stack does not reach it, the executed line is shown, with the name of its function.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
+use crate::compact::{Collect as _, sort_by_key};
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path, is_perfmark};
@@ -174,7 +176,8 @@ impl<'a> HotLines<'a> {
 
 /// The directories before the source files that marks name, at most [`ROOTS`], with a slash at the end.
 fn roots(snapshot: &Snapshot) -> Vec<String> {
-    let files: BTreeSet<&str> = snapshot.marks.iter().map(|mark| &*mark.file).filter(|file| !file.is_empty()).collect();
+    let files: BTreeSet<&str> =
+        snapshot.marks.iter().map(|mark| &*mark.file).filter(|file| !file.is_empty()).collect_set();
     let mut roots: BTreeSet<&str> = BTreeSet::new();
     let frames = snapshot.samples.iter().flat_map(|samples| &samples.frames);
     for file in frames.filter_map(|frame| frame.file.as_deref()) {
@@ -202,7 +205,7 @@ fn with_one_probe(lines: Vec<HotLine>) -> Vec<HotLine> {
     let (probe, mut lines): (Vec<HotLine>, Vec<HotLine>) = lines.into_iter().partition(is_probe);
     let samples = probe.iter().map(|line| line.samples).sum();
     lines.extend(probe.into_iter().next().map(|line| HotLine { samples, ..line }));
-    lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
+    sort_by_key(&mut lines, |line| Reverse(line.samples));
     lines
 }
 

@@ -1,5 +1,6 @@
 //! The text above and below the table: the run, how to read the values, and what they leave out.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -10,6 +11,7 @@ use super::share::{Group, Shares, has_cost, is_called};
 use super::text::{shorten, width, wrap};
 use super::view::Sort;
 use super::{coverage, ratio, sampling};
+use crate::compact::{sort_by, sort_by_key};
 use crate::platform::token::known;
 use crate::settings::Filter;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values, names};
@@ -116,7 +118,7 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
     }
     let mut marks: Vec<(&Mark, &str)> = snapshot.marks.iter().zip(labels.iter().map(String::as_str)).collect();
     let of = |mark: &Mark| mark.overhead_ns.unwrap_or(0);
-    marks.sort_by_key(|&(mark, _)| std::cmp::Reverse(of(mark)));
+    sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
     // The fewest that took half of it.
     let mut sum = 0_u64;
     let half = marks.iter().take(MOST_NAMES).take_while(|(mark, _)| {
@@ -157,7 +159,7 @@ pub(super) fn budget(out: &mut String, snapshot: &Snapshot, labels: &[String], c
     let one_in = |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
     let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
     let mut thinned: Vec<(u64, &str)> = thinned.map(|(mark, label)| (one_in(mark), label.as_str())).collect();
-    thinned.sort_by_key(|&(one_in, _)| std::cmp::Reverse(one_in));
+    sort_by_key(&mut thinned, |&(one_in, _)| Reverse(one_in));
     let names = thinned.iter().take(MOST_NAMES).map(|(one_in, label)| {
         format!("`{}` one call in {}", shorten(label, columns / 2), integer(*one_in, Unit::Count))
     });
@@ -318,7 +320,7 @@ pub(super) fn estimates(out: &mut String, snapshot: &Snapshot, labels: &[String]
     let of = |mark: &Mark| mark.values.iter().filter_map(Values::relative_error).max_by(f64::total_cmp);
     let marks = snapshot.marks.iter().zip(labels);
     let mut errors: Vec<(f64, &str)> = marks.filter_map(|(mark, label)| Some((of(mark)?, label.as_str()))).collect();
-    errors.sort_by(|one, other| other.0.total_cmp(&one.0));
+    sort_by(&mut errors, |one, other| other.0.total_cmp(&one.0));
     let shown = errors.iter().take(MOST_NAMES);
     let shown: Vec<String> =
         shown.map(|(error, label)| format!("`{}` {}", shorten(label, columns / 2), real_percent(*error))).collect();

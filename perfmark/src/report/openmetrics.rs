@@ -1,5 +1,6 @@
 //! The report for Prometheus: families of metrics, in the text format of `OpenMetrics`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -11,6 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit as MetricUnit};
 
 use super::share::is_called;
+use crate::compact::sort_by_key;
 use crate::snapshot::{Mark, Snapshot, Unit, Values};
 use crate::text::sanitize;
 
@@ -42,7 +44,7 @@ impl Families {
         let Snapshot { events, marks: mut called, .. } = snapshot;
         let times = events.into_iter().filter(|event| event.unit == Unit::Ns).map(|event| event.name).collect();
         called.retain(is_called);
-        called.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
+        sort_by_key(&mut called, |mark| Reverse(mark.calls));
         let mut marks: BTreeMap<String, Mark> = BTreeMap::new();
         for mark in called {
             let mut label = sanitize(&mark.target());

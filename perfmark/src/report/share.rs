@@ -6,11 +6,12 @@
 //! an exact total exceeds 100 %.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::quantity::{ESTIMATE, IMPOSSIBLE, Quantity, percent};
 use super::ratio;
 use super::view::Sort;
+use crate::compact::{Collect as _, sort_by, sort_by_key};
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 
 /// What the shares of an event are relative to.
@@ -52,12 +53,11 @@ impl<'a> Shares<'a> {
         // Async calls are suspended together, but each thread runs, or waits, one at a time.
         let all = i128::from(snapshot.wall_ns).saturating_mul(snapshot.threads.max(1).into());
         let is_bounded = |event: &&Event| event.unit == Unit::Ns && event.name != "suspended";
-        let bounded: BTreeSet<&str> =
-            snapshot.events.iter().filter(is_bounded).map(|event| event.name.as_str()).collect();
+        let bounded = snapshot.events.iter().filter(is_bounded).map(|event| event.name.as_str()).collect_set();
         let most = |event| bounded.contains(event).then_some(all);
         let denominators =
-            measured.into_iter().map(|(event, values)| (event, denominator(&values, most(event)))).collect();
-        let events = snapshot.events.iter().map(|event| (event.name.as_str(), event)).collect();
+            measured.into_iter().map(|(event, values)| (event, denominator(&values, most(event)))).collect_map();
+        let events = snapshot.events.iter().map(|event| (event.name.as_str(), event)).collect_map();
         Self { snapshot, events, denominators }
     }
 
@@ -141,12 +141,14 @@ impl<'a> Shares<'a> {
         while groups.len() < MOST {
             let Some(event) = self.leading_of(&left) else { break };
             let has_it = |&index: &usize| cost(&self.snapshot.marks[index], Some(event)).is_some();
-            let (mut marks, others): (Vec<_>, Vec<_>) = left.into_iter().partition(has_it);
-            marks.sort_by_cached_key(|&index| Reverse(self.weight(index, event, sort)));
-            groups.push(Group { event: Some(event), marks });
+            let (marks, others): (Vec<_>, Vec<_>) = left.into_iter().partition(has_it);
+            let weigh = |index: usize| (Reverse(self.weight(index, event, sort)), index);
+            let mut weighed: Vec<_> = marks.into_iter().map(weigh).collect();
+            sort_by(&mut weighed, |one, other| one.0.cmp(&other.0));
+            groups.push(Group { event: Some(event), marks: weighed.into_iter().map(|(_, index)| index).collect() });
             left = others;
         }
-        left.sort_by_key(|&index| Reverse(self.snapshot.marks[index].calls));
+        sort_by_key(&mut left, |&index| Reverse(self.snapshot.marks[index].calls));
         match groups.first_mut() {
             Some(first) => first.marks.extend(left),
             None if left.is_empty() => {}

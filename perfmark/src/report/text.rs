@@ -1,9 +1,10 @@
 //! Text in columns of a terminal: width, padding, shortening, wrapping.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::compact::Collect as _;
 use crate::text::sanitize;
 
 /// The width of text whose lines are not broken.
@@ -49,7 +50,7 @@ pub(super) fn shorten_each(texts: &[&str], room: usize) -> Vec<String> {
     for text in &short {
         *times.entry(text.clone()).or_default() += 1;
     }
-    let mut used: BTreeSet<String> = times.keys().cloned().collect();
+    let mut used = times.keys().cloned().collect_set();
     for (short, text) in short.iter_mut().zip(texts) {
         if times[short] == 1 || width(text) <= room {
             continue;
@@ -167,7 +168,7 @@ mod tests {
         for room in [8, 15, 19, 30, 80, 90] {
             let short = shorten_each(&many, room);
             assert!(short.iter().all(|text| width(text) <= room), "{short:?}");
-            assert_eq!(short.iter().collect::<BTreeSet<_>>().len(), many.len(), "{room}: {short:?}");
+            assert_eq!(short.iter().collect_set().len(), many.len(), "{room}: {short:?}");
         }
     }
 

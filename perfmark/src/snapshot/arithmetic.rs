@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::data::{Event, Mark, Overhead, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
 use super::samples::Samples;
+use crate::compact::{Collect as _, sort_by};
 
 /// How counts and sums of two snapshots are combined.
 #[derive(Clone, Copy)]
@@ -47,7 +48,7 @@ fn keys<'a>(both: [&'a [Mark]; 2]) -> [Vec<Key<'a>>; 2] {
 /// The index of each of `others` in `marks`.
 fn indices_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
     let [keys, of_others] = keys([marks, others]);
-    let indices: BTreeMap<_, usize> = keys.into_iter().zip(0..).collect();
+    let indices: BTreeMap<_, usize> = keys.into_iter().zip(0..).collect_map();
     of_others.iter().map(|key| indices.get(key).copied()).collect()
 }
 
@@ -151,7 +152,8 @@ impl Snapshot {
             notes
                 .push(format!("perfmark {} recorded some of the values, and {} others", self.perfmark, other.perfmark));
         }
-        let indices: BTreeMap<String, usize> = self.events.iter().map(|event| event.name.clone()).zip(0..).collect();
+        let indices: BTreeMap<String, usize> =
+            self.events.iter().map(|event| event.name.clone()).zip(0..).collect_map();
         for event in &other.events {
             match indices.get(&event.name).map(|&at| &mut self.events[at]) {
                 Some(known) => {
@@ -178,7 +180,7 @@ impl Snapshot {
                 None => merged.push(mark.clone()),
             }
         }
-        merged.sort_by(Mark::by_location);
+        sort_by(&mut merged, Mark::by_location);
         let graphs = [&*self, other].map(|one| (one.call_graph.clone(), indices_in(&merged, &one.marks)));
         self.marks = merged;
         self.set_graph(&graphs);
@@ -186,7 +188,7 @@ impl Snapshot {
         self.samples = Samples::merged([(&self.samples, own), (&other.samples, of_other)]);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
-        let mut known: BTreeSet<String> = self.notes.iter().cloned().collect();
+        let mut known: BTreeSet<String> = self.notes.iter().cloned().collect_set();
         self.notes.extend(notes.into_iter().filter(|note| known.insert(note.clone())));
     }
 }
@@ -308,7 +310,7 @@ impl Values {
     fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
         between.combine(earlier, SUBTRACT);
-        let before: BTreeMap<_, _> = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect();
+        let before = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect_map();
         between.buckets = self
             .buckets
             .iter()

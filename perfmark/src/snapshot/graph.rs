@@ -1,10 +1,9 @@
 //! Call graphs: adding, subtracting and removing nodes.
 
-use std::collections::BTreeMap;
-
 use super::arithmetic::{ADD, Combine, SUBTRACT};
 use super::data::{Mark, Node, NodeValues, Snapshot};
 use super::tree::{self, Tree};
+use crate::compact::Collect as _;
 
 /// Calls and the events' values, by the mark's index.
 type Nodes = Tree<usize, (u64, Vec<NodeValues>)>;
@@ -93,7 +92,7 @@ impl Snapshot {
     pub(super) fn subtract_graph(&mut self, earlier: &[Node], indices: &[Option<usize>]) {
         let indices_of_nodes =
             self.call_graph.iter().enumerate().map(|(index, node)| ((node.parent, node.mark), index));
-        let known: BTreeMap<_, usize> = indices_of_nodes.collect();
+        let known = indices_of_nodes.collect_map();
         let mut moved: Vec<Option<usize>> = Vec::new();
         for node in earlier {
             let parent = node.parent.map(|parent| moved.get(parent).copied().flatten());

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Mark, Snapshot};
 use super::path;
+use crate::compact::Collect as _;
 use crate::text::sanitize;
 
 /// Of longer paths, only the complete path is a name.
@@ -129,7 +130,7 @@ fn distinct(marks: &[Mark], mut names: Vec<String>) -> Vec<String> {
             *times.entry(name.clone()).or_default() += 1;
         }
         let mut used: BTreeSet<String> =
-            times.iter().filter(|(_, times)| **times == 1).map(|(name, _)| name.clone()).collect();
+            times.iter().filter(|(_, times)| **times == 1).map(|(name, _)| name.clone()).collect_set();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         for (name, mark) in names.iter_mut().zip(marks).filter(|(name, _)| times[name.as_str()] > 1) {
             if is_located {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "serde")]
 use super::limits::{self, DEEPEST};
+use crate::compact::sort_by;
 
 /// Where the program was at regular moments, and in which calls of marks.
 ///
@@ -179,7 +180,7 @@ impl SampledPath {
     pub(crate) fn new(marks: Vec<usize>, stacks: impl IntoIterator<Item = (Vec<usize>, u64)>) -> Option<Self> {
         let stacks = stacks.into_iter().map(|(locations, samples)| SampledStack { locations, samples });
         let mut stacks: Vec<_> = stacks.filter(|stack| stack.samples > 0).collect();
-        stacks.sort_by(|one, other| (other.samples, &one.locations).cmp(&(one.samples, &other.locations)));
+        sort_by(&mut stacks, |one, other| (other.samples, &one.locations).cmp(&(one.samples, &other.locations)));
         let samples = stacks.iter().map(|stack| stack.samples).fold(0, u64::saturating_add);
         (samples > 0).then_some(Self { marks, samples, stacks })
     }

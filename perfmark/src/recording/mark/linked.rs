@@ -4,11 +4,11 @@
 //! inventory lists the complete section. Otherwise it lists each mark. That requires two more statics and a constructor
 //! for each mark, which take the compiler longer than everything else in a mark.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::{iter, ptr};
 
 use super::definition::{self, Head, Mark};
+use crate::compact::{Collect as _, sort_by};
 
 /// Marks in a row in memory, perhaps with gaps, and with marks of another version of perfmark between them.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(crate) fn collected() -> impl Iterator<Item = &'static Mark> {
 /// Every known mark: those that inventory collected, and those that were called without being collected.
 pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = collected().collect();
-    let collected: BTreeSet<_> = all.iter().map(|&mark| ptr::from_ref(mark)).collect();
+    let collected = all.iter().map(|&mark| ptr::from_ref(mark)).collect_set();
     // The marks of a generic function's types replace its own.
     all.retain(|mark| !mark.by_types().values().any(|mark| mark.index() != 0));
     all.extend(definition::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
@@ -89,7 +89,7 @@ pub(crate) fn all() -> Vec<&'static Mark> {
 /// Every known mark with its path, in the order of a snapshot.
 pub(crate) fn in_order() -> Vec<(&'static Mark, String)> {
     let mut marks: Vec<_> = all().into_iter().map(|mark| (mark, mark.full_path())).collect();
-    marks.sort_by(|(one, path), (other, others_path)| {
+    sort_by(&mut marks, |(one, path), (other, others_path)| {
         (one.file, one.line, path, one.type_hash()).cmp(&(other.file, other.line, others_path, other.type_hash()))
     });
     marks

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
+use crate::compact::sort_by_key;
 use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
 use crate::recording::start;
@@ -164,7 +165,7 @@ impl EventSlots {
             Source::OffCpu { .. } => 2,
             Source::Suspended => 3,
         };
-        set.sort_by_key(|&index| (kind(&self[index]), index));
+        sort_by_key(&mut set, |&index| (kind(&self[index]), index));
         // Two names can mean the same event.
         set.dedup();
         set

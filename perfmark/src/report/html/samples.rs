@@ -1,8 +1,10 @@
 //! What the page shows of samples besides those in the JSON report: names as in the table, where the marked functions
 //! are in stacks, and the source text around sampled lines.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::compact::sort_by_key;
 use crate::report::hot_lines::{FEWEST, FUNCTIONS, HotLines};
 use crate::report::json::{Json, Writer};
 use crate::report::source_lines::SourceLines;
@@ -104,7 +106,7 @@ impl Text {
                 lines.extend(own.take(LINES_OF_MARK));
             }
         }
-        lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
+        sort_by_key(&mut lines, |line| Reverse(line.samples));
         let mut source = SourceLines::new(snapshot, reads_sources);
         let mut text = Self::default();
         let mut left = MOST_TEXT;

@@ -11,6 +11,8 @@ use self::pattern::matches;
 use super::event_list::split;
 #[cfg(feature = "record")]
 use super::event_spec::{EventError, EventSpec, did_you_mean};
+#[cfg(feature = "record")]
+use crate::compact::sort_by_key;
 use crate::snapshot::path::outside_brackets;
 
 /// Which marks record, which events they record, and how often (one call in N), by patterns of their paths.
@@ -322,7 +324,7 @@ impl Filter {
         let is_selection = !says_of_all && self.directives.iter().any(|directive| turns(&directive, true));
         let mut matching: Vec<&Directive> =
             self.directives.iter().filter(|directive| matches(&directive.pattern, path)).collect();
-        matching.sort_by_key(|directive| directive.pattern.len());
+        sort_by_key(&mut matching, |directive| directive.pattern.len());
         let (general, named): (Vec<_>, Vec<_>) = matching.into_iter().partition(is_general);
         let mut settings = Settings { is_on: Some(!is_selection), ..Settings::default() };
         for directive in general {

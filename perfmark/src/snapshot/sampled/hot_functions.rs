@@ -1,9 +1,11 @@
 //! The functions outside of all marks that have the most samples.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::marked_functions::MarkKeys;
+use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::origin::is_downloaded;
 use crate::snapshot::path::{bare, end, readable, starts};
@@ -70,7 +72,7 @@ impl Snapshot {
         let marked = MarkKeys::new(&self.marks);
         let functions = functions.into_values().map(|(_, function)| function);
         let mut unmarked: Vec<HotFunction> = functions.filter(|function| !marked.has(&function.frame)).collect();
-        unmarked.sort_by_key(|function| std::cmp::Reverse(function.samples));
+        sort_by_key(&mut unmarked, |function| Reverse(function.samples));
         unmarked
     }
 }

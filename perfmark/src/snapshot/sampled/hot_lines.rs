@@ -1,9 +1,11 @@
 //! The lines at which the samples of a mark are.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::marked_functions::MarkedFunctions;
 use super::stack::StackFrame;
+use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
@@ -99,7 +101,7 @@ impl<'a> SamplesByMark<'a> {
             in_callees,
         };
         let mut lines: Vec<HotLine> = lines.into_iter().map(line).collect();
-        lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
+        sort_by_key(&mut lines, |line| Reverse(line.samples));
         lines
     }
 }
