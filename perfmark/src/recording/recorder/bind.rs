@@ -2,7 +2,7 @@
 
 use perfmark_rdpmc::CounterSet;
 
-use super::fast::{self, HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
+use super::fast::{self, General, HookParams, SeveralSets, SingleSet, Weighted};
 use super::options;
 use super::slow;
 use super::thread::event_set::EventSet;
@@ -12,15 +12,24 @@ use crate::settings::recording::settings;
 
 /// Binds the hooks of an event set on a thread with this many event slots.
 pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
-    let hooks = |is_weighted| match (settings().has_call_graph, tracks_overhead, is_weighted) {
-        _ if !is_fast(set, slots, tracks_overhead) => slow::HOOKS,
-        (true, ..) => hooks_for::<WithGraph>(set),
-        (_, true, true) => hooks_for::<Weighted>(set),
-        (_, true, false) => hooks_for::<SeveralSets>(set),
-        (_, false, _) => hooks_for::<SingleSet>(set),
+    let (events, has_time, off_cpu) = (set.len(), set.time().is_some(), set.off_cpu_events());
+    let has_graph = settings().has_call_graph;
+    let hooks = |is_weighted| match (tracks_overhead, has_graph, is_weighted) {
+        _ if !is_fast(set, slots, tracks_overhead) => None,
+        (true, ..) if off_cpu > 0 => hooks_with_off_cpu::<General>(events, has_time, off_cpu),
+        (false, ..) if off_cpu > 0 => hooks_with_off_cpu::<SingleSet>(events, has_time, off_cpu),
+        (true, true, _) => hooks_of::<General>(events, has_time),
+        (true, false, true) => hooks_of::<Weighted>(events, has_time),
+        (true, false, false) => hooks_of::<SeveralSets>(events, has_time),
+        (false, ..) => hooks_of::<SingleSet>(events, has_time),
     };
-    set.base_hooks.set(hooks(false));
-    set.weighted_hooks.set(hooks(true));
+    for (bound, is_weighted) in [(&set.base_hooks, false), (&set.weighted_hooks, true)] {
+        let mut hooks = hooks(is_weighted).unwrap_or(slow::HOOKS);
+        if has_graph {
+            (hooks.close_leaf, hooks.close) = (slow::HOOKS.close_leaf, slow::HOOKS.close);
+        }
+        bound.set(hooks);
+    }
 }
 
 /// Whether all events of a set are read in user space and together.
@@ -30,22 +39,24 @@ fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
     is_read_here && (counters <= 1 || CounterSet::is_supported()) && !(tracks_overhead && slots > FAST_EVENT_SLOTS)
 }
 
-fn hooks_for<P: HookParams>(set: &EventSet) -> Hooks {
-    hooks_of::<P>(set.len(), set.time().is_some(), set.off_cpu_events()).unwrap_or(slow::HOOKS)
+/// The fast hooks for that many events, of which none is an off-CPU event, if there are any.
+pub(super) fn hooks_of<P: HookParams>(events: usize, has_time: bool) -> Option<Hooks> {
+    Some(match (events, has_time) {
+        (1, false) => hooks::<P, 1, 1, 0>(),
+        (1, true) => hooks::<P, 1, 0, 0>(),
+        (2, false) => hooks::<P, 2, 2, 0>(),
+        (2, true) => hooks::<P, 2, 1, 0>(),
+        (3, false) => hooks::<P, 3, 3, 0>(),
+        (3, true) => hooks::<P, 3, 2, 0>(),
+        (4, false) => hooks::<P, 4, 4, 0>(),
+        (4, true) => hooks::<P, 4, 3, 0>(),
+        _ => return None,
+    })
 }
 
-/// The fast hooks for that many events, if there are any.
-pub(super) fn hooks_of<P: HookParams>(events: usize, has_time: bool, off_cpu: usize) -> Option<Hooks> {
+/// The fast hooks for that many events, of which the last ones are off-CPU events, if such a set is likely.
+pub(super) fn hooks_with_off_cpu<P: HookParams>(events: usize, has_time: bool, off_cpu: usize) -> Option<Hooks> {
     Some(match (events, has_time, off_cpu) {
-        (1, false, 0) => hooks::<P, 1, 1, 0>(),
-        (1, true, 0) => hooks::<P, 1, 0, 0>(),
-        (2, false, 0) => hooks::<P, 2, 2, 0>(),
-        (2, true, 0) => hooks::<P, 2, 1, 0>(),
-        (3, false, 0) => hooks::<P, 3, 3, 0>(),
-        (3, true, 0) => hooks::<P, 3, 2, 0>(),
-        (4, false, 0) => hooks::<P, 4, 4, 0>(),
-        (4, true, 0) => hooks::<P, 4, 3, 0>(),
-        // Of the sets with off-CPU events, those that are likely.
         (1, false, 1) => hooks::<P, 1, 1, 1>(),
         (2, true, 1) => hooks::<P, 2, 1, 1>(),
         (3, true, 1) => hooks::<P, 3, 2, 1>(),
@@ -59,16 +70,17 @@ pub(super) fn hooks_of<P: HookParams>(events: usize, has_time: bool, off_cpu: us
 
 fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hooks {
     let calls = Hooks {
-        begin: fast::begin::<P, N, K, W>,
+        begin: fast::begin::<P::Entry, N, K, W>,
         end_leaf: fast::end::<P, N, K, W, true>,
         end: fast::end::<P, N, K, W, false>,
         ..slow::HOOKS
     };
     // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
-    if P::IS_SINGLE_SET || P::HAS_GRAPH {
+    if P::IS_SINGLE_SET || P::HAS_GRAPH && W == 0 {
         return calls;
     }
-    Hooks { close_leaf: fast::close::<P, N, K, W, true>, close: fast::close::<P, N, K, W, false>, ..calls }
+    let close = fast::close::<P, N, K, W, false>;
+    Hooks { close_leaf: if W > 0 { close } else { fast::close::<P, N, K, W, true> }, close, ..calls }
 }
 
 /// Binds a plan's hooks: those of its event set, and those for its options.

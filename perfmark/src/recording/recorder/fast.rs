@@ -35,41 +35,52 @@ pub(super) trait HookParams {
     const IS_SINGLE_SET: bool;
     /// Whether a measured call may count as several.
     const IS_WEIGHTED: bool;
-    /// Whether the thread has a call graph.
+    /// Whether the thread has a call graph. If there are off-CPU events, whether it may have one.
     const HAS_GRAPH: bool;
+    /// The parameters of the entry, which is the same for several.
+    type Entry: HookParams;
 }
 
 /// Marks of a thread that does not track overhead.
 pub(super) struct SingleSet;
 /// Marks of a thread that tracks overhead.
 pub(super) struct SeveralSets;
-/// Marks with `every`, on a thread that tracks overhead.
+/// Marks with `every`, or within a budget.
 pub(super) struct Weighted;
-/// Marks of a thread with a call graph.
-pub(super) struct WithGraph;
+/// Marks of a thread with a call graph, and marks with off-CPU events of a thread that tracks overhead.
+pub(super) struct General;
 
 impl HookParams for SingleSet {
     const IS_SINGLE_SET: bool = true;
     const IS_WEIGHTED: bool = false;
     const HAS_GRAPH: bool = false;
+    type Entry = SeveralSets;
 }
 
 impl HookParams for SeveralSets {
     const IS_SINGLE_SET: bool = false;
     const IS_WEIGHTED: bool = false;
     const HAS_GRAPH: bool = false;
+    type Entry = Self;
 }
 
 impl HookParams for Weighted {
     const IS_SINGLE_SET: bool = false;
     const IS_WEIGHTED: bool = true;
     const HAS_GRAPH: bool = false;
+    type Entry = SeveralSets;
 }
 
-impl HookParams for WithGraph {
+impl HookParams for General {
     const IS_SINGLE_SET: bool = false;
     const IS_WEIGHTED: bool = true;
     const HAS_GRAPH: bool = true;
+    type Entry = Self;
+}
+
+/// Whether a hook adds calls to a call graph.
+fn has_graph<P: HookParams, const W: usize>(recorder: &Recorder) -> bool {
+    P::HAS_GRAPH && (W == 0 || recorder.has_graph())
 }
 
 /// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
@@ -103,7 +114,7 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usiz
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before);
-    if P::HAS_GRAPH {
+    if has_graph::<P, W>(&recorder) {
         let [last_caller, last] = &plan.last_nodes;
         let caller = frame.below().node.get();
         if last_caller.get() == caller {
@@ -199,7 +210,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     plan.cells.open.store(open_before, Relaxed);
     let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
     add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
-    if P::HAS_GRAPH
+    if has_graph::<P, W>(&recorder)
         // SAFETY: BINDING: the thread has a call graph.
         && let Some(node) = unsafe { node_of(&frame) }
     {

@@ -1,9 +1,10 @@
 //! What tests of random scripts ask of a recorder: which hooks there are, which were executed, and what runs.
 
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use super::bind::hooks_of;
-use super::fast::{HookParams, SeveralSets, SingleSet, Weighted, WithGraph};
+use super::bind::hooks_with_off_cpu;
+use super::fast::{General, HookParams, SeveralSets, SingleSet, Weighted};
 use super::reached::{self, REACHED};
 use super::thread::plan::FAST_EVENTS;
 use super::thread::state::with_recorder;
@@ -32,22 +33,31 @@ const OTHERS: [&str; 18] = [
 
 /// The names of all hooks.
 #[must_use]
-pub fn all_hooks() -> Vec<String> {
-    fn of<P: HookParams>() -> Vec<String> {
-        let sets = (1..=FAST_EVENTS).flat_map(|n| [(n, false), (n, true)]).flat_map(|(n, time)| {
-            (0..=n)
-                .filter_map(move |off_cpu| hooks_of::<P>(n, time, off_cpu).map(|_| (n, n - usize::from(time), off_cpu)))
-        });
-        let closes = !P::IS_SINGLE_SET && !P::HAS_GRAPH;
-        let hooks =
-            [("begin", &[false][..]), ("end", &[false, true]), ("close", if closes { &[false, true] } else { &[] })];
-        let name = |(n, k, w), hook, leaf| reached::name::<P>(hook, [n, k, w], leaf);
-        let of_set =
-            |set| hooks.iter().flat_map(move |(hook, leaves)| leaves.iter().map(move |leaf| name(set, hook, *leaf)));
-        sets.flat_map(of_set).collect()
+pub fn all_hooks() -> BTreeSet<String> {
+    fn of<P: HookParams>(hooks: &mut BTreeSet<String>, set: [usize; 3]) {
+        hooks.insert(reached::name::<P::Entry>("begin", set, false));
+        hooks.extend([true, false].map(|is_leaf| reached::name::<P>("end", set, is_leaf)));
+        let closes: &[bool] = match (P::IS_SINGLE_SET, P::HAS_GRAPH, set[2] > 0) {
+            (true, ..) | (_, true, false) => &[],
+            (_, true, true) => &[false],
+            _ => &[true, false],
+        };
+        hooks.extend(closes.iter().map(|&is_leaf| reached::name::<P>("close", set, is_leaf)));
     }
-    let others = OTHERS.map(str::to_owned).to_vec();
-    [of::<SingleSet>(), of::<SeveralSets>(), of::<Weighted>(), of::<WithGraph>(), others].concat()
+    let mut hooks: BTreeSet<String> = OTHERS.map(str::to_owned).into();
+    for (events, has_time) in (1..=FAST_EVENTS).flat_map(|events| [(events, false), (events, true)]) {
+        let set = |off_cpu| [events, events - usize::from(has_time), off_cpu];
+        of::<SingleSet>(&mut hooks, set(0));
+        of::<SeveralSets>(&mut hooks, set(0));
+        of::<Weighted>(&mut hooks, set(0));
+        of::<General>(&mut hooks, set(0));
+        let is_fast = |&off_cpu: &usize| hooks_with_off_cpu::<General>(events, has_time, off_cpu).is_some();
+        for off_cpu in (1..=events).filter(is_fast) {
+            of::<SingleSet>(&mut hooks, set(off_cpu));
+            of::<General>(&mut hooks, set(off_cpu));
+        }
+    }
+    hooks
 }
 
 /// The hooks that were executed.

@@ -76,9 +76,15 @@ impl Recorder {
         Some(&self.cells()?.arena)
     }
 
+    pub(crate) fn has_graph(&self) -> bool {
+        !self.graph.get().is_null()
+    }
+
     /// The node of an open call in the call graph. `None` without one.
     pub(crate) fn node_of<'a>(&self, frame: &'a Frame) -> Option<&'a Node> {
-        self.graph()?;
+        if !self.has_graph() {
+            return None;
+        }
         // SAFETY: CELLS, and there is a call graph.
         unsafe { node_of(frame) }
     }
