@@ -253,7 +253,7 @@ mod tests {
             let Some(begun) = begun else { continue };
             let region = Region::from_parts([begun[1], set.lock(1), 0, 0]);
             _ = crate::known_loop(1_000);
-            // SAFETY: as above.
+            // SAFETY: the counters outlive the set, which has two.
             let ended = unsafe { set.read::<2, 0>(locks) };
             if let (Some(ended), Delta::Exact(alone)) = (ended, instructions.end(&region)) {
                 let together = ended[1] - begun[1];

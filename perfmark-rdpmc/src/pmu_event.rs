@@ -385,7 +385,7 @@ impl PmuEvent {
     #[inline]
     #[allow(unsafe_code, reason = "as in begin")]
     pub(crate) fn end(&self, region: &Region) -> Option<u64> {
-        // SAFETY: as in `begin`.
+        // SAFETY: `self` was opened on this thread, and cannot leave it; its page is mapped as long as it lives.
         unsafe { self.memory.end(&Native, region) }
     }
 

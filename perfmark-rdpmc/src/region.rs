@@ -165,7 +165,7 @@ impl<P: Processor> PageMemory<P> {
     #[inline]
     pub(crate) unsafe fn begin(&self, processor: &P, region: &mut Region) -> bool {
         let at = self.lock.get();
-        // SAFETY: required of the caller.
+        // SAFETY: the caller promises that the page is mapped, and that the event was opened on this thread.
         match unsafe { self.raw(processor, at, at) } {
             Some(raw) => {
                 region.raw = raw;
@@ -185,7 +185,7 @@ impl<P: Processor> PageMemory<P> {
     #[inline]
     pub(crate) unsafe fn end(&self, processor: &P, region: &Region) -> Option<u64> {
         let Region { raw: begun, at, .. } = *region;
-        // SAFETY: required of the caller.
+        // SAFETY: the caller promises that the page is mapped, and that the event was opened on this thread.
         let raw = unsafe { self.raw(processor, self.lock.get(), at) }?;
         // A smaller value: the counter has just overflowed, and the kernel has not updated the page yet.
         raw.checked_sub(begun)
@@ -201,7 +201,7 @@ impl<P: Processor> PageMemory<P> {
     #[inline]
     unsafe fn raw(&self, processor: &P, remembered: u64, at: u64) -> Option<u64> {
         let counter = self.counter.get();
-        // SAFETY: required of the caller.
+        // SAFETY: the caller promises that the page is mapped.
         let page = unsafe { &*self.page.get() };
         if u64::from(page.lock.load(Relaxed)) != remembered {
             return None;

@@ -76,7 +76,7 @@ static PAIR_READERS: [[PairReader; 9]; 9] = pair_readers!(
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: required of the caller; the kernel changes x0.
+    // SAFETY: the caller promises what the system call requires; the kernel changes x0.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") one => result, in("x1") two, in("x2") three, options(nostack));
     }

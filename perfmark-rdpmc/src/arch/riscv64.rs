@@ -44,7 +44,7 @@ static READERS: [Reader; 32] = readers!(
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: required of the caller; the kernel changes a0.
+    // SAFETY: the caller promises what the system call requires; the kernel changes a0.
     unsafe {
         asm!("ecall", in("a7") number, inlateout("a0") one => result, in("a1") two, in("a2") three, options(nostack));
     }
@@ -74,7 +74,7 @@ impl Processor for Native {
 
     #[inline]
     unsafe fn read(&self, reader: Reader) -> u64 {
-        // SAFETY: required of the caller.
+        // SAFETY: the caller promises that user space may read the counter.
         unsafe { reader() }
     }
 

@@ -15,7 +15,7 @@ use super::processor::{Native, Processor};
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: required of the caller; the kernel changes rax, rcx and r11.
+    // SAFETY: the caller promises what the system call requires; the kernel changes rax, rcx and r11.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") one, in("rsi") two, in("rdx") three,
             lateout("rcx") _, lateout("r11") _, options(nostack));

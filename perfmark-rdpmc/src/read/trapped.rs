@@ -126,7 +126,7 @@ fn a_move_to_a_pmu_without_the_counter_reads_no_counter() {
     let page = page(0x4000_0001, 0);
     let memory = PageMemory::new(&Native, Some(&page));
     let mut region = Region::default();
-    // SAFETY: as in `value`.
+    // SAFETY: the page is live, and names counters that the handler emulates.
     let read = unsafe { read(&page, &Native) }.expect("readable");
     assert!(memory.remember(&Native, &read));
     // SAFETY: the page is live, and names counters that the handler emulates.
@@ -136,7 +136,7 @@ fn a_move_to_a_pmu_without_the_counter_reads_no_counter() {
     page.lock.fetch_add(6, Relaxed);
     page.index.store(0, Relaxed);
     LAST_NUMBER.store(u32::MAX, Relaxed);
-    // SAFETY: as above.
+    // SAFETY: the page is live, and names counters that the handler emulates.
     let (end, begin) = unsafe { (memory.end(&Native, &region), memory.begin(&Native, &mut region)) };
     assert_eq!((end, begin), (None, false));
     assert_eq!(LAST_NUMBER.load(Relaxed), u32::MAX, "no counter was read");

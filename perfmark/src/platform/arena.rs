@@ -90,7 +90,7 @@ mod tests {
             piece.fill(n as u64);
         }
         for (n, piece) in pieces.iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: it was written by the loop before, and is nobody else's.
             assert_eq!(unsafe { piece.read() }, [n as u64; 32]);
         }
     }

@@ -19,7 +19,7 @@ impl KeepErrno {
 #[cfg(target_os = "linux")]
 impl Drop for KeepErrno {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: the address of this thread's errno.
         unsafe { *libc::__errno_location() = self.0 };
     }
 }

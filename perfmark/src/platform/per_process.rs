@@ -24,7 +24,7 @@ pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
     // SAFETY: the mapping just made.
     if unsafe { libc::madvise(start, length, libc::MADV_WIPEONFORK) } != 0 {
         let error = io::Error::last_os_error();
-        // SAFETY: the same; nobody else knows it.
+        // SAFETY: the mapping just made, which nobody else knows.
         unsafe { unmap(memory, length) };
         return Err(error);
     }

@@ -55,7 +55,7 @@ fn reports_agree_with_the_model() {
     /// Scripts that one process executes: few, because each comparison takes longer than the one before.
     const PART_SIZE: usize = 100;
     /// Scripts that reach all hooks.
-    const ENOUGH: u64 = 756;
+    const ENOUGH: u64 = 500;
     if let Ok(part) = env::var(PART) {
         let numbers: Vec<u64> = part.split(' ').map(|number| number.parse().expect("a number")).collect();
         for seed in numbers[1]..=numbers[2] {

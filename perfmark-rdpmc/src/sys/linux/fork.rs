@@ -82,7 +82,7 @@ pub(super) struct Registration {
 
 // SAFETY: the node belongs to the list and its lock, so any thread may register and release it.
 unsafe impl Send for Registration {}
-// SAFETY: as above; nothing is done with a shared reference.
+// SAFETY: nothing is done with a shared reference.
 unsafe impl Sync for Registration {}
 
 /// The process's open descriptors and pages, and the state that is passed from the handler before a fork to those after
@@ -246,7 +246,7 @@ impl List {
     ///
     /// The node is in the list.
     unsafe fn remove(&mut self, node: NonNull<Node>) {
-        // SAFETY: as in `insert`.
+        // SAFETY: all nodes in the list are live, and are accessed only through the list.
         unsafe {
             let Node { previous, next, .. } = *node.as_ptr();
             match previous.as_mut() {
@@ -276,7 +276,7 @@ impl List {
             let stays = node.resource.release(&mut self.slots) || node.looks < LOOKS;
             node.next = std::mem::replace(if stays { &mut kept } else { &mut gone }, node);
         }
-        // SAFETY: as above.
+        // SAFETY: nodes that were in the list are live, and are accessed only here.
         while let Some(node) = unsafe { kept.as_mut() } {
             kept = node.next;
             self.close_later(node);
@@ -306,7 +306,7 @@ impl List {
             next = node.next;
         }
         next = self.closed;
-        // SAFETY: as above.
+        // SAFETY: all nodes in the list are live, as in the parent.
         while let Some(node) = unsafe { next.as_ref() } {
             node.resource.release(&mut self.slots);
             next = node.next;
@@ -515,7 +515,7 @@ pub(crate) fn page_size() -> u64 {
 unsafe extern "C" fn before_fork() {
     let mask = block_signals();
     if FORKS.replace(FORKS.get() + 1) == 0 {
-        // SAFETY: as in `with_list`; then the lock is held.
+        // SAFETY: the lock is a live static; then it is held, so nobody else uses the list.
         unsafe {
             libc::pthread_mutex_lock(LIST.mutex.get());
             (*LIST.list.get()).mask = mask;

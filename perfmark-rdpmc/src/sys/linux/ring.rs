@@ -33,7 +33,7 @@ pub(crate) struct AuxMapping {
 
 // SAFETY: the memory contains atomics only, which any thread may read.
 unsafe impl Send for AuxMapping {}
-// SAFETY: as above.
+// SAFETY: the memory contains atomics only, which any thread may read.
 unsafe impl Sync for AuxMapping {}
 
 /// Maps an event's memory. Returns errno if the kernel refuses.

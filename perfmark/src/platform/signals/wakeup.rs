@@ -13,7 +13,7 @@ pub(super) struct Wakeup(UnsafeCell<libc::sem_t>);
 
 // SAFETY: semaphores may be shared between threads (`sem_overview(7)`).
 unsafe impl Send for Wakeup {}
-// SAFETY: the same.
+// SAFETY: semaphores may be shared between threads (`sem_overview(7)`).
 unsafe impl Sync for Wakeup {}
 
 impl Debug for Wakeup {

@@ -132,7 +132,7 @@ struct Tables {
 // SAFETY: nodes are written before they are published, and then only their atomic numbers change; only the owning
 // thread uses the rest.
 unsafe impl Sync for Graph {}
-// SAFETY: the same.
+// SAFETY: no node belongs to a thread; whoever owns the graph frees its memory.
 unsafe impl Send for Graph {}
 
 impl std::fmt::Debug for Graph {

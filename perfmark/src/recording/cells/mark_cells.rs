@@ -404,7 +404,7 @@ struct Node {
 // SAFETY: the list's nodes are written before they are published and never afterwards, and their holders are `Sync`; of
 // the arena, only the owning thread takes pieces.
 unsafe impl Sync for ThreadCells {}
-// SAFETY: the same.
+// SAFETY: the last owner drops nodes and holders, which are `Send`; any thread may do so.
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
@@ -429,7 +429,7 @@ impl ThreadCells {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &MarkCells> {
         // SAFETY: null, or a node that lives as long as the list.
         let deref = |node: *const Node| unsafe { node.as_ref() };
-        // SAFETY: as the node.
+        // SAFETY: a holder lives as long as its node.
         iter::successors(deref(self.first.load(Acquire)), move |node| deref(node.next))
             .map(|node| unsafe { &*node.holder }.cells())
     }

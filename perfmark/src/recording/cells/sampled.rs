@@ -69,7 +69,7 @@ pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 // SAFETY: only the owning thread uses the cells and the paths. The rest is atomic or set once. The ring is mapped as
 // long as `ring` has it.
 unsafe impl Sync for SampledThread {}
-// SAFETY: the same.
+// SAFETY: nothing in it belongs to a thread: another one may drop it.
 unsafe impl Send for SampledThread {}
 
 impl SampledThread {

@@ -158,7 +158,8 @@ mod mapped {
                 clobber_abi("C"),
             );
         }
-        // SAFETY: the same as on x86-64.
+        // SAFETY: the old stack pointer is in a callee-saved register, which `function` preserves. By this function's
+        // `# Safety` section, `function` may run on the new stack.
         #[cfg(target_arch = "aarch64")]
         unsafe {
             asm!(

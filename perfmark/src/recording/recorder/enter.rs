@@ -8,7 +8,7 @@ use super::calibrate;
 use super::first_call::first_call;
 use super::slow;
 use super::thread::calibration_calls::CalibrationCalls;
-use super::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token, has_frame_of_skipped};
+use super::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token, is_skipped};
 use super::thread::memory::find_plan;
 use super::thread::plan::Plan;
 use super::thread::stack::{FRAME_EVENTS, FrameRef};
@@ -155,7 +155,7 @@ pub(super) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     let _errno = KeepErrno::new();
     own_work(|| {
         if let Ok(registry) = registry() {
-            let is_skipped = has_frame_of_skipped(token);
+            let is_skipped = is_skipped(token);
             registry.end_elsewhere(Some(mark).filter(|_| !is_skipped), token & SERIAL, counts);
             // Other skipped calls were counted when they began.
             if is_skipped && counts && mark.mode.is_polled {

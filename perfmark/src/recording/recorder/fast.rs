@@ -18,7 +18,6 @@ use super::thread::event_set::EventSet;
 use super::thread::overhead::{FAST_EVENT_SLOTS, InnerCalls};
 use super::thread::plan::Plan;
 use super::thread::stack::{FrameRef, node_of};
-
 use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::EventCells;
 use crate::recording::cells::histogram::add;

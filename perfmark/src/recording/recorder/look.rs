@@ -4,7 +4,6 @@ use std::ptr;
 
 use super::thread::event_set::EventSet;
 use super::thread::stack::FrameRef;
-
 use super::thread::state::Recorder;
 use crate::recording::cells::graph::{Known, Node};
 use crate::recording::cells::sampled::{SampledThread, UNKNOWN};
@@ -71,7 +70,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
     let path = if recorder.graph().is_some() {
         match innermost.node.get() {
             // The node of the call around, or null. A skipped call has none before there is a sample in it.
-            around if innermost.plan().set().len() == 0 => graph.callee(around, known(innermost), arena),
+            around if innermost.plan().is_of_skipped() => graph.callee(around, known(innermost), arena),
             node if node.is_null() => graph.nowhere(),
             node => node,
         }

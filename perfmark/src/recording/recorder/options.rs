@@ -331,7 +331,7 @@ fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 #[expect(clippy::cast_possible_truncation, reason = "a small number")]
 fn context_of_callees(recorder: &Recorder) -> usize {
     let of = |frame: FrameRef| {
-        if frame.plan().set().len() == 0 { frame.begun[0].get() as usize } else { frame.plan().context_inside() }
+        if frame.plan().is_of_skipped() { frame.begun[0].get() as usize } else { frame.plan().context_inside() }
     };
     recorder.stack.innermost().map_or(0, of)
 }

@@ -66,7 +66,7 @@ pub(crate) struct PackedCosts(NonNull<[PackedCost]>);
 
 // SAFETY: it owns the slice like a box, and `PackedCost` is plain data.
 unsafe impl Send for PackedCosts {}
-// SAFETY: the same; shared references only read the slice.
+// SAFETY: shared references only read the slice, which is plain data.
 unsafe impl Sync for PackedCosts {}
 
 impl FromIterator<PackedCost> for PackedCosts {

@@ -15,13 +15,12 @@ use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use super::reached::reach;
 use super::slow;
 use super::thread::calibration_calls::CalibrationCalls;
-use super::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame, has_frame_of_skipped};
+use super::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame, is_skipped};
 use super::thread::event_set::SetEvent;
 use super::thread::memory::find_plan;
 use super::thread::overhead::FAST_EVENT_SLOTS;
 use super::thread::plan::Plan;
 use super::thread::stack::FrameRef;
-
 use super::thread::state::{HeldRecorder, Recorder, own_work, with_recorder};
 use crate::recording::cells::MarkCells;
 use crate::recording::cells::histogram::add;
@@ -211,7 +210,7 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[cold]
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
-    if plan.set().len() == 0 {
+    if plan.is_of_skipped() {
         // A skipped call, which has a frame because it is sampled.
         slow::close(plan, frame, recorder, |_, _| {});
         return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
@@ -344,7 +343,7 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
     if info.generation != generation || matches!(call, PolledCall::Over) {
         return call.set(PolledCall::Over);
     }
-    let is_skipped = token == SKIPPED || has_frame_of_skipped(token) || matches!(call, PolledCall::Skipped(_));
+    let is_skipped = is_skipped(token) || matches!(call, PolledCall::Skipped(_));
     match outcome {
         Outcome::Pending => {
             cells.suspend();
@@ -373,8 +372,7 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
             && let Some(generation) = generation()
         {
             let info = CallInfo::new(generation, false, 1);
-            let is_skipped = token == SKIPPED || has_frame_of_skipped(token);
-            call.set(if is_skipped { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
+            call.set(if is_skipped(token) { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
         }
     }
     end_unrecorded(mark, call, outcome);

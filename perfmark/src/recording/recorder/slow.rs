@@ -14,7 +14,6 @@ use super::thread::event_set::{EventSet, SetEvent};
 use super::thread::overhead::InnerCalls;
 use super::thread::plan::{Hooks, Plan};
 use super::thread::stack::{FrameRef, LOCKS_SPLIT, Stack};
-
 use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::graph::Known;
 use crate::recording::cells::histogram::add;
@@ -97,7 +96,7 @@ pub(super) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token 
     }
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
-    let is_skipped = plan.set().len() == 0;
+    let is_skipped = plan.is_of_skipped();
     if let Some(graph) = recorder.graph().filter(|_| !is_skipped) {
         graph.lose();
     }
@@ -291,7 +290,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     let cells = &plan.cells;
     let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
     let (below, weight) = (frame.below(), plan.weight());
-    let is_skipped = plan.set().len() == 0;
+    let is_skipped = plan.is_of_skipped();
     let node = recorder.node_of(&frame).filter(|_| !is_skipped);
     if let Some(node) = node {
         node.add_call();
@@ -374,9 +373,8 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
             below.add_overhead(&overhead.caller_extra);
         }
         // Only estimates among the direct inner calls make this call's self an estimate: their own cost includes deeper
-        // ones.
-        // Those inside a skipped call are inner calls of the call around.
-        if plan.set().len() > 0 && frame.inner_estimates().take() != 0 && is_caller {
+        // ones. Those inside a skipped call are inner calls of the call around.
+        if !plan.is_of_skipped() && frame.inner_estimates().take() != 0 && is_caller {
             add(&plan.cells.estimated, 1);
         }
         below.inner_estimates().set(below.inner_estimates().get() + u64::from(plan.weight() > 1));

@@ -147,7 +147,7 @@ impl Budget {
     pub(crate) fn outer_plan(&self, slot: u32) -> Option<&Plan> {
         let members = self.members.borrow();
         let outer = members.iter().find(|member| member.slot == slot && member.context == 0)?;
-        // SAFETY: as in `Member::current`.
+        // SAFETY: CELLS: null, or a plan that `set_current` or `add_plan` was given.
         unsafe { outer.current.get().as_ref() }
     }
 

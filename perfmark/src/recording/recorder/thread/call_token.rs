@@ -22,9 +22,9 @@ pub(crate) const FRAME_OF_SKIPPED: u64 = SLOW | PANICKING;
 /// The bits of the serial number itself, which counts calls.
 pub(crate) const SERIAL: u64 = PANICKING - 1;
 
-/// Whether the call with this token is skipped, and was given a frame.
-pub(crate) fn has_frame_of_skipped(token: Token) -> bool {
-    has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
+/// Whether the call with this token is skipped, perhaps with a frame.
+pub(crate) fn is_skipped(token: Token) -> bool {
+    token == SKIPPED || has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
 }
 
 /// Whether the call with this token was given a frame.

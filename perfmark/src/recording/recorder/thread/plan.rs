@@ -79,7 +79,7 @@ pub(crate) struct Plan {
 
 // SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
 unsafe impl Send for Plan {}
-// SAFETY: the same as for `Send`.
+// SAFETY: other threads reach a plan only as `dyn Holds`, and read its cells, which are `Sync`.
 unsafe impl Sync for Plan {}
 
 impl Holds for Plan {
@@ -172,6 +172,11 @@ impl Plan {
     pub(crate) fn skipped(&self) -> Option<&Self> {
         // SAFETY: null, or `set_skipped` requires that it lives as long as this plan is used.
         unsafe { self.skipped.get().as_ref() }
+    }
+
+    /// Whether it is such a plan, of calls that are skipped.
+    pub(crate) fn is_of_skipped(&self) -> bool {
+        self.set().len() == 0
     }
 
     /// Whether the call that begins is measured. So many calls were skipped before it.

@@ -33,7 +33,7 @@ impl TlsPointer {
 
     #[inline]
     pub(crate) fn store(self, recorder: *const Recorder) {
-        // SAFETY: the same as in `load`; `Cell` allows the write.
+        // SAFETY: the address is of this thread's thread-local memory, a `Cell`, and only this file accesses it.
         unsafe { (*self.0).set(recorder) };
     }
 
