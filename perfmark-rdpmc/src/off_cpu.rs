@@ -91,6 +91,8 @@ impl OffCpuReading {
 impl OffCpu {
     /// Pages of records: 512 intervals off the CPU between two readings.
     const PAGES: usize = 4;
+    /// How often [`read_with`](Self::read_with) reads.
+    const TRIES: usize = 10;
 
     /// Records the context switches of the calling thread from now on. It takes 11 to 24 µs (x86-64 virtual machine,
     /// linux 6.18).
@@ -125,21 +127,27 @@ impl OffCpu {
         lock == self.seen.replace(lock) || self.read_records()
     }
 
-    /// Catches up, then reads other events by `read`, all at one moment: again until the thread was not switched
-    /// meanwhile. Whenever records were lost, `on_loss` is called before `read`. For perfmark's recorder only; not
-    /// covered by this crate's stability promise.
+    /// Catches up, then calls `read`. Repeats both if the thread was switched meanwhile, so that all values are of one
+    /// moment; a few times at most, because a debugger may stop the thread each time. Calls `on_loss` if records were
+    /// lost. For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     #[inline]
     pub fn read_with<T>(&self, mut on_loss: impl FnMut(), mut read: impl FnMut() -> T) -> T {
+        let mut tries = 1;
         loop {
-            if !self.catch_up() {
+            let losses = self.losses.get();
+            self.catch_up();
+            if self.losses.get() != losses {
                 on_loss();
             }
-            let (lock, value) = (self.seen.get(), read());
-            // A forked child cannot catch up.
-            if self.ring.lock() == lock || self.ring.mapping.page().is_none() {
+            let (lock, losses, value) = (self.seen.get(), self.losses.get(), read());
+            if self.losses.get() != losses {
+                on_loss();
+            }
+            if self.ring.lock() == lock || tries == Self::TRIES {
                 return value;
             }
+            tries += 1;
         }
     }
 
@@ -278,22 +286,35 @@ mod tests {
         assert!(!off_cpu.add(128, 0, 128, |_| 0));
     }
 
+    /// What a reading sees of the time off the CPU, if the thread is switched during the first `switched` readings;
+    /// and the number of readings.
+    fn read_while_switched(off_cpu: &OffCpu, switched: usize) -> (u64, usize) {
+        let mut times = 0;
+        let read = || {
+            times += 1;
+            let lock = off_cpu.ring.lock();
+            while times <= switched && off_cpu.ring.lock() == lock {
+                // Gives up the CPU.
+                std::thread::sleep(std::time::Duration::from_micros(1));
+            }
+            off_cpu.times[0].get()
+        };
+        let seen = off_cpu.read_with(|| panic!("nothing is lost"), read);
+        (seen, times)
+    }
+
     #[test]
     fn other_events_are_read_at_the_same_moment() {
         let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
-        let mut times = 0;
-        let total = off_cpu.read_with(
-            || panic!("nothing is lost"),
-            || {
-                times += 1;
-                if times == 1 {
-                    std::thread::sleep(std::time::Duration::from_micros(1));
-                }
-                off_cpu.times[0].get()
-            },
-        );
-        assert!(times > 1 && total > 0, "{total} ns off the CPU, read {times} times");
-        assert_eq!(total, off_cpu.times[0].get());
+        let (seen, times) = read_while_switched(&off_cpu, 1);
+        assert!(times > 1 && seen > 0, "{seen} ns off the CPU, read {times} times");
+    }
+
+    #[test]
+    fn a_thread_that_is_switched_at_each_reading_goes_on() {
+        let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let (_, times) = read_while_switched(&off_cpu, usize::MAX);
+        assert_eq!(times, OffCpu::TRIES);
     }
 
     #[test]

@@ -165,7 +165,8 @@ impl<P: Processor> PageMemory<P> {
     #[inline]
     pub(crate) unsafe fn begin(&self, processor: &P, region: &mut Region) -> bool {
         let at = self.lock.get();
-        // SAFETY: the caller promises that the page is mapped, and that the event was opened on this thread.
+        // SAFETY: the caller promises that the page is mapped, and that the event was opened on this thread. `remember`
+        // sets counter and lock together.
         match unsafe { self.raw(processor, at, at) } {
             Some(raw) => {
                 region.raw = raw;
@@ -185,7 +186,8 @@ impl<P: Processor> PageMemory<P> {
     #[inline]
     pub(crate) unsafe fn end(&self, processor: &P, region: &Region) -> Option<u64> {
         let Region { raw: begun, at, .. } = *region;
-        // SAFETY: the caller promises that the page is mapped, and that the event was opened on this thread.
+        // SAFETY: the caller promises that the page is mapped, and that the event was opened on this thread. `remember`
+        // sets counter and lock together.
         let raw = unsafe { self.raw(processor, self.lock.get(), at) }?;
         // A smaller value: the counter has just overflowed, and the kernel has not updated the page yet.
         raw.checked_sub(begun)

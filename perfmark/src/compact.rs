@@ -1,7 +1,7 @@
 //! Sorting and collecting with little code.
 //!
 //! The standard library's sort is compiled for each type and each order, and collecting into a `BTreeMap` or `BTreeSet`
-//! sorts as well. In every program with a mark, each of them would take some 5 KB.
+//! sorts as well. In every program with a mark, each of them would take about 5 KB.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ pub(crate) fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, key: impl Fn(&T) -> K) 
     sort_by(items, |one, other| key(one).cmp(&key(other)));
 }
 
-/// The order of so many items.
+/// The indices of `count` items in their order.
 fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&one, &other| compare(one, other));
@@ -29,7 +29,7 @@ fn order(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize>
 
 /// Collects into ordered collections.
 pub(crate) trait Collect: Iterator + Sized {
-    /// Of pairs with the same key, the last one stays.
+    /// Of the values with the same key, the last one stays.
     fn collect_map<K: Ord, V>(self) -> BTreeMap<K, V>
     where
         Self: Iterator<Item = (K, V)>,

@@ -279,10 +279,10 @@ fn replaces_pipe() {
     assert!(own.iter().map(|&fd| (file_of(fd), readable(fd))).eq(files.into_iter().map(|file| (file, 0))));
 }
 
-/// Gives this number, which another descriptor has, to a file of the program. At no moment can another thread take it.
+/// Makes `number` refer to the file of `by`. The number is never free, so no other thread can take it.
 #[cfg(any(feature = "exporter", feature = "sampling"))]
 fn replace(number: RawFd, by: RawFd) {
-    // SAFETY: the descriptor that is closed is perfmark's, and how perfmark bears that is tested.
+    // SAFETY: it takes no pointer. It closes a descriptor of perfmark's, which must tolerate that.
     assert_eq!(unsafe { libc::dup2(by, number) }, number, "{}", io::Error::last_os_error());
 }
 

@@ -53,6 +53,7 @@ mod linux {
             ("time_off_the_cpu_and_cpu_time_add_up_to_time", off_and_on_add_up),
             ("preempted_is_what_the_scheduler_says", preempted_is_what_the_scheduler_says),
             ("self_excludes_the_waits_of_callees", self_excludes_the_waits_of_callees),
+            ("a_call_that_is_open_at_exit_includes_its_waits", open_at_exit),
             ("lost_switches_make_open_calls_unmeasured_and_no_others", lost_switches),
             ("threads_beyond_the_locked_memory_are_reported_and_run", threads_beyond_the_locked_memory),
             ("no_right_is_required", no_right_is_required),
@@ -79,6 +80,12 @@ mod linux {
     #[perfmark(time, off_cpu, blocked, preempted, task_clock)]
     fn sleep() {
         thread::sleep(PAUSE);
+    }
+
+    #[perfmark(time, off_cpu, task_clock)]
+    fn exits() {
+        thread::sleep(PAUSE);
+        process::exit(0);
     }
 
     #[perfmark(time, off_cpu, task_clock)]
@@ -321,6 +328,7 @@ mod linux {
                 let preempted = costs("compete", ["preempted"], || waited.push(compete().cast_signed()));
                 assert_most_near(waited.into_iter().zip(preempted.into_iter().map(|[preempted]| preempted)), 0.03);
             }),
+            "exit" => exits(),
             "nested" => (0..5).for_each(|_| outer()),
             "lose" => {
                 sleep();
@@ -416,6 +424,14 @@ mod linux {
         let own = outer["self"].as_i64().expect("a number");
         let of_callees = slept + sum(&report, "compute", "off_cpu");
         assert_eq!(outer["total"].as_i64(), Some(own + of_callees));
+    }
+
+    fn open_at_exit() {
+        let report = json("exit", &[], 0);
+        let so_far = |event| values(&report, "exits", event)["in_flight_total"].as_i64().expect("a number");
+        let [time, off_cpu, on_cpu] = ["time", "off_cpu", "task-clock"].map(so_far);
+        assert_slept(1, off_cpu + on_cpu);
+        assert!(off_cpu <= time, "{off_cpu} of {time} ns off the CPU");
     }
 
     fn lost_switches() {

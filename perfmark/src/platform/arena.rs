@@ -54,9 +54,10 @@ impl Arena {
         let piece = unsafe { self.newest.get()?.add(self.used.get()) };
         self.used.set(self.used.get() + size);
         // Zeroes are a valid atomic of the standard library, but not of loom.
+        // They are written one by one, because the stack of a thread in loom is small.
         #[cfg(all(test, perfmark_loom))]
         for n in 0..N {
-            // One by one, because the stack of a thread in loom is small. SAFETY: the piece is large enough.
+            // SAFETY: the piece is large enough.
             unsafe { piece.cast::<AtomicU64>().add(n).write(AtomicU64::new(0)) };
         }
         Some(piece.cast())

@@ -300,8 +300,8 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_any_longer = most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
     // What is added up. A part below zero shows that the estimates do not fit each other.
     let part = |values: &Values| if own.is_some() { whole_self(values) } else { Some(whole_total(values)) };
-    let is_known = |values: &&Values| !part(values).is_some_and(|part| ratio::is_noise(values, part));
-    let below: i128 = estimated.into_iter().filter(is_known).filter_map(part).map(|part| part.min(0)).sum();
+    let is_beyond_noise = |values: &&Values| !part(values).is_some_and(|part| ratio::is_noise(values, part));
+    let below: i128 = estimated.into_iter().filter(is_beyond_noise).filter_map(part).map(|part| part.min(0)).sum();
     let is_unfit = below < -(sum.max(0) / 10);
     let is_impossible = is_unfit || is_estimate && is_sum_longer || is_any_longer;
     let sum = u128::try_from(sum).unwrap_or(0);

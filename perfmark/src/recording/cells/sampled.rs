@@ -69,7 +69,7 @@ pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 // SAFETY: only the owning thread uses the cells and the paths. The rest is atomic or set once. The ring is mapped as
 // long as `ring` has it.
 unsafe impl Sync for SampledThread {}
-// SAFETY: nothing in it belongs to a thread: another one may drop it.
+// SAFETY: its pointers are into itself and into the ring, which `ring` keeps mapped; another thread only drops it.
 unsafe impl Send for SampledThread {}
 
 impl SampledThread {

@@ -21,7 +21,8 @@ pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
         (true, true, _) => hooks_of::<General>(events, has_time),
         (true, false, true) => hooks_of::<Weighted>(events, has_time),
         (true, false, false) => hooks_of::<SeveralSets>(events, has_time),
-        (false, ..) => hooks_of::<SingleSet>(events, has_time),
+        (false, true, _) => None,
+        (false, false, _) => hooks_of::<SingleSet>(events, has_time),
     };
     for (bound, is_weighted) in [(&set.base_hooks, false), (&set.weighted_hooks, true)] {
         let mut hooks = hooks(is_weighted).unwrap_or(slow::HOOKS);
@@ -79,8 +80,7 @@ fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hoo
     if P::IS_SINGLE_SET || P::HAS_GRAPH && W == 0 {
         return calls;
     }
-    let close = fast::close::<P, N, K, W, false>;
-    Hooks { close_leaf: if W > 0 { close } else { fast::close::<P, N, K, W, true> }, close, ..calls }
+    Hooks { close_leaf: fast::close::<P, N, K, W, true>, close: fast::close::<P, N, K, W, false>, ..calls }
 }
 
 /// Binds a plan's hooks: those of its event set, and those for its options.

@@ -26,7 +26,8 @@ use crate::recording::cells::histogram::add;
 /// events. The last `W` are off-CPU events.
 ///
 /// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. If `K` is
-/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events.
+/// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events. Of the
+/// constants below, entries use only `HAS_GRAPH`; the others may be false for the plan.
 pub(super) trait HookParams {
     /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
     /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
@@ -210,7 +211,7 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
     add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
     if has_graph::<P, W>(&recorder)
-        // SAFETY: BINDING: the thread has a call graph.
+        // SAFETY: the thread has a call graph, by BINDING or because its recorder has one.
         && let Some(node) = unsafe { node_of(&frame) }
     {
         let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));

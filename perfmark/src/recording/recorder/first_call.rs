@@ -12,7 +12,7 @@ use perfmark_rdpmc::{Region, clock};
 
 use super::calibrate::{self, CalibrationThread, exact_count};
 use super::cold_stack::on_cold_stack;
-use super::counters::EventSlots;
+use super::counters::{EventSlot, EventSlots};
 use super::resources::Resources;
 use super::samplings::SkippedCalls;
 use super::thread::budget::{Budget, Member};
@@ -414,7 +414,13 @@ fn calibrate_set(
 
 /// The values of the thread's events now.
 fn read_all(slots: &EventSlots, stack: &Stack) -> Vec<Option<EventReading>> {
-    slow::with_off_cpu(slots.switches(), stack, || slots.iter().map(|slot| slot.reading()).collect())
+    let read = |of_counters| {
+        let reading = move |slot: &EventSlot| slot.reading().filter(|_| slot.counter().is_some() == of_counters);
+        slots.iter().map(|slot| reading(slot)).collect()
+    };
+    let mut all: Vec<_> = slow::with_off_cpu(slots.switches(), stack, || read(false));
+    all.iter_mut().zip(read(true)).for_each(|(one, of_counter)| *one = one.or(of_counter));
+    all
 }
 
 /// Excludes perfmark's own work since `before_setup` from the open calls. Counters whose work is unknown are unmeasured

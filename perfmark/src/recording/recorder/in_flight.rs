@@ -3,6 +3,7 @@
 use perfmark_rdpmc::Delta;
 
 use super::counters::EVENT_SLOTS;
+use super::slow::with_off_cpu;
 use super::thread::overhead::InnerCalls;
 use super::thread::state::Recorder;
 use crate::recording::cells::{InclusiveSelf, OpenCall};
@@ -23,12 +24,15 @@ impl Recorder {
             inner.callers = inner.callers.wrapping_add(callers);
             inner.early += early;
             early = inner.early;
+            let read_time = || plan.set().time().and_then(|event| event.end(frame));
+            let time = with_off_cpu(plan.set().switches(), &self.stack, read_time);
             let group = plan.set().read_group();
             for event in plan.set().events() {
                 let slot = event.slot_index;
                 let (opened, region) = (event.slot().counter(), || frame.region(event.n));
                 let counted = match (&group, opened) {
                     (Some(group), Some(counter)) if event.is_grouped() => group.end(counter, &region()),
+                    _ if event.slot().is_ticks() => time.map_or(Delta::Unmeasured, Delta::Exact),
                     _ => event.end(frame).map_or_else(
                         || opened.map_or(Delta::Unmeasured, |counter| counter.end(&region())),
                         Delta::Exact,

@@ -37,12 +37,9 @@ pub fn all_hooks() -> BTreeSet<String> {
     fn of<P: HookParams>(hooks: &mut BTreeSet<String>, set: [usize; 3]) {
         hooks.insert(reached::name::<P::Entry>("begin", set, false));
         hooks.extend([true, false].map(|is_leaf| reached::name::<P>("end", set, is_leaf)));
-        let closes: &[bool] = match (P::IS_SINGLE_SET, P::HAS_GRAPH, set[2] > 0) {
-            (true, ..) | (_, true, false) => &[],
-            (_, true, true) => &[false],
-            _ => &[true, false],
-        };
-        hooks.extend(closes.iter().map(|&is_leaf| reached::name::<P>("close", set, is_leaf)));
+        if !P::IS_SINGLE_SET && (!P::HAS_GRAPH || set[2] > 0) {
+            hooks.extend([true, false].map(|is_leaf| reached::name::<P>("close", set, is_leaf)));
+        }
     }
     let mut hooks: BTreeSet<String> = OTHERS.map(str::to_owned).into();
     for (events, has_time) in (1..=FAST_EVENTS).flat_map(|events| [(events, false), (events, true)]) {

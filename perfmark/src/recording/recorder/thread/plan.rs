@@ -174,7 +174,7 @@ impl Plan {
         unsafe { self.skipped.get().as_ref() }
     }
 
-    /// Whether it is such a plan, of calls that are skipped.
+    /// Whether its calls are skipped. It has no events then.
     pub(crate) fn is_of_skipped(&self) -> bool {
         self.set().len() == 0
     }
