@@ -135,9 +135,7 @@ impl OffCpu {
     pub fn read_with<T>(&self, mut on_loss: impl FnMut(), mut read: impl FnMut() -> T) -> T {
         let mut tries = 1;
         loop {
-            let losses = self.losses.get();
-            self.catch_up();
-            if self.losses.get() != losses {
+            if !self.catch_up() {
                 on_loss();
             }
             let (lock, losses, value) = (self.seen.get(), self.losses.get(), read());

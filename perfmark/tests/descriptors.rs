@@ -273,6 +273,10 @@ fn replaces_pipe() {
     let mut own: Vec<RawFd> = sockets(0).into();
     own.iter().zip(&numbers).for_each(|(&socket, &number)| replace(number, socket));
     own.extend(numbers);
+    for ring in open_descriptors("anon_inode:[perf_event]") {
+        // SAFETY: perfmark must tolerate that the program closes its descriptors.
+        unsafe { libc::close(ring) };
+    }
     let files: Vec<_> = own.iter().map(|&fd| file_of(fd)).collect();
     looped();
     drop(sampling);

@@ -414,13 +414,13 @@ fn calibrate_set(
 
 /// The values of the thread's events now.
 fn read_all(slots: &EventSlots, stack: &Stack) -> Vec<Option<EventReading>> {
-    let read = |of_counters| {
-        let reading = move |slot: &EventSlot| slot.reading().filter(|_| slot.counter().is_some() == of_counters);
-        slots.iter().map(|slot| reading(slot)).collect()
-    };
-    let mut all: Vec<_> = slow::with_off_cpu(slots.switches(), stack, || read(false));
-    all.iter_mut().zip(read(true)).for_each(|(one, of_counter)| *one = one.or(of_counter));
-    all
+    let is_counter = |slot: &EventSlot| slot.counter().is_some();
+    let without_counter = |slot: &EventSlot| if is_counter(slot) { None } else { slot.reading() };
+    let read = || slots.iter().map(|slot| without_counter(slot)).collect();
+    let at_once: Vec<_> = slow::with_off_cpu(slots.switches(), stack, read);
+    // These may take system calls, which are not repeated.
+    let complete = |(slot, read): (&EventSlot, _)| if is_counter(slot) { slot.reading() } else { read };
+    slots.iter().map(|slot| &**slot).zip(at_once).map(complete).collect()
 }
 
 /// Excludes perfmark's own work since `before_setup` from the open calls. Counters whose work is unknown are unmeasured
