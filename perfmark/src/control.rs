@@ -261,9 +261,9 @@ pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
 /// before, which at first is that of `PERFMARK_BUDGET`.
 ///
 /// Within a budget, perfmark measures one call in N of marks that are called so often that measuring them would take
-/// more than their part of the budget. It chooses N for each mark and thread, and changes it with the load. Marks that
-/// are called rarely are measured completely. Counts of calls stay exact; totals are unbiased estimates as with
-/// `every`, and flagged as such. A mark's own `every` and the filter's `every:N` take precedence. Async functions have
+/// more than their part of the budget. It chooses N for each thread, and changes it with the load. Marks that are
+/// called rarely are measured completely. Counts of calls stay exact; totals are estimates as with `every`, and flagged
+/// as such. A mark's own `every` and the filter's `every:N` take precedence. Async functions have
 /// no budget, because their calls may move between threads. The guide's chapter on production explains what a budget
 /// can and cannot do.
 ///

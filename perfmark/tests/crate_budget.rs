@@ -28,7 +28,10 @@ fn a_crates_budget_applies_to_its_marks_unless_the_process_has_one() {
     let (before, own_every) = (mark("dense"), mark("own_every"));
     assert_eq!((before.calls, before.budget), (CALLS, Some(0.001)));
     assert!(before.skipped > CALLS / 2, "{before:?}");
-    assert_eq!((own_every.budget, own_every.every, own_every.values[0].measured), (None, 3, CALLS / 3));
+    assert_eq!((own_every.budget, own_every.every), (None, 3));
+    // Both marks share the thread's bursts, so the number is random. Five standard errors are allowed.
+    let measured = own_every.values[0].measured;
+    assert!(measured.abs_diff(CALLS / 3) <= 5 * (CALLS / 3).isqrt(), "{measured} of {CALLS}");
 
     set_budget(Budget::percent(100.0).ok()).expect("there are slots");
     assert_eq!(mark("dense").budget, Some(100.0));

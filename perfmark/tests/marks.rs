@@ -307,9 +307,11 @@ fn caller_of_sampled() -> u64 {
 fn with_every_some_calls_are_measured_and_all_are_counted() {
     assert_eq!(caller_of_sampled(), 1_000 * 499_500);
     let sampled = find_mark("sampled");
-    assert_eq!((sampled.calls, sampled.skipped, sampled.every), (1_000, 900, 10));
     let values = &sampled.values[0];
-    assert_eq!((values.measured, values.weight, values.unmeasured, values.extrapolated), (100, 1_000, 0, true));
+    assert_eq!((sampled.calls, sampled.skipped, sampled.every), (1_000, 1_000 - values.measured, 10));
+    assert_eq!((values.weight, values.unmeasured, values.extrapolated), (10 * values.measured, 0, true));
+    // Bursts inside other calls have 16 calls, and the last one may be cut.
+    assert!(values.measured.abs_diff(100) <= 16, "{values:?}");
     assert_eq!(values.total, values.sum, "each measured call counts for ten");
     let caller = &find_mark("caller_of_sampled").values[0];
     assert_eq!((caller.extrapolated, caller.estimated), (false, 1), "{caller:?}");

@@ -63,16 +63,17 @@ pub mod private;
 ///   function can be generic. On a single function it is always accepted, because the attribute cannot see whether the
 ///   `impl` around the function is generic.
 /// - `crate = path`: the path of this crate, if it is renamed or re-exported by another. It costs nothing.
-/// - `every = N`: measures one call in `N`, drawn at random, and counts all calls. A call that is not measured costs
-///   about 40 instructions instead of 140 (with two events). Calls of other marks on that thread cost about 20
-///   instructions more each.
+/// - `every = N`: measures one call in `N`, in bursts at random times, and counts all calls. A call that is not
+///   measured costs about 35 instructions instead of 140 (with two events). Calls of other marks on that thread cost
+///   about 40 instructions more each.
 /// - `fence`: lets the processor finish the instructions before each reading (`lfence`, `isb`). A call's values then
 ///   contain all of its own instructions and none of its neighbours'. A `time` mark with `fence` costs as much as 2.7
 ///   pairs of tick reads, instead of 1.4 (`benches/records/2026-11-23.md`, on one machine).
 ///
-/// `every` is for functions that are so short, and called so often, that even the probe overhead is too much. Of each
-/// `N` calls in a row on a thread, one is drawn at random and measured, and counts as `N`. Totals, and self of the
-/// calls around it, are then unbiased estimates, and flagged. Do not use it on recursive functions: a skipped call is
+/// `every` is for functions that are so short, and called so often, that even the probe overhead is too much. A thread
+/// measures its calls in bursts: at first of one call, later of up to 512. A measured call counts as `N`. Totals, and
+/// self of the calls around it, are then estimates, and flagged. All marks of a thread that have `every` share its
+/// bursts, so calls inside one another are measured together. Do not use it on recursive functions: a skipped call is
 /// not visible to the calls inside it, so totals count these again.
 ///
 /// `fence` is for regions of a few hundred cycles. A processor that executes out of order does parts of such a region

@@ -57,21 +57,19 @@ mod empty_calls {
     use std::task::{Context, Poll, Waker};
 
     use super::{CalibrationCalls, Mark, Polled};
-    use crate::recording::mark::HIDDEN;
     use crate::recording::recorder::{begin, ended};
 
     static EMPTY: Mark = Mark::hidden(4).polled();
     static CALLER: Mark = Mark::hidden(5).polled();
     static SKIPPED: Mark = Mark::hidden(6).polled();
-    static DRAWN: Mark = Mark::hidden(HIDDEN).polled();
 
     pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked: || poll(async { unmarked().await }),
         marked: || poll(async { marked().await }),
         skipped: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
-        drawn: || poll(async { Polled::new(|| &DRAWN, unmarked()).await }),
         unmarked_caller: || poll(async { calls().await }),
         marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
+        marked_caller_of_skipped: || poll(async { Polled::new(|| &CALLER, calls_skipped()).await }),
         marked_caller_of_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
         unmarked_suspended: || poll(async { twice().await }),
         marked_suspended: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
@@ -80,7 +78,6 @@ mod empty_calls {
         empty_mark: &EMPTY,
         caller_mark: &CALLER,
         skipped_mark: &SKIPPED,
-        drawn_mark: &DRAWN,
     };
 
     #[allow(clippy::unused_async, reason = "a future that does nothing when polled")]
@@ -94,6 +91,10 @@ mod empty_calls {
 
     async fn calls() {
         marked().await;
+    }
+
+    async fn calls_skipped() {
+        Polled::new(|| &SKIPPED, unmarked()).await;
     }
 
     async fn around() {

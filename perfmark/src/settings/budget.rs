@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The share of each thread's CPU time that measuring may take.
 ///
 /// With a budget, perfmark measures one call in N of marks that are called so often that their measuring would take
-/// more. It chooses N for each mark and thread, and changes it while the program runs. See
+/// more. It chooses N for each thread, and changes it while the program runs. See
 /// [`set_budget`](crate::set_budget).
 ///
 /// ```

@@ -226,9 +226,9 @@ impl Mark {
 ///
 /// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
 ///
-/// Sums are signed. The cost of the probes is subtracted from them, and the estimate of one caller's self can be
-/// negative, where calls inside it are skipped. Counts and sums are additive: those of two threads, two processes or
-/// two spans of time add up to those of both.
+/// Sums are signed, because the cost of the probes is subtracted from them. Counts and sums are additive: those of two
+/// processes or two spans of time add up to those of both, and so do those of two threads, except for a self that is an
+/// estimate.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

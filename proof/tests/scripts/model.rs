@@ -12,6 +12,8 @@ use crate::marks::{EVENTS, EventIndex, Exit, Form, MARKS, MarkIndex, Source, eve
 
 /// Nanoseconds. Readings by the kernel take much less, also those of calibration, so they hardly change estimates.
 const LONG: u64 = 1 << 20;
+/// The variable that is set where each reading of a counter counts.
+pub const READINGS_COUNT: &str = "PERFMARK_TOP";
 /// The part by which an estimate of a call that was counted in part may differ from the model's.
 const ESTIMATE: f64 = 0.01;
 pub type Costs<T> = [T; EVENTS.len()];
@@ -42,8 +44,8 @@ pub struct Thread {
     means: BTreeMap<(MarkIndex, u64, EventIndex), Mean>,
     /// The marks that it has called.
     pub called: Vec<MarkIndex>,
-    /// How many calls of each mark with `every` began, and how many of them were measured.
-    drawn: BTreeMap<MarkIndex, (u64, u64)>,
+    /// How many calls of marks with `every` began, and how many of them were measured.
+    thinned: [u64; 2],
 }
 
 /// What an event has counted.
@@ -84,6 +86,10 @@ pub struct Open {
     /// The cost of calls inside, and its error.
     inner: Costs<(i64, f64)>,
     is_nested: bool,
+    /// Whether a call inside was skipped.
+    has_skipped: bool,
+    /// By how much its cost may differ because bursts began and ended in it.
+    of_bursts: f64,
 }
 
 /// What one call or poll cost in one event: with and without marked calls inside.
@@ -94,6 +100,8 @@ struct Cost {
     /// By how much it may differ.
     error: f64,
     is_scaled: bool,
+    /// How much of `own` may be that of calls that were skipped.
+    of_skipped: i64,
 }
 
 /// An async call between its polls.
@@ -128,6 +136,8 @@ pub struct Sums {
     pub sum: i64,
     pub total: i64,
     pub own: i64,
+    /// How much of that may be of calls that were skipped.
+    pub of_skipped: i64,
     pub unwound_total: i64,
     pub unwound_own: i64,
     pub min: Option<u64>,
@@ -192,8 +202,16 @@ impl Moment {
 impl Cost {
     fn plus(self, other: Self) -> Self {
         let is_scaled = self.is_scaled || other.is_scaled;
-        Self { net: self.net + other.net, own: self.own + other.own, error: self.error + other.error, is_scaled }
+        let (net, own, of_skipped) = (self.net + other.net, self.own + other.own, self.of_skipped + other.of_skipped);
+        Self { net, own, error: self.error + other.error, is_scaled, of_skipped }
     }
+}
+
+/// By how much the cost of calls may differ, of which so many were skipped for each measured one. What these cost is an
+/// estimate: at most 1.25 times the cost of measured ones.
+fn weight_error(weight: u64, cost: Cost) -> f64 {
+    let skipped = (weight - 1) as f64;
+    weight as f64 * cost.error + skipped * 1.25 * (cost.net.abs() + cost.own.abs()) as f64
 }
 
 impl Sums {
@@ -208,7 +226,7 @@ impl Sums {
         let value = cost.net.cast_unsigned();
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
         self.max = Some(self.max.map_or(value, |max| max.max(value)));
-        self.error += weight as f64 * cost.error;
+        self.error += weight_error(weight, cost);
         self.largest_error = self.largest_error.max(cost.error);
     }
 
@@ -216,7 +234,7 @@ impl Sums {
         let times = weight.cast_signed();
         self.unwound_total += if is_nested { 0 } else { times * cost.net };
         self.unwound_own += times * cost.own;
-        self.error += weight as f64 * cost.error;
+        self.error += weight_error(weight, cost);
     }
 }
 
@@ -235,7 +253,7 @@ impl Mean {
             self.mean = Some((self.sum / self.calls, self.own / self.calls));
         }
         let error = if self.error > 0.0 { 1.0 + self.error / self.calls as f64 } else { 0.0 };
-        self.mean.map(|(net, own)| Cost { net, own, error, is_scaled: false })
+        self.mean.map(|(net, own)| Cost { net, own, error, is_scaled: false, of_skipped: 0 })
     }
 }
 
@@ -292,14 +310,21 @@ impl Model {
         let measured = innermost().filter(|(number, _)| *number != around);
         let every = MARKS[mark].every;
         if env::var_os("PERFMARK_BUDGET").is_none() {
-            assert!(measured.is_none_or(|(_, weight)| weight == every), "{measured:?}");
+            assert!(measured.is_none_or(|(_, weight)| weight == every || weight == 0 && every > 1), "{measured:?}");
             assert!(measured.is_some() || every > 1, "{}", MARKS[mark].name);
         }
-        if every > 1 && is_first_poll {
-            // One of each `every` consecutive calls is measured.
-            let (calls, drawn) = of_thread.drawn.entry(mark).or_default();
-            (*calls, *drawn) = (*calls + 1, *drawn + u64::from(measured.is_some()));
-            assert!((*calls / every..=calls.div_ceil(every)).contains(drawn), "{calls} {drawn}");
+        if every > 1 && is_first_poll && env::var_os("PERFMARK_BUDGET").is_none() {
+            // One call in `every` is in a burst. Bursts become longer with the number of calls.
+            let [calls, in_bursts] = &mut of_thread.thinned;
+            (*calls, *in_bursts) = (*calls + 1, *in_bursts + u64::from(measured.is_some_and(|(_, weight)| weight > 0)));
+            let allowed = 2 + *calls / 32;
+            assert!(in_bursts.abs_diff(*calls / every) <= allowed, "{in_bursts} of {calls}");
+        }
+        if every > 1 && env::var_os(READINGS_COUNT).is_some() {
+            of_thread.open.iter_mut().for_each(|open| open.of_bursts += 10.0);
+        }
+        if measured.is_none() {
+            of_thread.open.iter_mut().for_each(|open| open.has_skipped = true);
         }
         let Some((number, weight)) = measured else {
             // A skipped call is counted when it begins, unless it is made of polls.
@@ -310,7 +335,19 @@ impl Model {
         };
         let is_nested = of_thread.open.iter().any(|open| open.mark == mark);
         let began = events_of(mark).map(|event| of_thread.moment(event, now)).collect();
-        of_thread.open.push(Open { mark, number, weight, began, inner: Default::default(), is_nested });
+        of_thread.open.push(Open {
+            mark,
+            number,
+            weight,
+            began,
+            inner: Default::default(),
+            is_nested,
+            has_skipped: false,
+            of_bursts: 0.0,
+        });
+        if weight == 0 {
+            self.skip(mark);
+        }
         Begun::Measured
     }
 
@@ -323,21 +360,25 @@ impl Model {
     fn close(&mut self, thread: usize, exit: Exit) -> (Open, Vec<Option<Cost>>) {
         let of_thread = &mut self.threads[thread];
         let path = of_thread.open.iter().map(|open| open.mark).collect();
-        let node = self.graph.entry(path).or_default();
-        node.0 += u64::from(exit != Exit::Pending);
         let open = of_thread.open.pop().expect("it began");
+        let node = self.graph.entry(path).or_default();
+        node.0 += u64::from(exit != Exit::Pending && open.weight > 0);
         let (mut costs, mut inner) = (Vec::new(), open.inner);
         for (event, began) in events_of(open.mark).zip(&open.began) {
             let counted = began.until(of_thread.moment(event, self.now));
             let cost = counted.map(|(net, is_scaled)| {
                 let (of_inner, of_inner_error) = open.inner[event];
-                let own_error = if is_scaled { 1.0 + ESTIMATE * net as f64 } else { 0.0 };
-                Cost { net, own: net - of_inner, error: own_error + of_inner_error, is_scaled }
+                let own_error = open.of_bursts + if is_scaled { 1.0 + ESTIMATE * net as f64 } else { 0.0 };
+                let own = net - of_inner;
+                let of_skipped = if open.has_skipped { own } else { 0 };
+                Cost { net, own, error: own_error + of_inner_error, is_scaled, of_skipped }
             });
             if let Some(cost) = cost {
-                inner[event].0 += open.weight.cast_signed() * cost.own;
-                inner[event].1 += open.weight as f64 * cost.error;
-                if !matches!(exit, Exit::Panic(_)) {
+                inner[event].0 += cost.own;
+                inner[event].1 += cost.error;
+                if !matches!(exit, Exit::Panic(_)) && open.weight > 0 {
+                    // Also of a poll whose call goes on.
+                    self.marks.entry(open.mark).or_default().events[event].of_skipped += cost.of_skipped;
                     node.1[event].add(cost, open.weight, false);
                 }
             }
@@ -361,6 +402,9 @@ impl Model {
             return;
         }
         let (open, costs) = self.close(thread, exit);
+        if open.weight == 0 {
+            return;
+        }
         let call = Suspended { weight: open.weight, is_skipped: false, is_nested: open.is_nested, costs };
         let imputed = self.add(thread, mark, call, exit);
         self.add_inner(thread, imputed);
@@ -419,13 +463,13 @@ impl Model {
                 }
                 None if is_unwound => {}
                 None => {
-                    if let Some(Cost { net, own, error, .. }) = mean.impute() {
-                        let (times, error) = (weight.cast_signed(), weight as f64 * error);
+                    if let Some(cost) = mean.impute() {
+                        let times = weight.cast_signed();
                         sums.imputed += weight;
-                        sums.total += if is_nested || mean.has_nested { 0 } else { times * net };
-                        sums.own += times * own;
-                        sums.error += error;
-                        all_imputed[event] = (times * own, error);
+                        sums.total += if is_nested || mean.has_nested { 0 } else { times * cost.net };
+                        sums.own += times * cost.own;
+                        sums.error += weight_error(weight, cost);
+                        all_imputed[event] = (cost.own, cost.error);
                     }
                     mean.unmeasured += 1;
                     mean.has_nested |= is_nested;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perfmark_rdpmc::script::Kind;
 
 use crate::marks::{Exit, FORMS, Form, MARKS, MarkIndex, counters, hardware};
+use crate::model::READINGS_COUNT;
 
 /// What happens next on a thread.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ impl Mode {
             Self::CallGraph => ("PERFMARK_CALL_GRAPH", "on"),
             Self::Budget => ("PERFMARK_BUDGET", "0.01%"),
             // Any setting that changes nothing.
-            Self::ReadingsCount => ("PERFMARK_TOP", "1"),
+            Self::ReadingsCount => (READINGS_COUNT, "1"),
         }
     }
 }

@@ -38,9 +38,9 @@ pub mod recording {
     pub use crate::recording::mark::defaults::Defaults;
     pub use crate::recording::mark::linked::Batch;
     pub use crate::recording::of_types;
-    pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter, seed_draws};
+    pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter, seed_bursts};
     #[cfg(perfmark_scripted)]
     pub use crate::recording::recorder::{all_hooks, innermost, reached};
 }
 #[cfg(feature = "record")]
-pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, of_types, seed_draws};
+pub use recording::{Batch, Begun, Defaults, Guard, Mark, Polled, begin, enter, inventory, of_types, seed_bursts};

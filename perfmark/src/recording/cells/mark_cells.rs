@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::graph::Graph;
-use super::histogram::{Cells, Frozen, add, widened};
+use super::histogram::{Cells, Frozen, Weight, add, widened};
 use super::switched::Switched;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
@@ -25,8 +25,16 @@ pub(crate) struct EventCells {
     pub(crate) values: Cells,
     /// The sum over calls that are inside another call of the same mark.
     pub(crate) nested: AtomicU64,
-    /// The sum of the costs of marked calls inside measured ones. It wraps: estimates of single calls can be negative.
+    /// The sum of the costs of measured calls inside. It wraps, as the sums below.
     pub(crate) inside: AtomicU64,
+    /// Of the cost without these, the part in gaps between bursts in which calls inside were skipped.
+    pub(crate) in_gaps: AtomicU64,
+    /// The same in bursts, of calls with those of thinned marks inside, for each skipped call that a measured one
+    /// stands for. Not of a thinned mark.
+    pub(crate) in_bursts: AtomicU64,
+    /// The own cost of calls of thinned marks inside, without those in a call of another mark that is not thinned. Not
+    /// of a thinned mark.
+    pub(crate) thinned_inside: AtomicU64,
     /// The sums that were imputed for calls that were not counted, and the number of these calls.
     imputed_sums: SideSums,
     imputed: AtomicU64,
@@ -81,9 +89,9 @@ pub(crate) struct InclusiveSelf {
 }
 
 impl InclusiveSelf {
-    pub(crate) fn add(&mut self, other: Self, weight: u32) {
-        self.total = self.total.saturating_add(other.total.saturating_mul(weight.into()));
-        self.own = self.own.saturating_add(other.own.saturating_mul(weight.into()));
+    pub(crate) fn add(&mut self, other: Self, weight: Weight) {
+        self.total = self.total.saturating_add(weight.of(other.total));
+        self.own = self.own.saturating_add(weight.of(other.own));
     }
 }
 
@@ -147,6 +155,9 @@ impl EventCells {
             values: Cells::new(),
             nested: zero(),
             inside: zero(),
+            in_gaps: zero(),
+            in_bursts: zero(),
+            thinned_inside: zero(),
             scaled: zero(),
             unmeasured: zero(),
             unmeasured_nested: zero(),
@@ -165,9 +176,22 @@ impl EventCells {
     /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
         let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
-        let Self { unmeasured, unmeasured_nested, elsewhere, .. } = self;
+        let Self { unmeasured, unmeasured_nested, elsewhere, in_gaps, in_bursts, thinned_inside, .. } = self;
         self.values.clear();
-        for cell in [nested, inside, imputed, net, own, scaled, unmeasured, unmeasured_nested, elsewhere] {
+        for cell in [
+            in_gaps,
+            in_bursts,
+            thinned_inside,
+            nested,
+            inside,
+            imputed,
+            net,
+            own,
+            scaled,
+            unmeasured,
+            unmeasured_nested,
+            elsewhere,
+        ] {
             cell.store(0, Relaxed);
         }
         for cell in [imputed_sums, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]) {
@@ -211,15 +235,87 @@ impl EventCells {
         own
     }
 
-    /// Total and self of the measured calls.
-    fn measured(&self, sum: i128) -> InclusiveSelf {
+    /// Total and self of the measured calls, and the self if no call inside had been skipped. `bursts` are the costs in
+    /// bursts of those added before.
+    fn measured(&self, sum: i128, of: &MarkCells, bursts: &mut InBursts) -> (InclusiveSelf, i128) {
         let without = |part: &AtomicU64| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
             let low = (sum as u64).wrapping_sub(part.load(Relaxed));
             // It is nearer to half of the sum than 2^63, as long as the sum fits.
             widened(low, sum / 2)
         };
-        InclusiveSelf { total: without(&self.nested), own: without(&self.inside) }
+        let (total, residual) = (without(&self.nested), without(&self.inside));
+        let load = |cell: &AtomicU64| cell.load(Relaxed).cast_signed().max(0) as f64;
+        let in_gaps = i128::from(self.in_gaps.load(Relaxed).cast_signed()).clamp(0, residual.max(0));
+        let these = if of.is_thinned {
+            InBursts { own: (residual - in_gaps) as f64, thinned: load(&self.inside) }
+        } else {
+            InBursts { own: load(&self.in_bursts), thinned: load(&self.thinned_inside) }
+        };
+        bursts.own += these.own;
+        bursts.thinned += these.thinned;
+        let part = these.part().or_else(|| bursts.part()).unwrap_or(1.0);
+        #[expect(clippy::cast_possible_truncation, reason = "at most `in_gaps`")]
+        let not_own = (in_gaps as f64 * (1.0 - part)) as i128;
+        (InclusiveSelf { total, own: residual - not_own }, residual)
+    }
+}
+
+/// What calls with those of thinned marks inside cost in bursts: without calls inside, and calls of thinned marks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InBursts {
+    own: f64,
+    thinned: f64,
+}
+
+impl InBursts {
+    /// The part that is the calls' own. `None` if nothing was in a burst.
+    fn part(self) -> Option<f64> {
+        let both = self.own + self.thinned;
+        (both > 0.0).then(|| self.own / both)
+    }
+}
+
+/// What the gaps between a thread's bursts cost, in relation to the bursts.
+///
+/// Calls in bursts may cost more than others, because caches do not hold what measuring needs. What the gaps in calls
+/// of other marks cost is known exactly.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps(Vec<(EventId, f64)>);
+
+impl Gaps {
+    pub(crate) fn of(thread: &ThreadCells) -> Self {
+        let mut gaps = Self::default();
+        if !thread.iter().any(|cells| cells.is_thinned) {
+            return gaps;
+        }
+        let mut costs: Vec<(EventId, f64, f64)> = Vec::new();
+        let load = |cell: &AtomicU64| cell.load(Relaxed).cast_signed().max(0) as f64;
+        for cells in thread.iter().filter(|cells| !cells.is_thinned).flat_map(|cells| &cells.events) {
+            let (thinned, in_gaps) = (load(&cells.thinned_inside), load(&cells.in_gaps));
+            if thinned > 0.0 {
+                let in_bursts = thinned + load(&cells.in_bursts);
+                let at = costs.iter().position(|(event, ..)| *event == cells.event).unwrap_or_else(|| {
+                    costs.push((cells.event, 0.0, 0.0));
+                    costs.len() - 1
+                });
+                costs[at].1 += in_gaps;
+                costs[at].2 += in_bursts;
+            }
+        }
+        let [skipped, measured] = thread.bursts.each_ref().map(|calls| calls.load(Relaxed) as f64);
+        for (event, in_gaps, in_bursts) in costs.into_iter().filter(|_| skipped > 0.0) {
+            gaps.0.push((event, (in_gaps / skipped) / (in_bursts / measured)));
+        }
+        gaps
+    }
+
+    /// The cost of a skipped call, in relation to that of a measured one. `None` if it is unknown.
+    fn each_skipped(&self, event: EventId) -> Option<f64> {
+        /// A larger part is not that of calls that were skipped: the calls around did something else, such as wait.
+        const MOST: f64 = 1.25;
+        let known = self.0.iter().find(|(of, _)| *of == event).map(|(_, part)| *part);
+        known.filter(|part| *part < MOST)
     }
 }
 
@@ -243,6 +339,8 @@ pub(crate) struct MarkCells {
     pub(crate) estimated: AtomicU64,
     /// The number of calls that a measured call counts as: one in so many is measured.
     pub(crate) weight: u32,
+    /// Whether calls are measured in bursts only.
+    pub(crate) is_thinned: bool,
     pub(crate) mark: &'static Mark,
     /// Events that the mark records and that this thread does not have: its calls are unmeasured in these.
     missing: Box<[EventId]>,
@@ -260,9 +358,15 @@ impl MarkCells {
             skipped: zero(),
             estimated: zero(),
             weight,
+            is_thinned: false,
             mark,
             missing: Box::default(),
         }
+    }
+
+    /// Cells of calls that are measured in bursts only.
+    pub(crate) fn thinned(self, is_thinned: bool) -> Self {
+        Self { is_thinned, ..self }
     }
 
     /// Sets the events that the thread does not have.
@@ -318,21 +422,26 @@ impl MarkCells {
 
     /// Adds these cells to `totals`. The first event is written last: every call that is visible there is visible in
     /// the others, too.
-    pub(crate) fn add_to(&self, totals: &mut Totals) {
+    pub(crate) fn add_to(&self, totals: &mut Totals, gaps: &Gaps) {
         let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
         totals.unwound += unwound;
         totals.skipped += skipped;
         let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
         let open = self.open.load(Relaxed).saturating_sub(elsewhere);
         totals.in_flight = totals.in_flight.wrapping_add(open).wrapping_add(self.suspended.load(Relaxed));
-        let (mut calls, weight) = (unwound + skipped, self.weight);
+        let mut calls = unwound + skipped;
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
+            let weight = Weight { calls: self.weight, each_skipped: gaps.each_skipped(cells.event) };
             let of_event = totals.event(cells.event);
-            let (measured, sum) = cells.values.add_to(&mut of_event.values, weight.into());
-            of_event.sums.add(cells.measured(sum), weight);
-            of_event.sums.add(cells.imputed_sums.load(), weight);
-            of_event.imputed += cells.imputed.load(Relaxed) * u64::from(weight);
+            let (measured, sum) = cells.values.add_to(&mut of_event.values, weight);
+            let (of_measured, residual) = cells.measured(sum, self, &mut of_event.in_bursts);
+            let imputed = cells.imputed_sums.load();
+            of_event.sums.add(of_measured, weight);
+            of_event.sums.add(imputed, weight);
+            let residual = residual.saturating_add(imputed.own).saturating_mul(self.weight.into());
+            of_event.residual = of_event.residual.saturating_add(residual);
+            of_event.imputed += cells.imputed.load(Relaxed) * u64::from(self.weight);
             of_event.unwound.add(cells.unwound.load(), weight);
             of_event.measured += measured;
             of_event.scaled += cells.scaled.load(Relaxed);
@@ -388,6 +497,8 @@ pub(crate) struct ThreadCells {
     pub(crate) owner: Owner,
     /// The call graph, if it is recorded.
     pub(crate) graph: Option<Graph>,
+    /// The number of calls that were skipped, and measured in bursts.
+    pub(crate) bursts: [AtomicU64; 2],
     /// Its calls that ended on other threads.
     pub(crate) switched: Switched,
     /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
@@ -409,7 +520,8 @@ unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
     pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
+        let bursts = [AtomicU64::new(0), AtomicU64::new(0)];
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, bursts, switched, arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.
@@ -471,7 +583,10 @@ pub(crate) struct EventTotals {
     pub(crate) measured: u64,
     /// The sums over all measured and imputed calls, weighted.
     pub(crate) sums: InclusiveSelf,
-    /// The number of imputed calls among these, weighted.
+    /// The self of these calls, weighted, if no call inside had been skipped.
+    pub(crate) residual: i128,
+    pub(crate) in_bursts: InBursts,
+    /// The number of imputed calls among the sums, weighted.
     pub(crate) imputed: u64,
     /// The sums over calls that a panic ended or that were dropped, and over calls in flight, weighted.
     pub(crate) unwound: InclusiveSelf,

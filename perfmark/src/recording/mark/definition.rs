@@ -83,6 +83,17 @@ struct Types {
     hash: u32,
 }
 
+/// Which calls are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Measured {
+    #[default]
+    All,
+    /// Those that a budget allows.
+    WithinBudget,
+    /// Those in bursts.
+    InBursts,
+}
+
 /// The mode of a mark's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallMode {
@@ -90,8 +101,7 @@ pub(crate) struct CallMode {
     pub(crate) is_fenced: bool,
     /// Whether a call consists of polls.
     pub(crate) is_polled: bool,
-    /// Whether a budget sets which calls are measured.
-    pub(crate) is_budgeted: bool,
+    pub(crate) measured: Measured,
     /// The number of the sampling that the calls take part in; 0 for none.
     pub(crate) sampling: u8,
 }
@@ -117,7 +127,7 @@ pub(crate) fn is_slot_off(slot: u64) -> bool {
 }
 
 /// Indices and slots up to this one are for marks that are in no list.
-pub(crate) const HIDDEN: u32 = 8;
+const HIDDEN: u32 = 8;
 
 /// The marks called so far, the last one first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
@@ -136,7 +146,7 @@ impl Mark {
         line: 0,
         events: "",
         every: 0,
-        mode: CallMode { is_fenced: false, is_polled: false, is_budgeted: false, sampling: 0 },
+        mode: CallMode { is_fenced: false, is_polled: false, measured: Measured::All, sampling: 0 },
         index: AtomicU32::new(0),
         slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
@@ -169,7 +179,7 @@ impl Mark {
             line,
             events,
             every,
-            mode: CallMode { is_fenced, is_polled: false, is_budgeted: false, sampling: 0 },
+            mode: CallMode { is_fenced, is_polled: false, measured: Measured::All, sampling: 0 },
             ..Self::OWN_MARK
         }
     }

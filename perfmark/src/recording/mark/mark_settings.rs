@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
-use super::definition::{self, CallMode, Mark};
+use super::definition::{self, CallMode, Mark, Measured};
 use super::{defaults, linked};
 use crate::platform::per_process::PerProcess;
 use crate::settings::Budget;
@@ -294,10 +294,11 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
     let sampling = variant.map_or(0, |variant| variant.sampling);
     let every = every.or_else(|| of_crate.filter(|_| !is_budgeted).map(|defaults| defaults.every));
     let is_fenced = mark.mode.is_fenced || of_crate.is_some_and(|defaults| defaults.is_fenced);
+    let measured = if is_budgeted { Measured::WithinBudget } else { Measured::All };
     MarkSettings {
         events: events.unwrap_or(Requested::Default),
         every: every.unwrap_or(1).max(1),
-        mode: CallMode { is_fenced, is_budgeted, sampling, ..mark.mode },
+        mode: CallMode { is_fenced, measured, sampling, ..mark.mode },
     }
 }
 

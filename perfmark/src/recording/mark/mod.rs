@@ -7,4 +7,4 @@ pub(crate) mod defaults;
 pub(crate) mod mark_settings;
 
 pub use definition::Mark;
-pub(crate) use definition::{CallMode, HIDDEN, SLOTS, called, is_slot_off};
+pub(crate) use definition::{CallMode, Measured, SLOTS, called, is_slot_off};

@@ -2,35 +2,34 @@
 
 use perfmark_rdpmc::CounterSet;
 
-use super::fast::{self, General, HookParams, SeveralSets, SingleSet, Weighted};
+use super::fast::{self, General, HookParams, SeveralSets, SingleSet};
 use super::options;
 use super::slow;
 use super::thread::event_set::EventSet;
 use super::thread::overhead::FAST_EVENT_SLOTS;
 use super::thread::plan::{Hooks, Plan};
+use super::thread::state::Recorder;
 use crate::settings::recording::settings;
 
-/// Binds the hooks of an event set on a thread with this many event slots.
-pub(super) fn bind_set(set: &EventSet, slots: usize, tracks_overhead: bool) {
+/// Binds the hooks of an event set on the thread with this recorder and this many event slots.
+pub(super) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
     let (events, has_time, off_cpu) = (set.len(), set.time().is_some(), set.off_cpu_events());
-    let has_graph = settings().has_call_graph;
-    let hooks = |is_weighted| match (tracks_overhead, has_graph, is_weighted) {
+    let (has_graph, tracks_overhead) = (settings().has_call_graph, recorder.tracks_overhead.get());
+    let is_general = has_graph || recorder.has_thinned.get();
+    let hooks = match (tracks_overhead, is_general) {
         _ if !is_fast(set, slots, tracks_overhead) => None,
-        (true, ..) if off_cpu > 0 => hooks_with_off_cpu::<General>(events, has_time, off_cpu),
-        (false, ..) if off_cpu > 0 => hooks_with_off_cpu::<SingleSet>(events, has_time, off_cpu),
-        (true, true, _) => hooks_of::<General>(events, has_time),
-        (true, false, true) => hooks_of::<Weighted>(events, has_time),
-        (true, false, false) => hooks_of::<SeveralSets>(events, has_time),
-        (false, true, _) => None,
-        (false, false, _) => hooks_of::<SingleSet>(events, has_time),
+        (true, _) if off_cpu > 0 => hooks_with_off_cpu::<General>(events, has_time, off_cpu),
+        (false, _) if off_cpu > 0 => hooks_with_off_cpu::<SingleSet>(events, has_time, off_cpu),
+        (true, true) => hooks_of::<General>(events, has_time),
+        (true, false) => hooks_of::<SeveralSets>(events, has_time),
+        (false, true) => None,
+        (false, false) => hooks_of::<SingleSet>(events, has_time),
     };
-    for (bound, is_weighted) in [(&set.base_hooks, false), (&set.weighted_hooks, true)] {
-        let mut hooks = hooks(is_weighted).unwrap_or(slow::HOOKS);
-        if has_graph {
-            (hooks.close_leaf, hooks.close) = (slow::HOOKS.close_leaf, slow::HOOKS.close);
-        }
-        bound.set(hooks);
+    let mut hooks = hooks.unwrap_or(slow::HOOKS);
+    if has_graph {
+        (hooks.close_leaf, hooks.close) = (slow::HOOKS.close_leaf, slow::HOOKS.close);
     }
+    set.base_hooks.set(hooks);
 }
 
 /// Whether all events of a set are read in user space and together.
@@ -77,7 +76,7 @@ fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hoo
         ..slow::HOOKS
     };
     // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
-    if P::IS_SINGLE_SET || P::HAS_GRAPH && W == 0 {
+    if P::IS_SINGLE_SET || P::IS_GENERAL && W == 0 {
         return calls;
     }
     Hooks { close_leaf: fast::close::<P, N, K, W, true>, close: fast::close::<P, N, K, W, false>, ..calls }
@@ -85,15 +84,13 @@ fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hoo
 
 /// Binds a plan's hooks: those of its event set, and those for its options.
 pub(super) fn bind_plan(plan: &Plan) {
-    let (set, is_weighted) = (plan.set(), plan.cells.weight > 1);
-    plan.base_hooks.set(if is_weighted { set.weighted_hooks.get() } else { set.base_hooks.get() });
+    plan.base_hooks.set(plan.set().base_hooks.get());
     let measured = options::measured(plan);
-    let begin = match (is_weighted, set.mode.is_polled) {
-        _ if set.mode.is_budgeted => options::budgeted_begin(plan),
+    let is_plain = plan.skipped().is_none() && !plan.set().mode.is_polled;
+    let begin = match (plan.is_thinned(), is_plain) {
         (false, _) => measured.begin,
-        (true, false) if plan.skipped().is_some() => options::begin_every::<true>,
-        (true, false) => options::begin_every::<false>,
-        (true, true) => options::begin_first_poll_of_every,
+        (true, true) => options::begin_thinned::<true>,
+        (true, false) => options::begin_thinned::<false>,
     };
     plan.hooks.set(Hooks { begin, ..measured });
 }

@@ -28,8 +28,12 @@ pub(super) trait CalibrationThread {
     /// marked.
     fn run_calls(&self, calls: &dyn Fn());
 
-    /// The same inside a call of `drawn_mark`, for marks within a budget.
-    fn run_inside(&self, calls: &dyn Fn());
+    /// The same while thinned marks skip their calls.
+    fn run_skipped(&self, calls: &dyn Fn());
+
+    /// What an open call counts in each event of the set, without calls inside, while it calls these. Each of them is
+    /// between two bursts, or none `is_between`.
+    fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Vec<u64>;
 
     /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
     fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
@@ -95,45 +99,38 @@ fn measure_all(
         calls.marked,
         calls.unmarked_caller,
         calls.marked_caller,
-        calls.skipped,
-        calls.drawn,
         calls.unmarked_suspended,
         calls.marked_suspended,
         calls.completed,
         calls.returned_early,
     ];
     let (counted, times) = in_loops(slots, loops, &|call| thread.run_calls(&|| run(call)))?;
-    let [unmarked, marked, unmarked_caller, caller, skipped, drawn, bare_suspended, suspended, completed, returned] =
-        counted;
+    let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = counted;
+    let run_skipped = |call| thread.run_skipped(&|| run(call));
+    let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
+    let ([unmarked_beside, skipped, caller_of_skipped], _) = in_loops(slots, beside_skipped, &run_skipped)?;
     let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
         let per_call =
             |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
         with.iter().zip(without).map(per_call).collect()
     };
-    let (total, caller, skipped) =
-        (difference(&marked, &unmarked), difference(&caller, &unmarked_caller), difference(&skipped, &unmarked));
-    let drawn_extra = |drawn_loop: &[u64], unmarked: &[u64], skipped: &[u64]| -> Vec<u64> {
-        // In its loop, one call is drawn and the others are skipped.
-        let of_loop = drawn_loop.iter().zip(unmarked).map(|(drawn, unmarked)| drawn.saturating_sub(*unmarked));
-        let others = skipped.iter().zip(&total).map(|(skipped, total)| u64::from(CALLS - 1) * skipped + total);
-        of_loop.zip(others).map(|(of_loop, others)| of_loop.saturating_sub(others)).collect()
+    // The caller's probe, and the rest of the function.
+    let (of_caller, rest) = (difference(&caller_of_skipped, &skipped), difference(&unmarked_caller, &marked));
+    let (total, caller) = (difference(&marked, &unmarked), difference(&caller, &unmarked_caller));
+    let skipped = difference(&skipped, &unmarked_beside);
+    let without = rest.iter().zip(&total).map(|(rest, total)| rest + total);
+    let skipped_extra = of_caller.iter().zip(without).map(|(with, without)| with.saturating_sub(without)).collect();
+    let least = |is_between| {
+        let each = (0..LOOPS).map(|_| thread.own_around(&|| run(calls.skipped), is_between));
+        each.reduce(|least, own| least.iter().zip(own).map(|(least, own)| own.min(*least)).collect())
+            .unwrap_or_default()
     };
-    let [mut inside_skipped, mut inside_drawn_extra, mut inside_extra] = [const { Vec::new() }; 3];
-    if key.is_budgeted() {
-        let loops = [calls.unmarked, calls.skipped, calls.drawn, calls.marked];
-        let run_inside = |call| thread.run_inside(&|| run(call));
-        let ([unmarked, skipped, drawn, marked], _) = in_loops(slots, loops, &run_inside)?;
-        inside_skipped = difference(&skipped, &unmarked);
-        inside_drawn_extra = drawn_extra(&drawn, &unmarked, &inside_skipped);
-        let marked = difference(&marked, &unmarked);
-        inside_extra = marked.iter().zip(&total).map(|(marked, total)| marked.saturating_sub(*total)).collect();
-    }
+    let between_bursts = if key.has_thinned() { difference(&least(true), &least(false)) } else { Vec::new() };
     let suspend_extra = difference(&suspended, &bare_suspended)
         .iter()
         .zip(&total)
         .map(|(suspended, total)| suspended.saturating_sub(2 * total))
         .collect();
-    let drawn_extra = drawn_extra(&drawn, &unmarked, &skipped);
     // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
     let mut early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
         .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
@@ -153,22 +150,17 @@ fn measure_all(
         .zip(&key.set)
         .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
     let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
-    let [unmarked_time, marked_time, _, _, skipped_time, drawn_time, ..] = times;
-    let per_call = |time: Duration| time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
-    let (marked_ns, skipped_ns, drawn_loop) = (per_call(marked_time), per_call(skipped_time), per_call(drawn_time));
-    let drawn_ns = f64::from(CALLS) * drawn_loop - f64::from(CALLS - 1) * skipped_ns;
+    let [unmarked_time, marked_time, ..] = times;
     Some(MeasuredOverhead {
-        drawn_ns: drawn_ns.max(marked_ns),
+        call_ns: marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS),
         in_leaf,
         noise,
         in_caller,
         total,
         caller_extra,
         skipped,
-        drawn_extra,
-        inside_skipped,
-        inside_drawn_extra,
-        inside_extra,
+        skipped_extra,
+        between_bursts,
         suspend_extra,
         early_extra,
         in_early,

@@ -112,16 +112,15 @@ mod empty_calls {
     static EMPTY: Mark = Mark::hidden(1);
     static CALLER: Mark = Mark::hidden(2);
     static SKIPPED: Mark = Mark::hidden(3);
-    static DRAWN: Mark = Mark::hidden(7);
 
     pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked,
         marked,
         skipped,
-        drawn,
         unmarked_caller,
         marked_caller,
         marked_caller_of_unmarked: caller_of_unmarked,
+        marked_caller_of_skipped: caller_of_skipped,
         unmarked_suspended: unmarked,
         marked_suspended: unmarked,
         completed: marked,
@@ -129,7 +128,6 @@ mod empty_calls {
         empty_mark: &EMPTY,
         caller_mark: &CALLER,
         skipped_mark: &SKIPPED,
-        drawn_mark: &DRAWN,
     };
 
     #[inline(never)]
@@ -154,13 +152,6 @@ mod empty_calls {
     }
 
     #[inline(never)]
-    fn drawn() {
-        let begun = begin(&DRAWN);
-        black_box(());
-        ended(begun);
-    }
-
-    #[inline(never)]
     fn unmarked() {
         black_box(());
     }
@@ -176,6 +167,13 @@ mod empty_calls {
     fn caller_of_unmarked() {
         let begun = begin(&CALLER);
         unmarked();
+        ended(begun);
+    }
+
+    #[inline(never)]
+    fn caller_of_skipped() {
+        let begun = begin(&CALLER);
+        skipped();
         ended(begun);
     }
 

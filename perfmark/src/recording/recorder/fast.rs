@@ -17,7 +17,7 @@ use super::thread::call_token::Token;
 use super::thread::event_set::EventSet;
 use super::thread::overhead::{FAST_EVENT_SLOTS, InnerCalls};
 use super::thread::plan::Plan;
-use super::thread::stack::{FrameRef, node_of};
+use super::thread::stack::{ENDS_SLOWLY, FrameRef, SKIPPED, UNRECORDED};
 use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::EventCells;
 use crate::recording::cells::histogram::add;
@@ -27,16 +27,14 @@ use crate::recording::cells::histogram::add;
 ///
 /// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan has `N` events. If `K` is
 /// `N - 1`, the first one is `time`. Its event set reads `K - W` counters together, and has `W` off-CPU events. Of the
-/// constants below, entries use only `HAS_GRAPH`; the others may be false for the plan.
+/// constants below, entries use only `IS_GENERAL`; the others may be false for the plan.
 pub(super) trait HookParams {
     /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
     /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
     /// [`FAST_EVENT_SLOTS`] event slots.
     const IS_SINGLE_SET: bool;
-    /// Whether a measured call may count as several.
-    const IS_WEIGHTED: bool;
-    /// Whether the thread has a call graph. If there are off-CPU events, whether it may have one.
-    const HAS_GRAPH: bool;
+    /// Whether the thread may have a call graph and thinned marks.
+    const IS_GENERAL: bool;
     /// The parameters of the entry, which is the same for several.
     type Entry: HookParams;
 }
@@ -45,42 +43,26 @@ pub(super) trait HookParams {
 pub(super) struct SingleSet;
 /// Marks of a thread that tracks overhead.
 pub(super) struct SeveralSets;
-/// Marks with `every`, or within a budget.
-pub(super) struct Weighted;
-/// Marks of a thread with a call graph, and marks with off-CPU events of a thread that tracks overhead.
+/// Marks of a thread with a call graph or with thinned marks, and marks with off-CPU events of a thread that tracks
+/// overhead.
 pub(super) struct General;
 
 impl HookParams for SingleSet {
     const IS_SINGLE_SET: bool = true;
-    const IS_WEIGHTED: bool = false;
-    const HAS_GRAPH: bool = false;
+    const IS_GENERAL: bool = false;
     type Entry = SeveralSets;
 }
 
 impl HookParams for SeveralSets {
     const IS_SINGLE_SET: bool = false;
-    const IS_WEIGHTED: bool = false;
-    const HAS_GRAPH: bool = false;
+    const IS_GENERAL: bool = false;
     type Entry = Self;
-}
-
-impl HookParams for Weighted {
-    const IS_SINGLE_SET: bool = false;
-    const IS_WEIGHTED: bool = true;
-    const HAS_GRAPH: bool = false;
-    type Entry = SeveralSets;
 }
 
 impl HookParams for General {
     const IS_SINGLE_SET: bool = false;
-    const IS_WEIGHTED: bool = true;
-    const HAS_GRAPH: bool = true;
+    const IS_GENERAL: bool = true;
     type Entry = Self;
-}
-
-/// Whether a hook adds calls to a call graph.
-fn has_graph<P: HookParams, const W: usize>(recorder: &Recorder) -> bool {
-    P::HAS_GRAPH && (W == 0 || recorder.has_graph())
 }
 
 /// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
@@ -114,7 +96,8 @@ pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const W: usiz
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before);
-    if has_graph::<P, W>(&recorder) {
+    if P::IS_GENERAL {
+        frame.skipped_before().set(recorder.bursts.skipped());
         let [last_caller, last] = &plan.last_nodes;
         let caller = frame.below().node.get();
         if last_caller.get() == caller {
@@ -200,6 +183,11 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     let looked_up = looks_up_first(N).then(look_up);
     let Some(counted) = read_counts::<N, K, W>(set, frame) else { return slow::end(plan, frame, recorder) };
     let (cells, open_before, below, overhead) = looked_up.unwrap_or_else(look_up);
+    let special = special::<P>(plan, frame, &recorder);
+    if special != 0 {
+        counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
+        return end_special::<P, N, W, IS_LEAF>(plan, frame, recorder, special);
+    }
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
     // time comes from ticks that ran backwards.
@@ -210,14 +198,73 @@ pub(super) fn end<P: HookParams, const N: usize, const K: usize, const W: usize,
     plan.cells.open.store(open_before, Relaxed);
     let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
     add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
-    if has_graph::<P, W>(&recorder)
-        // SAFETY: the thread has a call graph, by BINDING or because its recorder has one.
-        && let Some(node) = unsafe { node_of(&frame) }
+    if P::IS_GENERAL
+        && let Some(node) = frame.graph_node()
     {
-        let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
         node.add_call();
         // SAFETY: BINDING: the node was made for this mark, which has `N` events, or is `Graph::nowhere`.
-        unsafe { node.add_costs::<N, IS_LEAF>(&weighted(&net), &weighted(&inner_cost)) };
+        unsafe { node.add_costs::<N, IS_LEAF>(&net, &inner_cost) };
+    }
+    recorder.stack.pop_to(below);
+    recorder.release();
+}
+
+/// What is special about the innermost call of a thread that may have thinned marks; 0 if nothing is: the number of
+/// calls skipped inside it, its flags, and [`PLAN_IS_THINNED`].
+#[inline]
+fn special<P: HookParams>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> u64 {
+    if !P::IS_GENERAL {
+        return 0;
+    }
+    frame.skipped_inside(recorder.bursts.skipped()) | plan.if_thinned()
+}
+
+/// Continues the end of a call that is special in this way. What the events counted is in the frame's spare words.
+#[inline(never)]
+fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: bool>(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: HeldRecorder,
+    special: u64,
+) {
+    let counted: [u64; N] = array::from_fn(|n| frame.spare(n));
+    let set = plan.set();
+    let mut overhead = probe_overhead::<P, N, W, IS_LEAF>(set, frame, &recorder);
+    for (n, overhead) in overhead.iter_mut().enumerate().filter(|(n, _)| !is_zero::<N, W, IS_LEAF>(*n)) {
+        let each = set.overhead.skipped[slot_index::<P>(set, n)].get();
+        *overhead = overhead.wrapping_add((special & SKIPPED).wrapping_mul(each));
+    }
+    let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
+    if special & ENDS_SLOWLY != 0 || !plan.has_room(&net) || counted.iter().any(|counted| counted.cast_signed() < 0) {
+        return end_out_of_range(plan, frame, recorder, &counted);
+    }
+    reach(&recorder, || reached::name::<P>("end specially", [N, N, W], IS_LEAF));
+    // SAFETY: BINDING: the plan has `N` events, and a plan that is bound has its event cells set.
+    let cells = unsafe { plan.event_cells::<N>() };
+    let (open_before, below) = (frame.open_before.get(), frame.below());
+    plan.cells.open.store(open_before, Relaxed);
+    let inner_cost = pass_to_caller::<P, N, W, IS_LEAF>(plan, frame, below, &net);
+    let own = |n: usize| net[n].wrapping_sub(inner_cost[n]);
+    let not_zero = || (0..N).filter(|n| !is_zero::<N, W, IS_LEAF>(*n));
+    if special & SKIPPED != 0 {
+        below.add_overhead_of_first::<FAST_EVENT_SLOTS>(&set.overhead.skipped_extra);
+    }
+    if plan.is_thinned() {
+        recorder.end_thinned(frame);
+        below.add_thinned(not_zero().map(|n| (slot_index::<P>(set, n), own(n))));
+    }
+    if special & UNRECORDED == 0 {
+        if special & SKIPPED != 0 {
+            not_zero().for_each(|n| add(&cells[n].in_gaps, own(n)));
+            add(&plan.cells.estimated, 1);
+        }
+        add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
+        if let Some(node) = frame.graph_node() {
+            let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
+            node.add_call();
+            // SAFETY: BINDING: the node was made for this mark, which has `N` events, or is `Graph::nowhere`.
+            unsafe { node.add_costs::<N, IS_LEAF>(&weighted(&net), &weighted(&inner_cost)) };
+        }
     }
     recorder.stack.pop_to(below);
     recorder.release();
@@ -234,7 +281,7 @@ pub(super) fn close<P: HookParams, const N: usize, const K: usize, const W: usiz
     let looked_up = looks_up_first(N).then(look_up);
     let Some(counted) = read_counts::<N, K, W>(set, frame) else { return false };
     let overhead: [u64; N] = looked_up.unwrap_or_else(look_up);
-    if counted.iter().any(|counted| counted.cast_signed() < 0) {
+    if special::<P>(plan, frame, recorder) != 0 || counted.iter().any(|counted| counted.cast_signed() < 0) {
         return false;
     }
     reach(recorder, || reached::name::<P>("close", [N, K, W], IS_LEAF));
@@ -289,13 +336,7 @@ fn pass_to_caller<P: HookParams, const N: usize, const W: usize, const IS_LEAF: 
     // All loads come before the first store, so that the compiler can combine them.
     let sums: [u64; N] = array::from_fn(|n| below.inner_cost[slot_index::<P>(set, n)].get());
     for n in (0..N).filter(|n| !is_zero::<N, W, IS_LEAF>(*n)) {
-        let cost = if P::IS_WEIGHTED {
-            plan.weight().wrapping_mul(net[n].wrapping_sub(inner_cost[n]))
-        } else if P::IS_SINGLE_SET {
-            net[n]
-        } else {
-            net[n].wrapping_sub(inner_cost[n])
-        };
+        let cost = if P::IS_SINGLE_SET { net[n] } else { net[n].wrapping_sub(inner_cost[n]) };
         below.inner_cost[slot_index::<P>(set, n)].set(sums[n].wrapping_add(cost));
     }
     if !P::IS_SINGLE_SET {
@@ -306,15 +347,9 @@ fn pass_to_caller<P: HookParams, const N: usize, const W: usize, const IS_LEAF: 
             for (n, new) in new_sums.iter_mut().enumerate() {
                 *new = new.wrapping_add(overhead.caller_extra[n].get()).wrapping_add(frame.inner_overhead[n].take());
             }
-            if frame.inner_estimates().take() != 0 {
-                add(&plan.cells.estimated, 1);
-            }
         }
         for (sum, new) in below.inner_overhead.iter().zip(new_sums) {
             sum.set(new);
-        }
-        if P::IS_WEIGHTED {
-            below.inner_estimates().set(below.inner_estimates().get() + u64::from(plan.weight() > 1));
         }
     }
     inner_cost

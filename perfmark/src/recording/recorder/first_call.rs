@@ -1,33 +1,32 @@
 //! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
 #![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::{Region, clock};
+use perfmark_rdpmc::clock;
 
-use super::calibrate::{self, CalibrationThread, exact_count};
+use super::calibrate::{self, CalibrationThread};
 use super::cold_stack::on_cold_stack;
-use super::counters::{EventSlot, EventSlots};
+use super::own_work::Readings;
 use super::resources::Resources;
 use super::samplings::SkippedCalls;
-use super::thread::budget::{Budget, Member};
-use super::thread::calibration_calls::{self, CalibrationCalls};
+use super::split::note_end_of_burst;
+use super::thread::calibration_calls::CalibrationCalls;
 use super::thread::call_token::SERIAL;
-use super::thread::draws::Draws;
 use super::thread::event_set::EventSet;
-use super::thread::memory::{self, find_plan, set_plan};
+use super::thread::memory::{self, find_plan, forget_plan, set_plan};
 use super::thread::overhead::{InnerCalls, MeasuredOverhead, OverheadKey};
 use super::thread::plan::Plan;
-use super::thread::stack::Stack;
 use super::thread::state::{
-    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_recorder, with_thread,
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
 };
-use super::{at_first_call, bind, options, reuse, slow, thread_end};
+use super::thread::thinning::Thinning;
+use super::{at_first_call, bind, reuse, slow, thread_end};
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
@@ -35,11 +34,9 @@ use crate::recording::cells::graph::Graph;
 use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
 use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{EventCells, MarkCells, Owner};
-use crate::recording::event_reading::EventReading;
 use crate::recording::event_table::events;
-use crate::recording::mark::defaults;
 use crate::recording::mark::mark_settings::{self, Variant};
-use crate::recording::mark::{Mark, is_slot_off};
+use crate::recording::mark::{CallMode, Mark, Measured, is_slot_off};
 use crate::recording::start;
 use crate::settings::recording::{is_off, settings};
 
@@ -77,9 +74,8 @@ fn prepare_call(
 ) -> Option<*const Plan> {
     // Before calls of calibration look.
     note_samples_of(thread);
-    let before_setup = resources(thread).map_or_else(Vec::new, |resources| {
-        thread.recorder().map_or_else(Vec::new, |recorder| read_all(&resources.slots, &recorder.stack))
-    });
+    let before_setup =
+        resources(thread).zip(thread.recorder()).map(|(resources, recorder)| Readings::new(&resources.slots, recorder));
     start::start();
     let Some(_setup) = Setup::begin() else {
         mark.switch_off();
@@ -93,7 +89,8 @@ fn prepare_call(
     if is_slot_off(slot) {
         return None;
     }
-    let prepared = prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(slot), &before_setup).ok();
+    let prepared =
+        prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(slot), before_setup.as_ref()).ok();
     if prepared.is_none() {
         forget_parents_calls();
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -107,7 +104,7 @@ fn prepare_plan(
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
     variant: Option<&'static Variant>,
-    before_setup: &[Option<EventReading>],
+    before_setup: Option<&Readings>,
 ) -> io::Result<*const Plan> {
     let (events, recorder_ptr) = (events()?, set_up_recorder(thread, mark)?);
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
@@ -117,7 +114,7 @@ fn prepare_plan(
     // have returned to a former slot just now.
     let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
     let existing = if slot == 0 {
-        resources.plans().find(|plan| ptr::eq(plan.cells.mark, mark) && plan.slot() == 0)
+        resources.plans_at(0).find(|plan| ptr::eq(plan.cells.mark, mark))
     } else {
         // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `mark::SLOTS`.
         unsafe { find_plan(recorder_ptr, slot.into()) }
@@ -127,12 +124,31 @@ fn prepare_plan(
     }
     let mark_settings = mark_settings::resolve(mark, variant);
     let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
-    // Calls within a budget also find no plan if one of another weight, or in another context, is to be set up.
-    let budget = mode.is_budgeted.then(|| budget_of(resources, mark));
-    let member_ptr = budget.map_or(ptr::null(), |budget| budget.member_without_plan(mark, slot));
-    // SAFETY: CELLS: null, or budgets live as long as the thread's cells.
+    let is_budgeted = mode.measured == Measured::WithinBudget;
+    let may_be_thinned = is_budgeted || mark_settings.every > 1;
+    let every = if is_budgeted { 0 } else { mark_settings.every };
+    // SAFETY: RECORDER, and slots are below `mark::SLOTS`.
+    let forget = |slot| unsafe { forget_plan(recorder_ptr, slot) };
+    let member_ptr = if may_be_thinned { resources.thinning.member(mark, slot, every, forget) } else { ptr::null() };
+    // SAFETY: CELLS: null, or `thinning` lives as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
-    let every = member.map_or(mark_settings.every, Member::every);
+    let thinned = member.and_then(|member| resources.thinning.every(member));
+    // The mark may have had these settings before.
+    if let Some(member) = member
+        && let Some(plan) = resources.plans_at(slot).find(|plan| {
+            ptr::eq(plan.cells.mark, mark)
+                && (plan.is_thinned(), plan.cells.weight) == (thinned.is_some(), thinned.unwrap_or(1))
+        })
+    {
+        // SAFETY: CELLS: it lives as long as the thread's cells.
+        unsafe { member.add_plan(plan) };
+        apply_thinning(resources, recorder);
+        // SAFETY: RECORDER and CELLS: a plan of this thread.
+        unsafe { set_plan(recorder_ptr, plan) };
+        return Ok(plan);
+    }
+    let measured = if thinned.is_some() { Measured::InBursts } else { Measured::All };
+    let mode = CallMode { measured, ..mode };
     let slots = resources.slots.slot_indices_for(&wanted, events);
     let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
     let index = existing.unwrap_or_else(|| {
@@ -143,26 +159,28 @@ fn prepare_plan(
         resources.sets.push(Box::new(set));
         resources.sets.len() - 1
     });
-    let tracks_overhead =
-        resources.sets.len() > 1 || every > 1 || mode.is_polled || mode.is_budgeted || settings().has_call_graph;
+    let tracks_overhead = resources.sets.len() > 1 || mode.is_polled || may_be_thinned || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }
+    if may_be_thinned {
+        recorder.has_thinned.set(true);
+        // SAFETY: CELLS: both live as long as the thread's cells.
+        unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
+    }
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
-    // thread tracks overhead.
+    // thread tracks overhead and has thinned marks.
     for set in &resources.sets {
         bind_and_calibrate(thread, recorder_ptr, resources, set);
     }
     let set = &resources.sets[index];
     let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
-    let cells = MarkCells::new(mark, cells, every).without(resources.slots.refused_among(&wanted, events));
-    // SAFETY: CELLS: sets live as long as the plans that the thread's calls use.
-    let plan = unsafe {
-        let plan = Plan::new(cells, set, variant, Draws::new(every, &recorder.random));
-        if member.is_some() { plan.within_budget(member_ptr) } else { plan }
-    };
+    let cells = MarkCells::new(mark, cells, thinned.unwrap_or(1));
+    let cells = cells.thinned(thinned.is_some()).without(resources.slots.refused_among(&wanted, events));
+    // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
+    let plan = unsafe { Plan::new(cells, set, variant, member_ptr) };
     let plan = resources.cells.add(plan);
-    resources.plans.push(plan);
+    resources.plans.push((slot, plan));
     // SAFETY: CELLS: it lives as long as the thread's cells.
     let plan_ref = unsafe { &*plan };
     plan_ref.set_event_cells();
@@ -171,27 +189,24 @@ fn prepare_plan(
     bind::bind_plan(plan_ref);
     if let Some(member) = member {
         // SAFETY: CELLS: it lives as long as the thread's cells.
-        unsafe { member.add_plan(every, plan_ref) };
-        options::begin_weight(plan_ref, member.rest.take(), recorder);
+        unsafe { member.add_plan(plan_ref) };
+        apply_thinning(resources, recorder);
     }
-    // The first plan is the one that finds those of other contexts.
-    let outer = mode.is_budgeted.then(|| budget_of(resources, mark).outer_plan(slot)).flatten();
-    let plan = outer.map_or(plan, ptr::from_ref);
     // SAFETY: RECORDER and CELLS: a plan of this thread.
-    unsafe { set_plan(recorder_ptr, &*plan) };
-    exclude_setup(&resources.slots, recorder, before_setup);
+    unsafe { set_plan(recorder_ptr, plan_ref) };
+    // Before the thread's first call, no call is open.
+    if let Some(before_setup) = before_setup {
+        before_setup.exclude_work_since(&resources.slots, recorder);
+    }
     Ok(plan)
 }
 
-/// The thread's budget that the mark shares, created if there is none.
-fn budget_of<'a>(resources: &'a mut Resources, mark: &Mark) -> &'a Budget {
-    // Marks of one crate have the same defaults.
-    let defaults = if mark_settings::budget().is_none() { defaults::of(mark) } else { None };
-    let index = resources.budgets.iter().position(|budget| budget.is_of(defaults)).unwrap_or_else(|| {
-        resources.budgets.push(Box::new(Budget::new(defaults)));
-        resources.budgets.len() - 1
-    });
-    &resources.budgets[index]
+/// Lets bursts be as frequent as the thread's thinned marks need.
+fn apply_thinning(resources: &Resources, recorder: &Recorder) {
+    if resources.thinning.restarts(&recorder.bursts) {
+        note_end_of_burst(recorder);
+    }
+    resources.thinning.apply_to(&recorder.bursts, true);
 }
 
 thread_local! {
@@ -264,8 +279,8 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
 /// An odd number with an irregular bit pattern.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Lets a test repeat which calls the calling thread draws. Has no effect before the thread's first call.
-pub fn seed_draws(seed: u64) {
+/// Lets a test repeat which calls of the calling thread are in bursts. Has no effect before the thread's first call.
+pub fn seed_bursts(seed: u64) {
     if let Some(recorder) = HeldRecorder::acquire() {
         recorder.random.set(seed | 1);
         recorder.release();
@@ -285,7 +300,6 @@ fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
             frame.inner_overhead[event.slot_index].set(set.overhead.of_inner_calls(inner, event.slot_index));
         }
         begun = frame.number() - 1;
-        // There are no estimates among the inner calls yet.
         frame.inner_callers().set(0);
     }
 }
@@ -294,12 +308,12 @@ fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
 /// Does nothing if these have not changed.
 fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, resources: &Resources, set: &EventSet) {
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
-    let tracks_overhead = unsafe { recorder_ptr.as_ref() }.tracks_overhead.get();
-    let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, tracks_overhead);
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, recorder);
     if set.overhead_key.borrow().as_ref() == Some(&key) {
         return;
     }
-    bind::bind_set(set, resources.slots.len(), tracks_overhead);
+    bind::bind_set(set, resources.slots.len(), recorder);
     let zero = MeasuredOverhead::default();
     // Calibration must measure values from which nothing is subtracted.
     set.overhead.set(&zero);
@@ -314,6 +328,9 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
     }
 }
 
+/// The mark of calls around those that measure the probe overhead.
+static AROUND: Mark = Mark::hidden(7);
+
 /// Measures the probe overhead of a set on this thread. It uses a separate recorder, so that the program's data is not
 /// changed.
 fn calibrate_set(
@@ -326,27 +343,58 @@ fn calibrate_set(
     struct Calibration<'a> {
         thread: &'a ThreadState,
         scratch_ptr: NonNull<Recorder>,
+        scratch: &'a Recorder,
+        caller: &'a Plan,
+        around: &'a Plan,
         marked: [&'a MarkCells; 2],
-        drawn: &'a Plan,
     }
     impl CalibrationThread for Calibration<'_> {
         fn run_calls(&self, calls: &dyn Fn()) {
+            // Calls of thinned marks are usually inside one of another mark.
+            let inside = || {
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    _ = (self.around.base_hooks.get().begin)(self.around, recorder);
+                }
+                calls();
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    if let Some(frame) = recorder.stack.innermost() {
+                        frame.move_all_to(&frame.below());
+                        recorder.stack.pop(frame);
+                    }
+                    recorder.release();
+                }
+            };
+            let calls: &dyn Fn() = if self.caller.is_thinned() { &inside } else { calls };
             // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
             unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
         }
 
-        fn run_inside(&self, calls: &dyn Fn()) {
+        fn run_skipped(&self, calls: &dyn Fn()) {
+            self.scratch.bursts.calibrate(true);
+            self.run_calls(calls);
+            self.scratch.bursts.calibrate(false);
+        }
+
+        fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Vec<u64> {
+            let own = RefCell::new(vec![0; self.caller.set().len()]);
             self.run_calls(&|| {
                 if let Some(recorder) = HeldRecorder::acquire() {
-                    recorder.may_be_inside_drawn.set(true);
-                    _ = (self.drawn.base_hooks.get().begin)(self.drawn, recorder);
+                    recorder.bursts.calibrate_bursts(is_between);
+                    _ = (self.caller.base_hooks.get().begin)(self.caller, recorder);
                 }
                 calls();
-                with_recorder(|recorder| {
-                    recorder.may_be_inside_drawn.set(false);
-                    recorder.stack.clear();
-                });
+                if let Some(recorder) = HeldRecorder::acquire()
+                    && let Some(frame) = recorder.stack.innermost()
+                {
+                    recorder.visit_open(|_, costs| {
+                        costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
+                        true
+                    });
+                    recorder.bursts.calibrate(false);
+                    (self.caller.base_hooks.get().end)(self.caller, frame, recorder);
+                }
             });
+            own.into_inner()
         }
 
         fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
@@ -358,44 +406,37 @@ fn calibrate_set(
     slow::detach(unsafe { program.as_ref() }.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
-    // One call is drawn in each loop of calls.
-    let weights = [1, 1, calibration_calls::CALLS, u32::MAX];
-    // Within a budget, calls inside a drawn call have the same plan.
-    let members = weights.map(Member::for_calibration);
-    for [outer, inner] in &members {
-        outer.set_inside(inner);
-    }
-    let plan = |mark, n: usize, draws| {
+    let plan = |mark, is_thinned| {
         let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
-        // SAFETY: the plan is used in this function only, and `set` and `members` outlive that.
-        unsafe {
-            let plan = Plan::new(MarkCells::new(mark, cells, weights[n]), set, None, draws);
-            if set.mode.is_budgeted { plan.within_budget(&raw const members[n][0]) } else { plan }
-        }
+        // SAFETY: the plan is used in this function only, and `set` outlives that.
+        unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
     };
-    let calibration_calls = set.calibration_calls;
+    let (calibration_calls, is_thinned) = (set.calibration_calls, set.mode.measured == Measured::InBursts);
     let plans = [
-        plan(calibration_calls.empty_mark, 0, Draws::default()),
-        plan(calibration_calls.caller_mark, 1, Draws::default()),
-        plan(calibration_calls.drawn_mark, 2, Draws::default()),
-        plan(calibration_calls.skipped_mark, 3, Draws::never()),
+        plan(calibration_calls.empty_mark, is_thinned),
+        plan(calibration_calls.caller_mark, is_thinned),
+        plan(calibration_calls.skipped_mark, true),
+        plan(&AROUND, false),
     ];
-    let [empty, caller, drawn, _] = &plans;
+    let [empty, caller, _, around] = &plans;
     let scratch_ptr = memory::allocate().ok()?;
-    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up. CELLS: cells
-    // and graph live until it is freed below.
+    // SAFETY: RECORDER: `memory::allocate` mapped the recorder, and all zeroes are one that is not set up.
+    let (scratch, program) = unsafe { (scratch_ptr.as_ref(), program.as_ref()) };
+    // SAFETY: `memory::allocate` returned it. CELLS: cells and graph live until it is freed below.
     unsafe {
-        let (scratch, program) = (scratch_ptr.as_ref(), program.as_ref());
         memory::set_up_stack(scratch_ptr, 0);
         scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
-        scratch.tracks_overhead.set(program.tracks_overhead.get());
-        scratch.generation.set(program.generation.get());
-        scratch.random.set(SEED);
     }
+    scratch.tracks_overhead.set(program.tracks_overhead.get());
+    scratch.generation.set(program.generation.get());
+    scratch.bursts.calibrate(false);
+    let thinning = Thinning::new();
+    // SAFETY: both live until the recorder is freed below.
+    unsafe { scratch.set_thinning(&thinning, &resources.slots) };
+    scratch.has_thinned.set(program.has_thinned.get());
+    scratch.random.set(SEED);
     let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
-    for (plan, [_, inner]) in plans.iter().zip(&members) {
-        // SAFETY: the plans outlive calibration.
-        unsafe { inner.set_current(plan) };
+    for plan in &plans {
         if let Some(of_skipped) = &of_skipped {
             // SAFETY: it lives until the end of this function, as `plans` do.
             unsafe { of_skipped.give_frames(plan) };
@@ -405,43 +446,12 @@ fn calibrate_set(
         // SAFETY: RECORDER and CELLS: calibration uses this recorder and these plans until the end of this function.
         unsafe { set_plan(scratch_ptr, plan) };
     }
-    let calibration = Calibration { thread, scratch_ptr, marked: [&empty.cells, &caller.cells], drawn };
+    let calibration =
+        Calibration { thread, scratch_ptr, scratch, caller, around, marked: [&empty.cells, &caller.cells] };
     let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };
     measured
-}
-
-/// The values of the thread's events now.
-fn read_all(slots: &EventSlots, stack: &Stack) -> Vec<Option<EventReading>> {
-    let is_counter = |slot: &EventSlot| slot.counter().is_some();
-    let without_counter = |slot: &EventSlot| if is_counter(slot) { None } else { slot.reading() };
-    let read = || slots.iter().map(|slot| without_counter(slot)).collect();
-    let at_once: Vec<_> = slow::with_off_cpu(slots.switches(), stack, read);
-    // These may take system calls, which are not repeated.
-    let complete = |(slot, read): (&EventSlot, _)| if is_counter(slot) { slot.reading() } else { read };
-    slots.iter().map(|slot| &**slot).zip(at_once).map(complete).collect()
-}
-
-/// Excludes perfmark's own work since `before_setup` from the open calls. Counters whose work is unknown are unmeasured
-/// in these calls.
-fn exclude_setup(slots: &EventSlots, recorder: &Recorder, before_setup: &[Option<EventReading>]) {
-    let elapsed = |(now, before): (Option<EventReading>, &Option<EventReading>)| exact_count(now?.since((*before)?));
-    let work: Vec<_> = read_all(slots, &recorder.stack).into_iter().zip(before_setup).map(elapsed).collect();
-    for frame in recorder.stack.iter() {
-        let set = frame.plan().set();
-        for event in set.events() {
-            let raw = frame.raw(event.n);
-            match work.get(event.slot_index).copied().flatten() {
-                Some(work) => raw.set(raw.get().wrapping_add(work)),
-                None if !event.slot().is_ticks() => {
-                    set.split_locks(frame);
-                    frame.set_region(event.n, Region::default());
-                }
-                None => {}
-            }
-        }
-    }
 }
 
 /// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.

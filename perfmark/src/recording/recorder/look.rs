@@ -79,11 +79,11 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
         // there is a sample.
         let noted = sampled.noted.replace(recorder.stack.serial.get());
         let done = recorder.stack.iter().find(|frame| frame.number() <= noted && is_of(sampled, *frame));
-        let mut caller = done.map_or(ptr::null(), |frame| frame.node.get());
+        let mut caller = done.map_or(ptr::null(), |frame| frame.noted().get());
         recorder.stack.visit_above(done, |frame| {
             caller = graph.callee(caller, known(frame), arena);
             if is_of(sampled, frame) {
-                frame.node.set(caller);
+                frame.noted().set(caller);
             }
         });
         caller

@@ -1,17 +1,19 @@
-//! The hooks of marks with options, `every` and `fence`, and of marks within a budget.
+//! The hooks of marks with options: thinned marks, those with `fence`, and sampled ones.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
 use super::look::has_moved;
+use super::own_work::Moment;
 use super::reached::reach;
 use super::slow;
-use super::thread::budget::{LOT, Member};
-use super::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SKIPPED, Token};
-use super::thread::plan::{Begin, Hooks, Plan};
+use super::split::{note_begin_of_burst, note_end_of_burst};
+use super::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SKIPPED, Token, has_frame};
+use super::thread::plan::{Hooks, Plan};
 use super::thread::stack::FrameRef;
 use super::thread::state::{HeldRecorder, Recorder};
+use crate::recording::cells::histogram::add;
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
 const fn fenced<const IS_SAMPLED: bool>() -> Hooks {
@@ -109,184 +111,101 @@ pub(super) fn measured(plan: &Plan) -> Hooks {
     }
 }
 
-/// Begins a call of a mark with `every`: measures the call if it is drawn, and otherwise counts it as skipped.
-pub(super) fn begin_every<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let skipped_before = plan.cells.skipped.load(Relaxed);
-    if plan.is_drawn(skipped_before) {
-        begin_drawn(plan, recorder)
-    } else {
-        skip::<IS_SAMPLED>(plan, recorder, skipped_before)
-    }
+/// Begins a call of a thinned mark: counts it as skipped if the thread is in a gap, and else measures it. `IS_PLAIN`
+/// calls are neither sampled nor made of polls.
+pub(super) fn begin_thinned<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.bursts.skips() { skip::<IS_PLAIN>(plan, recorder) } else { begin_in_burst(plan, recorder) }
 }
 
-/// Counts a skipped call, after so many others. While calls are sampled, opens a frame, so that samples in the call
-/// belong to it.
+/// Begins a skipped call. It is counted now, or at its end if it is made of polls.
 #[inline]
-fn skip<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder, skipped_before: u64) -> Token {
-    plan.cells.skipped.store(skipped_before + 1, Relaxed);
-    if IS_SAMPLED && let Some(of_skipped) = plan.skipped() {
+fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if !IS_PLAIN && plan.set().mode.is_polled {
+        return skip_poll(plan, recorder);
+    }
+    add(&plan.cells.skipped, 1);
+    if !IS_PLAIN && let Some(of_skipped) = plan.skipped() {
         return (of_skipped.base_hooks.get().begin)(of_skipped, recorder);
     }
     recorder.release();
     NO_FRAME
 }
 
-/// Begins a call that is measured. It also adds the overhead of the calls skipped for it, because its weight makes up
-/// for them.
-#[inline(never)]
-fn begin_drawn(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a drawn call".into());
-    plan.draw(&recorder.random);
-    add_draw_overhead(plan, &recorder);
-    (measured(plan).begin)(plan, recorder)
-}
-
-/// Begins a call of a mark within a budget: the same as [`begin_every`], in each context.
-pub(super) fn begin_within_budget<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if recorder.may_be_inside_drawn.get() {
-        return begin_in_context(plan, recorder);
-    }
-    skip_or_draw::<false, IS_SAMPLED>(plan, recorder)
-}
-
-/// Begins a call of a mark that its budget lets measure completely.
-pub(super) fn begin_complete(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a call within a budget that is measured completely".into());
-    if recorder.may_be_inside_drawn.get() {
-        return begin_in_context(plan, recorder);
-    }
-    measure_of_lot(plan, recorder)
-}
-
-#[inline]
-fn skip_or_draw<const IS_INSIDE: bool, const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let skipped_before = plan.cells.skipped.load(Relaxed);
-    if plan.is_drawn(skipped_before) {
-        return begin_drawn_within_budget::<IS_INSIDE>(plan, recorder);
-    }
-    skip::<IS_SAMPLED>(plan, recorder, skipped_before)
-}
-
-#[inline]
-fn measure_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if plan.ends_lot() {
-        return begin_last_of_lot(plan, recorder);
-    }
-    (measured(plan).begin)(plan, recorder)
-}
-
-/// Begins a call of a mark within a budget, perhaps inside a call that was drawn from several. There it uses the plan
-/// of its context.
-#[inline(never)]
-fn begin_in_context(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a call within a budget inside a drawn one".into());
-    let context = context_of_callees(&recorder);
-    if context == 0 {
-        recorder.may_be_inside_drawn.set(false);
-        return (plan.hooks.get().begin)(plan, recorder);
-    }
-    let inner = plan.member().and_then(|member| member.inside(context)).and_then(Member::current);
-    if inner.is_none() {
-        // The next call sets it up.
-        recorder.forget_plan(plan.slot());
-    }
-    let plan = inner.unwrap_or(plan);
-    if !plan.is_complete() {
-        return skip_or_draw::<true, true>(plan, recorder);
-    }
-    if let Some(around) = recorder.stack.top() {
-        plan.set().overhead.add_inside_overhead(&around);
-    }
-    measure_of_lot(plan, recorder)
-}
-
-/// Begins a drawn call of a mark within a budget, and draws the next one, perhaps one of more or fewer calls.
-#[inline(never)]
-fn begin_drawn_within_budget<const IS_INSIDE: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a drawn call within a budget".into());
-    let weight = plan.cells.weight;
-    let next = plan.member().map_or(weight, |member| member.count(weight, 1));
-    if next != weight {
-        change_weight(plan, &recorder, next, plan.rest());
-    } else if weight == 1 {
-        plan.hooks.set(Hooks { begin: begin_complete, ..plan.hooks.get() });
-    } else {
-        plan.draw(&recorder.random);
-    }
-    if plan.context_inside() > 0 {
-        recorder.may_be_inside_drawn.set(true);
-    }
-    if IS_INSIDE {
-        if let Some(around) = recorder.stack.top() {
-            plan.set().overhead.add_inside_draw_overhead(&around, plan.weight() - 1);
-        }
-    } else {
-        add_draw_overhead(plan, &recorder);
-    }
-    (measured(plan).begin)(plan, recorder)
-}
-
-/// Begins the last call of a lot that is measured completely.
-#[cold]
-#[inline(never)]
-fn begin_last_of_lot(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin the last call of a lot".into());
-    plan.begin_lot();
-    if let Some(next) = plan.member().map(|member| member.count(LOT, LOT)).filter(|&next| next > 1) {
-        change_weight(plan, &recorder, next, 0);
-    }
-    (measured(plan).begin)(plan, recorder)
-}
-
-/// Lets the mark's calls in this context use another plan: one call in `every` is measured, after `rest` calls that are
-/// skipped.
-#[cold]
-#[inline(never)]
-fn change_weight(plan: &Plan, recorder: &HeldRecorder, every: u32, rest: u64) {
-    reach(recorder, || "begin with another weight".into());
-    let Some(member) = plan.member() else { return };
-    if let Some(next) = member.choose(every) {
-        begin_weight(next, rest, recorder);
-        if member.context == 0 {
-            recorder.use_plan(next);
-        }
-    } else {
-        // The next call sets it up.
-        member.rest.set(rest);
-        recorder.forget_plan(member.slot);
-    }
-}
-
-/// Begins to measure calls of a mark within a budget with this plan, after `rest` calls that are skipped.
-pub(super) fn begin_weight(plan: &Plan, rest: u64, recorder: &Recorder) {
-    plan.begin_block_after(rest, &recorder.random);
-    plan.begin_lot();
-    plan.hooks.set(Hooks { begin: budgeted_begin(plan), ..plan.hooks.get() });
-}
-
-/// The hook with which calls of a mark within a budget begin.
-pub(super) fn budgeted_begin(plan: &Plan) -> Begin {
-    match (plan.is_complete(), plan.skipped()) {
-        (true, _) => begin_complete,
-        (false, None) => begin_within_budget::<false>,
-        (false, Some(_)) => begin_within_budget::<true>,
-    }
-}
-
-/// Begins the first poll of a call of a mark with `every`: measures the call if it is drawn. A skipped call is counted
-/// when it ends.
-pub(super) fn begin_first_poll_of_every(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a first poll that may be skipped".into());
-    if plan.is_poll_drawn() { begin_drawn(plan, recorder) } else { skip_poll(plan, recorder) }
-}
-
-/// Begins a poll of a skipped call.
+/// Begins a poll of a skipped call. While calls are sampled, it has a frame, so that samples in it belong to it.
 pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(of_skipped) = plan.skipped() {
         return (of_skipped.base_hooks.get().begin)(of_skipped, recorder);
     }
     recorder.release();
     SKIPPED
+}
+
+/// Begins a call in a burst, or the call with which one begins or has ended.
+#[inline(never)]
+fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let bursts = &recorder.bursts;
+    let is_recorded = bursts.count();
+    // A call made of polls may go on after the burst.
+    if !is_recorded && (plan.set().mode.is_polled || !bursts.goes_on(is_inside(&recorder), &recorder.random)) {
+        return begin_and_end_bursts(plan, recorder);
+    }
+    reach(&recorder, || "begin a call in a burst".into());
+    if bursts.leaves_out(plan.part.get()) {
+        return skip::<false>(plan, recorder);
+    }
+    bursts.open();
+    if is_recorded {
+        return (measured(plan).begin)(plan, recorder);
+    }
+    begin_unrecorded(plan, recorder)
+}
+
+/// Whether calls are open around the one that begins.
+fn is_inside(recorder: &Recorder) -> bool {
+    recorder.stack.innermost().is_some()
+}
+
+/// Begins a call that is measured because a recorded one is around it.
+#[inline(never)]
+fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call that is not recorded".into());
+    let next = recorder.stack.next_for(plan.set().len());
+    let token = (measured(plan).begin)(plan, recorder);
+    // Otherwise it was counted as unmeasured.
+    if let Some(frame) = next.filter(|_| has_frame(token)) {
+        frame.set_unrecorded();
+        add(&plan.cells.skipped, 1);
+    }
+    token
+}
+
+#[cold]
+#[inline(never)]
+fn begin_and_end_bursts(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call between two bursts".into());
+    if let Some((thinning, slots)) = recorder.thinning() {
+        let before = Moment::new(slots, &recorder);
+        let (bursts, random) = (&recorder.bursts, &recorder.random);
+        if bursts.is_burst() {
+            note_end_of_burst(&recorder);
+            bursts.end(is_inside(&recorder), random);
+            recorder.publish_bursts();
+            if thinning.is_time(bursts) {
+                thinning.look(bursts, |slot| recorder.forget_plan(slot));
+            }
+        }
+        if bursts.is_due() {
+            bursts.begin(random);
+            note_begin_of_burst(&recorder);
+            if bursts.has_long_gaps() {
+                thinning.load();
+            }
+        }
+        if let Some(before) = before {
+            before.exclude_work_since(slots, &recorder);
+        }
+    }
+    (plan.hooks.get().begin)(plan, recorder)
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.
@@ -299,11 +218,9 @@ fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
     }
     let stack = &recorder.stack;
     let Some(frame) = stack.next() else { return slow::begin_on_full_stack(plan, recorder) };
-    let context = context_of_callees(&recorder);
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before) | FRAME_OF_SKIPPED;
     frame.serial.set(token);
-    frame.begun[0].set(context as u64);
     if recorder.graph().is_some() {
         // Calls inside are calls of the call around.
         frame.node.set(frame.below().node.get());
@@ -324,21 +241,4 @@ fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     recorder.stack.pop(frame);
     recorder.release();
-}
-
-/// The [context](super::thread::budget::context) of calls directly inside the innermost call. Inside a skipped call, it
-/// is that of the call around, which its frame holds.
-#[expect(clippy::cast_possible_truncation, reason = "a small number")]
-fn context_of_callees(recorder: &Recorder) -> usize {
-    let of = |frame: FrameRef| {
-        if frame.plan().is_of_skipped() { frame.begun[0].get() as usize } else { frame.plan().context_inside() }
-    };
-    recorder.stack.innermost().map_or(0, of)
-}
-
-/// Adds the overhead of a drawn call or poll to the call around: of the draw and of the calls skipped for it.
-pub(super) fn add_draw_overhead(plan: &Plan, recorder: &HeldRecorder) {
-    if let (skipped @ 1.., Some(around)) = (plan.weight() - 1, recorder.stack.top()) {
-        plan.set().overhead.add_draw_overhead(&around, skipped);
-    }
 }

@@ -102,7 +102,6 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
     let token = if matches!(call, PolledCall::Skipped(_)) {
         options::skip_poll(plan, recorder)
     } else {
-        options::add_draw_overhead(plan, &recorder);
         (options::measured(plan).begin)(plan, recorder)
     };
     if token != NO_FRAME {
@@ -212,16 +211,16 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     if plan.is_of_skipped() {
         // A skipped call, which has a frame because it is sampled.
-        slow::close(plan, frame, recorder, |_, _| {});
+        slow::close(plan, frame, recorder, true, |_, _| {});
         return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
     }
     reach(recorder, || "end a poll on the slow path".into());
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
-    let node = recorder.node_of(&frame);
+    let node = frame.graph_node();
     slow::store_counts(set, frame, &recorder.stack);
     let mut costs = [None; EVENT_SLOTS];
-    slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
+    slow::close(plan, frame, recorder, outcome == Outcome::Unwound, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {
         if outcome != Outcome::Pending {
             node.add_call();
@@ -245,10 +244,9 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     if let Some((event, _)) = suspended
         && let Some(cost) = costs[event.n].filter(|_| outcome != Outcome::Pending)
     {
-        let suspended = plan.weight().wrapping_mul(cost.net);
-        below.add_inner_cost(event.slot_index, suspended);
+        below.add_inner_cost(event.slot_index, cost.net);
         if let Some(node) = node.filter(|_| outcome == Outcome::Ready) {
-            node.add_cost(event.n, suspended, 0);
+            node.add_cost(event.n, plan.weight().wrapping_mul(cost.net), 0);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io;
 
 use super::counters::EventSlots;
 use super::samplings::Samplings;
-use super::thread::budget::Budget;
 use super::thread::event_set::EventSet;
 use super::thread::plan::Plan;
+use super::thread::thinning::Thinning;
 use crate::platform::sync::Arc;
 use crate::recording::cells::graph::Graph;
 use crate::recording::cells::switched::Switched;
@@ -19,15 +19,14 @@ const MAX_MARKS: usize = 64;
 
 /// The resources of a thread's recorder. The thread's first calls of marks create them.
 pub(super) struct Resources {
-    /// They are owned by `cells` and live equally long.
-    pub(super) plans: Vec<*const Plan>,
+    /// With their slots. They are owned by `cells` and live equally long.
+    pub(super) plans: Vec<(u32, *const Plan)>,
     pub(super) slots: EventSlots,
     /// The event sets of the thread's marks.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     pub(super) sets: Vec<Box<EventSet>>,
-    /// The budgets of the thread's marks.
-    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-    pub(super) budgets: Vec<Box<Budget>>,
+    /// What chooses which marks are thinned.
+    pub(super) thinning: Box<Thinning>,
     pub(super) cells: Arc<ThreadCells>,
     pub(super) samplings: Samplings,
 }
@@ -41,7 +40,7 @@ impl Resources {
             plans: Vec::new(),
             slots: EventSlots::default(),
             sets: Vec::new(),
-            budgets: Vec::new(),
+            thinning: Box::new(Thinning::new()),
             cells,
             samplings: Samplings::default(),
         })
@@ -49,14 +48,19 @@ impl Resources {
 
     pub(super) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
         // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
-        self.plans.iter().map(|&plan| unsafe { &*plan })
+        self.plans.iter().map(|&(_, plan)| unsafe { &*plan })
+    }
+
+    /// Those with this slot.
+    pub(super) fn plans_at<'a>(&self, slot: u32) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
+        // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
+        self.plans.iter().filter(move |(of, _)| *of == slot).map(|&(_, plan)| unsafe { &*plan })
     }
 
     /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the
     /// cells at the moment.
     pub(super) fn is_reusable(&mut self) -> bool {
-        // Not with `every`: its draws depend on the number of skipped calls in the cells, which reuse resets.
-        let is_plain = |plan: &Plan| plan.cells.weight == 1 && plan.member().is_none() && plan.cells.is_complete();
+        let is_plain = |plan: &Plan| plan.member().is_none() && plan.cells.is_complete();
         self.plans.len() <= MAX_MARKS
             && self.samplings.is_unused()
             && self.cells.arena.is_small()

@@ -5,7 +5,6 @@ use std::ptr;
 
 use super::look::look_now;
 use super::options::SKIPPED_HOOKS;
-use super::thread::draws::Draws;
 use super::thread::event_set::EventSet;
 use super::thread::plan::Plan;
 use super::thread::state::Recorder;
@@ -44,7 +43,7 @@ impl Samplings {
 
     /// Lets calls that the plan skips have frames, if calls are sampled and some are skipped.
     pub(super) fn add_plan(&mut self, plan: &Plan) {
-        if plan.cells.weight == 1 && !plan.set().mode.is_budgeted {
+        if !plan.is_thinned() {
             return;
         }
         let known = self.skipped.iter().position(|skipped| skipped.is_of(plan));
@@ -99,7 +98,7 @@ impl SkippedCalls {
         let no_events = Box::new(set.without_events(SKIPPED_HOOKS));
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
-        let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, Draws::default()) });
+        let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
         Some(Self { plan, _no_events: no_events })
     }
 

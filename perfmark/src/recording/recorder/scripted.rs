@@ -4,22 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use super::bind::hooks_with_off_cpu;
-use super::fast::{General, HookParams, SeveralSets, SingleSet, Weighted};
+use super::fast::{General, HookParams, SeveralSets, SingleSet};
 use super::reached::{self, REACHED};
 use super::thread::plan::FAST_EVENTS;
+use super::thread::stack::FrameRef;
 use super::thread::state::with_recorder;
 
 /// The names of the hooks that are not fast ones.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 14] = [
+    "begin a call between two bursts",
+    "begin a call in a burst",
+    "begin a call that is not recorded",
     "begin again",
-    "begin a call within a budget inside a drawn one",
-    "begin a call within a budget that is measured completely",
-    "begin a drawn call",
-    "begin a drawn call within a budget",
-    "begin a first poll that may be skipped",
-    "begin the last call of a lot",
     "begin with a fence",
-    "begin with another weight",
     "close a caller's poll with a fence",
     "close a leaf's poll with a fence",
     "end a call by a panic, or one that is not the innermost",
@@ -37,7 +34,11 @@ pub fn all_hooks() -> BTreeSet<String> {
     fn of<P: HookParams>(hooks: &mut BTreeSet<String>, set: [usize; 3]) {
         hooks.insert(reached::name::<P::Entry>("begin", set, false));
         hooks.extend([true, false].map(|is_leaf| reached::name::<P>("end", set, is_leaf)));
-        if !P::IS_SINGLE_SET && (!P::HAS_GRAPH || set[2] > 0) {
+        if P::IS_GENERAL {
+            let set = [set[0], set[0], set[2]];
+            hooks.extend([true, false].map(|is_leaf| reached::name::<P>("end specially", set, is_leaf)));
+        }
+        if !P::IS_SINGLE_SET && (!P::IS_GENERAL || set[2] > 0) {
             hooks.extend([true, false].map(|is_leaf| reached::name::<P>("close", set, is_leaf)));
         }
     }
@@ -46,7 +47,6 @@ pub fn all_hooks() -> BTreeSet<String> {
         let set = |off_cpu| [events, events - usize::from(has_time), off_cpu];
         of::<SingleSet>(&mut hooks, set(0));
         of::<SeveralSets>(&mut hooks, set(0));
-        of::<Weighted>(&mut hooks, set(0));
         of::<General>(&mut hooks, set(0));
         let is_fast = |&off_cpu: &usize| hooks_with_off_cpu::<General>(events, has_time, off_cpu).is_some();
         for off_cpu in (1..=events).filter(is_fast) {
@@ -63,12 +63,15 @@ pub fn reached() -> Vec<String> {
     REACHED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
-/// The number of this thread's innermost call, and the number of calls that it counts as.
+/// The number of this thread's innermost call, and the number of calls that it counts as: 0 if it is not recorded.
 #[must_use]
 pub fn innermost() -> Option<(u64, u64)> {
     let mut found = None;
     with_recorder(|recorder| {
-        found = recorder.stack.innermost().map(|frame| (frame.number(), frame.plan().weight()));
+        let weight = |frame: FrameRef| {
+            if recorder.is_unrecorded(frame) { 0 } else { frame.plan().weight() }
+        };
+        found = recorder.stack.innermost().map(|frame| (frame.number(), weight(frame)));
     });
     found
 }

@@ -4,11 +4,14 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::{Delta, OffCpu, Region};
+use perfmark_rdpmc::Delta;
 
 use super::event_cost::EventCost;
 use super::look::look;
+use super::off_cpu::with_off_cpu;
+use super::own_work::Moment;
 use super::reached::reach;
+use super::split::add_split;
 use super::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SKIPPED, SLOW, STACK_FULL, Token};
 use super::thread::event_set::{EventSet, SetEvent};
 use super::thread::overhead::InnerCalls;
@@ -36,6 +39,9 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = recorder.stack.open(frame, plan, open_before);
+    if recorder.has_thinned.get() {
+        frame.skipped_before().set(recorder.bursts.skipped());
+    }
     find_node(plan, frame, &recorder);
     plan.cells.open.store(open_before + 1, Relaxed);
     frame.locks.set(LOCKS_SPLIT);
@@ -143,28 +149,6 @@ fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool 
     begin_via_pages(set, innermost) && set.remember_counters()
 }
 
-/// Adds the context switches since the last time to the thread's time off the CPU, and reads other events at the same
-/// moment. If records of switches were lost, the off-CPU events of all open calls are unmeasured.
-#[inline]
-pub(super) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read: impl FnMut() -> T) -> T {
-    match switches {
-        Some(switches) => switches.read_with(|| discard_off_cpu(stack), read),
-        None => read(),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn discard_off_cpu(stack: &Stack) {
-    for frame in stack.iter() {
-        let set = frame.plan().set();
-        set.split_locks(frame);
-        for event in set.events().filter(|event| event.slot().switches().is_some()) {
-            frame.set_region(event.n, Region::default());
-        }
-    }
-}
-
 /// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
 pub(super) fn detach(open: impl Iterator<Item = FrameRef>) {
     for frame in open {
@@ -223,8 +207,24 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
+    let before = moment_of_split(&recorder, frame);
     close_call(plan, frame, &recorder, false);
+    exclude_work(before, &recorder);
     recorder.release();
+}
+
+/// Now, if a burst began or ended in the call that ends, or one of a thinned mark was measured in it: then its exit
+/// takes longer than calibration knows.
+fn moment_of_split(recorder: &Recorder, frame: FrameRef) -> Option<Moment> {
+    let is_unusual = recorder.has_thinned.get() && (frame.is_split() || frame.has_thinned_inside());
+    recorder.thinning().filter(|_| is_unusual).and_then(|(_, slots)| Moment::new(slots, recorder))
+}
+
+/// Leaves perfmark's own work since then out of the open calls.
+fn exclude_work(before: Option<Moment>, recorder: &Recorder) {
+    if let (Some(before), Some((_, slots))) = (before, recorder.thinning()) {
+        before.exclude_work_since(slots, recorder);
+    }
 }
 
 /// Ends the innermost call, whose frame already holds what was counted.
@@ -233,7 +233,9 @@ pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end out of the range of the histogram".into());
     discard_if_off(plan.set(), frame);
+    let before = moment_of_split(&recorder, frame);
     close_call(plan, frame, &recorder, false);
+    exclude_work(before, &recorder);
     recorder.release();
 }
 
@@ -287,11 +289,15 @@ fn end_group(set: &EventSet, frame: FrameRef) {
 
 /// Adds the innermost call to its cells and removes its frame.
 fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool) {
+    if recorder.is_unrecorded(frame) {
+        return close(plan, frame, recorder, true, |_, _| {});
+    }
     let cells = &plan.cells;
     let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
     let (below, weight) = (frame.below(), plan.weight());
+    let skipped = recorder.skipped_inside(frame);
     let is_skipped = plan.is_of_skipped();
-    let node = recorder.node_of(&frame).filter(|_| !is_skipped);
+    let node = frame.graph_node().filter(|_| !is_skipped);
     if let Some(node) = node {
         node.add_call();
     }
@@ -299,7 +305,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
         // Its only poll.
         count_skipped_poll(recorder, plan.cells.mark);
     }
-    close(plan, frame, recorder, |event, cost| {
+    close(plan, frame, recorder, is_unwound, |event, cost| {
         let events = &cells.events[event.n];
         match cost {
             Some(cost) if !is_unwound => {
@@ -315,7 +321,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
             Some(cost) => cost.add_unwound(events, is_nested),
             None if is_unwound => {}
             None => {
-                below.add_inner_cost(event.slot_index, weight.wrapping_mul(events.impute(is_nested)));
+                below.add_inner_cost(event.slot_index, events.impute(is_nested));
                 events.add_unmeasured(1, is_nested);
             }
         }
@@ -325,6 +331,9 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     });
     if is_unwound {
         add(&cells.unwound, 1);
+    } else if skipped > 0 && !is_skipped {
+        add(&cells.estimated, 1);
+        below.add_overhead(&plan.set().overhead.skipped_extra);
     }
 }
 
@@ -342,25 +351,39 @@ pub(super) fn close(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,
+    is_unwound: bool,
     mut add: impl FnMut(SetEvent<'_>, Option<EventCost>),
 ) {
     let (set, below, tracks_overhead) = (plan.set(), frame.below(), recorder.tracks_overhead.get());
     look(set, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
+    let skipped = recorder.skipped_inside(frame);
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     for event in set.events().rev() {
         let Some((counted, is_scaled)) = frame.counted(event.n) else {
             add(event, None);
             continue;
         };
-        let overhead = set.overhead.of_call(&frame, event.n, event.slot_index, inner, tracks_overhead);
-        let (net, inner_cost) = (counted.wrapping_sub(overhead), frame.inner_cost[event.slot_index].get());
+        let slot = event.slot_index;
+        let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot].get());
+        let overhead = set.overhead.of_call(&frame, event.n, slot, inner, tracks_overhead).wrapping_add(of_skipped);
+        let (net, inner_cost) = (counted.wrapping_sub(overhead), frame.inner_cost[slot].get());
         // The cost of inner calls is the sum of their self values. Therefore the call around gets this call's self
-        // value, as often as the call counts.
-        below.add_inner_cost(event.slot_index, plan.weight().wrapping_mul(net.wrapping_sub(inner_cost)));
+        // value.
+        let own = net.wrapping_sub(inner_cost);
+        below.add_inner_cost(slot, own);
+        if plan.is_thinned() {
+            below.add_thinned([(slot, own)].into_iter());
+        }
+        if !is_unwound {
+            add_split(plan, frame, recorder, event.n, own);
+        }
         add(event, Some(EventCost { net, inner: inner_cost, is_scaled }));
     }
     pass_to_caller(plan, frame, below, tracks_overhead, !inner.is_empty());
+    if plan.is_thinned() {
+        recorder.end_thinned(frame);
+    }
     recorder.stack.pop(frame);
 }
 
@@ -372,14 +395,8 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
         if is_caller {
             below.add_overhead(&overhead.caller_extra);
         }
-        // Only estimates among the direct inner calls make this call's self an estimate: their own cost includes deeper
-        // ones. Those inside a skipped call are inner calls of the call around.
-        if !plan.is_of_skipped() && frame.inner_estimates().take() != 0 && is_caller {
-            add(&plan.cells.estimated, 1);
-        }
-        below.inner_estimates().set(below.inner_estimates().get() + u64::from(plan.weight() > 1));
-    } else if is_caller {
-        below.inner_callers().set(below.inner_callers().get() + 1);
+    } else {
+        below.inner_callers().set(below.inner_callers().get() + u64::from(is_caller) + frame.inner_callers().take());
     }
     frame.move_all_to(&below);
 }
@@ -394,7 +411,9 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     if let Some(frame) = found {
         let plan = frame.plan();
         store_counts(plan.set(), frame, &recorder.stack);
+        let before = moment_of_split(&recorder, frame);
         close_call(plan, frame, &recorder, panicking);
+        exclude_work(before, &recorder);
     }
     recorder.release();
     found.is_some()
@@ -416,7 +435,8 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     for frame in stack.above(found) {
         let (plan, open_before) = (frame.plan(), frame.open_before.get());
         plan.cells.open.store(open_before, Relaxed);
-        if !switched.take(frame.number()) {
+        let is_counted = switched.take(frame.number()) || recorder.is_unrecorded(frame);
+        if !is_counted {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
         }
         pass_to_caller(plan, frame, frame.below(), recorder.tracks_overhead.get(), false);

@@ -14,11 +14,11 @@ use crate::recording::cells::registry::Registry;
 use crate::recording::cells::switched::Switched;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
 use crate::recording::event_table::Events;
-use crate::recording::mark::{HIDDEN, Mark};
+use crate::recording::mark::Mark;
 use crate::recording::recorder::event_cost::EventCost;
 use crate::settings::EventSpec;
 
-static MARK: Mark = Mark::hidden(HIDDEN);
+static MARK: Mark = Mark::hidden(7);
 
 /// The cells of a recording thread.
 struct Recorded {

@@ -9,15 +9,15 @@ pub(crate) struct CalibrationCalls {
     pub(crate) unmarked: fn(),
     /// With `empty_mark`.
     pub(crate) marked: fn(),
-    /// With `skipped_mark`, all of whose calls are skipped.
+    /// With `skipped_mark`, which is thinned.
     pub(crate) skipped: fn(),
-    /// With `drawn_mark`, of which one call in [`CALLS`] is measured.
-    pub(crate) drawn: fn(),
     pub(crate) unmarked_caller: fn(),
     /// With `caller_mark`; calls `marked`.
     pub(crate) marked_caller: fn(),
     /// With `caller_mark`; calls `unmarked`.
     pub(crate) marked_caller_of_unmarked: fn(),
+    /// With `caller_mark`; calls `skipped`.
+    pub(crate) marked_caller_of_skipped: fn(),
     /// Calls that are suspended once, if calls are made of polls.
     pub(crate) unmarked_suspended: fn(),
     pub(crate) marked_suspended: fn(),
@@ -27,7 +27,6 @@ pub(crate) struct CalibrationCalls {
     pub(crate) empty_mark: &'static Mark,
     pub(crate) caller_mark: &'static Mark,
     pub(crate) skipped_mark: &'static Mark,
-    pub(crate) drawn_mark: &'static Mark,
 }
 
 impl std::fmt::Debug for CalibrationCalls {

@@ -29,9 +29,8 @@ pub(crate) struct EventSet {
     pub(crate) mode: CallMode,
     /// The calls that measure the overhead of the set's probe.
     pub(crate) calibration_calls: &'static CalibrationCalls,
-    /// The hooks of marks with this set, without options: for marks without `every`, and for marks with it.
+    /// The hooks of marks with this set, without options.
     pub(crate) base_hooks: Cell<Hooks>,
-    pub(crate) weighted_hooks: Cell<Hooks>,
     /// The probe overhead, and what it depends on. `None` before it is measured.
     pub(crate) measured_overhead: RefCell<Option<MeasuredOverhead>>,
     pub(crate) overhead_key: RefCell<Option<OverheadKey>>,
@@ -67,7 +66,6 @@ impl EventSet {
             mode,
             calibration_calls,
             base_hooks: Cell::new(hooks),
-            weighted_hooks: Cell::new(hooks),
             measured_overhead: RefCell::default(),
             overhead_key: RefCell::default(),
             reader: ptr::null(),

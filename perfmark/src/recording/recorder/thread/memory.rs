@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
-use super::stack::{FrameSpace, STACK_ALIGNMENT};
+use super::stack::{Frame, FrameSpace, STACK_ALIGNMENT, Split, SplitSpace};
 use super::state::{HeldRecorder, Recorder};
 use crate::platform::per_process::{self, PerProcess};
 use crate::recording::mark;
@@ -22,6 +22,7 @@ pub(crate) struct ThreadMemory {
     pub(crate) recorder: Recorder,
     /// The thread's plans, by the marks' slots; null for marks that were not called on this thread.
     plans: [Cell<*const Plan>; mark::SLOTS],
+    splits: SplitSpace,
 }
 
 impl ThreadMemory {
@@ -35,6 +36,18 @@ impl ThreadMemory {
         // SAFETY: by this function's `# Safety` section, the result is within the same mapping.
         unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
     }
+}
+
+/// What a frame has besides.
+///
+/// # Safety
+///
+/// The frame is in a [`ThreadMemory`], and the pointer is valid for all of that.
+pub(crate) unsafe fn split_of(frame: *const Frame) -> NonNull<Split> {
+    let offset = frame.addr() % STACK_ALIGNMENT;
+    let at = offset_of!(ThreadMemory, splits) + offset / size_of::<Frame>() * size_of::<Split>();
+    // SAFETY: frames are at the beginning of a `ThreadMemory`, which is aligned, and there is a split for each.
+    unsafe { NonNull::new_unchecked(frame.byte_sub(offset).byte_add(at).cast_mut().cast()) }
 }
 
 /// The thread's plan of the mark with this slot. `None` if the mark was not called on the thread.
@@ -60,6 +73,16 @@ pub(crate) unsafe fn set_plan(recorder: NonNull<Recorder>, plan: &Plan) {
     }
 }
 
+/// Lets the next call of the mark with this slot set up a plan.
+///
+/// # Safety
+///
+/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
+pub(crate) unsafe fn forget_plan(recorder: NonNull<Recorder>, slot: u32) {
+    // SAFETY: this function's contract.
+    unsafe { plan_entry(recorder, slot.into()) }.set(ptr::null());
+}
+
 /// # Safety
 ///
 /// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
@@ -71,16 +94,10 @@ unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<*co
 }
 
 impl HeldRecorder {
-    /// Lets calls of the plan's mark find it. A thread's plans live as long as its recorder.
-    pub(crate) fn use_plan(&self, plan: &Plan) {
-        // SAFETY: RECORDER and CELLS hold for a recorder that is held, and for the plans of its calls.
-        unsafe { set_plan(self.as_ptr(), plan) };
-    }
-
     /// Lets the next call of the mark with this slot set up a plan.
     pub(crate) fn forget_plan(&self, slot: u32) {
         // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `mark::SLOTS`.
-        unsafe { plan_entry(self.as_ptr(), slot.into()) }.set(ptr::null());
+        unsafe { forget_plan(self.as_ptr(), slot) };
     }
 }
 

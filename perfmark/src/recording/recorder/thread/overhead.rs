@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::iter;
 
 use super::stack::{FRAME_EVENTS, Frame};
+use super::state::Recorder;
 use crate::recording::event_table::EventId;
 use crate::recording::mark::CallMode;
 use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
@@ -30,35 +31,31 @@ pub(crate) struct MeasuredOverhead {
     pub(crate) total: Vec<u64>,
     /// How much more a caller adds than a leaf call, for each event slot.
     pub(crate) caller_extra: Vec<u64>,
-    /// Overhead of a skipped call, and how much more than a measured call a drawn one adds; for each event slot.
+    /// Overhead of a skipped call in the values of the calls around, for each event slot.
     pub(crate) skipped: Vec<u64>,
-    pub(crate) drawn_extra: Vec<u64>,
-    /// The same for calls within a budget, inside a call that was drawn from several. Also how much more a call that is
-    /// neither skipped nor drawn adds there.
-    pub(crate) inside_skipped: Vec<u64>,
-    pub(crate) inside_drawn_extra: Vec<u64>,
-    pub(crate) inside_extra: Vec<u64>,
+    /// How much more a call adds if calls inside it were skipped, for each event slot.
+    pub(crate) skipped_extra: Vec<u64>,
+    /// What remains of the work between two bursts in the value of an open call, for each event of the set.
+    pub(crate) between_bursts: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(crate) suspend_extra: Vec<u64>,
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
     /// of the set. Zero for times.
     pub(crate) early_extra: Vec<u64>,
     pub(crate) in_early: Vec<u64>,
-    /// What a drawn call takes in nanoseconds, or a measured one if that is more.
-    pub(crate) drawn_ns: f64,
+    /// What a measured call takes in nanoseconds.
+    pub(crate) call_ns: f64,
 }
 
 impl MeasuredOverhead {
     /// Sets the overhead in these event slots to zero; `set` has the slots of the set's events.
     pub(crate) fn clear(&mut self, set: &[usize], is_cleared: impl Fn(usize) -> bool) {
-        let Self { in_leaf, noise, in_caller, in_early, .. } = self;
-        for of_event in [in_leaf, noise, in_caller, in_early] {
+        let Self { in_leaf, noise, in_caller, in_early, between_bursts, .. } = self;
+        for of_event in [in_leaf, noise, in_caller, in_early, between_bursts] {
             of_event.iter_mut().zip(set).filter(|(_, slot)| is_cleared(**slot)).for_each(|(value, _)| *value = 0);
         }
-        let Self { total, caller_extra, skipped, drawn_extra, suspend_extra, early_extra, .. } = self;
-        let Self { inside_skipped, inside_drawn_extra, inside_extra, .. } = self;
-        let of_slots = [total, caller_extra, skipped, drawn_extra, inside_skipped, inside_drawn_extra, inside_extra];
-        for of_slot in of_slots.into_iter().chain([suspend_extra, early_extra]) {
+        let Self { total, caller_extra, skipped, skipped_extra, suspend_extra, early_extra, .. } = self;
+        for of_slot in [total, caller_extra, skipped, skipped_extra, suspend_extra, early_extra] {
             of_slot.iter_mut().enumerate().filter(|(slot, _)| is_cleared(*slot)).for_each(|(_, value)| *value = 0);
         }
     }
@@ -72,19 +69,21 @@ pub(crate) struct OverheadKey {
     /// The indices of the set's event slots.
     pub(crate) set: Vec<usize>,
     mode: CallMode,
-    /// Whether frames track overhead, which takes longer.
+    /// Whether frames track overhead, and whether marks of the thread are thinned. Both take longer.
     tracks_overhead: bool,
+    has_thinned: bool,
 }
 
 impl OverheadKey {
-    /// Whether the set's marks are within a budget.
-    pub(crate) fn is_budgeted(&self) -> bool {
-        self.mode.is_budgeted
+    /// Whether marks of the thread are thinned.
+    pub(crate) fn has_thinned(&self) -> bool {
+        self.has_thinned
     }
 
-    pub(crate) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, tracks_overhead: bool) -> Self {
+    pub(crate) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, recorder: &Recorder) -> Self {
         let events = slots.iter().map(|slot| (slot.event, slot.read_method())).collect();
-        Self { events, set: set.to_vec(), mode, tracks_overhead }
+        let (tracks_overhead, has_thinned) = (recorder.tracks_overhead.get(), recorder.has_thinned.get());
+        Self { events, set: set.to_vec(), mode, tracks_overhead, has_thinned }
     }
 }
 
@@ -121,35 +120,32 @@ pub(crate) struct OverheadTable {
     // For each event slot of the thread.
     pub(crate) total: [Cell<u64>; EVENT_SLOTS],
     pub(crate) caller_extra: [Cell<u64>; EVENT_SLOTS],
-    skipped: [Cell<u64>; EVENT_SLOTS],
-    drawn_extra: [Cell<u64>; EVENT_SLOTS],
-    inside_skipped: [Cell<u64>; EVENT_SLOTS],
-    inside_drawn_extra: [Cell<u64>; EVENT_SLOTS],
-    inside_extra: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) skipped: [Cell<u64>; EVENT_SLOTS],
+    pub(crate) skipped_extra: [Cell<u64>; EVENT_SLOTS],
     pub(crate) suspend_extra: [Cell<u64>; EVENT_SLOTS],
     early_extra: [Cell<u64>; EVENT_SLOTS],
     in_early: [Cell<u64>; EVENT_SLOTS],
+    // For each event of the set.
+    pub(crate) between_bursts: [Cell<u64>; EVENT_SLOTS],
 }
 
 impl OverheadTable {
     pub(crate) fn new() -> Self {
         let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
-        let [in_leaf, in_caller, total, caller_extra, skipped, drawn_extra] = array::from_fn(|_| zeroes());
-        let [inside_skipped, inside_drawn_extra, inside_extra, suspend_extra, early_extra, in_early] =
+        let [in_leaf, in_caller, total, caller_extra, skipped, skipped_extra, suspend_extra, early_extra, in_early] =
             array::from_fn(|_| zeroes());
+        let between_bursts = zeroes();
         Self {
             in_leaf,
             in_caller,
             total,
             caller_extra,
             skipped,
-            drawn_extra,
-            inside_skipped,
-            inside_drawn_extra,
-            inside_extra,
+            skipped_extra,
             suspend_extra,
             early_extra,
             in_early,
+            between_bursts,
         }
     }
 
@@ -161,13 +157,11 @@ impl OverheadTable {
             (&self.total, &measured.total),
             (&self.caller_extra, &measured.caller_extra),
             (&self.skipped, &measured.skipped),
-            (&self.drawn_extra, &measured.drawn_extra),
-            (&self.inside_skipped, &measured.inside_skipped),
-            (&self.inside_drawn_extra, &measured.inside_drawn_extra),
-            (&self.inside_extra, &measured.inside_extra),
+            (&self.skipped_extra, &measured.skipped_extra),
             (&self.suspend_extra, &measured.suspend_extra),
             (&self.early_extra, &measured.early_extra),
             (&self.in_early, &measured.in_early),
+            (&self.between_bursts, &measured.between_bursts),
         ] {
             cells.iter().zip(values.iter().chain(iter::repeat(&0))).for_each(|(cell, &value)| cell.set(value));
         }
@@ -221,28 +215,5 @@ impl OverheadTable {
         let moved: [u64; FRAME_EVENTS] = array::from_fn(|n| frame.begun[n].get().wrapping_add(self.in_early[n].get()));
         frame.begun.iter().zip(moved).for_each(|(begun, moved)| begun.set(moved));
         around.inner_early.set(around.inner_early.get() + 1);
-    }
-
-    /// Adds the overhead of a drawn call to the frame around: of the draw, and of the calls that it stands for.
-    pub(crate) fn add_draw_overhead(&self, around: &Frame, skipped: u64) {
-        add(around, &self.skipped, skipped, &self.drawn_extra);
-    }
-
-    /// The same for a call within a budget, inside a call that was drawn from several.
-    pub(crate) fn add_inside_draw_overhead(&self, around: &Frame, skipped: u64) {
-        add(around, &self.inside_skipped, skipped, &self.inside_drawn_extra);
-    }
-
-    /// Adds the overhead of a call within a budget that is not skipped and not drawn, inside a call that was drawn from
-    /// several.
-    pub(crate) fn add_inside_overhead(&self, around: &Frame) {
-        add(around, &self.inside_skipped, 0, &self.inside_extra);
-    }
-}
-
-/// Adds the overhead of skipped calls and of another one to the frame around.
-fn add(around: &Frame, skipped: &[Cell<u64>; EVENT_SLOTS], calls: u64, extra: &[Cell<u64>; EVENT_SLOTS]) {
-    for ((sum, each_skipped), extra) in around.inner_overhead.iter().zip(skipped).zip(extra) {
-        sum.set(sum.get().wrapping_add(each_skipped.get().wrapping_mul(calls)).wrapping_add(extra.get()));
     }
 }

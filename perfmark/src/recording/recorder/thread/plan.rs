@@ -7,16 +7,19 @@ use std::{array, ptr};
 
 use perfmark_rdpmc::CounterSet;
 
-use super::budget::{self, LOT, Member, UNKNOWN_NS};
+use super::bursts::ALWAYS;
 use super::call_token::Token;
-use super::draws::Draws;
 use super::event_set::EventSet;
 use super::stack::{FRAME_EVENTS, FrameRef};
 use super::state::{HeldRecorder, Recorder};
+use super::thinning::{Member, UNKNOWN_NS};
+use crate::platform::sync::AtomicU64;
 use crate::recording::cells::graph::Node;
-use crate::recording::cells::histogram::Span;
+use crate::recording::cells::histogram::{Span, add};
 use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::mark_settings::Variant;
+use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::settings::recording::settings;
 
 /// Begins a call and releases the recorder.
 pub(crate) type Begin = fn(&Plan, HeldRecorder) -> Token;
@@ -47,6 +50,9 @@ pub(crate) const FAST_EVENTS: usize = CounterSet::MOST;
 
 const _: () = assert!(FAST_EVENTS == FRAME_EVENTS);
 
+/// A bit that the number of skipped calls does not have, and that no frame's flags are.
+pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
+
 /// A mark on one thread: its cells, which all threads read, and what entry and exit need, which only this thread uses.
 #[derive(Debug)]
 #[repr(C)]
@@ -61,18 +67,19 @@ pub(crate) struct Plan {
     pub(crate) cells: MarkCells,
     /// The hooks of measured calls, without options.
     pub(crate) base_hooks: Cell<Hooks>,
-    /// Two nodes of the call graph: the caller of the mark's last call, and that call's own.
+    /// Two nodes of the call graph: the caller of the mark's last call, and that call's own. Null without a call graph.
     pub(crate) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
-    /// Which calls are measured, if some are left out.
-    draws: Draws,
-    /// What chooses how many, if the mark is within a budget; else null, also during calibration.
+    if_thinned: u64,
+    /// By event slots: the sums of what calls of thinned marks cost inside calls of this mark.
+    thinned_inside: [Cell<*const AtomicU64>; EVENT_SLOTS],
+    /// Of the slots that are not the plan's.
+    of_no_event: AtomicU64,
+    /// The mark's [part](super::bursts::Bursts::part) in bursts.
+    pub(crate) part: Cell<u32>,
+    /// What chooses whether it is thinned, if `every` or a budget may; else null.
     member: *const Member,
-    /// Within a budget: the number of calls that are measured completely, before the budget is looked at.
-    lot: Cell<u32>,
-    /// See [`context_inside`](Self::context_inside).
-    context_inside: usize,
     /// The plan of the calls that are skipped, if samples of them are noted; else null.
     skipped: Cell<*const Self>,
 }
@@ -93,19 +100,28 @@ impl Plan {
     ///
     /// # Safety
     ///
-    /// The set lives as long as the plan is used.
+    /// The set lives as long as the plan is used, and so does the member, unless it is null.
     pub(crate) unsafe fn new(
         cells: MarkCells,
         set: &EventSet,
         variant: Option<&'static Variant>,
-        draws: Draws,
+        member: *const Member,
     ) -> Self {
         let event_cells = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
         let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), set.base_hooks.clone());
-        let last_nodes = [const { Cell::new(ptr::dangling()) }; 2];
+        // Without a call graph, all nodes are null, so the last one is always the right one.
+        let no_node = if settings().has_call_graph { ptr::dangling() } else { ptr::null() };
+        let last_nodes = [const { Cell::new(ptr::null()) }; 2];
+        for last in &last_nodes {
+            last.set(no_node);
+        }
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        let (member, lot, context_inside) = (ptr::null(), Cell::new(u32::MAX), budget::context(cells.weight));
+        let (part, skipped) = (Cell::new(ALWAYS), Cell::new(ptr::null()));
+        let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
+            if_thinned,
+            thinned_inside: [const { Cell::new(ptr::null()) }; EVENT_SLOTS],
+            of_no_event: AtomicU64::new(0),
             hooks,
             set,
             event_cells,
@@ -114,29 +130,27 @@ impl Plan {
             base_hooks,
             last_nodes,
             variant,
-            draws,
+            part,
             member,
-            lot,
-            context_inside,
-            skipped: Cell::new(ptr::null()),
+            skipped,
         }
     }
 
-    /// The same plan within a budget.
-    ///
-    /// # Safety
-    ///
-    /// The member lives as long as the plan is used.
-    pub(crate) unsafe fn within_budget(self, member: *const Member) -> Self {
-        let this = Self { member, lot: Cell::new(LOT), ..self };
-        let context = this.member().map_or(0, |member| member.context);
-        Self { context_inside: this.context_inside.max(context), ..this }
+    /// [`PLAN_IS_THINNED`] if it is, else 0.
+    #[inline]
+    pub(crate) fn if_thinned(&self) -> u64 {
+        self.if_thinned
     }
 
-    /// What chooses how many calls are measured, if the mark is within a budget.
+    /// Whether calls are measured in bursts only.
     #[inline]
+    pub(crate) fn is_thinned(&self) -> bool {
+        self.cells.is_thinned
+    }
+
+    /// What chooses whether it is thinned, if `every` or a budget may.
     pub(crate) fn member(&self) -> Option<&Member> {
-        // SAFETY: null, or `within_budget` requires that it lives as long as the plan is used.
+        // SAFETY: null, or `new` requires that it lives as long as the plan is used.
         unsafe { self.member.as_ref() }
     }
 
@@ -156,6 +170,17 @@ impl Plan {
         for (pointer, cells) in self.event_cells.iter().zip(&self.cells.events) {
             pointer.set(cells);
         }
+        self.thinned_inside.iter().for_each(|sum| sum.set(&raw const self.of_no_event));
+        for (event, cells) in self.set().events().zip(&self.cells.events) {
+            self.thinned_inside[event.slot_index].set(&raw const cells.thinned_inside);
+        }
+    }
+
+    /// Adds what calls of a thinned mark cost inside a call of this one.
+    #[inline]
+    pub(crate) fn add_thinned_inside(&self, slot: usize, cost: u64) {
+        // SAFETY: `set_event_cells` stored a pointer into the plan, which no longer moves.
+        add(unsafe { &*self.thinned_inside[slot].get() }, cost);
     }
 
     /// Gives skipped calls a plan: one without events, whose calls only have frames.
@@ -179,53 +204,18 @@ impl Plan {
         self.set().len() == 0
     }
 
-    /// Whether the call that begins is measured. So many calls were skipped before it.
-    #[inline]
-    pub(crate) fn is_drawn(&self, skipped: u64) -> bool {
-        self.draws.is_next(skipped)
+    /// Loads what measuring a call needs into the processor's caches.
+    pub(crate) fn load(&self) -> u64 {
+        let own = [self.open_and_hooks(), self.cells.estimated.load(Relaxed)];
+        let events = self.cells.events.iter().map(|cells| cells.values.load() | cells.in_bursts.load(Relaxed));
+        events.chain(own).fold(0, |all, one| all | one)
     }
 
-    /// Draws the next call to be measured.
-    pub(crate) fn draw(&self, random: &Cell<u64>) {
-        self.draws.draw(self.cells.weight, random);
-    }
-
-    /// The number of calls that are skipped from now on because the call just drawn was drawn for them, too.
-    pub(crate) fn rest(&self) -> u64 {
-        self.draws.rest(self.cells.weight)
-    }
-
-    /// Skips that many calls, and draws one of the block after them.
-    pub(crate) fn begin_block_after(&self, rest: u64, random: &Cell<u64>) {
-        self.draws.begin_block(self.cells.skipped.load(Relaxed) + rest, self.cells.weight, random);
-    }
-
-    /// Within a budget: whether all calls are measured from now on.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.cells.weight == 1 && self.is_drawn(self.cells.skipped.load(Relaxed))
-    }
-
-    /// The [context](budget::context) of calls directly inside a call with this plan.
-    #[inline]
-    pub(crate) fn context_inside(&self) -> usize {
-        self.context_inside
-    }
-
-    /// Counts a call that is measured completely. Returns whether the budget is to be looked at.
-    #[inline]
-    pub(crate) fn ends_lot(&self) -> bool {
-        let left = self.lot.get() - 1;
-        self.lot.set(left);
-        left == 0
-    }
-
-    pub(crate) fn begin_lot(&self) {
-        self.lot.set(LOT);
-    }
-
-    /// Whether `every` measures the call that begins with its first poll.
-    pub(crate) fn is_poll_drawn(&self) -> bool {
-        self.draws.is_next_counted()
+    fn open_and_hooks(&self) -> u64 {
+        self.cells.open.load(Relaxed)
+            | u64::from(self.spans[0].get().has(0))
+            | self.event_cells[0].get().addr() as u64
+            | self.last_nodes[0].get().addr() as u64
     }
 
     /// The number of calls that a measured one counts as.
@@ -274,7 +264,7 @@ impl Plan {
     pub(crate) fn publish_overhead(&self) {
         let measured = self.set().measured_overhead.borrow();
         if let Some(member) = self.member() {
-            member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.drawn_ns));
+            member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.call_ns));
         }
         for (event, cells) in self.set().events().zip(&self.cells.events) {
             cells.overhead.set(match &*measured {

@@ -11,8 +11,9 @@
 //!
 //! - FRAMES: the memory of a thread's frames, including all blocks, is mapped until the thread ends. Only a [`Stack`]
 //!   makes a [`FrameRef`], and it cannot leave its thread. Therefore a `FrameRef` may be read at any time.
-//! - ZEROES: in a block that belongs to no open call, `inner_cost`, `inner_overhead`, `inner_count` and `inner_early`
-//!   are zero. Therefore entry does not write them, and exit writes them only if there were inner calls.
+//! - ZEROES: in a block that belongs to no open call, `inner_cost`, `inner_overhead` and `inner_early` are zero, and
+//!   so is `inner_count`, unless the thread has thinned marks. Therefore entry does not write them, and exit writes
+//!   them only if there were inner calls.
 //!
 //! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
@@ -24,6 +25,7 @@ use std::ptr::{self, NonNull};
 use perfmark_rdpmc::{Delta, Region};
 
 use super::call_token::{PANICKING, SERIAL, Token};
+use super::memory;
 use super::plan::Plan;
 use crate::recording::cells::graph::Node;
 use crate::recording::cells::switched::ROOM;
@@ -61,17 +63,17 @@ pub(crate) struct Frame {
     pub(crate) locks: Cell<u64>,
     /// For each event, the counter's bits or the ticks at entry: the first part of its [`Region`].
     pub(crate) begun: [Cell<u64>; FRAME_EVENTS],
-    /// [`inner_callers`](Self::inner_callers). If the thread tracks overhead,
-    /// [`inner_estimates`](Self::inner_estimates).
+    /// [`inner_callers`](Self::inner_callers). If the thread has thinned marks,
+    /// [`skipped_before`](Self::skipped_before).
     inner_count: Cell<u64>,
     /// Of the inner calls that ended, the number left by `return` or `?`.
     pub(crate) inner_early: Cell<u64>,
-    /// The call's node in the call graph; of a skipped call, that of the call around. Without a call graph, the node of
-    /// the call's path in notes, or that of a former call.
+    /// The call's node in the call graph; of a skipped call, that of the call around. Null without a call graph.
     pub(crate) node: Cell<*const Node>,
     /// For each event, one of these:
     /// - from entry to exit, in a frame with [`LOCKS_SPLIT`]: the second part of its [`Region`], which is the lock of
     ///   the counter's page, or the reason why there is none;
+    /// - in another frame: [`spare`](Self::spare);
     /// - after [`set_counted`](FrameRef::set_counted): the kind of the value in `begun`;
     /// - after [`set_poll_cost`](Self::set_poll_cost): the cost of inner calls.
     aux: [Cell<u64>; FRAME_EVENTS],
@@ -81,6 +83,32 @@ pub(crate) struct Frame {
     /// The probe overhead of those calls for each event slot, if the thread tracks overhead.
     pub(crate) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
+
+/// What a frame has besides: if a burst began or ended in its call, or if there was a sample in it.
+#[repr(C)]
+pub(crate) struct Split {
+    /// The burst that began in this call and has not ended, or 0.
+    burst: Cell<u64>,
+    /// Without a call graph: the node of the call's path in notes.
+    noted: Cell<*const Node>,
+    /// For each event: the call's cost in bursts without inner calls. If a burst has not ended, the cost before it is
+    /// subtracted.
+    own: [Cell<u64>; FRAME_EVENTS],
+}
+
+/// One for each frame.
+pub(crate) type SplitSpace = [Split; MAX_FRAMES];
+
+/// The bits of the number of skipped calls. Those above are flags: see [`Frame::skipped_inside`].
+pub(crate) const SKIPPED: u64 = UNRECORDED - 1;
+/// A call of a thinned mark that is in no cells: it is measured because a recorded one is around it.
+pub(crate) const UNRECORDED: u64 = 1 << 60;
+/// Calls of thinned marks were measured inside this one, whose mark is not thinned, so it ends on the slow path.
+const THINNED_INSIDE: u64 = 1 << 61;
+/// A burst began or ended in this call, so it ends on the slow path.
+const SPLIT: u64 = 1 << 62;
+/// The flags with which a call ends on the slow path.
+pub(crate) const ENDS_SLOWLY: u64 = THINNED_INSIDE | SPLIT;
 
 /// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
 pub(crate) const LOCKS_SPLIT: u64 = u64::MAX;
@@ -171,6 +199,41 @@ impl FrameRef {
         matches!(aux, EXACT | SCALED).then(|| (block.begun[n].get(), aux == SCALED))
     }
 
+    /// The call's cost in bursts without inner calls, in event `n`, if a burst began or ended in it. `own` is its cost
+    /// until now without inner calls, and `burst` the burst in progress.
+    pub(crate) fn own_in_bursts(self, n: usize, own: u64, burst: u64) -> Option<u64> {
+        let (block, n) = self.block(n);
+        let before = block.of_split().own[n].get();
+        let is_in_burst = burst != 0 && self.of_split().burst.get() == burst;
+        self.is_split().then(|| if is_in_burst { before.wrapping_add(own) } else { before })
+    }
+
+    /// A burst begins or ends in this call: the first time for this event of the call if it `is_first`. Its cost until
+    /// now is `own`.
+    pub(crate) fn add_own_in_bursts(self, n: usize, own: u64, is_first: bool) {
+        let (block, n) = self.block(n);
+        let before = if is_first { 0 } else { block.of_split().own[n].get() };
+        block.of_split().own[n].set(before.wrapping_add(own));
+    }
+
+    /// A call of a thinned mark ends directly inside this one. Its own costs in these slots are part of the innermost
+    /// call of another mark around it. It stands for so many skipped calls.
+    #[inline]
+    pub(crate) fn add_thinned(self, costs: impl Iterator<Item = (usize, u64)>) {
+        /// Calls of thinned marks inside one another. More are not followed.
+        const DEPTH: usize = 64;
+        let mut around = self;
+        for _ in 0..DEPTH {
+            // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
+            let Some(plan) = (unsafe { around.plan_ptr().as_ref() }) else { return };
+            if !plan.is_thinned() && !plan.is_of_skipped() {
+                costs.for_each(|(slot, cost)| plan.add_thinned_inside(slot, cost));
+                return around.set_flag(THINNED_INSIDE);
+            }
+            around = around.below();
+        }
+    }
+
     /// Whether the frame still holds the entry state of event `n`.
     pub(crate) fn is_unread(self, n: usize) -> bool {
         let (block, n) = self.block(n);
@@ -208,10 +271,87 @@ impl Frame {
         &self.inner_count
     }
 
-    /// The number of direct inner calls whose cost is an estimate. Only if the thread tracks overhead.
+    /// If the thread has thinned marks: the number of calls that it had skipped when this one began, minus the call's
+    /// flags.
     #[inline]
-    pub(crate) fn inner_estimates(&self) -> &Cell<u64> {
+    pub(crate) fn skipped_before(&self) -> &Cell<u64> {
         &self.inner_count
+    }
+
+    fn flags(&self) -> u64 {
+        (self.skipped_before().get() & !SKIPPED).wrapping_neg() & !SKIPPED
+    }
+
+    fn set_flag(&self, flag: u64) {
+        if self.flags() & flag == 0 {
+            self.skipped_before().set(self.skipped_before().get().wrapping_sub(flag));
+        }
+    }
+
+    fn of_split(&self) -> &Split {
+        // SAFETY: FRAMES: every frame is in the memory of a thread.
+        unsafe { memory::split_of(ptr::from_ref(self)).as_ref() }
+    }
+
+    /// The call's node in the call graph. `None` without one.
+    #[inline]
+    pub(crate) fn graph_node(&self) -> Option<&Node> {
+        // SAFETY: CELLS: null, or a node that lives as long as the thread's cells.
+        unsafe { self.node.get().as_ref() }
+    }
+
+    /// Without a call graph: the node of the call's path in notes, if its samples are noted.
+    pub(crate) fn noted(&self) -> &Cell<*const Node> {
+        &self.of_split().noted
+    }
+
+    /// The number of calls skipped inside this one, when the thread has skipped so many; with the call's flags.
+    #[inline]
+    pub(crate) fn skipped_inside(&self, skipped: u64) -> u64 {
+        skipped.wrapping_sub(self.skipped_before().get())
+    }
+
+    /// Whether a burst began or ended in this call.
+    pub(crate) fn is_split(&self) -> bool {
+        self.flags() & SPLIT != 0
+    }
+
+    /// Whether calls of thinned marks were measured inside this one, whose mark is not thinned.
+    pub(crate) fn has_thinned_inside(&self) -> bool {
+        self.flags() & THINNED_INSIDE != 0
+    }
+
+    /// Whether the call is measured only because a recorded one is around it.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        self.flags() & UNRECORDED != 0
+    }
+
+    /// Leaves the call out of all cells.
+    pub(crate) fn set_unrecorded(&self) {
+        self.set_flag(UNRECORDED);
+    }
+
+    /// The burst that began in this call and has not ended; 0 if there is none.
+    pub(crate) fn burst(&self) -> u64 {
+        if self.is_split() { self.of_split().burst.get() } else { 0 }
+    }
+
+    /// Notes that a burst began or ended in this call. `burst` is its number until it ends; then 0.
+    pub(crate) fn split(&self, burst: u64) {
+        self.set_flag(SPLIT);
+        self.of_split().burst.set(burst);
+    }
+
+    /// Stores a number for event `n`, in a frame without [`LOCKS_SPLIT`].
+    #[inline]
+    pub(crate) fn set_spare(&self, n: usize, number: u64) {
+        self.aux[n].set(number);
+    }
+
+    /// What [`set_spare`](Self::set_spare) stored.
+    #[inline]
+    pub(crate) fn spare(&self, n: usize) -> u64 {
+        self.aux[n].get()
     }
 
     /// Stores the lock of event `n`'s counter page at entry, in a frame with [`LOCKS_SPLIT`].
@@ -274,7 +414,6 @@ impl Frame {
             below.add_inner_cost(slot, sum.take());
         }
         self.move_overhead_to(below);
-        below.inner_count.set(below.inner_count.get() + self.inner_count.take());
     }
 }
 
@@ -459,14 +598,4 @@ impl Stack {
             visit(frame);
         }
     }
-}
-
-/// The frame's node in the call graph. `None` for a frame without one, which the graph's root has for a caller.
-///
-/// # Safety
-///
-/// CELLS holds, and the thread has a call graph.
-pub(crate) unsafe fn node_of(frame: &Frame) -> Option<&Node> {
-    // SAFETY: CELLS: nodes live as long as the thread's cells. With a call graph, frames without a node hold null.
-    unsafe { frame.node.get().as_ref() }
 }

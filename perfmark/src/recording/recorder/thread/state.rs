@@ -16,22 +16,27 @@
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
-use super::stack::{Frame, Stack, node_of};
+use super::bursts::Bursts;
+use super::stack::{FrameRef, SKIPPED, Stack};
+use super::thinning::Thinning;
 use super::tls::TlsPointer;
 use crate::platform::arena::Arena;
 use crate::platform::signals::BlockedSignals;
-use crate::recording::cells::graph::{Graph, Node};
+use crate::recording::cells::graph::Graph;
 use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
+use crate::recording::recorder::counters::EventSlots;
 
 /// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
 #[repr(C)]
 pub(crate) struct Recorder {
     pub(crate) stack: Stack,
-    /// The state of the random numbers that select which calls `every` measures.
+    /// Which calls of thinned marks are measured.
+    pub(crate) bursts: Bursts,
+    /// The state of the random numbers that select these.
     pub(crate) random: Cell<u64>,
     /// Null if the recorder is not set up.
     cells: Cell<*const ThreadCells>,
@@ -39,8 +44,13 @@ pub(crate) struct Recorder {
     graph: Cell<*const Graph>,
     /// The generation of the process: a forked child has another one than its parent.
     pub(crate) generation: Cell<u8>,
-    /// Whether a call that a budget drew from several may be open.
-    pub(crate) may_be_inside_drawn: Cell<bool>,
+    /// The number of the call that began last when the burst began.
+    pub(crate) burst_began: Cell<u64>,
+    /// What chooses which marks are thinned, and the thread's event slots; null if none may be.
+    thinning: Cell<*const Thinning>,
+    slots: Cell<*const EventSlots>,
+    /// Whether a mark may be thinned, so that frames note how many calls were skipped.
+    pub(crate) has_thinned: Cell<bool>,
     /// Whether frames track probe overhead for each event slot, because it differs between the thread's calls.
     pub(crate) tracks_overhead: Cell<bool>,
 }
@@ -54,6 +64,49 @@ impl Recorder {
     pub(crate) unsafe fn set_up(&self, cells: *const ThreadCells, graph: Option<&Graph>) {
         self.cells.set(cells);
         self.graph.set(graph.map_or(ptr::null(), ptr::from_ref));
+    }
+
+    /// Lets the recorder thin marks.
+    ///
+    /// # Safety
+    ///
+    /// CELLS: both live as long as the thread's cells.
+    pub(crate) unsafe fn set_thinning(&self, thinning: &Thinning, slots: &EventSlots) {
+        self.thinning.set(thinning);
+        self.slots.set(slots);
+    }
+
+    /// What chooses which marks are thinned, and the thread's event slots, if any mark may be thinned.
+    pub(crate) fn thinning(&self) -> Option<(&Thinning, &EventSlots)> {
+        // SAFETY: CELLS: `set_thinning` stored the pointers, or they are null.
+        unsafe { self.thinning.get().as_ref().zip(self.slots.get().as_ref()) }
+    }
+
+    /// The number of calls skipped inside this one.
+    pub(crate) fn skipped_inside(&self, frame: FrameRef) -> u64 {
+        if self.has_thinned.get() { frame.skipped_inside(self.bursts.skipped()) & SKIPPED } else { 0 }
+    }
+
+    /// Whether the call is measured only because a recorded one is around it.
+    pub(crate) fn is_unrecorded(&self, frame: FrameRef) -> bool {
+        self.has_thinned.get() && frame.is_unrecorded()
+    }
+
+    /// Publishes how many calls were skipped, and measured in bursts.
+    pub(crate) fn publish_bursts(&self) {
+        if let Some(cells) = self.cells() {
+            let [skipped, measured] = &cells.bursts;
+            skipped.store(self.bursts.skipped(), Relaxed);
+            measured.store(self.bursts.measured(), Relaxed);
+        }
+    }
+
+    /// A call of a thinned mark ends.
+    #[inline]
+    pub(crate) fn end_thinned(&self, frame: FrameRef) {
+        if frame.number() > self.burst_began.get() {
+            self.bursts.close();
+        }
     }
 
     pub(crate) fn is_set_up(&self) -> bool {
@@ -74,19 +127,6 @@ impl Recorder {
     /// The memory in which the thread's histograms grow.
     pub(crate) fn arena(&self) -> Option<&Arena> {
         Some(&self.cells()?.arena)
-    }
-
-    pub(crate) fn has_graph(&self) -> bool {
-        !self.graph.get().is_null()
-    }
-
-    /// The node of an open call in the call graph. `None` without one.
-    pub(crate) fn node_of<'a>(&self, frame: &'a Frame) -> Option<&'a Node> {
-        if !self.has_graph() {
-            return None;
-        }
-        // SAFETY: CELLS, and there is a call graph.
-        unsafe { node_of(frame) }
     }
 
     /// The call graph. `None` without one.

@@ -1,0 +1,99 @@
+//! Leaves perfmark's own work inside calls out of their values.
+
+use perfmark_rdpmc::{Region, clock};
+
+use super::calibrate::exact_count;
+use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
+use super::off_cpu::with_off_cpu;
+use super::thread::state::Recorder;
+use crate::recording::event_reading::EventReading;
+
+/// The values of a thread's events at one moment.
+pub(super) struct Readings([Option<EventReading>; EVENT_SLOTS]);
+
+impl Readings {
+    /// The values now.
+    pub(super) fn new(slots: &EventSlots, recorder: &Recorder) -> Self {
+        let mut values = [None; EVENT_SLOTS];
+        let mut read = |is_counter: bool| {
+            for (value, slot) in values.iter_mut().zip(slots.iter()) {
+                if slot.counter().is_some() == is_counter {
+                    *value = slot.reading();
+                }
+            }
+        };
+        with_off_cpu(slots.switches(), &recorder.stack, || read(false));
+        // Counters may take system calls, which are not repeated.
+        read(true);
+        Self(values)
+    }
+
+    /// Leaves perfmark's own work since these readings out of the open calls. Counters of which that is unknown are
+    /// unmeasured in these calls.
+    pub(super) fn exclude_work_since(&self, slots: &EventSlots, recorder: &Recorder) {
+        let now = Self::new(slots, recorder);
+        let mut work = [None; EVENT_SLOTS];
+        for ((work, now), before) in work.iter_mut().zip(now.0).zip(self.0).take(slots.len()) {
+            *work = now.zip(before).and_then(|(now, before)| exact_count(now.since(before)));
+        }
+        for frame in recorder.stack.iter() {
+            let set = frame.plan().set();
+            for event in set.events() {
+                let raw = frame.raw(event.n);
+                match work[event.slot_index] {
+                    Some(work) => raw.set(raw.get().wrapping_add(work)),
+                    None if !event.slot().is_ticks() => {
+                        set.split_locks(frame);
+                        frame.set_region(event.n, Region::default());
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// The values of a thread's events at the beginning of short work, which needs no system call: those that user space
+/// reads.
+pub(super) struct Moment([Region; EVENT_SLOTS]);
+
+impl Moment {
+    /// The values now. `None` if no call is open.
+    pub(super) fn new(slots: &EventSlots, recorder: &Recorder) -> Option<Self> {
+        recorder.stack.innermost()?;
+        let mut regions = [Region::default(); EVENT_SLOTS];
+        for (region, slot) in regions.iter_mut().zip(slots.iter()) {
+            if let Some(counter) = user_counter(slot) {
+                // Otherwise the work remains in the values.
+                _ = counter.begin_unchanged(region);
+            } else if slot.is_ticks() {
+                *region = Region::from_parts([clock::ticks(), 0, 0, 0]);
+            }
+        }
+        Some(Self(regions))
+    }
+
+    /// Leaves perfmark's own work since then out of the open calls.
+    pub(super) fn exclude_work_since(&self, slots: &EventSlots, recorder: &Recorder) {
+        let mut work = [0; EVENT_SLOTS];
+        for ((work, region), slot) in work.iter_mut().zip(&self.0).zip(slots.iter()) {
+            if let Some(counter) = user_counter(slot) {
+                *work = counter.end_unchanged(region).unwrap_or(0);
+            } else if slot.is_ticks() {
+                let [begun, ..] = region.parts();
+                *work = clock::ticks().saturating_sub(begun);
+            }
+        }
+        for frame in recorder.stack.iter() {
+            let set = frame.plan().set();
+            for event in set.events() {
+                let (raw, rest) = (frame.raw(event.n), set.overhead.between_bursts[event.n].get());
+                raw.set(raw.get().wrapping_add(work[event.slot_index]).wrapping_add(rest));
+            }
+        }
+    }
+}
+
+fn user_counter(slot: &EventSlot) -> Option<&perfmark_rdpmc::Counter> {
+    slot.counter().filter(|_| !slot.is_read_by_kernel())
+}

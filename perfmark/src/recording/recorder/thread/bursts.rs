@@ -1,0 +1,316 @@
+//! Which calls of a thread's thinned marks are measured: those in bursts.
+//!
+//! A thinned mark has `every`, or is within a budget. While the thread is in a burst, the calls of all its thinned
+//! marks are measured; in the gaps between bursts, they are only counted. So calls inside one another are measured
+//! together (M. Hirzel and T. Chilimbi, 2001).
+
+use std::cell::Cell;
+
+/// Marks take part in a burst if its draw is below their part.
+pub(crate) const ALWAYS: u32 = u32::MAX;
+
+/// The most calls of a burst.
+const LONGEST: u32 = 512;
+/// The most calls that are measured after a burst, because calls of the burst are around them.
+const MOST_AFTER: u64 = 4_096;
+/// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
+const SHORTEST_INSIDE: u32 = 16;
+/// After so many bursts, the next ones are twice as long.
+const OF_A_LENGTH: u32 = 256;
+
+/// Bursts and gaps. The calls of a thread's thinned marks form blocks, and each block has a burst at a random position.
+/// So each call is equally likely to be measured. All zeroes: no mark is thinned.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Bursts {
+    /// The number of calls skipped so far.
+    skipped: Cell<u64>,
+    /// The number of skipped calls at which the gap ends. In a burst, it is the number of calls skipped so far.
+    until: Cell<u64>,
+    /// The number of calls that are still to be recorded in the burst.
+    left: Cell<u64>,
+    /// The number of calls of thinned marks that began in the burst and are open.
+    open: Cell<u64>,
+    /// The number of calls that may still be measured without being recorded.
+    after: Cell<u64>,
+    /// The number of measured calls so far.
+    measured: Cell<u64>,
+    /// The number of calls before the next burst, if it was chosen.
+    gap: Cell<u64>,
+    /// The number of calls in the current block after its burst.
+    rest: Cell<u64>,
+    /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
+    complete: Cell<u64>,
+    /// The number of bursts so far.
+    count: Cell<u64>,
+    /// Of each block, one call in so many is in its burst.
+    every: Cell<u32>,
+    /// The smallest part of a mark.
+    lowest_part: Cell<u32>,
+    draw: Cell<u32>,
+    /// The length of bursts, and how many had it so far.
+    length: Cell<u32>,
+    of_length: Cell<u32>,
+    is_burst: Cell<bool>,
+    /// Whether all calls of the burst were counted, and the next one was chosen.
+    is_over: Cell<bool>,
+}
+
+impl Bursts {
+    /// The number of calls skipped so far.
+    #[inline]
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped.get()
+    }
+
+    /// Skips the call that begins, if the thread is in a gap.
+    #[inline]
+    pub(crate) fn skips(&self) -> bool {
+        let skipped = self.skipped.get();
+        let skips = skipped != self.until.get();
+        if skips {
+            self.skipped.set(skipped + 1);
+        }
+        skips
+    }
+
+    /// Counts a call of the burst. `false` if all are counted, or no burst has begun.
+    #[inline]
+    pub(crate) fn count(&self) -> bool {
+        let left = self.left.get();
+        if left > 0 {
+            self.left.set(left - 1);
+        }
+        left > 0
+    }
+
+    /// Whether the call that begins is measured, but not recorded: all calls of the burst were counted, but some are
+    /// open, whose self requires the cost of those inside.
+    pub(crate) fn goes_on(&self, is_inside: bool, random: &Cell<u64>) -> bool {
+        if !self.is_burst.get() {
+            return false;
+        }
+        self.choose_next(is_inside, random);
+        let goes_on = self.gap.get() > 0 && self.open.get() > 0 && self.after.get() > 0;
+        if goes_on {
+            self.gap.set(self.gap.get() - 1);
+            self.after.set(self.after.get() - 1);
+        }
+        goes_on
+    }
+
+    /// Measures the call that begins.
+    pub(crate) fn open(&self) {
+        self.open.set(self.open.get() + 1);
+        self.measured.set(self.measured.get() + 1);
+    }
+
+    /// A measured call ends that began in the burst.
+    #[inline]
+    pub(crate) fn close(&self) {
+        self.open.set(self.open.get().saturating_sub(1));
+    }
+
+    /// The number of measured calls so far.
+    pub(crate) fn measured(&self) -> u64 {
+        self.measured.get()
+    }
+
+    /// Skips the call that begins, if its mark with this part takes no part in the burst.
+    #[inline]
+    pub(crate) fn leaves_out(&self, part: u32) -> bool {
+        let leaves_out = self.draw.get() >= part;
+        if leaves_out {
+            self.skipped.set(self.skipped.get() + 1);
+            self.until.set(self.skipped.get());
+        }
+        leaves_out
+    }
+
+    /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
+    pub(crate) fn complete(&self) -> u64 {
+        self.complete.get()
+    }
+
+    /// Whether gaps are so long that caches no longer hold what measuring needs.
+    pub(crate) fn has_long_gaps(&self) -> bool {
+        const LONG: u64 = 1_024;
+        u64::from(self.length.get()) * u64::from(self.every.get()) > LONG
+    }
+
+    /// The part in the bursts of a mark of which one call in `every` is measured.
+    pub(crate) fn part(&self, every: u32) -> u32 {
+        let part = u64::from(ALWAYS) * u64::from(self.every.get()) / u64::from(every.max(1));
+        u32::try_from(part).unwrap_or(ALWAYS)
+    }
+
+    /// Lets one call in `every` be in bursts from the next block on. If it `restarts`, that block begins at the next
+    /// call. `rarest` is the largest number of calls of which one is measured.
+    pub(crate) fn set_every(&self, every: u32, rarest: u32, restarts: bool) {
+        self.every.set(every);
+        self.lowest_part.set(self.part(rarest));
+        if restarts {
+            self.until.set(self.skipped.get());
+            self.left.set(0);
+            self.rest.set(0);
+            self.complete.set(0);
+            self.is_burst.set(true);
+            self.is_over.set(false);
+        }
+    }
+
+    /// Of each block, one call in so many is in its burst; 0 if no mark is thinned.
+    pub(crate) fn every(&self) -> u32 {
+        self.every.get()
+    }
+
+    /// Whether a burst, whose calls are over, has not ended.
+    pub(crate) fn is_burst(&self) -> bool {
+        self.is_burst.get()
+    }
+
+    /// Ends the burst: begins the gap before the next one, which may be empty.
+    pub(crate) fn end(&self, is_inside: bool, random: &Cell<u64>) {
+        self.choose_next(is_inside, random);
+        self.is_burst.set(false);
+        self.is_over.set(false);
+        self.complete.set(0);
+        self.until.set(self.skipped.get() + self.gap.get());
+    }
+
+    /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
+    /// open.
+    fn choose_next(&self, is_inside: bool, random: &Cell<u64>) {
+        if self.is_over.replace(true) {
+            return;
+        }
+        let shortest = if is_inside { SHORTEST_INSIDE } else { 1 };
+        let (length, bursts) = (self.length.get().max(shortest), self.of_length.get());
+        let is_longer = bursts >= OF_A_LENGTH && length < LONGEST;
+        let length = if is_longer { length * 2 } else { length };
+        self.length.set(length);
+        self.of_length.set(if is_longer { 1 } else { bursts + 1 });
+        // A burst is one of the parts of its length that its block has, so every call is as likely as any other.
+        let (length, every) = (u64::from(length), u64::from(self.every.get().max(1)));
+        let before = below(every, random);
+        self.gap.set(self.rest.get() + before * length);
+        self.rest.set((every - 1 - before) * length);
+    }
+
+    /// Whether the gap is over.
+    pub(crate) fn is_due(&self) -> bool {
+        self.skipped.get() == self.until.get()
+    }
+
+    /// Begins a burst.
+    pub(crate) fn begin(&self, random: &Cell<u64>) {
+        self.is_burst.set(true);
+        self.left.set(self.length.get().into());
+        self.open.set(0);
+        self.after.set(MOST_AFTER);
+        #[expect(clippy::cast_possible_truncation, reason = "below the limit")]
+        self.draw.set(below(ALWAYS.into(), random) as u32);
+        self.count.set(self.count.get() + 1);
+        self.complete.set(if self.draw.get() < self.lowest_part.get() { self.count.get() } else { 0 });
+    }
+
+    /// Lets calibration begin and end a burst of one call with each call, or measure all.
+    pub(crate) fn calibrate_bursts(&self, is_between: bool) {
+        if is_between {
+            self.length.set(1);
+            self.of_length.set(0);
+            self.set_every(1, 1, true);
+        }
+    }
+
+    /// Lets calibration measure all calls, or skip them.
+    pub(crate) fn calibrate(&self, skips: bool) {
+        self.until.set(if skips { u64::MAX } else { self.skipped.get() });
+        self.left.set(u64::MAX);
+    }
+}
+
+/// A random number below `limit`: a step of xorshift64* (S. Vigna, 2016), whose state is never 0.
+fn below(limit: u64, random: &Cell<u64>) -> u64 {
+    let mut state = random.get();
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    random.set(state);
+    let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d);
+    u64::try_from((u128::from(drawn) * u128::from(limit)) >> 64).unwrap_or(0)
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    /// Whether the next call of a mark with this part is measured.
+    fn measures(bursts: &Bursts, part: u32, random: &Cell<u64>) -> bool {
+        while !bursts.skips() {
+            if bursts.count() {
+                return !bursts.leaves_out(part);
+            }
+            if bursts.is_burst() {
+                bursts.end(false, random);
+            }
+            if bursts.is_due() {
+                bursts.begin(random);
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn sums_are_unbiased_while_the_measured_share_changes() {
+        const RUNS: u32 = 4_000;
+        let costs: Vec<f64> = (0_u32..1_000)
+            .map(|n| match n {
+                0 => 500.0,
+                _ if n % 16 == 5 => 40.0,
+                600.. => 9.0,
+                _ => 1.0,
+            })
+            .collect();
+        let truth: f64 = costs.iter().sum();
+        // The mark's `every`, and the smallest of any mark of the thread.
+        for shares in [&[(1, 1)][..], &[(16, 16)], &[(64, 4)], &[(4, 1), (16, 16), (64, 16), (4, 4)], &[(4_096, 16)]] {
+            let random = Cell::new(0x9e37_79b9_7f4a_7c15);
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for _ in 0..RUNS {
+                let bursts = Bursts::default();
+                let mut estimate = 0.0;
+                for (n, cost) in costs.iter().enumerate() {
+                    let (every, smallest) = shares[n * shares.len() / costs.len()];
+                    if n == 0 || bursts.every() != smallest {
+                        bursts.set_every(smallest, every, true);
+                    }
+                    if measures(&bursts, bursts.part(every), &random) {
+                        estimate += f64::from(every) * cost;
+                    }
+                }
+                let error = estimate - truth;
+                (sum, squares) = (sum + error, squares + error * error);
+            }
+            let (mean, deviation) = (sum / f64::from(RUNS), (squares / f64::from(RUNS)).sqrt());
+            let allowed = 3.0 * deviation / f64::from(RUNS).sqrt();
+            assert!(mean.abs() <= allowed, "{shares:?}: {mean}, allowed {allowed}");
+        }
+    }
+
+    #[test]
+    fn one_call_of_each_block_is_measured_and_later_bursts_are_longer() {
+        let (bursts, random) = (Bursts::default(), Cell::new(7));
+        bursts.set_every(5, 5, true);
+        for block in 0..OF_A_LENGTH {
+            let measured = (0..5).filter(|_| measures(&bursts, ALWAYS, &random)).count();
+            assert_eq!(measured, 1, "block {block}");
+        }
+        let measured: Vec<bool> = (0..5_000_000).map(|_| measures(&bursts, ALWAYS, &random)).collect();
+        let runs = measured.chunk_by(|one, other| one == other).filter(|run| run[0]);
+        // Two bursts may follow each other.
+        assert!(runs.take(10).all(|run| matches!(run.len(), 2 | 4)));
+        let share = measured.iter().filter(|is_measured| **is_measured).count();
+        assert!((990_000..1_010_000).contains(&share), "{share}");
+    }
+}

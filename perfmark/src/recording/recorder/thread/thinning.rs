@@ -1,0 +1,350 @@
+//! Which marks a thread thins: measures in [bursts](super::bursts) only, and how rare the bursts are.
+//!
+//! Of a mark with `every = N`, the mark sets how rare. Within a budget, the thread chooses: after some measured calls,
+//! it compares what measuring took with its CPU time since the last look. Marks that are called rarely are not thinned.
+#![allow(unsafe_code, reason = "members refer to plans by pointers")]
+
+use std::cell::{Cell, RefCell};
+use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::bursts::Bursts;
+use super::plan::Plan;
+use crate::platform::usage::thread_cpu_ns;
+use crate::recording::mark::Mark;
+use crate::recording::mark::mark_settings;
+use crate::settings::Budget;
+use crate::settings::recording::is_off;
+
+/// Within a budget, one call is measured in a power of this many.
+const STEP: u32 = 4;
+/// The largest number of calls of which one is measured within a budget.
+const MOST: u32 = STEP.pow(9);
+
+/// Measured calls of thinned marks between two looks, and of each mark in the mean.
+const LEAST_MEASURED: u32 = 512;
+const MEASURED_OF_EACH: u32 = 16;
+/// Skipped calls between two looks at most, without a budget.
+const MOST_SKIPPED: u64 = 1 << 14;
+/// The first calls of a mark within a budget are all measured: so few would not be represented by some of them.
+const ALL_OF: u64 = 1_000;
+/// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
+const INTERVAL_NS: f64 = 5e6;
+/// A mark with `every` is thinned if it has more than one of so many calls of thinned marks.
+const RARE: u64 = 256;
+
+/// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
+pub(crate) const UNKNOWN_NS: f64 = 100.0;
+
+/// How many times longer a measured call takes than in the loops of calibration, where caches hold all that it needs.
+const UNCACHED: f64 = 4.0;
+
+/// A thread's marks that may be thinned.
+#[derive(Debug)]
+pub(crate) struct Thinning {
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    members: RefCell<Vec<Box<Member>>>,
+    /// Within a budget, one call of a thinned mark is measured in so many.
+    every: Cell<u32>,
+    /// The number of measured calls at the next look.
+    next_look: Cell<u64>,
+    /// The number of skipped calls at the last look.
+    skipped: Cell<u64>,
+    /// The thread's CPU time at the last look.
+    seen_ns: Cell<u64>,
+    /// The CPU time before that, in which earlier time counts less.
+    time: Cell<f64>,
+}
+
+/// A mark that may be thinned on a thread.
+#[derive(Debug)]
+pub(crate) struct Member {
+    mark: &'static Mark,
+    /// The mark's slot.
+    slot: Cell<u32>,
+    /// One call in so many is measured; 0 within a budget.
+    every: Cell<u32>,
+    /// Whether it is rare, so that all of its calls are measured.
+    is_rare: Cell<bool>,
+    plans: RefCell<Vec<*const Plan>>,
+    /// What [`Thinning::every`] returned when its calls' plan was set up, or at the last look.
+    in_use: Cell<Option<u32>>,
+    /// The number of calls at the last look.
+    seen: Cell<u64>,
+    /// The number of calls before that, in which earlier calls count less.
+    load: Cell<f64>,
+    /// What measuring a call takes in nanoseconds.
+    pub(crate) cost_ns: Cell<f64>,
+}
+
+impl Thinning {
+    pub(crate) fn new() -> Self {
+        Self {
+            members: RefCell::default(),
+            every: Cell::new(1),
+            next_look: Cell::new(LEAST_MEASURED.into()),
+            skipped: Cell::new(0),
+            seen_ns: Cell::new(0),
+            time: Cell::new(0.0),
+        }
+    }
+
+    /// The mark, which has this slot, and of which one call in `every` is measured; it is within a budget if that is 0.
+    /// Calls `forget` with the slot that it had before. The pointer is valid as long as `self`.
+    pub(crate) fn member(&self, mark: &'static Mark, slot: u32, every: u32, forget: impl FnOnce(u32)) -> *const Member {
+        let mut members = self.members.borrow_mut();
+        let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
+            if every == 0 && self.seen_ns.get() == 0 {
+                self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
+            }
+            members.push(Box::new(Member::new(mark, slot, every)));
+            members.len() - 1
+        });
+        let before = members[index].slot.get();
+        if before != slot {
+            forget(before);
+            members[index].change(slot, every);
+        }
+        &raw const *members[index]
+    }
+
+    /// One call of the member is measured in so many; `None` if all are.
+    pub(crate) fn every(&self, member: &Member) -> Option<u32> {
+        let every = if member.every.get() > 0 { member.every.get() } else { self.every.get() };
+        Some(every).filter(|_| !member.is_rare.get())
+    }
+
+    /// The smallest and the largest number of calls of which one is measured. `None` if no mark is thinned.
+    fn range(&self) -> Option<(u32, u32)> {
+        let members = self.members.borrow();
+        let each = || members.iter().filter_map(|member| self.every(member));
+        each().min().zip(each().max())
+    }
+
+    /// Whether bursts are not as frequent as the thinned marks need.
+    pub(crate) fn restarts(&self, bursts: &Bursts) -> bool {
+        self.range().is_some_and(|(smallest, _)| smallest != bursts.every())
+    }
+
+    /// Lets bursts be as frequent as the thinned marks need, at once if it `may_restart`.
+    pub(crate) fn apply_to(&self, bursts: &Bursts, may_restart: bool) {
+        let Some((smallest, largest)) = self.range() else { return };
+        bursts.set_every(smallest, largest, may_restart && self.restarts(bursts));
+        let members = self.members.borrow();
+        for member in members.iter() {
+            member.plans().for_each(|plan| plan.part.set(bursts.part(plan.cells.weight)));
+        }
+    }
+
+    /// Loads what measuring calls needs into the processor's caches.
+    pub(crate) fn load(&self) {
+        let members = self.members.borrow();
+        let loaded = members.iter().flat_map(|member| member.plans()).fold(0, |all, plan| all | plan.load());
+        black_box(loaded);
+    }
+
+    /// Whether it is time for a [look](Self::look), at the end of a burst.
+    pub(crate) fn is_time(&self, bursts: &Bursts) -> bool {
+        bursts.measured() >= self.next_look.get() || bursts.skipped() - self.skipped.get() > MOST_SKIPPED
+    }
+
+    /// Chooses anew which marks are thinned, and how rare bursts are. Calls `changed` with the slot of each mark that
+    /// needs another plan from its next call on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look(&self, bursts: &Bursts, changed: impl Fn(u32)) {
+        self.next_look.set(bursts.measured() + u64::from(LEAST_MEASURED));
+        self.skipped.set(bursts.skipped());
+        let Ok(members) = self.members.try_borrow() else { return };
+        let mut all = 0;
+        for member in members.iter() {
+            let calls = member.calls();
+            let new = calls.wrapping_sub(member.seen.replace(calls));
+            member.load.set(member.load.get() / 2.0 + new as f64);
+            if member.every.get() == 0 {
+                member.mark.within_budgets.fetch_add(new, Relaxed);
+            }
+            all += if member.is_rare.get() { 0 } else { new };
+        }
+        self.look_at_budget(&members, bursts);
+        // Enough of them remain: those with the most calls.
+        for member in members.iter().filter(|member| member.every.get() > 0) {
+            member.is_rare.set(member.load.get() * (RARE as f64) < all as f64);
+        }
+        for member in members.iter() {
+            let every = self.every(member);
+            if member.in_use.replace(every) != every {
+                changed(member.slot.get());
+            }
+        }
+        drop(members);
+        self.apply_to(bursts, false);
+    }
+
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    fn look_at_budget(&self, members: &[Box<Member>], bursts: &Bursts) {
+        let members = || members.iter().filter(|member| member.every.get() == 0);
+        let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
+        let Some(share) = budgets.reduce(f64::min) else { return };
+        // After recording has ended, no system call is allowed.
+        let Some(now) = (if is_off() { None } else { thread_cpu_ns() }) else { return };
+        let elapsed = now.saturating_sub(self.seen_ns.get());
+        // The clocks of some systems are coarse.
+        if elapsed == 0 {
+            return;
+        }
+        self.seen_ns.set(now);
+        self.time.set(self.time.get() / 2.0 + elapsed as f64);
+        let level = level(&members().map(|member| member.demand()), share * self.time.get());
+        let is_small = |member: &Member| member.mark.within_budgets.load(Relaxed) < ALL_OF || member.demand() <= level;
+        let (mut count, mut demand) = (0.0, 0.0);
+        for member in members().filter(|member| !is_small(member)) {
+            (count, demand) = (count + 1.0, demand + member.demand());
+        }
+        // If all are measured, they stay in bursts, which follow each other: their ends are the times of the looks.
+        members().for_each(|member| member.is_rare.set(count > 0.0 && is_small(member)));
+        let wanted = if count > 0.0 { demand / (count * level) } else { 1.0 };
+        self.every.set(next_every(self.every.get(), wanted));
+        let most = members().map(|member| member.cost_ns.get() * UNCACHED).fold(1.0, f64::max);
+        let of_each = u32::try_from(members().count()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
+        let in_interval = (share * INTERVAL_NS / most) as u32;
+        self.next_look.set(bursts.measured() + u64::from(LEAST_MEASURED.max(of_each).max(in_interval)));
+    }
+}
+
+impl Member {
+    fn new(mark: &'static Mark, slot: u32, every: u32) -> Self {
+        Self {
+            mark,
+            slot: Cell::new(slot),
+            every: Cell::new(every),
+            is_rare: Cell::new(false),
+            plans: RefCell::default(),
+            in_use: Cell::new(None),
+            seen: Cell::new(0),
+            load: Cell::new(0.0),
+            cost_ns: Cell::new(UNKNOWN_NS),
+        }
+    }
+
+    /// The mark has another slot, because it has other settings.
+    fn change(&self, slot: u32, every: u32) {
+        self.slot.set(slot);
+        self.every.set(every);
+        self.is_rare.set(false);
+        self.plans.borrow_mut().clear();
+        self.seen.set(0);
+    }
+
+    fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
+        let plan = |n: usize| self.plans.borrow().get(n).copied();
+        // SAFETY: `add_plan` requires that they live as long as this member.
+        (0..).map_while(plan).map(|plan| unsafe { &*plan })
+    }
+
+    /// Adds a plan of the mark's calls, unless it is known. The next call uses it.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as this member.
+    pub(crate) unsafe fn add_plan(&self, plan: &Plan) {
+        self.in_use.set(Some(plan.cells.weight).filter(|_| plan.is_thinned()));
+        if self.plans.borrow().contains(&ptr::from_ref(plan)) {
+            return;
+        }
+        self.plans.borrow_mut().push(plan);
+        self.seen.set(self.seen.get() + calls(plan));
+    }
+
+    /// The number of its calls so far.
+    fn calls(&self) -> u64 {
+        self.plans().map(calls).sum()
+    }
+
+    /// What measuring all calls takes in nanoseconds.
+    fn demand(&self) -> f64 {
+        self.load.get() * self.cost_ns.get() * UNCACHED
+    }
+}
+
+/// The number of calls with this plan so far.
+fn calls(plan: &Plan) -> u64 {
+    let measured = plan.cells.events.first().map_or(0, |cells| cells.values.so_far().0);
+    measured + plan.cells.skipped.load(Relaxed)
+}
+
+/// The most that each mark may take, so that all together take what is allowed. Marks whose demand is smaller take only
+/// that, and leave the rest to the others.
+fn level(demands: &(impl Iterator<Item = f64> + Clone), allowed: f64) -> f64 {
+    let mut level = 0.0;
+    loop {
+        let (mut small, mut large) = (0.0, 0.0);
+        for demand in demands.clone() {
+            if demand <= level {
+                small += demand;
+            } else {
+                large += 1.0;
+            }
+        }
+        let next = if large > 0.0 { (allowed - small) / large } else { f64::INFINITY };
+        // It rises until all marks below it are known.
+        if next <= level || next.is_infinite() {
+            return next;
+        }
+        level = next;
+    }
+}
+
+/// Of how many calls one is measured next, if it was one in `every` until now, and one in `wanted` would be right. It
+/// rises at once, and falls by one step.
+fn next_every(every: u32, wanted: f64) -> u32 {
+    let mut next = 1;
+    while f64::from(next) < wanted && next < MOST {
+        next *= STEP;
+    }
+    next.max(every / STEP)
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_with_small_demands_are_measured_completely_and_the_others_share_the_rest_equally() {
+        for (demands, allowed, expected) in [
+            (&[1.0, 2.0, 100.0, 1_000.0][..], 63.0, 30.0),
+            (&[1_000.0, 1_000.0], 10.0, 5.0),
+            (&[5.0], 1.0, 1.0),
+            (&[40.0, 1.0, 30.0, 20.0], 61.0, 20.0),
+        ] {
+            let level = level(&demands.iter().copied(), allowed);
+            assert!((level - expected).abs() < 1e-9, "{demands:?}: {level}");
+            let taken: f64 = demands.iter().map(|demand| demand.min(level)).sum();
+            assert!((taken - allowed).abs() < 1e-9, "{demands:?}: {taken}");
+        }
+        assert!(level(&[1.0, 2.0].into_iter(), 3.5).is_infinite(), "all are measured completely");
+        assert!(level(&[].into_iter(), 1.0).is_infinite());
+    }
+
+    #[test]
+    fn the_measured_share_falls_at_once_and_rises_step_by_step() {
+        for (every, wanted, expected) in [
+            (1, 0.0, 1),
+            (1, 1.0, 1),
+            (1, 1.1, 4),
+            (1, 1_000.0, 1_024),
+            (4, 4.0, 4),
+            (64, 17.0, 64),
+            (64, 16.0, 16),
+            (1_024, 0.5, 256),
+            (4, 0.0, 1),
+            (1, f64::INFINITY, MOST),
+            (1, 1e12, MOST),
+        ] {
+            assert_eq!(next_every(every, wanted), expected, "{every} {wanted}");
+        }
+        assert_eq!(next_every(64, f64::NAN), 16);
+    }
+}
