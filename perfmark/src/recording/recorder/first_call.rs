@@ -388,7 +388,7 @@ fn calibrate_set(
                 {
                     recorder.visit_open(|_, costs| {
                         costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
-                        true
+                        false
                     });
                     recorder.bursts.calibrate(false);
                     (self.caller.base_hooks.get().end)(self.caller, frame, recorder);

@@ -204,8 +204,10 @@ fn begin_and_end_bursts(plan: &Plan, recorder: HeldRecorder) -> Token {
         if let Some(before) = before {
             before.exclude_work_since(slots, &recorder);
         }
+        return (plan.hooks.get().begin)(plan, recorder);
     }
-    (plan.hooks.get().begin)(plan, recorder)
+    // A child, forked in a signal handler inside this function.
+    (measured(plan).begin)(plan, recorder)
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.
@@ -221,6 +223,7 @@ fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before) | FRAME_OF_SKIPPED;
     frame.serial.set(token);
+    frame.skipped_before().set(recorder.bursts.skipped());
     if recorder.graph().is_some() {
         // Calls inside are calls of the call around.
         frame.node.set(frame.below().node.get());

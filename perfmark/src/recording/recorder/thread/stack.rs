@@ -562,6 +562,9 @@ impl Stack {
                 let to = top.add(1);
                 if to.add(extra_blocks) != from {
                     ptr::copy(from.sub(extra_blocks).as_ptr(), to.as_ptr(), extra_blocks + 1);
+                    // Splits are in the same order.
+                    let splits = [from.sub(extra_blocks), to].map(|frame| memory::split_of(frame.as_ptr()).as_ptr());
+                    ptr::copy(splits[0], splits[1], extra_blocks + 1);
                     // Restores ZEROES in the blocks that were not overwritten.
                     let gap = to.add(extra_blocks + 1).max(from.sub(extra_blocks));
                     gap.as_ptr().write_bytes(0, from.add(1).offset_from(gap).cast_unsigned());
