@@ -304,7 +304,7 @@ impl Gaps {
             }
         }
         let [skipped, measured] = thread.bursts.each_ref().map(|calls| calls.load(Relaxed) as f64);
-        for (event, in_gaps, in_bursts) in costs.into_iter().filter(|_| skipped > 0.0) {
+        for (event, in_gaps, in_bursts) in costs.into_iter().filter(|_| skipped > 0.0 && measured > 0.0) {
             gaps.0.push((event, (in_gaps / skipped) / (in_bursts / measured)));
         }
         gaps

@@ -88,6 +88,7 @@ pub(super) fn bind_plan(plan: &Plan) {
     let measured = options::measured(plan);
     let is_plain = plan.skipped().is_none() && !plan.set().mode.is_polled;
     let begin = match (plan.is_thinned(), is_plain) {
+        (false, _) if plan.member().is_some() => options::begin_rare,
         (false, _) => measured.begin,
         (true, true) => options::begin_thinned::<true>,
         (true, false) => options::begin_thinned::<false>,

@@ -251,7 +251,9 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
     }
     if plan.is_thinned() {
         recorder.end_thinned(frame);
-        below.add_thinned(not_zero().map(|n| (slot_index::<P>(set, n), own(n))));
+        if recorder.bursts.complete() != 0 {
+            below.add_thinned(not_zero().map(|n| (slot_index::<P>(set, n), own(n))));
+        }
     }
     if special & UNRECORDED == 0 {
         if special & SKIPPED != 0 {

@@ -142,9 +142,12 @@ fn prepare_plan(
     {
         // SAFETY: CELLS: it lives as long as the thread's cells.
         unsafe { member.add_plan(plan) };
-        apply_thinning(resources, recorder);
         // SAFETY: RECORDER and CELLS: a plan of this thread.
         unsafe { set_plan(recorder_ptr, plan) };
+        if let Some(before_setup) = before_setup {
+            before_setup.exclude_work_since(&resources.slots, recorder);
+        }
+        apply_thinning(resources, recorder);
         return Ok(plan);
     }
     let measured = if thinned.is_some() { Measured::InBursts } else { Measured::All };
@@ -190,7 +193,6 @@ fn prepare_plan(
     if let Some(member) = member {
         // SAFETY: CELLS: it lives as long as the thread's cells.
         unsafe { member.add_plan(plan_ref) };
-        apply_thinning(resources, recorder);
     }
     // SAFETY: RECORDER and CELLS: a plan of this thread.
     unsafe { set_plan(recorder_ptr, plan_ref) };
@@ -198,6 +200,7 @@ fn prepare_plan(
     if let Some(before_setup) = before_setup {
         before_setup.exclude_work_since(&resources.slots, recorder);
     }
+    apply_thinning(resources, recorder);
     Ok(plan)
 }
 

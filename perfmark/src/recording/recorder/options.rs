@@ -145,8 +145,11 @@ pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     let bursts = &recorder.bursts;
     let is_recorded = bursts.count();
+    if !is_recorded && bursts.must_choose() {
+        choose_next_burst(&recorder);
+    }
     // A call made of polls may go on after the burst.
-    if !is_recorded && (plan.set().mode.is_polled || !bursts.goes_on(is_inside(&recorder), &recorder.random)) {
+    if !is_recorded && (plan.set().mode.is_polled || !bursts.goes_on()) {
         return begin_and_end_bursts(plan, recorder);
     }
     reach(&recorder, || "begin a call in a burst".into());
@@ -160,9 +163,41 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     begin_unrecorded(plan, recorder)
 }
 
-/// Whether calls are open around the one that begins.
-fn is_inside(recorder: &Recorder) -> bool {
-    recorder.stack.innermost().is_some()
+/// Chooses the next burst. Before that, from time to time, how rare bursts are.
+#[cold]
+#[inline(never)]
+fn choose_next_burst(recorder: &HeldRecorder) {
+    let bursts = &recorder.bursts;
+    if let Some((thinning, _)) = recorder.thinning()
+        && thinning.is_time(bursts)
+    {
+        thinning.look(bursts, |slot| recorder.forget_plan(slot));
+        thinning.apply_to(bursts, false);
+    }
+    bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
+}
+
+/// Begins a call of a mark that is not thinned because it is called rarely.
+pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.bursts.count_rare() {
+        begin_rare_and_look(plan, recorder)
+    } else {
+        (measured(plan).begin)(plan, recorder)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_rare_and_look(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call of a rare mark, and look".into());
+    if let Some((thinning, _)) = recorder.thinning() {
+        thinning.look(&recorder.bursts, |slot| recorder.forget_plan(slot));
+        if thinning.restarts(&recorder.bursts) {
+            note_end_of_burst(&recorder);
+        }
+        thinning.apply_to(&recorder.bursts, true);
+    }
+    (measured(plan).begin)(plan, recorder)
 }
 
 /// Begins a call that is measured because a recorded one is around it.
@@ -188,11 +223,8 @@ fn begin_and_end_bursts(plan: &Plan, recorder: HeldRecorder) -> Token {
         let (bursts, random) = (&recorder.bursts, &recorder.random);
         if bursts.is_burst() {
             note_end_of_burst(&recorder);
-            bursts.end(is_inside(&recorder), random);
+            bursts.end();
             recorder.publish_bursts();
-            if thinning.is_time(bursts) {
-                thinning.look(bursts, |slot| recorder.forget_plan(slot));
-            }
         }
         if bursts.is_due() {
             bursts.begin(random);

@@ -11,7 +11,8 @@ use super::thread::stack::FrameRef;
 use super::thread::state::with_recorder;
 
 /// The names of the hooks that are not fast ones.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
+    "begin a call of a rare mark, and look",
     "begin a call between two bursts",
     "begin a call in a burst",
     "begin a call that is not recorded",

@@ -372,7 +372,7 @@ pub(super) fn close(
         // value.
         let own = net.wrapping_sub(inner_cost);
         below.add_inner_cost(slot, own);
-        if plan.is_thinned() {
+        if plan.is_thinned() && recorder.bursts.complete() != 0 {
             below.add_thinned([(slot, own)].into_iter());
         }
         if !is_unwound {

@@ -20,11 +20,10 @@ pub(super) fn note_begin_of_burst(recorder: &Recorder) {
     }
     let mut depth = 0;
     recorder.visit_open(|frame, costs| {
-        let is_first = !frame.is_split();
+        frame.begin_burst(burst);
         for cost in costs {
-            frame.add_own_in_bursts(cost.event.n, cost.own.wrapping_neg(), is_first);
+            frame.begin_own(cost.event.n, cost.own);
         }
-        frame.split(burst);
         depth += 1;
         depth < DEPTH
     });
@@ -39,12 +38,12 @@ pub(super) fn note_end_of_burst(recorder: &Recorder) {
     let (mut depth, began) = (0, recorder.burst_began.get());
     recorder.visit_open(|frame, costs| {
         let noted = frame.burst() == burst;
-        if noted || frame.number() > began {
-            let is_first = !frame.is_split();
+        let began_in_it = frame.number() > began;
+        if noted || began_in_it {
+            frame.end_burst(began_in_it);
             for cost in costs {
-                frame.add_own_in_bursts(cost.event.n, cost.own, is_first);
+                frame.end_own(cost.event.n, cost.own);
             }
-            frame.split(0);
         }
         depth += 1;
         depth < DEPTH || noted
@@ -59,11 +58,16 @@ pub(super) fn add_split(plan: &Plan, frame: FrameRef, recorder: &Recorder, n: us
     }
     let cells = &plan.cells.events[n];
     let in_bursts = frame.own_in_bursts(n, own, recorder.bursts.complete());
-    if recorder.skipped_inside(frame) > 0 {
+    let has_skipped = recorder.skipped_inside(frame) > 0;
+    if has_skipped {
         add(&cells.in_gaps, own.wrapping_sub(in_bursts.unwrap_or(0)));
     }
+    if frame.has_thinned_inside() {
+        add(&cells.thinned_inside, frame.thinned(n));
+    }
     // The others with calls of thinned marks inside were in a burst from entry to exit.
-    if let Some(own) = in_bursts.or_else(|| frame.has_thinned_inside().then_some(own)) {
+    let is_in_burst = frame.has_thinned_inside() && !has_skipped;
+    if let Some(own) = in_bursts.or_else(|| is_in_burst.then_some(own)) {
         add(&cells.in_bursts, own);
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Bursts {
     after: Cell<u64>,
     /// The number of measured calls so far.
     measured: Cell<u64>,
+    /// The number of these in bursts in which all thinned marks take part.
+    in_complete: Cell<u64>,
     /// The number of calls before the next burst, if it was chosen.
     gap: Cell<u64>,
     /// The number of calls in the current block after its burst.
@@ -51,6 +53,8 @@ pub(crate) struct Bursts {
     /// The length of bursts, and how many had it so far.
     length: Cell<u32>,
     of_length: Cell<u32>,
+    /// The number of calls of rare marks since the last look because of them.
+    rare: Cell<u32>,
     is_burst: Cell<bool>,
     /// Whether all calls of the burst were counted, and the next one was chosen.
     is_over: Cell<bool>,
@@ -86,12 +90,8 @@ impl Bursts {
 
     /// Whether the call that begins is measured, but not recorded: all calls of the burst were counted, but some are
     /// open, whose self requires the cost of those inside.
-    pub(crate) fn goes_on(&self, is_inside: bool, random: &Cell<u64>) -> bool {
-        if !self.is_burst.get() {
-            return false;
-        }
-        self.choose_next(is_inside, random);
-        let goes_on = self.gap.get() > 0 && self.open.get() > 0 && self.after.get() > 0;
+    pub(crate) fn goes_on(&self) -> bool {
+        let goes_on = self.is_over.get() && self.gap.get() > 0 && self.open.get() > 0 && self.after.get() > 0;
         if goes_on {
             self.gap.set(self.gap.get() - 1);
             self.after.set(self.after.get() - 1);
@@ -103,12 +103,31 @@ impl Bursts {
     pub(crate) fn open(&self) {
         self.open.set(self.open.get() + 1);
         self.measured.set(self.measured.get() + 1);
+        if self.complete.get() != 0 {
+            self.in_complete.set(self.in_complete.get() + 1);
+        }
     }
 
     /// A measured call ends that began in the burst.
     #[inline]
     pub(crate) fn close(&self) {
         self.open.set(self.open.get().saturating_sub(1));
+    }
+
+    /// Counts a call of a rare mark. `true` if it is time for a look at how rare it is.
+    #[inline]
+    pub(crate) fn count_rare(&self) -> bool {
+        /// Rare calls between two looks.
+        const RARE_CALLS: u32 = 512;
+        let count = self.rare.get() + 1;
+        let is_time = count > RARE_CALLS;
+        self.rare.set(if is_time { 0 } else { count });
+        is_time
+    }
+
+    /// The number of measured calls in bursts in which all thinned marks take part.
+    pub(crate) fn in_complete(&self) -> u64 {
+        self.in_complete.get()
     }
 
     /// The number of measured calls so far.
@@ -144,7 +163,7 @@ impl Bursts {
         u32::try_from(part).unwrap_or(ALWAYS)
     }
 
-    /// Lets one call in `every` be in bursts from the next block on. If it `restarts`, that block begins at the next
+    /// Lets one call in `every` be in bursts from the next choice on. If it `restarts`, that block begins at the next
     /// call. `rarest` is the largest number of calls of which one is measured.
     pub(crate) fn set_every(&self, every: u32, rarest: u32, restarts: bool) {
         self.every.set(every);
@@ -164,14 +183,18 @@ impl Bursts {
         self.every.get()
     }
 
+    /// Whether all calls of the burst were counted, and the next one must be chosen.
+    pub(crate) fn must_choose(&self) -> bool {
+        self.is_burst.get() && !self.is_over.get() && self.left.get() == 0
+    }
+
     /// Whether a burst, whose calls are over, has not ended.
     pub(crate) fn is_burst(&self) -> bool {
         self.is_burst.get()
     }
 
     /// Ends the burst: begins the gap before the next one, which may be empty.
-    pub(crate) fn end(&self, is_inside: bool, random: &Cell<u64>) {
-        self.choose_next(is_inside, random);
+    pub(crate) fn end(&self) {
         self.is_burst.set(false);
         self.is_over.set(false);
         self.complete.set(0);
@@ -180,10 +203,8 @@ impl Bursts {
 
     /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
     /// open.
-    fn choose_next(&self, is_inside: bool, random: &Cell<u64>) {
-        if self.is_over.replace(true) {
-            return;
-        }
+    pub(crate) fn choose_next(&self, is_inside: bool, random: &Cell<u64>) {
+        self.is_over.set(true);
         let shortest = if is_inside { SHORTEST_INSIDE } else { 1 };
         let (length, bursts) = (self.length.get().max(shortest), self.of_length.get());
         let is_longer = bursts >= OF_A_LENGTH && length < LONGEST;
@@ -252,7 +273,10 @@ mod tests {
                 return !bursts.leaves_out(part);
             }
             if bursts.is_burst() {
-                bursts.end(false, random);
+                if bursts.must_choose() {
+                    bursts.choose_next(false, random);
+                }
+                bursts.end();
             }
             if bursts.is_due() {
                 bursts.begin(random);

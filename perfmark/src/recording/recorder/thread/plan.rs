@@ -13,12 +13,10 @@ use super::event_set::EventSet;
 use super::stack::{FRAME_EVENTS, FrameRef};
 use super::state::{HeldRecorder, Recorder};
 use super::thinning::{Member, UNKNOWN_NS};
-use crate::platform::sync::AtomicU64;
 use crate::recording::cells::graph::Node;
-use crate::recording::cells::histogram::{Span, add};
+use crate::recording::cells::histogram::Span;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::mark_settings::Variant;
-use crate::recording::recorder::counters::EVENT_SLOTS;
 use crate::settings::recording::settings;
 
 /// Begins a call and releases the recorder.
@@ -72,10 +70,6 @@ pub(crate) struct Plan {
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
     if_thinned: u64,
-    /// By event slots: the sums of what calls of thinned marks cost inside calls of this mark.
-    thinned_inside: [Cell<*const AtomicU64>; EVENT_SLOTS],
-    /// Of the slots that are not the plan's.
-    of_no_event: AtomicU64,
     /// The mark's [part](super::bursts::Bursts::part) in bursts.
     pub(crate) part: Cell<u32>,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
@@ -120,8 +114,6 @@ impl Plan {
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
             if_thinned,
-            thinned_inside: [const { Cell::new(ptr::null()) }; EVENT_SLOTS],
-            of_no_event: AtomicU64::new(0),
             hooks,
             set,
             event_cells,
@@ -170,17 +162,6 @@ impl Plan {
         for (pointer, cells) in self.event_cells.iter().zip(&self.cells.events) {
             pointer.set(cells);
         }
-        self.thinned_inside.iter().for_each(|sum| sum.set(&raw const self.of_no_event));
-        for (event, cells) in self.set().events().zip(&self.cells.events) {
-            self.thinned_inside[event.slot_index].set(&raw const cells.thinned_inside);
-        }
-    }
-
-    /// Adds what calls of a thinned mark cost inside a call of this one.
-    #[inline]
-    pub(crate) fn add_thinned_inside(&self, slot: usize, cost: u64) {
-        // SAFETY: `set_event_cells` stored a pointer into the plan, which no longer moves.
-        add(unsafe { &*self.thinned_inside[slot].get() }, cost);
     }
 
     /// Gives skipped calls a plan: one without events, whose calls only have frames.

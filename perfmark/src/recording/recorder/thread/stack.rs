@@ -84,17 +84,23 @@ pub(crate) struct Frame {
     pub(crate) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
-/// What a frame has besides: if a burst began or ended in its call, or if there was a sample in it.
+/// What a frame has besides: if a burst began or ended in its call, if calls of thinned marks were measured in it, or if
+/// there was a sample in it.
 #[repr(C)]
 pub(crate) struct Split {
-    /// The burst that began in this call and has not ended, or 0.
+    /// The burst whose begin was noted in this call, and whose end was not; or 0.
     burst: Cell<u64>,
     /// Without a call graph: the node of the call's path in notes.
     noted: Cell<*const Node>,
-    /// For each event: the call's cost in bursts without inner calls. If a burst has not ended, the cost before it is
-    /// subtracted.
+    /// For each event: the call's cost without inner calls at that begin, or [`UNKNOWN`].
+    at_begin: [Cell<u64>; FRAME_EVENTS],
+    /// The same in bursts that ended.
     own: [Cell<u64>; FRAME_EVENTS],
+    /// The own cost of calls of thinned marks inside.
+    thinned: [Cell<u64>; FRAME_EVENTS],
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// One for each frame.
 pub(crate) type SplitSpace = [Split; MAX_FRAMES];
@@ -199,25 +205,74 @@ impl FrameRef {
         matches!(aux, EXACT | SCALED).then(|| (block.begun[n].get(), aux == SCALED))
     }
 
+    /// What the frame has besides for event `n`, and the event's index there. Zero at first.
+    fn split(&self, n: usize) -> (&Split, usize) {
+        let (block, n) = self.block(n);
+        (block.of_split(), n)
+    }
+
+    /// Makes what the frame has besides zero, before its first use.
+    fn prepare_split(&self) {
+        if self.flags() & ENDS_SLOWLY == 0 {
+            self.of_split().burst.set(0);
+            for n in 0..self.plan().set().len() {
+                let (split, n) = self.split(n);
+                [&split.own, &split.thinned].iter().for_each(|costs| costs[n].set(0));
+                split.at_begin[n].set(UNKNOWN);
+            }
+        }
+    }
+
     /// The call's cost in bursts without inner calls, in event `n`, if a burst began or ended in it. `own` is its cost
     /// until now without inner calls, and `burst` the burst in progress.
     pub(crate) fn own_in_bursts(self, n: usize, own: u64, burst: u64) -> Option<u64> {
-        let (block, n) = self.block(n);
-        let before = block.of_split().own[n].get();
-        let is_in_burst = burst != 0 && self.of_split().burst.get() == burst;
-        self.is_split().then(|| if is_in_burst { before.wrapping_add(own) } else { before })
+        let ((split, n), is_in_burst) = (self.split(n), burst != 0 && self.burst() == burst);
+        let at_begin = Some(split.at_begin[n].get()).filter(|own| is_in_burst && *own != UNKNOWN);
+        let since = at_begin.map_or(0, |at_begin| own.wrapping_sub(at_begin));
+        self.is_split().then(|| split.own[n].get().wrapping_add(since))
     }
 
-    /// A burst begins or ends in this call: the first time for this event of the call if it `is_first`. Its cost until
-    /// now is `own`.
-    pub(crate) fn add_own_in_bursts(self, n: usize, own: u64, is_first: bool) {
-        let (block, n) = self.block(n);
-        let before = if is_first { 0 } else { block.of_split().own[n].get() };
-        block.of_split().own[n].set(before.wrapping_add(own));
+    /// The own cost of calls of thinned marks inside, in event `n`.
+    pub(crate) fn thinned(self, n: usize) -> u64 {
+        let (split, n) = self.split(n);
+        split.thinned[n].get()
     }
 
-    /// A call of a thinned mark ends directly inside this one. Its own costs in these slots are part of the innermost
-    /// call of another mark around it. It stands for so many skipped calls.
+    /// Notes that this burst begins in the call. Costs without inner calls until now are noted by
+    /// [`begin_own`](Self::begin_own).
+    pub(crate) fn begin_burst(self, burst: u64) {
+        self.prepare_split();
+        (0..self.plan().set().len()).for_each(|n| self.begin_own(n, UNKNOWN));
+        self.set_flag(SPLIT);
+        self.of_split().burst.set(burst);
+    }
+
+    pub(crate) fn begin_own(self, n: usize, own: u64) {
+        let (split, n) = self.split(n);
+        split.at_begin[n].set(own);
+    }
+
+    /// Notes that the burst ends in the call, which `began_in_it` or before.
+    pub(crate) fn end_burst(self, began_in_it: bool) {
+        self.prepare_split();
+        if began_in_it {
+            (0..self.plan().set().len()).for_each(|n| self.begin_own(n, 0));
+        }
+        self.set_flag(SPLIT);
+        self.of_split().burst.set(0);
+    }
+
+    /// The call's cost without inner calls until the end of the burst.
+    pub(crate) fn end_own(self, n: usize, own: u64) {
+        let (split, n) = self.split(n);
+        let at_begin = split.at_begin[n].replace(UNKNOWN);
+        if at_begin != UNKNOWN {
+            split.own[n].set(split.own[n].get().wrapping_add(own.wrapping_sub(at_begin)));
+        }
+    }
+
+    /// A call of a thinned mark ends directly inside this one. Its own costs in these slots are part of the innermost call
+    /// of another mark around it.
     #[inline]
     pub(crate) fn add_thinned(self, costs: impl Iterator<Item = (usize, u64)>) {
         /// Calls of thinned marks inside one another. More are not followed.
@@ -227,7 +282,13 @@ impl FrameRef {
             // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
             let Some(plan) = (unsafe { around.plan_ptr().as_ref() }) else { return };
             if !plan.is_thinned() && !plan.is_of_skipped() {
-                costs.for_each(|(slot, cost)| plan.add_thinned_inside(slot, cost));
+                around.prepare_split();
+                for (slot, cost) in costs {
+                    if let Some(n) = plan.set().event_at(slot) {
+                        let (split, n) = around.split(n);
+                        split.thinned[n].set(split.thinned[n].get().wrapping_add(cost));
+                    }
+                }
                 return around.set_flag(THINNED_INSIDE);
             }
             around = around.below();
@@ -334,12 +395,6 @@ impl Frame {
     /// The burst that began in this call and has not ended; 0 if there is none.
     pub(crate) fn burst(&self) -> u64 {
         if self.is_split() { self.of_split().burst.get() } else { 0 }
-    }
-
-    /// Notes that a burst began or ended in this call. `burst` is its number until it ends; then 0.
-    pub(crate) fn split(&self, burst: u64) {
-        self.set_flag(SPLIT);
-        self.of_split().burst.set(burst);
     }
 
     /// Stores a number for event `n`, in a frame without [`LOCKS_SPLIT`].

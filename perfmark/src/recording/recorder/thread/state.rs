@@ -97,7 +97,7 @@ impl Recorder {
         if let Some(cells) = self.cells() {
             let [skipped, measured] = &cells.bursts;
             skipped.store(self.bursts.skipped(), Relaxed);
-            measured.store(self.bursts.measured(), Relaxed);
+            measured.store(self.bursts.in_complete(), Relaxed);
         }
     }
 

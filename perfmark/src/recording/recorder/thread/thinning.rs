@@ -178,8 +178,6 @@ impl Thinning {
                 changed(member.slot.get());
             }
         }
-        drop(members);
-        self.apply_to(bursts, false);
     }
 
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
