@@ -375,6 +375,27 @@ fn self_is_right_and_adds_up_although_all_marks_are_thinned() {
     assert!((sum - document.total).abs() <= document.total / 20, "{sum}, total {}", document.total);
 }
 
+#[perfmark(page_faults, name = "still open")]
+fn still_open() -> Snapshot {
+    (0..4_000).for_each(|_| inside_open());
+    snapshot()
+}
+
+#[perfmark(page_faults, every = 8, name = "inside open")]
+fn inside_open() {
+    faults(1);
+}
+
+#[test]
+fn an_estimate_is_complete_while_the_caller_is_open() {
+    let _alone = alone::alone();
+    seed(0);
+    let during = still_open();
+    let Some((mark, values)) = find(&during, "inside open") else { return };
+    assert_eq!(mark.calls, 4_000);
+    assert_near("the total", values.total, 4_000, IN_BURSTS * 7.0 * 4_000.0);
+}
+
 /// What each mark really cost, and the variance of its estimate.
 static TRUTH: Mutex<BTreeMap<&str, (i64, f64)>> = Mutex::new(BTreeMap::new());
 /// Of the marks below, one call in this many is measured.
