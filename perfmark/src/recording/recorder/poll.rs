@@ -217,10 +217,13 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     reach(recorder, || "end a poll on the slow path".into());
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
-    let node = frame.graph_node();
+    let (node, has_skipped) = (frame.graph_node(), recorder.skipped_inside(frame) > 0);
     slow::store_counts(set, frame, &recorder.stack);
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, outcome == Outcome::Unwound, |event, cost| costs[event.n] = cost);
+    if has_skipped && outcome == Outcome::Ready {
+        add(&plan.cells.estimated, 1);
+    }
     if let Some(node) = node {
         if outcome != Outcome::Pending {
             node.add_call();

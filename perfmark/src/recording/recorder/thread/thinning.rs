@@ -31,8 +31,10 @@ const MOST_SKIPPED: u64 = 1 << 14;
 const ALL_OF: u64 = 1_000;
 /// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
 const INTERVAL_NS: f64 = 5e6;
-/// A mark with `every` is thinned if it has more than one of so many calls of thinned marks.
-const RARE: u64 = 256;
+/// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
+const RARE: f64 = 256.0;
+/// All such marks together must have less than one of so many.
+const RARE_IN_ALL: f64 = 16.0;
 
 /// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
 pub(crate) const UNKNOWN_NS: f64 = 100.0;
@@ -157,7 +159,6 @@ impl Thinning {
         self.next_look.set(bursts.measured() + u64::from(LEAST_MEASURED));
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
-        let mut all = 0;
         for member in members.iter() {
             let calls = member.calls();
             let new = calls.wrapping_sub(member.seen.replace(calls));
@@ -165,13 +166,14 @@ impl Thinning {
             if member.every.get() == 0 {
                 member.mark.within_budgets.fetch_add(new, Relaxed);
             }
-            all += if member.is_rare.get() { 0 } else { new };
         }
         self.look_at_budget(&members, bursts);
-        // Enough of them remain: those with the most calls.
-        for member in members.iter().filter(|member| member.every.get() > 0) {
-            member.is_rare.set(member.load.get() * (RARE as f64) < all as f64);
-        }
+        let with_every = || members.iter().filter(|member| member.every.get() > 0);
+        let all: f64 = with_every().map(|member| member.load.get()).sum();
+        let is_rare = |member: &Member| member.load.get() * RARE < all;
+        // All of them together must be rare, too.
+        let rare: f64 = with_every().filter(|member| is_rare(member)).map(|member| member.load.get()).sum();
+        with_every().for_each(|member| member.is_rare.set(is_rare(member) && rare * RARE_IN_ALL < all));
         for member in members.iter() {
             let every = self.every(member);
             if member.in_use.replace(every) != every {
