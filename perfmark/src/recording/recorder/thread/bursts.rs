@@ -248,6 +248,7 @@ impl Bursts {
     pub(crate) fn calibrate(&self, skips: bool) {
         self.until.set(if skips { u64::MAX } else { self.skipped.get() });
         self.left.set(u64::MAX);
+        self.complete.set(1);
     }
 }
 

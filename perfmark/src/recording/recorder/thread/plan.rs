@@ -69,6 +69,7 @@ pub(crate) struct Plan {
     pub(crate) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
+    /// See [`if_thinned`](Self::if_thinned).
     if_thinned: u64,
     /// The mark's [part](super::bursts::Bursts::part) in bursts.
     pub(crate) part: Cell<u32>,
@@ -113,7 +114,6 @@ impl Plan {
         let (part, skipped) = (Cell::new(ALWAYS), Cell::new(ptr::null()));
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
-            if_thinned,
             hooks,
             set,
             event_cells,
@@ -122,6 +122,7 @@ impl Plan {
             base_hooks,
             last_nodes,
             variant,
+            if_thinned,
             part,
             member,
             skipped,

@@ -212,12 +212,13 @@ impl FrameRef {
     }
 
     /// Makes what the frame has besides zero, before its first use.
-    fn prepare_split(&self) {
+    fn prepare_split(self) {
         if self.flags() & ENDS_SLOWLY == 0 {
             self.of_split().burst.set(0);
             for n in 0..self.plan().set().len() {
                 let (split, n) = self.split(n);
-                [&split.own, &split.thinned].iter().for_each(|costs| costs[n].set(0));
+                split.own[n].set(0);
+                split.thinned[n].set(0);
                 split.at_begin[n].set(UNKNOWN);
             }
         }
