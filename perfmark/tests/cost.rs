@@ -267,7 +267,7 @@ fn a_mark_costs_what_it_did() {
         ("two events, every = 50", alone(every_50) - bare, 47),
         ("a call that is skipped", alone(skipped) - bare, 35),
         ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
-        ("two events, one call in 16 measured within a budget", with("PERFMARK_BUDGET", "50%", "budget") - bare, 46),
+        ("two events, one call in 16 measured within a budget", with("PERFMARK_BUDGET", "50%", "budget") - bare, 48),
         ("two events, fence", alone(fenced) - bare, 151),
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 112),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 159),
