@@ -84,8 +84,8 @@ pub(crate) struct Frame {
     pub(crate) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
-/// What a frame has besides: if a burst began or ended in its call, if calls of thinned marks were measured in it, or if
-/// there was a sample in it.
+/// What a frame has besides: if a burst began or ended in its call, if calls of thinned marks were measured in it, or
+/// if there was a sample in it.
 #[repr(C)]
 pub(crate) struct Split {
     /// The burst whose begin was noted in this call, and whose end was not; or 0.
@@ -272,8 +272,8 @@ impl FrameRef {
         }
     }
 
-    /// A call of a thinned mark ends directly inside this one. Its own costs in these slots are part of the innermost call
-    /// of another mark around it.
+    /// A call of a thinned mark ends directly inside this one. Its own costs in these slots are part of the innermost
+    /// call of another mark around it.
     #[inline]
     pub(crate) fn add_thinned(self, costs: impl Iterator<Item = (usize, u64)>) {
         /// Calls of thinned marks inside one another. More are not followed.
