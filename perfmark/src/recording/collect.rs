@@ -241,7 +241,6 @@ fn everything() -> Snapshot {
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
     let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
-    let own_parts = own_parts(&merged);
     snapshot.samples = samples(marks.iter().map(|(mark, _)| mark.index()));
     let probes = unknown_overhead(&merged, &events);
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
@@ -252,7 +251,7 @@ fn everything() -> Snapshot {
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
     snapshot.call_graph_lacks = graph.lost;
-    snapshot.call_graph = call_graph(&graph, &indices, &own_parts, &events, &units);
+    snapshot.call_graph = call_graph(&graph, &indices, &events, &units);
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));
@@ -330,40 +329,21 @@ fn saturated_sums(snapshot: &Snapshot) -> Option<String> {
     (!names.is_empty()).then(|| format!("sums of these marks exceed the maximum of {}: {}", i64::MAX, names.join(", ")))
 }
 
-/// By marks and events: the part of a call's cost without measured calls inside that is its own. The rest is that of
-/// calls that were skipped.
-type OwnParts = BTreeMap<(u32, EventId), f64>;
-
-/// Those that are not 1.
-fn own_parts(merged: &Merged) -> OwnParts {
-    let mut parts = OwnParts::new();
-    for (mark, totals) in &merged.marks {
-        for (event, totals) in totals.events.iter().filter(|(_, totals)| totals.sums.own != totals.residual) {
-            parts.insert((*mark, *event), totals.sums.own as f64 / totals.residual as f64);
-        }
-    }
-    parts
-}
-
 /// The call graph, with the marks' indices in the snapshot.
 fn call_graph(
     merged: &graph::Merged,
     indices: &BTreeMap<u32, usize>,
-    own_parts: &OwnParts,
     events: &[(EventId, Entry)],
     units: &Units,
 ) -> Vec<snapshot::Node> {
-    let values = |mark: u32, sums: &graph::EventSums| {
+    let values = |sums: &graph::EventSums| {
         let (_, entry) = events.iter().find(|(event, entry)| *event == sums.event && units.are_known(entry))?;
         let scale = units.scale(entry);
-        let own = sums.net.wrapping_sub(sums.inside).cast_signed();
-        #[expect(clippy::cast_possible_truncation, reason = "a part of it")]
-        let own = own_parts.get(&(mark, sums.event)).map_or(own, |part| (own as f64 * part) as i64);
         Some(snapshot::NodeValues {
             event: name(&entry.spec),
             measured: sums.measured,
             sum: start::sum_in_units(sums.net.cast_signed().into(), scale),
-            self_sum: Some(start::sum_in_units(own.into(), scale)),
+            self_sum: Some(start::sum_in_units(sums.net.wrapping_sub(sums.inside).cast_signed().into(), scale)),
         })
     };
     let node = |node: &tree::Node<u32, graph::NodeTotals>| snapshot::Node {
@@ -371,7 +351,7 @@ fn call_graph(
         // All marks that were called are in the snapshot.
         mark: indices.get(&node.key).copied().unwrap_or(usize::MAX),
         calls: node.value.calls,
-        values: node.value.events.iter().filter_map(|sums| values(node.key, sums)).collect(),
+        values: node.value.events.iter().filter_map(values).collect(),
     };
     merged.tree.nodes().iter().map(node).collect()
 }

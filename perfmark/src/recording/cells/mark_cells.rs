@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::graph::Graph;
-use super::histogram::{Cells, Frozen, Weight, add, widened};
+use super::histogram::{Cells, Frozen, add, widened};
 use super::switched::Switched;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
@@ -25,15 +25,12 @@ pub(crate) struct EventCells {
     pub(crate) values: Cells,
     /// The sum over calls that are inside another call of the same mark.
     pub(crate) nested: AtomicU64,
-    /// The sum of the costs of measured calls inside. It wraps, as the sums below.
+    /// The sum of the costs of calls inside: measured ones, and an estimate for skipped ones. It wraps, as the sums
+    /// below.
     pub(crate) inside: AtomicU64,
-    /// Of the cost without these, the part in gaps between bursts in which calls inside were skipped.
-    pub(crate) in_gaps: AtomicU64,
-    /// The same in bursts, of calls with those of thinned marks inside, for each skipped call that a measured one
-    /// stands for. Not of a thinned mark.
+    /// What calls with those of thinned marks inside cost in bursts without calls inside, and the own cost of calls of
+    /// thinned marks inside. Only the owner reads them.
     pub(crate) in_bursts: AtomicU64,
-    /// The own cost of calls of thinned marks inside, without those in a call of another mark that is not thinned. Not
-    /// of a thinned mark.
     pub(crate) thinned_inside: AtomicU64,
     /// The sums that were imputed for calls that were not counted, and the number of these calls.
     imputed_sums: SideSums,
@@ -89,9 +86,9 @@ pub(crate) struct InclusiveSelf {
 }
 
 impl InclusiveSelf {
-    pub(crate) fn add(&mut self, other: Self, weight: Weight) {
-        self.total = self.total.saturating_add(weight.of(other.total));
-        self.own = self.own.saturating_add(weight.of(other.own));
+    pub(crate) fn add(&mut self, other: Self, weight: u32) {
+        self.total = self.total.saturating_add(other.total.saturating_mul(weight.into()));
+        self.own = self.own.saturating_add(other.own.saturating_mul(weight.into()));
     }
 }
 
@@ -155,7 +152,6 @@ impl EventCells {
             values: Cells::new(),
             nested: zero(),
             inside: zero(),
-            in_gaps: zero(),
             in_bursts: zero(),
             thinned_inside: zero(),
             scaled: zero(),
@@ -176,10 +172,9 @@ impl EventCells {
     /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
         let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
-        let Self { unmeasured, unmeasured_nested, elsewhere, in_gaps, in_bursts, thinned_inside, .. } = self;
+        let Self { unmeasured, unmeasured_nested, elsewhere, in_bursts, thinned_inside, .. } = self;
         self.values.clear();
         for cell in [
-            in_gaps,
             in_bursts,
             thinned_inside,
             nested,
@@ -235,87 +230,29 @@ impl EventCells {
         own
     }
 
-    /// Total and self of the measured calls, and the self if no call inside had been skipped. `bursts` are the costs in
-    /// bursts of those added before.
-    fn measured(&self, sum: i128, of: &MarkCells, bursts: &mut InBursts) -> (InclusiveSelf, i128) {
+    /// The part of a call's cost that calls skipped inside it cost, if it cost `in_gaps` in gaps between bursts without
+    /// measured calls inside. It is taken to be the same as in bursts, of this call and those before it.
+    pub(crate) fn of_skipped(&self, in_gaps: u64, own: u64, thinned: u64) -> u64 {
+        let cost = |cost: u64| cost.cast_signed().max(0) as f64;
+        let sum = |cell: &AtomicU64, of_call: u64| cost(cell.load(Relaxed).wrapping_add(of_call));
+        let (own, thinned) = (sum(&self.in_bursts, own), sum(&self.thinned_inside, thinned));
+        if thinned == 0.0 {
+            return 0;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to `in_gaps`")]
+        let of_skipped = (cost(in_gaps) * (thinned / (own + thinned))) as u64;
+        of_skipped
+    }
+
+    /// Total and self of the measured calls, whose sum this is.
+    fn measured(&self, sum: i128) -> InclusiveSelf {
         let without = |part: &AtomicU64| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
             let low = (sum as u64).wrapping_sub(part.load(Relaxed));
             // It is nearer to half of the sum than 2^63, as long as the sum fits.
             widened(low, sum / 2)
         };
-        let (total, residual) = (without(&self.nested), without(&self.inside));
-        let load = |cell: &AtomicU64| cell.load(Relaxed).cast_signed().max(0) as f64;
-        let in_gaps = i128::from(self.in_gaps.load(Relaxed).cast_signed()).clamp(0, residual.max(0));
-        let these = if of.is_thinned {
-            InBursts { own: (residual - in_gaps) as f64, thinned: load(&self.inside) }
-        } else {
-            InBursts { own: load(&self.in_bursts), thinned: load(&self.thinned_inside) }
-        };
-        bursts.own += these.own;
-        bursts.thinned += these.thinned;
-        let part = these.part().or_else(|| bursts.part()).unwrap_or(1.0);
-        #[expect(clippy::cast_possible_truncation, reason = "at most `in_gaps`")]
-        let not_own = (in_gaps as f64 * (1.0 - part)) as i128;
-        (InclusiveSelf { total, own: residual - not_own }, residual)
-    }
-}
-
-/// What calls with those of thinned marks inside cost in bursts: without calls inside, and calls of thinned marks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InBursts {
-    own: f64,
-    thinned: f64,
-}
-
-impl InBursts {
-    /// The part that is the calls' own. `None` if nothing was in a burst.
-    fn part(self) -> Option<f64> {
-        let both = self.own + self.thinned;
-        (both > 0.0).then(|| self.own / both)
-    }
-}
-
-/// What the gaps between a thread's bursts cost, in relation to the bursts.
-///
-/// Calls in bursts may cost more than others, because caches do not hold what measuring needs. What the gaps in calls
-/// of other marks cost is known exactly.
-#[derive(Debug, Default)]
-pub(crate) struct Gaps(Vec<(EventId, f64)>);
-
-impl Gaps {
-    pub(crate) fn of(thread: &ThreadCells) -> Self {
-        let mut gaps = Self::default();
-        if !thread.iter().any(|cells| cells.is_thinned) {
-            return gaps;
-        }
-        let mut costs: Vec<(EventId, f64, f64)> = Vec::new();
-        let load = |cell: &AtomicU64| cell.load(Relaxed).cast_signed().max(0) as f64;
-        for cells in thread.iter().filter(|cells| !cells.is_thinned).flat_map(|cells| &cells.events) {
-            let (thinned, in_gaps) = (load(&cells.thinned_inside), load(&cells.in_gaps));
-            if thinned > 0.0 {
-                let in_bursts = thinned + load(&cells.in_bursts);
-                let at = costs.iter().position(|(event, ..)| *event == cells.event).unwrap_or_else(|| {
-                    costs.push((cells.event, 0.0, 0.0));
-                    costs.len() - 1
-                });
-                costs[at].1 += in_gaps;
-                costs[at].2 += in_bursts;
-            }
-        }
-        let [skipped, measured] = thread.bursts.each_ref().map(|calls| calls.load(Relaxed) as f64);
-        for (event, in_gaps, in_bursts) in costs.into_iter().filter(|_| skipped > 0.0 && measured > 0.0) {
-            gaps.0.push((event, (in_gaps / skipped) / (in_bursts / measured)));
-        }
-        gaps
-    }
-
-    /// The cost of a skipped call, in relation to that of a measured one. `None` if it is unknown.
-    fn each_skipped(&self, event: EventId) -> Option<f64> {
-        /// A larger part is not that of calls that were skipped: the calls around did something else, such as wait.
-        const MOST: f64 = 1.25;
-        let known = self.0.iter().find(|(of, _)| *of == event).map(|(_, part)| *part);
-        known.filter(|part| *part < MOST)
+        InclusiveSelf { total: without(&self.nested), own: without(&self.inside) }
     }
 }
 
@@ -422,7 +359,7 @@ impl MarkCells {
 
     /// Adds these cells to `totals`. The first event is written last: every call that is visible there is visible in
     /// the others, too.
-    pub(crate) fn add_to(&self, totals: &mut Totals, gaps: &Gaps) {
+    pub(crate) fn add_to(&self, totals: &mut Totals) {
         let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
         totals.unwound += unwound;
         totals.skipped += skipped;
@@ -432,17 +369,12 @@ impl MarkCells {
         let mut calls = unwound + skipped;
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
-            let weight = Weight { calls: self.weight, each_skipped: gaps.each_skipped(cells.event) };
             let of_event = totals.event(cells.event);
-            let (measured, sum) = cells.values.add_to(&mut of_event.values, weight);
-            let (of_measured, residual) = cells.measured(sum, self, &mut of_event.in_bursts);
-            let imputed = cells.imputed_sums.load();
-            of_event.sums.add(of_measured, weight);
-            of_event.sums.add(imputed, weight);
-            let residual = residual.saturating_add(imputed.own).saturating_mul(self.weight.into());
-            of_event.residual = of_event.residual.saturating_add(residual);
+            let (measured, sum) = cells.values.add_to(&mut of_event.values, self.weight.into());
+            of_event.sums.add(cells.measured(sum), self.weight);
+            of_event.sums.add(cells.imputed_sums.load(), self.weight);
             of_event.imputed += cells.imputed.load(Relaxed) * u64::from(self.weight);
-            of_event.unwound.add(cells.unwound.load(), weight);
+            of_event.unwound.add(cells.unwound.load(), self.weight);
             of_event.measured += measured;
             of_event.scaled += cells.scaled.load(Relaxed);
             of_event.is_recursive |= cells.has_nested();
@@ -497,8 +429,6 @@ pub(crate) struct ThreadCells {
     pub(crate) owner: Owner,
     /// The call graph, if it is recorded.
     pub(crate) graph: Option<Graph>,
-    /// The number of calls that were skipped, and measured in bursts.
-    pub(crate) bursts: [AtomicU64; 2],
     /// Its calls that ended on other threads.
     pub(crate) switched: Switched,
     /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
@@ -520,8 +450,7 @@ unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
     pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
-        let bursts = [AtomicU64::new(0), AtomicU64::new(0)];
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, bursts, switched, arena: Arena::new() }
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.
@@ -583,9 +512,6 @@ pub(crate) struct EventTotals {
     pub(crate) measured: u64,
     /// The sums over all measured and imputed calls, weighted.
     pub(crate) sums: InclusiveSelf,
-    /// The self of these calls, weighted, if no call inside had been skipped.
-    pub(crate) residual: i128,
-    pub(crate) in_bursts: InBursts,
     /// The number of imputed calls among the sums, weighted.
     pub(crate) imputed: u64,
     /// The sums over calls that a panic ended or that were dropped, and over calls in flight, weighted.

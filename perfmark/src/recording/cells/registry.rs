@@ -13,8 +13,7 @@ use std::time::Duration;
 use perfmark_rdpmc::clock::Clock;
 
 use super::graph;
-use super::histogram::Weight;
-use super::mark_cells::{Gaps, MarkCells, OpenCall, Owner, ThreadCells, Totals};
+use super::mark_cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::{Arc, Mutex, MutexGuard};
 use crate::platform::thread_id::process_id;
@@ -35,16 +34,15 @@ pub(crate) struct Merged {
 impl Merged {
     fn add(&mut self, cells: &ThreadCells) {
         self.threads += 1;
-        let gaps = Gaps::of(cells);
         for cells in cells.iter() {
-            cells.add_to(self.marks.entry(cells.mark.index()).or_default(), &gaps);
+            cells.add_to(self.marks.entry(cells.mark.index()).or_default());
         }
     }
 
     /// Adds the cost of calls in flight so far.
     pub(crate) fn add_in_flight(&mut self, open: &[OpenCall]) {
         for call in open {
-            self.marks.entry(call.mark).or_default().event(call.event).in_flight.add(call.sums, Weight::ONE);
+            self.marks.entry(call.mark).or_default().event(call.event).in_flight.add(call.sums, 1);
         }
     }
 

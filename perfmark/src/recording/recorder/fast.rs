@@ -235,7 +235,8 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
         *overhead = overhead.wrapping_add((special & SKIPPED).wrapping_mul(each));
     }
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
-    if special & ENDS_SLOWLY != 0 || !plan.has_room(&net) || counted.iter().any(|counted| counted.cast_signed() < 0) {
+    let ends_slowly = special & ENDS_SLOWLY != 0 || special & SKIPPED != 0 && plan.is_thinned();
+    if ends_slowly || !plan.has_room(&net) || counted.iter().any(|counted| counted.cast_signed() < 0) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     reach(&recorder, || reached::name::<P>("end specially", [N, N, W], IS_LEAF));
@@ -255,17 +256,20 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
             below.add_thinned(not_zero().map(|n| (slot_index::<P>(set, n), own(n))));
         }
     }
-    if special & UNRECORDED == 0 {
+    if special & UNRECORDED != 0 {
+        add(&plan.cells.skipped, 1);
+    } else {
+        let mut inside = inner_cost;
         if special & SKIPPED != 0 {
-            not_zero().for_each(|n| add(&cells[n].in_gaps, own(n)));
+            not_zero().for_each(|n| inside[n] = inside[n].wrapping_add(cells[n].of_skipped(own(n), 0, 0)));
             add(&plan.cells.estimated, 1);
         }
-        add_call::<N, W, IS_LEAF>(open_before, &cells, &net, &inner_cost);
+        add_call::<N, W, false>(open_before, &cells, &net, &inside);
         if let Some(node) = frame.graph_node() {
             let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
             node.add_call();
             // SAFETY: BINDING: the node was made for this mark, which has `N` events, or is `Graph::nowhere`.
-            unsafe { node.add_costs::<N, IS_LEAF>(&weighted(&net), &weighted(&inner_cost)) };
+            unsafe { node.add_costs::<N, false>(&weighted(&net), &weighted(&inside)) };
         }
     }
     recorder.stack.pop_to(below);

@@ -4,6 +4,7 @@ use perfmark_rdpmc::Delta;
 
 use super::counters::EVENT_SLOTS;
 use super::off_cpu::with_off_cpu;
+use super::split::Split;
 use super::thread::event_set::SetEvent;
 use super::thread::overhead::InnerCalls;
 use super::thread::stack::FrameRef;
@@ -27,10 +28,17 @@ impl Recorder {
             let plan = frame.plan();
             let weighted = |cost: u64| i128::from(cost.cast_signed()) * i128::from(plan.weight());
             let is_nested = plan.cells.is_nested(frame.open_before.get());
-            open.extend(costs.map(|OpenCost { event, net, own }| OpenCall {
-                mark: plan.cells.mark.index(),
-                event: event.slot().event,
-                sums: InclusiveSelf { total: if is_nested { 0 } else { weighted(net) }, own: weighted(own) },
+            if self.is_unrecorded(frame) {
+                return true;
+            }
+            open.extend(costs.map(|OpenCost { event, net, own }| {
+                let own = own.wrapping_sub(Split::new(plan, frame, self, event, own).of_skipped());
+                let total = if is_nested { 0 } else { weighted(net) };
+                OpenCall {
+                    mark: plan.cells.mark.index(),
+                    event: event.slot().event,
+                    sums: InclusiveSelf { total, own: weighted(own) },
+                }
             }));
             true
         });

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use perfmark_rdpmc::clock::fence;
 
 use super::look::has_moved;
-use super::own_work::Moment;
+use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
 use super::slow;
 use super::split::{note_begin_of_burst, note_end_of_burst};
@@ -148,19 +148,22 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     if !is_recorded && bursts.must_choose() {
         choose_next_burst(&recorder);
     }
-    // A call made of polls may go on after the burst.
-    if !is_recorded && (plan.set().mode.is_polled || !bursts.goes_on()) {
+    if !is_recorded && !bursts.is_beside() {
         return begin_and_end_bursts(plan, recorder);
     }
     reach(&recorder, || "begin a call in a burst".into());
-    if bursts.leaves_out(plan.part.get()) {
+    let (is_polled, next) = (plan.set().mode.is_polled, recorder.stack.next_for(plan.set().len()));
+    // A call made of polls may go on after the burst.
+    let is_left_out = bursts.leaves_out(plan.part.get()) || !is_recorded && (is_polled || next.is_none());
+    if is_left_out {
+        bursts.leave_out();
         return skip::<false>(plan, recorder);
     }
-    bursts.open();
-    if is_recorded {
-        return (measured(plan).begin)(plan, recorder);
+    bursts.open(is_polled);
+    if !is_recorded && let Some(frame) = next {
+        return begin_unrecorded(plan, recorder, frame);
     }
-    begin_unrecorded(plan, recorder)
+    (measured(plan).begin)(plan, recorder)
 }
 
 /// Chooses the next burst. Before that, from time to time, how rare bursts are.
@@ -168,6 +171,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn choose_next_burst(recorder: &HeldRecorder) {
     let bursts = &recorder.bursts;
+    let before = Moment::new(recorder);
     if let Some((thinning, _)) = recorder.thinning()
         && thinning.is_time(bursts)
     {
@@ -175,6 +179,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
+    exclude_work(before, recorder);
 }
 
 /// Begins a call of a mark that is not thinned because it is called rarely.
@@ -200,16 +205,13 @@ fn begin_rare_and_look(plan: &Plan, recorder: HeldRecorder) -> Token {
     (measured(plan).begin)(plan, recorder)
 }
 
-/// Begins a call that is measured because a recorded one is around it.
+/// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end.
 #[inline(never)]
-fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder) -> Token {
+fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
     reach(&recorder, || "begin a call that is not recorded".into());
-    let next = recorder.stack.next_for(plan.set().len());
     let token = (measured(plan).begin)(plan, recorder);
-    // Otherwise it was counted as unmeasured.
-    if let Some(frame) = next.filter(|_| has_frame(token)) {
+    if has_frame(token) {
         frame.set_unrecorded();
-        add(&plan.cells.skipped, 1);
     }
     token
 }
@@ -218,28 +220,21 @@ fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_and_end_bursts(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call between two bursts".into());
-    if let Some((thinning, slots)) = recorder.thinning() {
-        let before = Moment::new(slots, &recorder);
-        let (bursts, random) = (&recorder.bursts, &recorder.random);
-        if bursts.is_burst() {
-            note_end_of_burst(&recorder);
-            bursts.end();
-            recorder.publish_bursts();
-        }
-        if bursts.is_due() {
-            bursts.begin(random);
-            note_begin_of_burst(&recorder);
-            if bursts.has_long_gaps() {
-                thinning.load();
-            }
-        }
-        if let Some(before) = before {
-            before.exclude_work_since(slots, &recorder);
-        }
-        return (plan.hooks.get().begin)(plan, recorder);
+    if recorder.thinning().is_none() {
+        // A child, forked in a signal handler inside this function.
+        return (measured(plan).begin)(plan, recorder);
     }
-    // A child, forked in a signal handler inside this function.
-    (measured(plan).begin)(plan, recorder)
+    let (before, bursts) = (Moment::new(&recorder), &recorder.bursts);
+    if bursts.is_burst() {
+        note_end_of_burst(&recorder);
+        bursts.end();
+    }
+    if bursts.is_due() {
+        bursts.begin(&recorder.random);
+        note_begin_of_burst(&recorder);
+    }
+    exclude_work(before, &recorder);
+    (plan.hooks.get().begin)(plan, recorder)
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.

@@ -58,8 +58,9 @@ impl Readings {
 pub(super) struct Moment([Region; EVENT_SLOTS]);
 
 impl Moment {
-    /// The values now. `None` if no call is open.
-    pub(super) fn new(slots: &EventSlots, recorder: &Recorder) -> Option<Self> {
+    /// The values now. `None` if no call is open, or if the thread has no thinned marks.
+    pub(super) fn new(recorder: &Recorder) -> Option<Self> {
+        let (_, slots) = recorder.thinning()?;
         recorder.stack.innermost()?;
         let mut regions = [Region::default(); EVENT_SLOTS];
         for (region, slot) in regions.iter_mut().zip(slots.iter()) {
@@ -72,25 +73,30 @@ impl Moment {
         }
         Some(Self(regions))
     }
+}
 
-    /// Leaves perfmark's own work since then out of the open calls.
-    pub(super) fn exclude_work_since(&self, slots: &EventSlots, recorder: &Recorder) {
-        let mut work = [0; EVENT_SLOTS];
-        for ((work, region), slot) in work.iter_mut().zip(&self.0).zip(slots.iter()) {
-            if let Some(counter) = user_counter(slot) {
-                *work = counter.end_unchanged(region).unwrap_or(0);
-            } else if slot.is_ticks() {
-                let [begun, ..] = region.parts();
-                *work = clock::ticks().saturating_sub(begun);
-            }
+/// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
+/// for those around it, the work is overhead of the innermost.
+pub(super) fn exclude_work(before: Option<Moment>, recorder: &Recorder) {
+    let (Some(Moment(regions)), Some((_, slots))) = (before, recorder.thinning()) else { return };
+    let mut work = [0; EVENT_SLOTS];
+    for ((work, region), slot) in work.iter_mut().zip(&regions).zip(slots.iter()) {
+        if let Some(counter) = user_counter(slot) {
+            *work = counter.end_unchanged(region).unwrap_or(0);
+        } else if slot.is_ticks() {
+            let [begun, ..] = region.parts();
+            *work = clock::ticks().saturating_sub(begun);
         }
-        for frame in recorder.stack.iter() {
-            let set = frame.plan().set();
-            for event in set.events() {
-                let (raw, rest) = (frame.raw(event.n), set.overhead.between_bursts[event.n].get());
-                raw.set(raw.get().wrapping_add(work[event.slot_index]).wrapping_add(rest));
-            }
-        }
+    }
+    let Some(frame) = recorder.stack.innermost() else { return };
+    let set = frame.plan().set();
+    for event in set.events() {
+        work[event.slot_index] = work[event.slot_index].wrapping_add(set.overhead.between_bursts[event.n].get());
+        let raw = frame.raw(event.n);
+        raw.set(raw.get().wrapping_add(work[event.slot_index]));
+    }
+    for (overhead, work) in frame.below().inner_overhead.iter().zip(work) {
+        overhead.set(overhead.get().wrapping_add(work));
     }
 }
 

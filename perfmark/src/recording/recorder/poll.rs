@@ -211,7 +211,7 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     if plan.is_of_skipped() {
         // A skipped call, which has a frame because it is sampled.
-        slow::close(plan, frame, recorder, true, |_, _| {});
+        slow::close(plan, frame, recorder, |_, _| {});
         return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
     }
     reach(recorder, || "end a poll on the slow path".into());
@@ -220,7 +220,7 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     let (node, has_skipped) = (frame.graph_node(), recorder.skipped_inside(frame) > 0);
     slow::store_counts(set, frame, &recorder.stack);
     let mut costs = [None; EVENT_SLOTS];
-    slow::close(plan, frame, recorder, outcome == Outcome::Unwound, |event, cost| costs[event.n] = cost);
+    slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if has_skipped && outcome == Outcome::Ready {
         add(&plan.cells.estimated, 1);
     }

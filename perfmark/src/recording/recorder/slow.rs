@@ -9,9 +9,9 @@ use perfmark_rdpmc::Delta;
 use super::event_cost::EventCost;
 use super::look::look;
 use super::off_cpu::with_off_cpu;
-use super::own_work::Moment;
+use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
-use super::split::add_split;
+use super::split::Split;
 use super::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SKIPPED, SLOW, STACK_FULL, Token};
 use super::thread::event_set::{EventSet, SetEvent};
 use super::thread::overhead::InnerCalls;
@@ -207,24 +207,10 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
-    let before = moment_of_split(&recorder, frame);
+    let before = Moment::new(&recorder);
     close_call(plan, frame, &recorder, false);
     exclude_work(before, &recorder);
     recorder.release();
-}
-
-/// Now, if a burst began or ended in the call that ends, or one of a thinned mark was measured in it: then its exit
-/// takes longer than calibration knows.
-fn moment_of_split(recorder: &Recorder, frame: FrameRef) -> Option<Moment> {
-    let is_unusual = recorder.has_thinned.get() && (frame.is_split() || frame.has_thinned_inside());
-    recorder.thinning().filter(|_| is_unusual).and_then(|(_, slots)| Moment::new(slots, recorder))
-}
-
-/// Leaves perfmark's own work since then out of the open calls.
-fn exclude_work(before: Option<Moment>, recorder: &Recorder) {
-    if let (Some(before), Some((_, slots))) = (before, recorder.thinning()) {
-        before.exclude_work_since(slots, recorder);
-    }
 }
 
 /// Ends the innermost call, whose frame already holds what was counted.
@@ -233,7 +219,7 @@ fn exclude_work(before: Option<Moment>, recorder: &Recorder) {
 pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end out of the range of the histogram".into());
     discard_if_off(plan.set(), frame);
-    let before = moment_of_split(&recorder, frame);
+    let before = Moment::new(&recorder);
     close_call(plan, frame, &recorder, false);
     exclude_work(before, &recorder);
     recorder.release();
@@ -289,10 +275,11 @@ fn end_group(set: &EventSet, frame: FrameRef) {
 
 /// Adds the innermost call to its cells and removes its frame.
 fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool) {
-    if recorder.is_unrecorded(frame) {
-        return close(plan, frame, recorder, true, |_, _| {});
-    }
     let cells = &plan.cells;
+    if recorder.is_unrecorded(frame) {
+        add(&cells.skipped, 1);
+        return close(plan, frame, recorder, |_, _| {});
+    }
     let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
     let (below, weight) = (frame.below(), plan.weight());
     let skipped = recorder.skipped_inside(frame);
@@ -305,7 +292,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
         // Its only poll.
         count_skipped_poll(recorder, plan.cells.mark);
     }
-    close(plan, frame, recorder, is_unwound, |event, cost| {
+    close(plan, frame, recorder, |event, cost| {
         let events = &cells.events[event.n];
         match cost {
             Some(cost) if !is_unwound => {
@@ -333,7 +320,6 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
         add(&cells.unwound, 1);
     } else if skipped > 0 && !is_skipped {
         add(&cells.estimated, 1);
-        below.add_overhead(&plan.set().overhead.skipped_extra);
     }
 }
 
@@ -351,7 +337,6 @@ pub(super) fn close(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,
-    is_unwound: bool,
     mut add: impl FnMut(SetEvent<'_>, Option<EventCost>),
 ) {
     let (set, below, tracks_overhead) = (plan.set(), frame.below(), recorder.tracks_overhead.get());
@@ -375,10 +360,11 @@ pub(super) fn close(
         if plan.is_thinned() && recorder.bursts.complete() != 0 {
             below.add_thinned([(slot, own)].into_iter());
         }
-        if !is_unwound {
-            add_split(plan, frame, recorder, event.n, own);
-        }
-        add(event, Some(EventCost { net, inner: inner_cost, is_scaled }));
+        let of_skipped = Split::new(plan, frame, recorder, event, own).add();
+        add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
+    }
+    if skipped > 0 {
+        below.add_overhead(&set.overhead.skipped_extra);
     }
     pass_to_caller(plan, frame, below, tracks_overhead, !inner.is_empty());
     if plan.is_thinned() {
@@ -411,7 +397,7 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     if let Some(frame) = found {
         let plan = frame.plan();
         store_counts(plan.set(), frame, &recorder.stack);
-        let before = moment_of_split(&recorder, frame);
+        let before = Moment::new(&recorder);
         close_call(plan, frame, &recorder, panicking);
         exclude_work(before, &recorder);
     }
@@ -435,7 +421,7 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     for frame in stack.above(found) {
         let (plan, open_before) = (frame.plan(), frame.open_before.get());
         plan.cells.open.store(open_before, Relaxed);
-        let is_counted = switched.take(frame.number()) || recorder.is_unrecorded(frame);
+        let is_counted = switched.take(frame.number());
         if !is_counted {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
         }

@@ -3,9 +3,11 @@
 //! In gaps between bursts, a call's cost without its measured calls inside is its own cost and that of the skipped
 //! calls. The mark's own part of it is taken to be the same as in bursts, where all are measured.
 
+use super::thread::event_set::SetEvent;
 use super::thread::plan::Plan;
 use super::thread::stack::FrameRef;
 use super::thread::state::Recorder;
+use crate::recording::cells::EventCells;
 use crate::recording::cells::histogram::add;
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
@@ -50,24 +52,53 @@ pub(super) fn note_end_of_burst(recorder: &Recorder) {
     });
 }
 
-/// Adds to its cells which part of a call that ends was in gaps, and what it cost in bursts. `own` is its cost in event
-/// `n` without measured calls inside.
-pub(super) fn add_split(plan: &Plan, frame: FrameRef, recorder: &Recorder, n: usize, own: u64) {
-    if !recorder.has_thinned.get() {
-        return;
+/// The parts of a call's cost in an event without measured calls inside.
+pub(super) struct Split<'a> {
+    cells: &'a EventCells,
+    /// In gaps, in which calls inside were skipped.
+    in_gaps: u64,
+    /// In bursts, if the call has calls of thinned marks inside; and the cost of these.
+    in_bursts: u64,
+    thinned: u64,
+}
+
+impl<'a> Split<'a> {
+    /// `own` is the cost until now.
+    pub(super) fn new(plan: &'a Plan, frame: FrameRef, recorder: &Recorder, event: SetEvent<'_>, own: u64) -> Self {
+        let cells = &plan.cells.events[event.n];
+        let mut split = Self { cells, in_gaps: 0, in_bursts: 0, thinned: 0 };
+        if !recorder.has_thinned.get() {
+            return split;
+        }
+        let in_bursts = frame.own_in_bursts(event.n, own, recorder.bursts.complete());
+        let has_skipped = recorder.skipped_inside(frame) > 0;
+        if has_skipped {
+            split.in_gaps = own.wrapping_sub(in_bursts.unwrap_or(0));
+        }
+        if plan.is_thinned() {
+            // Calls inside were measured as long as the burst was there, or shortly after it.
+            if has_skipped {
+                (split.in_bursts, split.thinned) = (in_bursts.unwrap_or(0), frame.inner_cost[event.slot_index].get());
+            }
+        } else if frame.has_thinned_inside() {
+            split.thinned = frame.thinned(event.n);
+            // Without skipped calls, it was in a burst from entry to exit.
+            split.in_bursts = in_bursts.unwrap_or(if has_skipped { 0 } else { own });
+        } else {
+            split.in_bursts = in_bursts.unwrap_or(0);
+        }
+        split
     }
-    let cells = &plan.cells.events[n];
-    let in_bursts = frame.own_in_bursts(n, own, recorder.bursts.complete());
-    let has_skipped = recorder.skipped_inside(frame) > 0;
-    if has_skipped {
-        add(&cells.in_gaps, own.wrapping_sub(in_bursts.unwrap_or(0)));
+
+    /// The estimated cost of the skipped calls inside.
+    pub(super) fn of_skipped(&self) -> u64 {
+        self.cells.of_skipped(self.in_gaps, self.in_bursts, self.thinned)
     }
-    if frame.has_thinned_inside() {
-        add(&cells.thinned_inside, frame.thinned(n));
-    }
-    // The others with calls of thinned marks inside were in a burst from entry to exit.
-    let is_in_burst = frame.has_thinned_inside() && !has_skipped;
-    if let Some(own) = in_bursts.or_else(|| is_in_burst.then_some(own)) {
-        add(&cells.in_bursts, own);
+
+    /// Adds a call that ends to its cells. Returns the estimated cost of the skipped calls inside.
+    pub(super) fn add(&self) -> u64 {
+        add(&self.cells.in_bursts, self.in_bursts);
+        add(&self.cells.thinned_inside, self.thinned);
+        self.cells.of_skipped(self.in_gaps, 0, 0)
     }
 }

@@ -134,14 +134,6 @@ impl Cells {
         self.min.store(NOTHING, Relaxed);
     }
 
-    /// Loads the counts into the processor's caches.
-    pub(crate) fn load(&self) -> u64 {
-        /// The counts in a cache line.
-        const LINE: usize = 8;
-        let lines = self.rows_in(self.range()).flat_map(|(.., counts)| counts.step_by(LINE));
-        lines.fold(self.sum.load(Relaxed), |all, (_, count)| all | count.load(Relaxed))
-    }
-
     /// The number of values and the low 64 bits of their sum; for the thread that writes.
     pub(crate) fn so_far(&self) -> (u64, u64) {
         let counts = self.rows_in(self.range()).flat_map(|(.., counts)| counts);
@@ -165,8 +157,9 @@ impl Cells {
         })
     }
 
-    /// Adds these cells to `frozen`, with that weight. Returns the number of values and their sum, without the weight.
-    pub(crate) fn add_to(&self, frozen: &mut Frozen, weight: Weight) -> (u64, i128) {
+    /// Adds these cells to `frozen`, each value `weight` times. Returns the number of values and their sum, without the
+    /// weight.
+    pub(crate) fn add_to(&self, frozen: &mut Frozen, weight: u64) -> (u64, i128) {
         // A value that is counted later is in the next snapshot.
         let Some((min, max)) = self.range() else { return (0, 0) };
         frozen.make_room(min, max);
@@ -177,7 +170,7 @@ impl Cells {
             let (mut in_row, mut columns) = (0, 0);
             for ((column, count), merged) in counts.clone().zip(frozen.counts(row, first)) {
                 let count = count.load(Acquire);
-                *merged = merged.saturating_add(count.saturating_mul(weight.calls.into()));
+                *merged = merged.saturating_add(count.saturating_mul(weight));
                 in_row += count;
                 columns += column as u64 * count;
             }
@@ -195,31 +188,8 @@ impl Cells {
         // The owner may be about to change them: they are then only known to the resolution of the bucket.
         let range = (min.clamp(*lowest.start(), *lowest.end()), max.clamp(*highest.start(), *highest.end()));
         let sum = widened(self.sum.load(Relaxed), near);
-        frozen.add_totals(values.saturating_mul(weight.calls.into()), weight.of(sum), range);
+        frozen.add_totals(values.saturating_mul(weight), sum.saturating_mul(weight.into()), range);
         (values, sum)
-    }
-}
-
-/// What a measured call counts as.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Weight {
-    /// The number of calls.
-    pub(crate) calls: u32,
-    /// The cost of each of the others, which were skipped, in relation to that of the measured one. `None`: the same.
-    pub(crate) each_skipped: Option<f64>,
-}
-
-impl Weight {
-    pub(crate) const ONE: Self = Self { calls: 1, each_skipped: None };
-
-    /// The sum over all calls, if that is the sum over the measured ones.
-    pub(crate) fn of(self, sum: i128) -> i128 {
-        let Some(each_skipped) = self.each_skipped.filter(|_| self.calls > 1) else {
-            return sum.saturating_mul(self.calls.into());
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "saturates")]
-        let of_skipped = (sum as f64 * f64::from(self.calls - 1) * each_skipped) as i128;
-        sum.saturating_add(of_skipped)
     }
 }
 

@@ -130,7 +130,7 @@ impl ScaledEdges {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cells, Weight};
+    use super::super::Cells;
     use super::*;
     use crate::platform::arena::Arena;
 
@@ -143,7 +143,7 @@ mod tests {
             cells.add_to_sum(value);
             cells.grow(value, &arena).expect("memory").publish();
         }
-        cells.add_to(&mut frozen, Weight::ONE);
+        cells.add_to(&mut frozen, 1);
         frozen
     }
 
@@ -201,8 +201,8 @@ mod tests {
             cells.add_to_sum(value);
             cells.grow(value, &arena).expect("memory").publish();
         }
-        cells.add_to(&mut merged, Weight::ONE);
-        Cells::new().add_to(&mut merged, Weight::ONE);
+        cells.add_to(&mut merged, 1);
+        Cells::new().add_to(&mut merged, 1);
         assert_eq!(merged, frozen(&[one, two].concat()));
     }
 

@@ -5,5 +5,5 @@ mod bucket;
 mod frozen;
 mod cells;
 
-pub(crate) use cells::{Cells, Span, Weight, add, shown, widened};
+pub(crate) use cells::{Cells, Span, add, shown, widened};
 pub(crate) use frozen::{Frozen, ScaledEdges};

@@ -13,10 +13,14 @@ pub(crate) const ALWAYS: u32 = u32::MAX;
 const LONGEST: u32 = 512;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
 const MOST_AFTER: u64 = 4_096;
+/// After long gaps, so many calls before a burst are measured without being recorded: caches and predictors then know
+/// the code that measures.
+const WARM_UP: u64 = 64;
+const LONG_GAP: u64 = 4 * WARM_UP;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
 const SHORTEST_INSIDE: u32 = 16;
 /// After so many bursts, the next ones are twice as long.
-const OF_A_LENGTH: u32 = 256;
+const OF_A_LENGTH: u32 = 32;
 
 /// Bursts and gaps. The calls of a thread's thinned marks form blocks, and each block has a burst at a random position.
 /// So each call is equally likely to be measured. All zeroes: no mark is thinned.
@@ -35,8 +39,6 @@ pub(crate) struct Bursts {
     after: Cell<u64>,
     /// The number of measured calls so far.
     measured: Cell<u64>,
-    /// The number of these in bursts in which all thinned marks take part.
-    in_complete: Cell<u64>,
     /// The number of calls before the next burst, if it was chosen.
     gap: Cell<u64>,
     /// The number of calls in the current block after its burst.
@@ -55,6 +57,8 @@ pub(crate) struct Bursts {
     of_length: Cell<u32>,
     /// The number of calls of rare marks since the last look because of them.
     rare: Cell<u32>,
+    /// The number of calls that are still to be measured before the next burst.
+    warm_up: Cell<u64>,
     is_burst: Cell<bool>,
     /// Whether all calls of the burst were counted, and the next one was chosen.
     is_over: Cell<bool>,
@@ -88,23 +92,29 @@ impl Bursts {
         left > 0
     }
 
-    /// Whether the call that begins is measured, but not recorded: all calls of the burst were counted, but some are
-    /// open, whose self requires the cost of those inside.
-    pub(crate) fn goes_on(&self) -> bool {
-        let goes_on = self.is_over.get() && self.gap.get() > 0 && self.open.get() > 0 && self.after.get() > 0;
-        if goes_on {
-            self.gap.set(self.gap.get() - 1);
-            self.after.set(self.after.get() - 1);
+    /// Whether the call that begins is measured, but not recorded: the burst is about to begin, or all of its calls were
+    /// counted, but some are open, whose self requires the cost of those inside.
+    pub(crate) fn is_beside(&self) -> bool {
+        let (left, goes_on) = if self.is_burst.get() {
+            (&self.after, self.is_over.get() && self.gap.get() > 0 && self.open.get() > 0)
+        } else {
+            (&self.warm_up, true)
+        };
+        let is_beside = goes_on && left.get() > 0;
+        if is_beside {
+            left.set(left.get() - 1);
+            if self.is_burst.get() {
+                self.gap.set(self.gap.get() - 1);
+            }
         }
-        goes_on
+        is_beside
     }
 
-    /// Measures the call that begins.
-    pub(crate) fn open(&self) {
-        self.open.set(self.open.get() + 1);
+    /// Measures the call that begins. It is [closed](Self::close) at its end, unless it is made of polls.
+    pub(crate) fn open(&self, is_polled: bool) {
         self.measured.set(self.measured.get() + 1);
-        if self.complete.get() != 0 {
-            self.in_complete.set(self.in_complete.get() + 1);
+        if !is_polled {
+            self.open.set(self.open.get() + 1);
         }
     }
 
@@ -125,36 +135,26 @@ impl Bursts {
         is_time
     }
 
-    /// The number of measured calls in bursts in which all thinned marks take part.
-    pub(crate) fn in_complete(&self) -> u64 {
-        self.in_complete.get()
-    }
-
     /// The number of measured calls so far.
     pub(crate) fn measured(&self) -> u64 {
         self.measured.get()
     }
 
-    /// Skips the call that begins, if its mark with this part takes no part in the burst.
+    /// Whether a mark with this part takes no part in the burst.
     #[inline]
     pub(crate) fn leaves_out(&self, part: u32) -> bool {
-        let leaves_out = self.draw.get() >= part;
-        if leaves_out {
-            self.skipped.set(self.skipped.get() + 1);
-            self.until.set(self.skipped.get());
-        }
-        leaves_out
+        self.draw.get() >= part
+    }
+
+    /// Skips the call that begins outside of a gap.
+    pub(crate) fn leave_out(&self) {
+        self.skipped.set(self.skipped.get() + 1);
+        self.until.set(self.skipped.get());
     }
 
     /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
     pub(crate) fn complete(&self) -> u64 {
         self.complete.get()
-    }
-
-    /// Whether gaps are so long that caches no longer hold what measuring needs.
-    pub(crate) fn has_long_gaps(&self) -> bool {
-        const LONG: u64 = 1_024;
-        u64::from(self.length.get()) * u64::from(self.every.get()) > LONG
     }
 
     /// The part in the bursts of a mark of which one call in `every` is measured.
@@ -198,7 +198,10 @@ impl Bursts {
         self.is_burst.set(false);
         self.is_over.set(false);
         self.complete.set(0);
-        self.until.set(self.skipped.get() + self.gap.get());
+        let gap = self.gap.get();
+        let warm_up = if gap >= LONG_GAP { WARM_UP } else { 0 };
+        self.warm_up.set(warm_up);
+        self.until.set(self.skipped.get() + gap - warm_up);
     }
 
     /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
@@ -271,7 +274,14 @@ mod tests {
     fn measures(bursts: &Bursts, part: u32, random: &Cell<u64>) -> bool {
         while !bursts.skips() {
             if bursts.count() {
-                return !bursts.leaves_out(part);
+                let is_measured = !bursts.leaves_out(part);
+                if !is_measured {
+                    bursts.leave_out();
+                }
+                return is_measured;
+            }
+            if !bursts.is_burst() && bursts.is_beside() {
+                return false;
             }
             if bursts.is_burst() {
                 if bursts.must_choose() {

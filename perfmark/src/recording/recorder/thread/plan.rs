@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering::Relaxed;
 use std::{array, ptr};
 
 use perfmark_rdpmc::CounterSet;
@@ -184,20 +183,6 @@ impl Plan {
     /// Whether its calls are skipped. It has no events then.
     pub(crate) fn is_of_skipped(&self) -> bool {
         self.set().len() == 0
-    }
-
-    /// Loads what measuring a call needs into the processor's caches.
-    pub(crate) fn load(&self) -> u64 {
-        let own = [self.open_and_hooks(), self.cells.estimated.load(Relaxed)];
-        let events = self.cells.events.iter().map(|cells| cells.values.load() | cells.in_bursts.load(Relaxed));
-        events.chain(own).fold(0, |all, one| all | one)
-    }
-
-    fn open_and_hooks(&self) -> u64 {
-        self.cells.open.load(Relaxed)
-            | u64::from(self.spans[0].get().has(0))
-            | self.event_cells[0].get().addr() as u64
-            | self.last_nodes[0].get().addr() as u64
     }
 
     /// The number of calls that a measured one counts as.

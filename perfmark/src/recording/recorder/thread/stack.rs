@@ -164,6 +164,21 @@ impl FrameRef {
         (unsafe { self.0.sub(n / FRAME_EVENTS).as_ref() }, n % FRAME_EVENTS)
     }
 
+    fn of_split(&self) -> &Split {
+        // SAFETY: FRAMES: every frame is in the memory of a thread.
+        unsafe { memory::split_of(self.0.as_ptr()).as_ref() }
+    }
+
+    /// Without a call graph: the node of the call's path in notes, if its samples are noted.
+    pub(crate) fn noted(&self) -> &Cell<*const Node> {
+        &self.of_split().noted
+    }
+
+    /// The burst that began in this call and has not ended; 0 if there is none.
+    pub(crate) fn burst(self) -> u64 {
+        if self.is_split() { self.of_split().burst.get() } else { 0 }
+    }
+
     /// The entry state of event `n`, in a frame with [`LOCKS_SPLIT`].
     pub(crate) fn region(self, n: usize) -> Region {
         let (block, n) = self.block(n);
@@ -207,8 +222,8 @@ impl FrameRef {
 
     /// What the frame has besides for event `n`, and the event's index there. Zero at first.
     fn split(&self, n: usize) -> (&Split, usize) {
-        let (block, n) = self.block(n);
-        (block.of_split(), n)
+        // SAFETY: FRAMES: as in `block`, and every frame is in the memory of a thread.
+        (unsafe { memory::split_of(self.0.sub(n / FRAME_EVENTS).as_ptr()).as_ref() }, n % FRAME_EVENTS)
     }
 
     /// Makes what the frame has besides zero, before its first use.
@@ -350,21 +365,11 @@ impl Frame {
         }
     }
 
-    fn of_split(&self) -> &Split {
-        // SAFETY: FRAMES: every frame is in the memory of a thread.
-        unsafe { memory::split_of(ptr::from_ref(self)).as_ref() }
-    }
-
     /// The call's node in the call graph. `None` without one.
     #[inline]
     pub(crate) fn graph_node(&self) -> Option<&Node> {
         // SAFETY: CELLS: null, or a node that lives as long as the thread's cells.
         unsafe { self.node.get().as_ref() }
-    }
-
-    /// Without a call graph: the node of the call's path in notes, if its samples are noted.
-    pub(crate) fn noted(&self) -> &Cell<*const Node> {
-        &self.of_split().noted
     }
 
     /// The number of calls skipped inside this one, when the thread has skipped so many; with the call's flags.
@@ -391,11 +396,6 @@ impl Frame {
     /// Leaves the call out of all cells.
     pub(crate) fn set_unrecorded(&self) {
         self.set_flag(UNRECORDED);
-    }
-
-    /// The burst that began in this call and has not ended; 0 if there is none.
-    pub(crate) fn burst(&self) -> u64 {
-        if self.is_split() { self.of_split().burst.get() } else { 0 }
     }
 
     /// Stores a number for event `n`, in a frame without [`LOCKS_SPLIT`].

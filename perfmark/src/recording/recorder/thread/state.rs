@@ -16,7 +16,7 @@
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
 use super::bursts::Bursts;
@@ -92,19 +92,10 @@ impl Recorder {
         self.has_thinned.get() && frame.is_unrecorded()
     }
 
-    /// Publishes how many calls were skipped, and measured in bursts.
-    pub(crate) fn publish_bursts(&self) {
-        if let Some(cells) = self.cells() {
-            let [skipped, measured] = &cells.bursts;
-            skipped.store(self.bursts.skipped(), Relaxed);
-            measured.store(self.bursts.in_complete(), Relaxed);
-        }
-    }
-
     /// A call of a thinned mark ends.
     #[inline]
     pub(crate) fn end_thinned(&self, frame: FrameRef) {
-        if frame.number() > self.burst_began.get() {
+        if frame.number() > self.burst_began.get() && !frame.plan().set().mode.is_polled {
             self.bursts.close();
         }
     }

@@ -5,7 +5,6 @@
 #![allow(unsafe_code, reason = "members refer to plans by pointers")]
 
 use std::cell::{Cell, RefCell};
-use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -137,13 +136,6 @@ impl Thinning {
         for member in members.iter() {
             member.plans().for_each(|plan| plan.part.set(bursts.part(plan.cells.weight)));
         }
-    }
-
-    /// Loads what measuring calls needs into the processor's caches.
-    pub(crate) fn load(&self) {
-        let members = self.members.borrow();
-        let loaded = members.iter().flat_map(|member| member.plans()).fold(0, |all, plan| all | plan.load());
-        black_box(loaded);
     }
 
     /// Whether it is time for a [look](Self::look), at the end of a burst.
