@@ -251,10 +251,9 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
         below.add_overhead_of_first::<FAST_EVENT_SLOTS>(&set.overhead.skipped_extra);
     }
     if plan.is_thinned() {
-        recorder.end_thinned(frame);
-        if recorder.bursts.complete() != 0 {
-            below.add_thinned(not_zero().map(|n| (slot_index::<P>(set, n), own(n))));
-        }
+        let is_in_burst = recorder.end_thinned(plan, frame);
+        let costs = not_zero().map(|n| (slot_index::<P>(set, n), if is_in_burst { own(n) } else { 0 }));
+        frame.pass_thinned_on::<FAST_EVENT_SLOTS, IS_LEAF>(costs);
     }
     if special & UNRECORDED != 0 {
         add(&plan.cells.skipped, 1);

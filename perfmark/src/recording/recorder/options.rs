@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
+use super::counters::EVENT_SLOTS;
 use super::look::has_moved;
 use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
@@ -267,6 +268,9 @@ fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     if frame.number() != recorder.stack.serial.get() {
         // Calls inside are calls of the call around.
         frame.move_all_to(&frame.below());
+        if recorder.has_thinned.get() {
+            frame.pass_thinned_on::<EVENT_SLOTS, false>(std::iter::empty());
+        }
     }
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     recorder.stack.pop(frame);

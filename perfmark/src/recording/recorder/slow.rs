@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::Delta;
 
+use super::counters::EVENT_SLOTS;
 use super::event_cost::EventCost;
 use super::look::look;
 use super::off_cpu::with_off_cpu;
@@ -343,6 +344,8 @@ pub(super) fn close(
     look(set, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     let skipped = recorder.skipped_inside(frame);
+    let is_in_burst = plan.is_thinned() && recorder.end_thinned(plan, frame);
+    let mut thinned = [0; EVENT_SLOTS];
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     for event in set.events().rev() {
         let Some((counted, is_scaled)) = frame.counted(event.n) else {
@@ -357,8 +360,8 @@ pub(super) fn close(
         // value.
         let own = net.wrapping_sub(inner_cost);
         below.add_inner_cost(slot, own);
-        if plan.is_thinned() && recorder.bursts.complete() != 0 {
-            below.add_thinned([(slot, own)].into_iter());
+        if is_in_burst {
+            thinned[slot] = own;
         }
         let of_skipped = Split::new(plan, frame, recorder, event, own).add();
         add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
@@ -366,16 +369,14 @@ pub(super) fn close(
     if skipped > 0 {
         below.add_overhead(&set.overhead.skipped_extra);
     }
-    pass_to_caller(plan, frame, below, tracks_overhead, !inner.is_empty());
-    if plan.is_thinned() {
-        recorder.end_thinned(frame);
-    }
+    pass_to_caller(plan, frame, recorder, !inner.is_empty(), &thinned);
     recorder.stack.pop(frame);
 }
 
-/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around.
-fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead: bool, is_caller: bool) {
-    let overhead = &plan.set().overhead;
+/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around. `thinned` is what the
+/// call of a thinned mark cost in a burst without calls inside.
+fn pass_to_caller(plan: &Plan, frame: FrameRef, recorder: &Recorder, is_caller: bool, thinned: &[u64; EVENT_SLOTS]) {
+    let (overhead, below, tracks_overhead) = (&plan.set().overhead, frame.below(), recorder.tracks_overhead.get());
     if tracks_overhead {
         below.add_overhead(&overhead.total);
         if is_caller {
@@ -385,6 +386,14 @@ fn pass_to_caller(plan: &Plan, frame: FrameRef, below: FrameRef, tracks_overhead
         below.inner_callers().set(below.inner_callers().get() + u64::from(is_caller) + frame.inner_callers().take());
     }
     frame.move_all_to(&below);
+    if !recorder.has_thinned.get() {
+        return;
+    }
+    if plan.if_keeps_thinned() == 0 {
+        frame.pass_thinned_on::<EVENT_SLOTS, false>(thinned.iter().copied().enumerate());
+    } else {
+        frame.forget_thinned();
+    }
 }
 
 /// Ends a call whose frame is not the innermost, or that takes the slow path for another reason. Returns `false`, and
@@ -425,7 +434,7 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
         if !is_counted {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
         }
-        pass_to_caller(plan, frame, frame.below(), recorder.tracks_overhead.get(), false);
+        pass_to_caller(plan, frame, recorder, false, &[0; EVENT_SLOTS]);
         stack.pop(frame);
     }
     // Advances the serial number, so that no token of a removed frame is the number of the call that began last.
@@ -447,14 +456,14 @@ pub(super) fn remove_ended_elsewhere(recorder: &Recorder) {
 fn remove_frames_ended_elsewhere(recorder: &Recorder) {
     let (Some(cells), stack) = (recorder.cells(), &recorder.stack) else { return };
     let mut state = cells.switched.lock();
-    let remove = |frame: FrameRef, below: FrameRef| {
+    let remove = |frame: FrameRef| {
         let plan = frame.plan();
         let open = &plan.cells.open;
         open.store(open.load(Relaxed) - 1, Relaxed);
         for above in stack.above(frame).filter(|above| above.plan_ptr() == frame.plan_ptr()) {
             above.open_before.set(above.open_before.get() - 1);
         }
-        pass_to_caller(plan, frame, below, recorder.tracks_overhead.get(), false);
+        pass_to_caller(plan, frame, recorder, false, &[0; EVENT_SLOTS]);
     };
     stack.retain(|frame| !state.take(frame.number()), remove, |frame| frame.plan().set().len());
     cells.switched.forget(&mut state);

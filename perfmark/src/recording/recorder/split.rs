@@ -81,7 +81,7 @@ impl<'a> Split<'a> {
                 (split.in_bursts, split.thinned) = (in_bursts.unwrap_or(0), frame.inner_cost[event.slot_index].get());
             }
         } else if frame.has_thinned_inside() {
-            split.thinned = frame.thinned(event.n);
+            split.thinned = frame.thinned(event.slot_index);
             // Without skipped calls, it was in a burst from entry to exit.
             split.in_bursts = in_bursts.unwrap_or(if has_skipped { 0 } else { own });
         } else {

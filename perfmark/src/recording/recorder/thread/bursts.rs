@@ -13,12 +13,11 @@ pub(crate) const ALWAYS: u32 = u32::MAX;
 const LONGEST: u32 = 512;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
 const MOST_AFTER: u64 = 4_096;
-/// After long gaps, so many calls before a burst are measured without being recorded: caches and predictors then know
-/// the code that measures.
-const WARM_UP: u64 = 64;
-const LONG_GAP: u64 = 4 * WARM_UP;
+/// One call for so many of a burst is measured before it, without being recorded. Caches and predictors then know the
+/// code that measures.
+const WARM_UP: u64 = 8;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
-const SHORTEST_INSIDE: u32 = 16;
+const SHORTEST_INSIDE: u32 = 64;
 /// After so many bursts, the next ones are twice as long.
 const OF_A_LENGTH: u32 = 32;
 
@@ -199,7 +198,7 @@ impl Bursts {
         self.is_over.set(false);
         self.complete.set(0);
         let gap = self.gap.get();
-        let warm_up = if gap >= LONG_GAP { WARM_UP } else { 0 };
+        let warm_up = gap.min(self.length.get().into()) / WARM_UP;
         self.warm_up.set(warm_up);
         self.until.set(self.skipped.get() + gap - warm_up);
     }

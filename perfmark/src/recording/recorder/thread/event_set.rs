@@ -24,8 +24,6 @@ pub(crate) struct EventSet {
     pub(crate) overhead: OverheadTable,
     /// The event slots of the set's events. If `time` is among them, it is first.
     pub(crate) slot_indices: [usize; EVENT_SLOTS],
-    /// For each event slot, one more than the index of its event in the set; 0 if it is in none.
-    events_at: [u8; EVENT_SLOTS],
     slots: [*const EventSlot; EVENT_SLOTS],
     count: usize,
     pub(crate) mode: CallMode,
@@ -63,7 +61,6 @@ impl EventSet {
             counters: CounterSet::new(),
             overhead: OverheadTable::new(),
             slot_indices: [0; EVENT_SLOTS],
-            events_at: [0; EVENT_SLOTS],
             slots: [ptr::null(); EVENT_SLOTS],
             count: slot_indices.len(),
             mode,
@@ -78,7 +75,6 @@ impl EventSet {
         };
         for (n, &index) in slot_indices.iter().enumerate() {
             (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
-            set.events_at[index] = u8::try_from(n + 1).unwrap_or(0);
         }
         // For a single event, its own reading is cheaper.
         let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
@@ -127,11 +123,6 @@ impl EventSet {
     /// The event slots of the set's events.
     pub(crate) fn used_slot_indices(&self) -> &[usize] {
         &self.slot_indices[..self.count]
-    }
-
-    /// The event of the set that is in this slot of the thread.
-    pub(crate) fn event_at(&self, slot: usize) -> Option<usize> {
-        usize::from(self.events_at[slot]).checked_sub(1)
     }
 
     /// Whether the set has these slots and calls in this mode.

@@ -9,7 +9,7 @@ use perfmark_rdpmc::CounterSet;
 use super::bursts::ALWAYS;
 use super::call_token::Token;
 use super::event_set::EventSet;
-use super::stack::{FRAME_EVENTS, FrameRef};
+use super::stack::{FRAME_EVENTS, FrameRef, THINNED_INSIDE};
 use super::state::{HeldRecorder, Recorder};
 use super::thinning::{Member, UNKNOWN_NS};
 use crate::recording::cells::graph::Node;
@@ -68,8 +68,9 @@ pub(crate) struct Plan {
     pub(crate) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
-    /// See [`if_thinned`](Self::if_thinned).
+    /// See the methods.
     if_thinned: u64,
+    if_keeps_thinned: u64,
     /// The mark's [part](super::bursts::Bursts::part) in bursts.
     pub(crate) part: Cell<u32>,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
@@ -112,6 +113,7 @@ impl Plan {
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
         let (part, skipped) = (Cell::new(ALWAYS), Cell::new(ptr::null()));
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
+        let if_keeps_thinned = if cells.is_thinned || set.len() == 0 { 0 } else { THINNED_INSIDE };
         Self {
             hooks,
             set,
@@ -122,6 +124,7 @@ impl Plan {
             last_nodes,
             variant,
             if_thinned,
+            if_keeps_thinned,
             part,
             member,
             skipped,
@@ -183,6 +186,13 @@ impl Plan {
     /// Whether its calls are skipped. It has no events then.
     pub(crate) fn is_of_skipped(&self) -> bool {
         self.set().len() == 0
+    }
+
+    /// [`THINNED_INSIDE`] if the cost of calls of thinned marks inside does not belong to the call around. It does if
+    /// this mark is thinned, too, or for skipped calls. Else 0.
+    #[inline]
+    pub(crate) fn if_keeps_thinned(&self) -> u64 {
+        self.if_keeps_thinned
     }
 
     /// The number of calls that a measured one counts as.

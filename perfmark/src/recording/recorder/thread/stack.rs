@@ -12,8 +12,8 @@
 //! - FRAMES: the memory of a thread's frames, including all blocks, is mapped until the thread ends. Only a [`Stack`]
 //!   makes a [`FrameRef`], and it cannot leave its thread. Therefore a `FrameRef` may be read at any time.
 //! - ZEROES: in a block that belongs to no open call, `inner_cost`, `inner_overhead` and `inner_early` are zero, and
-//!   so is `inner_count`, unless the thread has thinned marks. Therefore entry does not write them, and exit writes
-//!   them only if there were inner calls.
+//!   so is `inner_count`, unless the thread has thinned marks. So is `Split::thinned`. Therefore entry does not write
+//!   them, and exit writes them only if there were inner calls.
 //!
 //! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
@@ -96,8 +96,9 @@ pub(crate) struct Split {
     at_begin: [Cell<u64>; FRAME_EVENTS],
     /// The same in bursts that ended.
     own: [Cell<u64>; FRAME_EVENTS],
-    /// The own cost of calls of thinned marks inside.
-    thinned: [Cell<u64>; FRAME_EVENTS],
+    /// For each event slot: the own cost of calls of thinned marks in bursts inside, without those inside a call of a
+    /// mark that is not thinned. It wraps.
+    thinned: [Cell<u64>; EVENT_SLOTS],
 }
 
 const UNKNOWN: u64 = u64::MAX;
@@ -110,7 +111,7 @@ pub(crate) const SKIPPED: u64 = UNRECORDED - 1;
 /// A call of a thinned mark that is in no cells: it is measured because a recorded one is around it.
 pub(crate) const UNRECORDED: u64 = 1 << 60;
 /// Calls of thinned marks were measured inside this one, whose mark is not thinned, so it ends on the slow path.
-const THINNED_INSIDE: u64 = 1 << 61;
+pub(crate) const THINNED_INSIDE: u64 = 1 << 61;
 /// A burst began or ended in this call, so it ends on the slow path.
 const SPLIT: u64 = 1 << 62;
 /// The flags with which a call ends on the slow path.
@@ -164,6 +165,7 @@ impl FrameRef {
         (unsafe { self.0.sub(n / FRAME_EVENTS).as_ref() }, n % FRAME_EVENTS)
     }
 
+    #[inline]
     fn of_split(&self) -> &Split {
         // SAFETY: FRAMES: every frame is in the memory of a thread.
         unsafe { memory::split_of(self.0.as_ptr()).as_ref() }
@@ -233,7 +235,6 @@ impl FrameRef {
             for n in 0..self.plan().set().len() {
                 let (split, n) = self.split(n);
                 split.own[n].set(0);
-                split.thinned[n].set(0);
                 split.at_begin[n].set(UNKNOWN);
             }
         }
@@ -248,10 +249,9 @@ impl FrameRef {
         self.is_split().then(|| split.own[n].get().wrapping_add(since))
     }
 
-    /// The own cost of calls of thinned marks inside, in event `n`.
-    pub(crate) fn thinned(self, n: usize) -> u64 {
-        let (split, n) = self.split(n);
-        split.thinned[n].get()
+    /// The own cost of calls of thinned marks in bursts inside, in this slot.
+    pub(crate) fn thinned(self, slot: usize) -> u64 {
+        self.of_split().thinned[slot].get()
     }
 
     /// Notes that this burst begins in the call. Costs without inner calls until now are noted by
@@ -287,28 +287,28 @@ impl FrameRef {
         }
     }
 
-    /// A call of a thinned mark ends directly inside this one. Its own costs in these slots are part of the innermost
-    /// call of another mark around it.
+    /// Ends a call of a thinned mark, or one for skipped calls: adds its own costs in these slots, and those of the
+    /// calls of thinned marks inside it, to the frame around. Only the first `COUNT` slots have such costs. A leaf has
+    /// no calls inside. Keeps ZEROES.
     #[inline]
-    pub(crate) fn add_thinned(self, costs: impl Iterator<Item = (usize, u64)>) {
-        /// Calls of thinned marks inside one another. More are not followed.
-        const DEPTH: usize = 64;
-        let mut around = self;
-        for _ in 0..DEPTH {
-            // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
-            let Some(plan) = (unsafe { around.plan_ptr().as_ref() }) else { return };
-            if !plan.is_thinned() && !plan.is_of_skipped() {
-                around.prepare_split();
-                for (slot, cost) in costs {
-                    if let Some(n) = plan.set().event_at(slot) {
-                        let (split, n) = around.split(n);
-                        split.thinned[n].set(split.thinned[n].get().wrapping_add(cost));
-                    }
-                }
-                return around.set_flag(THINNED_INSIDE);
-            }
-            around = around.below();
+    pub(crate) fn pass_thinned_on<const COUNT: usize, const IS_LEAF: bool>(
+        self,
+        costs: impl Iterator<Item = (usize, u64)>,
+    ) {
+        let (below, from) = (self.below(), &self.of_split().thinned);
+        let to = &below.of_split().thinned;
+        costs.for_each(|(slot, cost)| to[slot].set(to[slot].get().wrapping_add(cost)));
+        if !IS_LEAF {
+            to[..COUNT].iter().zip(from).for_each(|(to, from)| to.set(to.get().wrapping_add(from.take())));
         }
+        // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
+        let plan = unsafe { below.plan_ptr().as_ref() };
+        below.set_flag(plan.map_or(0, Plan::if_keeps_thinned));
+    }
+
+    /// Forgets the own costs of calls of thinned marks inside. Keeps ZEROES.
+    pub(crate) fn forget_thinned(self) {
+        self.of_split().thinned.iter().for_each(|sum| sum.set(0));
     }
 
     /// Whether the frame still holds the entry state of event `n`.
@@ -355,14 +355,15 @@ impl Frame {
         &self.inner_count
     }
 
+    #[inline]
     fn flags(&self) -> u64 {
         (self.skipped_before().get() & !SKIPPED).wrapping_neg() & !SKIPPED
     }
 
+    #[inline]
     fn set_flag(&self, flag: u64) {
-        if self.flags() & flag == 0 {
-            self.skipped_before().set(self.skipped_before().get().wrapping_sub(flag));
-        }
+        let missing = flag & !self.flags();
+        self.skipped_before().set(self.skipped_before().get().wrapping_sub(missing));
     }
 
     /// The call's node in the call graph. `None` without one.
@@ -581,11 +582,11 @@ impl Stack {
     }
 
     /// Removes the frames for which `is_kept` returns `false`, wherever they are on the stack. Before that, it calls
-    /// `remove` with the frame and the one below it. `events` returns the number of a frame's events.
+    /// `remove` with the frame. `events` returns the number of a frame's events.
     pub(crate) fn retain(
         &self,
         mut is_kept: impl FnMut(FrameRef) -> bool,
-        remove: impl Fn(FrameRef, FrameRef),
+        remove: impl Fn(FrameRef),
         events: impl Fn(FrameRef) -> usize,
     ) {
         let mut above: Option<FrameRef> = None;
@@ -595,7 +596,7 @@ impl Stack {
                 continue;
             }
             let below = frame.below();
-            remove(frame, below);
+            remove(frame);
             // Its blocks are not reused before `close_gaps` moves the frames above it.
             match above {
                 Some(above) => above.below.set(below.0.as_ptr()),
@@ -623,7 +624,9 @@ impl Stack {
                     ptr::copy(splits[0], splits[1], extra_blocks + 1);
                     // Restores ZEROES in the blocks that were not overwritten.
                     let gap = to.add(extra_blocks + 1).max(from.sub(extra_blocks));
-                    gap.as_ptr().write_bytes(0, from.add(1).offset_from(gap).cast_unsigned());
+                    let blocks = from.add(1).offset_from(gap).cast_unsigned();
+                    gap.as_ptr().write_bytes(0, blocks);
+                    memory::split_of(gap.as_ptr()).as_ptr().write_bytes(0, blocks);
                 }
                 let to = FrameRef(to.add(extra_blocks));
                 to.below.set(top.as_ptr());

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
 use super::bursts::Bursts;
+use super::plan::Plan;
 use super::stack::{FrameRef, SKIPPED, Stack};
 use super::thinning::Thinning;
 use super::tls::TlsPointer;
@@ -92,12 +93,14 @@ impl Recorder {
         self.has_thinned.get() && frame.is_unrecorded()
     }
 
-    /// A call of a thinned mark ends.
+    /// A call of a thinned mark ends. Returns whether its cost is that of a burst in which all thinned marks take part.
     #[inline]
-    pub(crate) fn end_thinned(&self, frame: FrameRef) {
-        if frame.number() > self.burst_began.get() && !frame.plan().set().mode.is_polled {
+    pub(crate) fn end_thinned(&self, plan: &Plan, frame: FrameRef) -> bool {
+        let began_in_it = frame.number() > self.burst_began.get();
+        if began_in_it && !plan.set().mode.is_polled {
             self.bursts.close();
         }
+        began_in_it && self.bursts.complete() != 0
     }
 
     pub(crate) fn is_set_up(&self) -> bool {
