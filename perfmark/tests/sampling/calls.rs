@@ -165,14 +165,14 @@ fn samples_of_calls_that_a_budget_skips_belong_to_their_mark() {
 
 #[perfmark(time, every = 4)]
 #[inline(never)]
-fn drawn_inside(times: u64) {
+fn inside_skipped(times: u64) {
     spin_three(times);
 }
 
 #[perfmark(time, every = 1_000_000)]
 #[inline(never)]
 fn skipped_between(times: u64) {
-    drawn_inside(times);
+    inside_skipped(times);
 }
 
 #[perfmark(time)]
@@ -188,7 +188,9 @@ fn a_self_with_estimates_inside_skipped_calls_is_an_estimate_while_sampled() {
     let work = || (0..CALLS).for_each(|_| around_both(10));
     if let Some(sampled) = sampled(sampling(), work) {
         let values = &sampled.0.marks[sampled.mark("around_both")].values[0];
-        assert_eq!((values.measured, values.estimated), (CALLS, CALLS));
+        assert_eq!(values.measured, CALLS);
+        // Beside a burst, some calls are measured without being recorded, so nothing inside the call was skipped.
+        assert!((CALLS - 8..=CALLS).contains(&values.estimated), "{values:?}");
     }
 }
 

@@ -38,6 +38,10 @@ impl Number {
 fn of_event(event: EventIndex, of: &Sums) -> Vec<Number> {
     use NumberKind::{Other, Sum, Total};
     let extreme = |value: Option<u64>| value.unwrap_or(0).into();
+    // A part of it from nothing to `of_skipped` is not its own.
+    let part = |name, own: i64, of_skipped: i64| {
+        (name, Sum, (own - of_skipped / 2).into(), of.error + (of_skipped.abs() / 2 + 1) as f64)
+    };
     let numbers = [
         ("measured", Sum, of.measured.into(), 0.0),
         ("weight", Sum, of.weight.into(), 0.0),
@@ -46,9 +50,9 @@ fn of_event(event: EventIndex, of: &Sums) -> Vec<Number> {
         ("imputed", Sum, of.imputed.into(), 0.0),
         ("sum", Sum, of.sum.into(), of.error),
         ("total", Total, of.total.into(), of.error),
-        ("self", Sum, (of.own - of.of_skipped / 2).into(), of.error + (of.of_skipped.abs() / 2 + 1) as f64),
+        part("self", of.own, of.of_skipped),
         ("unwound total", Total, of.unwound_total.into(), of.error),
-        ("unwound self", Sum, of.unwound_own.into(), of.error),
+        part("unwound self", of.unwound_own, of.unwound_of_skipped),
         ("min", Other, extreme(of.min), of.largest_error),
         ("max", Other, extreme(of.max), of.largest_error),
     ];
@@ -170,7 +174,6 @@ impl Model {
             assert!(recorded.insert(path, at).is_none(), "a path has two nodes");
         }
         for (path, (calls, events)) in &self.graph {
-            let path_end = path.last().expect("a path has marks");
             let path: Vec<&str> = path.iter().map(|&mark| MARKS[mark].name).collect();
             let Some(node) = recorded.remove(&path) else {
                 found.push(format!("{path:?} is missing"));
@@ -182,13 +185,10 @@ impl Model {
             for (event, expected) in events.iter().enumerate().filter(|(_, expected)| expected.measured > 0) {
                 let values = node.values.iter().find(|values| values.event == EVENTS[event].0).cloned();
                 let values = values.unwrap_or_default();
-                let mut sums = vec![(values.sum, expected.sum)];
-                // A node's part of a self that is estimated is unknown.
-                let of_mark = &self.marks[path_end].events[event];
-                if of_mark.of_skipped == 0 && of_mark.weight == of_mark.measured {
-                    sums.push((values.self_sum.unwrap_or(0), expected.own));
-                }
-                if sums.iter().any(|(recorded, expected_sum)| (recorded - expected_sum).abs() as f64 > expected.error) {
+                let (half, own) = (expected.of_skipped / 2, values.self_sum.unwrap_or(0));
+                let differs = (values.sum - expected.sum).abs() as f64 > expected.error
+                    || (own - (expected.own - half)).abs() as f64 > expected.error + (half.abs() + 1) as f64;
+                if differs {
                     found.push(format!("{path:?}, {}: {values:?}, expected {expected:?}", EVENTS[event].0));
                 }
             }

@@ -88,8 +88,8 @@ pub struct Open {
     is_nested: bool,
     /// Whether a call inside was skipped.
     has_skipped: bool,
-    /// By how much its cost may differ because bursts began and ended in it.
-    of_bursts: f64,
+    /// By how much its cost may differ because of perfmark's own work in it.
+    of_own_work: f64,
 }
 
 /// What one call or poll cost in one event: with and without marked calls inside.
@@ -118,11 +118,12 @@ struct Mean {
     calls: i64,
     sum: i64,
     own: i64,
+    of_skipped: i64,
     error: f64,
     unmeasured: u64,
     has_nested: bool,
-    /// The mean in use, with and without marked calls inside.
-    mean: Option<(i64, i64)>,
+    /// The mean in use, with and without marked calls inside, and how much of that may be of calls that were skipped.
+    mean: Option<[i64; 3]>,
 }
 
 /// A mark's values in one event.
@@ -138,6 +139,8 @@ pub struct Sums {
     pub own: i64,
     /// How much of that may be of calls that were skipped.
     pub of_skipped: i64,
+    /// The same of the calls that a panic ended.
+    pub unwound_of_skipped: i64,
     pub unwound_total: i64,
     pub unwound_own: i64,
     pub min: Option<u64>,
@@ -161,6 +164,14 @@ pub struct Totals {
 }
 
 impl Thread {
+    /// A call of any mark begins or ends. Where each reading counts, leaving out perfmark's own work may leave some out
+    /// of the open calls, or leave some in.
+    fn add_own_work(&mut self) {
+        if self.thinned[0] > 0 && env::var_os(READINGS_COUNT).is_some() {
+            self.open.iter_mut().for_each(|open| open.of_own_work += 10.0);
+        }
+    }
+
     fn counter(&mut self, kind: Kind) -> &mut Counter {
         let at = self.counters.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
             self.counters.push((kind, Counter::default()));
@@ -207,13 +218,6 @@ impl Cost {
     }
 }
 
-/// By how much the cost of calls may differ, of which so many were skipped for each measured one. What these cost is an
-/// estimate: at most 1.25 times the cost of measured ones.
-fn weight_error(weight: u64, cost: Cost) -> f64 {
-    let skipped = (weight - 1) as f64;
-    weight as f64 * cost.error + skipped * 1.25 * (cost.net.abs() + cost.own.abs()) as f64
-}
-
 impl Sums {
     fn add(&mut self, cost: Cost, weight: u64, is_nested: bool) {
         let times = weight.cast_signed();
@@ -223,10 +227,11 @@ impl Sums {
         self.sum += times * cost.net;
         self.total += if is_nested { 0 } else { times * cost.net };
         self.own += times * cost.own;
+        self.of_skipped += times * cost.of_skipped;
         let value = cost.net.cast_unsigned();
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
         self.max = Some(self.max.map_or(value, |max| max.max(value)));
-        self.error += weight_error(weight, cost);
+        self.error += weight as f64 * cost.error;
         self.largest_error = self.largest_error.max(cost.error);
     }
 
@@ -234,7 +239,8 @@ impl Sums {
         let times = weight.cast_signed();
         self.unwound_total += if is_nested { 0 } else { times * cost.net };
         self.unwound_own += times * cost.own;
-        self.error += weight_error(weight, cost);
+        self.unwound_of_skipped += times * cost.of_skipped;
+        self.error += weight as f64 * cost.error;
     }
 }
 
@@ -243,17 +249,19 @@ impl Mean {
         self.calls += 1;
         self.sum += cost.net;
         self.own += cost.own;
+        self.of_skipped += cost.of_skipped;
         self.error += cost.error;
         self.has_nested |= is_nested && cost.net != 0;
     }
 
     /// The cost that is imputed to a call that was not counted.
     fn impute(&mut self) -> Option<Cost> {
-        if self.calls > 0 && (self.mean.is_none_or(|(net, _)| net == 0) || self.unmeasured.is_multiple_of(64)) {
-            self.mean = Some((self.sum / self.calls, self.own / self.calls));
+        if self.calls > 0 && (self.mean.is_none_or(|[net, ..]| net == 0) || self.unmeasured.is_multiple_of(64)) {
+            self.mean = Some([self.sum, self.own, self.of_skipped].map(|sum| sum / self.calls));
         }
         let error = if self.error > 0.0 { 1.0 + self.error / self.calls as f64 } else { 0.0 };
-        self.mean.map(|(net, own)| Cost { net, own, error, is_scaled: false, of_skipped: 0 })
+        let error = if self.of_skipped != 0 { error + 2.0 } else { error };
+        self.mean.map(|[net, own, of_skipped]| Cost { net, own, error, is_scaled: false, of_skipped })
     }
 }
 
@@ -320,9 +328,7 @@ impl Model {
             let allowed = 18 + *calls / 32;
             assert!(in_bursts.abs_diff(*calls / every) <= allowed, "{in_bursts} of {calls}");
         }
-        if every > 1 && env::var_os(READINGS_COUNT).is_some() {
-            of_thread.open.iter_mut().for_each(|open| open.of_bursts += 10.0);
-        }
+        of_thread.add_own_work();
         if measured.is_none() {
             of_thread.open.iter_mut().for_each(|open| open.has_skipped = true);
         }
@@ -343,11 +349,8 @@ impl Model {
             inner: Default::default(),
             is_nested,
             has_skipped: false,
-            of_bursts: 0.0,
+            of_own_work: 0.0,
         });
-        if weight == 0 {
-            self.skip(mark);
-        }
         Begun::Measured
     }
 
@@ -359,6 +362,7 @@ impl Model {
     /// The innermost call or poll ends. Returns its cost in each of its events.
     fn close(&mut self, thread: usize, exit: Exit) -> (Open, Vec<Option<Cost>>) {
         let of_thread = &mut self.threads[thread];
+        of_thread.add_own_work();
         let path = of_thread.open.iter().map(|open| open.mark).collect();
         let open = of_thread.open.pop().expect("it began");
         let node = self.graph.entry(path).or_default();
@@ -368,7 +372,7 @@ impl Model {
             let counted = began.until(of_thread.moment(event, self.now));
             let cost = counted.map(|(net, is_scaled)| {
                 let (of_inner, of_inner_error) = open.inner[event];
-                let own_error = open.of_bursts + if is_scaled { 1.0 + ESTIMATE * net as f64 } else { 0.0 };
+                let own_error = open.of_own_work + if is_scaled { 1.0 + ESTIMATE * net as f64 } else { 0.0 };
                 let own = net - of_inner;
                 let of_skipped = if open.has_skipped { own } else { 0 };
                 Cost { net, own, error: own_error + of_inner_error, is_scaled, of_skipped }
@@ -377,8 +381,6 @@ impl Model {
                 inner[event].0 += cost.own;
                 inner[event].1 += cost.error;
                 if !matches!(exit, Exit::Panic(_)) && open.weight > 0 {
-                    // Also of a poll whose call goes on.
-                    self.marks.entry(open.mark).or_default().events[event].of_skipped += cost.of_skipped;
                     node.1[event].add(cost, open.weight, false);
                 }
             }
@@ -403,7 +405,7 @@ impl Model {
         }
         let (open, costs) = self.close(thread, exit);
         if open.weight == 0 {
-            return;
+            return self.skip(mark);
         }
         let call = Suspended { weight: open.weight, is_skipped: false, is_nested: open.is_nested, costs };
         let imputed = self.add(thread, mark, call, exit);
@@ -468,8 +470,9 @@ impl Model {
                         sums.imputed += weight;
                         sums.total += if is_nested || mean.has_nested { 0 } else { times * cost.net };
                         sums.own += times * cost.own;
-                        sums.error += weight_error(weight, cost);
-                        all_imputed[event] = (cost.own, cost.error);
+                        sums.of_skipped += times * cost.of_skipped;
+                        sums.error += weight as f64 * cost.error;
+                        all_imputed[event] = (cost.own, cost.error + cost.of_skipped.abs() as f64);
                     }
                     mean.unmeasured += 1;
                     mean.has_nested |= is_nested;

@@ -17,7 +17,7 @@ const MOST_AFTER: u64 = 4_096;
 /// code that measures.
 const WARM_UP: u64 = 8;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
-const SHORTEST_INSIDE: u32 = 64;
+const SHORTEST_INSIDE: u32 = 16;
 /// After so many bursts, the next ones are twice as long.
 const OF_A_LENGTH: u32 = 32;
 
