@@ -227,8 +227,7 @@ impl Mark {
 /// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
 ///
 /// Sums are signed, because the cost of the probes is subtracted from them. Counts and sums are additive: those of two
-/// processes or two spans of time add up to those of both, and so do those of two threads, except for a self that is an
-/// estimate.
+/// threads, two processes or two spans of time add up to those of both.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

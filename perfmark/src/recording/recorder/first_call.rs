@@ -168,8 +168,6 @@ fn prepare_plan(
     }
     if may_be_thinned {
         recorder.has_thinned.set(true);
-        // SAFETY: CELLS: both live as long as the thread's cells.
-        unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
     }
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
     // thread tracks overhead and has thinned marks.
@@ -206,6 +204,9 @@ fn prepare_plan(
 
 /// Lets bursts be as frequent as the thread's thinned marks need.
 fn apply_thinning(resources: &Resources, recorder: &Recorder) {
+    // After each first call, because that may have changed the slots.
+    // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
+    unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
     if resources.thinning.restarts(&recorder.bursts) {
         note_end_of_burst(recorder);
     }
@@ -382,7 +383,9 @@ fn calibrate_set(
             let own = RefCell::new(vec![0; self.caller.set().len()]);
             self.run_calls(&|| {
                 if let Some(recorder) = HeldRecorder::acquire() {
-                    recorder.bursts.calibrate_bursts(is_between);
+                    if is_between {
+                        recorder.bursts.calibrate_bursts();
+                    }
                     _ = (self.caller.base_hooks.get().begin)(self.caller, recorder);
                 }
                 calls();

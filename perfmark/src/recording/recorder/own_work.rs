@@ -60,7 +60,7 @@ pub(super) struct Moment([Region; EVENT_SLOTS]);
 impl Moment {
     /// The values now. `None` if no call is open, or if the thread has no thinned marks.
     pub(super) fn new(recorder: &Recorder) -> Option<Self> {
-        let (_, slots) = recorder.thinning().filter(|_| recorder.has_thinned.get())?;
+        let (_, slots) = recorder.thinning()?;
         recorder.stack.innermost()?;
         let mut regions = [Region::default(); EVENT_SLOTS];
         for (region, slot) in regions.iter_mut().zip(slots.iter()) {

@@ -21,7 +21,7 @@ const MAX_MARKS: usize = 64;
 pub(super) struct Resources {
     /// With their slots. They are owned by `cells` and live equally long.
     pub(super) plans: Vec<(u32, *const Plan)>,
-    pub(super) slots: EventSlots,
+    pub(super) slots: Box<EventSlots>,
     /// The event sets of the thread's marks.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     pub(super) sets: Vec<Box<EventSet>>,
@@ -38,7 +38,7 @@ impl Resources {
         let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
         Ok(Self {
             plans: Vec::new(),
-            slots: EventSlots::default(),
+            slots: Box::default(),
             sets: Vec::new(),
             thinning: Box::new(Thinning::new()),
             cells,

@@ -12,7 +12,7 @@ pub(crate) const ALWAYS: u32 = u32::MAX;
 /// The most calls of a burst.
 const LONGEST: u32 = 512;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
-const MOST_AFTER: u64 = 4_096;
+const LONGEST_AFTER: u64 = 4_096;
 /// One call for so many of a burst is measured before it, without being recorded. Caches and predictors then know the
 /// code that measures.
 const WARM_UP: u64 = 8;
@@ -50,6 +50,7 @@ pub(crate) struct Bursts {
     every: Cell<u32>,
     /// The smallest part of a mark.
     lowest_part: Cell<u32>,
+    /// The random number of the burst: marks take part in it if this is below their part.
     draw: Cell<u32>,
     /// The length of bursts, and how many had it so far.
     length: Cell<u32>,
@@ -230,20 +231,18 @@ impl Bursts {
         self.is_burst.set(true);
         self.left.set(self.length.get().into());
         self.open.set(0);
-        self.after.set(MOST_AFTER);
+        self.after.set(LONGEST_AFTER);
         #[expect(clippy::cast_possible_truncation, reason = "below the limit")]
         self.draw.set(below(ALWAYS.into(), random) as u32);
         self.count.set(self.count.get() + 1);
         self.complete.set(if self.draw.get() < self.lowest_part.get() { self.count.get() } else { 0 });
     }
 
-    /// Lets calibration begin and end a burst of one call with each call, or measure all.
-    pub(crate) fn calibrate_bursts(&self, is_between: bool) {
-        if is_between {
-            self.length.set(1);
-            self.of_length.set(0);
-            self.set_every(1, 1, true);
-        }
+    /// Lets calibration begin and end a burst of one call with each call.
+    pub(crate) fn calibrate_bursts(&self) {
+        self.length.set(1);
+        self.of_length.set(0);
+        self.set_every(1, 1, true);
     }
 
     /// Lets calibration measure all calls, or skip them.

@@ -47,7 +47,7 @@ pub(crate) struct Recorder {
     pub(crate) generation: Cell<u8>,
     /// The number of the call that began last when the burst began.
     pub(crate) burst_began: Cell<u64>,
-    /// What chooses which marks are thinned, and the thread's event slots; null if none may be.
+    /// What chooses which marks are thinned, and the thread's event slots; null before the first call.
     thinning: Cell<*const Thinning>,
     slots: Cell<*const EventSlots>,
     /// Whether a mark may be thinned, so that frames note how many calls were skipped.
@@ -80,7 +80,8 @@ impl Recorder {
     /// What chooses which marks are thinned, and the thread's event slots, if any mark may be thinned.
     pub(crate) fn thinning(&self) -> Option<(&Thinning, &EventSlots)> {
         // SAFETY: CELLS: `set_thinning` stored the pointers, or they are null.
-        unsafe { self.thinning.get().as_ref().zip(self.slots.get().as_ref()) }
+        let both = unsafe { self.thinning.get().as_ref().zip(self.slots.get().as_ref()) };
+        both.filter(|_| self.has_thinned.get())
     }
 
     /// The number of calls skipped inside this one.

@@ -19,13 +19,13 @@ use crate::settings::recording::is_off;
 /// Within a budget, one call is measured in a power of this many.
 const STEP: u32 = 4;
 /// The largest number of calls of which one is measured within a budget.
-const MOST: u32 = STEP.pow(9);
+const LARGEST_EVERY: u32 = STEP.pow(9);
 
 /// Measured calls of thinned marks between two looks, and of each mark in the mean.
-const LEAST_MEASURED: u32 = 512;
+const MEASURED_BETWEEN_LOOKS: u32 = 512;
 const MEASURED_OF_EACH: u32 = 16;
-/// Skipped calls between two looks at most, without a budget.
-const MOST_SKIPPED: u64 = 1 << 14;
+/// Skipped calls between two looks at most.
+const SKIPPED_BETWEEN_LOOKS: u64 = 1 << 16;
 /// The first calls of a mark within a budget are all measured: so few would not be represented by some of them.
 const ALL_OF: u64 = 1_000;
 /// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
@@ -84,7 +84,7 @@ impl Thinning {
         Self {
             members: RefCell::default(),
             every: Cell::new(1),
-            next_look: Cell::new(LEAST_MEASURED.into()),
+            next_look: Cell::new(MEASURED_BETWEEN_LOOKS.into()),
             skipped: Cell::new(0),
             seen_ns: Cell::new(0),
             time: Cell::new(0.0),
@@ -140,7 +140,7 @@ impl Thinning {
 
     /// Whether it is time for a [look](Self::look), at the end of a burst.
     pub(crate) fn is_time(&self, bursts: &Bursts) -> bool {
-        bursts.measured() >= self.next_look.get() || bursts.skipped() - self.skipped.get() > MOST_SKIPPED
+        bursts.measured() >= self.next_look.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN_LOOKS
     }
 
     /// Chooses anew which marks are thinned, and how rare bursts are. Calls `changed` with the slot of each mark that
@@ -148,7 +148,6 @@ impl Thinning {
     #[cold]
     #[inline(never)]
     pub(crate) fn look(&self, bursts: &Bursts, changed: impl Fn(u32)) {
-        self.next_look.set(bursts.measured() + u64::from(LEAST_MEASURED));
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
         for member in members.iter() {
@@ -159,7 +158,10 @@ impl Thinning {
                 member.mark.within_budgets.fetch_add(new, Relaxed);
             }
         }
-        self.look_at_budget(&members, bursts);
+        let in_interval = self.look_at_budget(&members);
+        let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
+        let measured = MEASURED_BETWEEN_LOOKS.max(of_each).max(in_interval);
+        self.next_look.set(bursts.measured() + u64::from(measured));
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
         let is_rare = |member: &Member| member.load.get() * RARE < all;
@@ -174,17 +176,18 @@ impl Thinning {
         }
     }
 
+    /// The same for the marks within budgets. Returns how many calls may be measured until the next look.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-    fn look_at_budget(&self, members: &[Box<Member>], bursts: &Bursts) {
+    fn look_at_budget(&self, members: &[Box<Member>]) -> u32 {
         let members = || members.iter().filter(|member| member.every.get() == 0);
         let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
-        let Some(share) = budgets.reduce(f64::min) else { return };
+        let Some(share) = budgets.reduce(f64::min) else { return 0 };
         // After recording has ended, no system call is allowed.
-        let Some(now) = (if is_off() { None } else { thread_cpu_ns() }) else { return };
+        let Some(now) = (if is_off() { None } else { thread_cpu_ns() }) else { return 0 };
         let elapsed = now.saturating_sub(self.seen_ns.get());
         // The clocks of some systems are coarse.
         if elapsed == 0 {
-            return;
+            return 0;
         }
         self.seen_ns.set(now);
         self.time.set(self.time.get() / 2.0 + elapsed as f64);
@@ -199,10 +202,9 @@ impl Thinning {
         let wanted = if count > 0.0 { demand / (count * level) } else { 1.0 };
         self.every.set(next_every(self.every.get(), wanted));
         let most = members().map(|member| member.cost_ns.get() * UNCACHED).fold(1.0, f64::max);
-        let of_each = u32::try_from(members().count()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
         let in_interval = (share * INTERVAL_NS / most) as u32;
-        self.next_look.set(bursts.measured() + u64::from(LEAST_MEASURED.max(of_each).max(in_interval)));
+        in_interval
     }
 }
 
@@ -293,7 +295,7 @@ fn level(demands: &(impl Iterator<Item = f64> + Clone), allowed: f64) -> f64 {
 /// rises at once, and falls by one step.
 fn next_every(every: u32, wanted: f64) -> u32 {
     let mut next = 1;
-    while f64::from(next) < wanted && next < MOST {
+    while f64::from(next) < wanted && next < LARGEST_EVERY {
         next *= STEP;
     }
     next.max(every / STEP)
@@ -332,8 +334,8 @@ mod tests {
             (64, 16.0, 16),
             (1_024, 0.5, 256),
             (4, 0.0, 1),
-            (1, f64::INFINITY, MOST),
-            (1, 1e12, MOST),
+            (1, f64::INFINITY, LARGEST_EVERY),
+            (1, 1e12, LARGEST_EVERY),
         ] {
             assert_eq!(next_every(every, wanted), expected, "{every} {wanted}");
         }
