@@ -180,7 +180,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
-    exclude_work(before, recorder);
+    exclude_work(before, recorder, false);
 }
 
 /// Begins a call of a mark that is not thinned because it is called rarely.
@@ -234,7 +234,7 @@ fn begin_and_end_bursts(plan: &Plan, recorder: HeldRecorder) -> Token {
         bursts.begin(&recorder.random);
         note_begin_of_burst(&recorder);
     }
-    exclude_work(before, &recorder);
+    exclude_work(before, &recorder, true);
     (plan.hooks.get().begin)(plan, recorder)
 }
 

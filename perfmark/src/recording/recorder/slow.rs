@@ -210,7 +210,7 @@ pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     store_counts(plan.set(), frame, &recorder.stack);
     let before = Moment::new(&recorder);
     close_call(plan, frame, &recorder, false);
-    exclude_work(before, &recorder);
+    exclude_work(before, &recorder, false);
     recorder.release();
 }
 
@@ -222,7 +222,7 @@ pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) 
     discard_if_off(plan.set(), frame);
     let before = Moment::new(&recorder);
     close_call(plan, frame, &recorder, false);
-    exclude_work(before, &recorder);
+    exclude_work(before, &recorder, false);
     recorder.release();
 }
 
@@ -408,7 +408,7 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
         store_counts(plan.set(), frame, &recorder.stack);
         let before = Moment::new(&recorder);
         close_call(plan, frame, &recorder, panicking);
-        exclude_work(before, &recorder);
+        exclude_work(before, &recorder, false);
     }
     recorder.release();
     found.is_some()

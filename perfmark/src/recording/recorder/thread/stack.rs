@@ -230,7 +230,7 @@ impl FrameRef {
 
     /// Makes what the frame has besides zero, before its first use.
     fn prepare_split(self) {
-        if self.flags() & ENDS_SLOWLY == 0 {
+        if self.flags() & SPLIT == 0 {
             self.of_split().burst.set(0);
             for n in 0..self.plan().set().len() {
                 let (split, n) = self.split(n);
