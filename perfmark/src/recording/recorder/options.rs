@@ -164,6 +164,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     if !is_recorded && let Some(frame) = next {
         return begin_unrecorded(plan, recorder, frame);
     }
+    plan.count();
     (measured(plan).begin)(plan, recorder)
 }
 
@@ -185,6 +186,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
 
 /// Begins a call of a mark that is not thinned because it is called rarely.
 pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
+    plan.count();
     if recorder.bursts.count_rare() {
         begin_rare_and_look(plan, recorder)
     } else {
@@ -196,6 +198,7 @@ pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_rare_and_look(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call of a rare mark, and look".into());
+    let before = Moment::new(&recorder);
     if let Some((thinning, _)) = recorder.thinning() {
         thinning.look(&recorder.bursts, |slot| recorder.forget_plan(slot));
         if thinning.restarts(&recorder.bursts) {
@@ -203,6 +206,7 @@ fn begin_rare_and_look(plan: &Plan, recorder: HeldRecorder) -> Token {
         }
         thinning.apply_to(&recorder.bursts, true);
     }
+    exclude_work(before, &recorder, false);
     (measured(plan).begin)(plan, recorder)
 }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
 use std::{array, ptr};
 
 use perfmark_rdpmc::CounterSet;
@@ -71,6 +72,8 @@ pub(crate) struct Plan {
     /// See the methods.
     if_thinned: u64,
     if_keeps_thinned: u64,
+    /// The number of calls that were recorded, if it has a member.
+    recorded: Cell<u64>,
     /// The mark's [part](super::bursts::Bursts::part) in bursts.
     pub(crate) part: Cell<u32>,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
@@ -111,7 +114,7 @@ impl Plan {
             last.set(no_node);
         }
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        let (part, skipped) = (Cell::new(ALWAYS), Cell::new(ptr::null()));
+        let (part, skipped, recorded) = (Cell::new(ALWAYS), Cell::new(ptr::null()), Cell::new(0));
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         let if_keeps_thinned = if cells.is_thinned || set.len() == 0 { 0 } else { THINNED_INSIDE };
         Self {
@@ -125,6 +128,7 @@ impl Plan {
             variant,
             if_thinned,
             if_keeps_thinned,
+            recorded,
             part,
             member,
             skipped,
@@ -147,6 +151,17 @@ impl Plan {
     pub(crate) fn member(&self) -> Option<&Member> {
         // SAFETY: null, or `new` requires that it lives as long as the plan is used.
         unsafe { self.member.as_ref() }
+    }
+
+    /// Counts a call that is recorded, for its member.
+    #[inline]
+    pub(crate) fn count(&self) {
+        self.recorded.set(self.recorded.get() + 1);
+    }
+
+    /// The number of calls so far, if it has a member.
+    pub(crate) fn calls(&self) -> u64 {
+        self.recorded.get() + self.cells.skipped.load(Relaxed)
     }
 
     /// What tells it from other plans of the thread.

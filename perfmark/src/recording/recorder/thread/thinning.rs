@@ -249,24 +249,18 @@ impl Member {
             return;
         }
         self.plans.borrow_mut().push(plan);
-        self.seen.set(self.seen.get() + calls(plan));
+        self.seen.set(self.seen.get() + plan.calls());
     }
 
     /// The number of its calls so far.
     fn calls(&self) -> u64 {
-        self.plans().map(calls).sum()
+        self.plans().map(Plan::calls).sum()
     }
 
     /// What measuring all calls takes in nanoseconds.
     fn demand(&self) -> f64 {
         self.load.get() * self.cost_ns.get() * UNCACHED
     }
-}
-
-/// The number of calls with this plan so far.
-fn calls(plan: &Plan) -> u64 {
-    let measured = plan.cells.events.first().map_or(0, |cells| cells.values.so_far().0);
-    measured + plan.cells.skipped.load(Relaxed)
 }
 
 /// The most that each mark may take, so that all together take what is allowed. Marks whose demand is smaller take only
