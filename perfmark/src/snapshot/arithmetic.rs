@@ -367,8 +367,8 @@ impl Values {
     /// The standard error of [`sum`](Self::sum) that results from measuring some calls only, relative to it: the square
     /// root of the sum of `(N - 1) * cost²` over the calls, of which each measured one counts as `N` (D. G. Horvitz and
     /// D. J. Thompson, 1952). A few calls that take much longer than the others make it large. It treats calls as
-    /// independent: if those of one [burst](crate::guide::accuracy) are alike, the error is larger. `None` if every call
-    /// was measured.
+    /// independent: if those of one [burst](crate::guide::accuracy) are alike, the error is larger. `None` if every
+    /// call was measured.
     #[must_use]
     pub fn relative_error(&self) -> Option<f64> {
         (self.weight > self.measured).then(|| self.relative_error_if(self.measured)).flatten()

@@ -92,8 +92,8 @@ impl Bursts {
         left > 0
     }
 
-    /// Whether the call that begins is measured, but not recorded: the burst is about to begin, or all of its calls were
-    /// counted, but some are open, whose self requires the cost of those inside.
+    /// Whether the call that begins is measured, but not recorded: the burst is about to begin, or its calls are over,
+    /// but some are open, whose self requires the cost of those inside.
     pub(crate) fn is_beside(&self) -> bool {
         let (left, goes_on) = if self.is_burst.get() {
             (&self.after, self.is_over.get() && self.gap.get() > 0 && self.open.get() > 0)
