@@ -422,6 +422,10 @@ impl Model {
             let (open, costs) = self.close(thread, exit);
             match earlier {
                 None => Suspended { weight: open.weight, is_skipped: false, is_nested: open.is_nested, costs },
+                // Within a budget, the weight may have changed. What the call counts as is then unknown.
+                Some(earlier) if earlier.weight != open.weight => {
+                    Suspended { weight: open.weight, costs: vec![None; costs.len()], ..earlier }
+                }
                 Some(earlier) => {
                     let sum = |(one, other): (Option<Cost>, Option<Cost>)| Some(one?.plus(other?));
                     Suspended { costs: costs.into_iter().zip(earlier.costs).map(sum).collect(), ..earlier }
