@@ -42,7 +42,7 @@ impl Values {
     /// (0..100).for_each(|_| served());
     /// for mark in perfmark::snapshot().marks {
     ///     for values in mark.values {
-    ///         assert_eq!(values.quantile(0.5), values.p50);
+    ///         assert!(values.quantile(0.5) <= values.quantile(0.95));
     ///         println!("{}: 95 % of the calls took no more than {:?}", mark.path, values.quantile(0.95));
     ///     }
     /// }
