@@ -375,6 +375,62 @@ fn self_is_right_and_adds_up_although_all_marks_are_thinned() {
     assert!((sum - document.total).abs() <= document.total / 20, "{sum}, total {}", document.total);
 }
 
+#[perfmark(page_faults, name = "much of its own")]
+fn much_of_its_own() {
+    faults(6);
+    in_frequent_bursts();
+    in_frequent_bursts();
+}
+
+#[perfmark(page_faults, every = 4, name = "in frequent bursts")]
+fn in_frequent_bursts() {
+    faults(4);
+}
+
+#[perfmark(page_faults, every = 4, name = "calls both")]
+fn calls_both() {
+    faults(3);
+    in_frequent_bursts();
+    in_rare_bursts();
+}
+
+#[perfmark(page_faults, every = 16, name = "in rare bursts")]
+fn in_rare_bursts() {
+    faults(2);
+}
+
+#[test]
+fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
+    const CALLS: i64 = 20_000;
+    let _alone = alone::alone();
+    let much = |_| much_of_its_own();
+    for (stream, beside) in [(0, false), (1, true), (2, true)] {
+        reset();
+        let calls = move || {
+            seed(stream);
+            if beside {
+                // From here on, some bursts leave out marks.
+                in_rare_bursts();
+            }
+            (0..CALLS).for_each(much);
+            (0..CALLS).for_each(|_| calls_both());
+        };
+        thread::spawn(calls).join().expect("does not panic");
+        let snapshot = snapshot();
+        for (name, truth) in
+            [("much of its own", 6), ("calls both", 3), ("in frequent bursts", 3 * 4), ("in rare bursts", 2)]
+        {
+            let Some((mark, values)) = find(&snapshot, name) else { return };
+            let each = values.self_sum.expect("known") as f64 / CALLS as f64;
+            println!(
+                "{name}: self {each:.3} a call, truth {truth}; {} calls, {} measured",
+                mark.calls, values.measured
+            );
+            assert!((each / f64::from(truth) - 1.0).abs() <= 0.06, "{name}: {each}, truth {truth}");
+        }
+    }
+}
+
 #[perfmark(page_faults, name = "still open")]
 fn still_open() -> Snapshot {
     (0..4_000).for_each(|_| inside_open());
@@ -480,11 +536,6 @@ fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64;
     sums
 }
 
-/// The self of a thread is estimated from its bursts alone.
-fn without_self(sums: BTreeMap<String, [i64; 8]>) -> Vec<(String, [i64; 7])> {
-    sums.into_iter().map(|(name, [rest @ .., _])| (name, rest)).collect()
-}
-
 #[test]
 fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
     let _alone = alone::alone();
@@ -537,7 +588,7 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
         assert_eq!(sums(&merged.marks), sums(&whole.marks), "part {part}: parts of time");
         let threads = perfmark::threads();
         let of_threads = sums(threads.iter().flat_map(|thread| &thread.marks));
-        assert_eq!(without_self(of_threads), without_self(sums(&whole.marks)), "part {part}: threads");
+        assert_eq!(of_threads, sums(&whole.marks), "part {part}: threads");
         assert_eq!(sums(&whole.since(&start).marks), sums(&whole.marks), "part {part}: since the reset");
         let truth = TRUTH.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let variance: f64 = truth.values().map(|(_, variance)| variance).sum();

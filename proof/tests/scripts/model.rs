@@ -363,10 +363,14 @@ impl Model {
     fn close(&mut self, thread: usize, exit: Exit) -> (Open, Vec<Option<Cost>>) {
         let of_thread = &mut self.threads[thread];
         of_thread.add_own_work();
-        let path = of_thread.open.iter().map(|open| open.mark).collect();
+        // Calls that are not recorded are in no node.
+        let recorded = of_thread.open.iter().filter(|open| open.weight > 0);
+        let path = recorded.map(|open| open.mark).collect();
         let open = of_thread.open.pop().expect("it began");
-        let node = self.graph.entry(path).or_default();
-        node.0 += u64::from(exit != Exit::Pending && open.weight > 0);
+        let mut node = (open.weight > 0).then(|| self.graph.entry(path).or_default());
+        if let Some((calls, _)) = &mut node {
+            *calls += u64::from(exit != Exit::Pending);
+        }
         let (mut costs, mut inner) = (Vec::new(), open.inner);
         for (event, began) in events_of(open.mark).zip(&open.began) {
             let counted = began.until(of_thread.moment(event, self.now));
@@ -380,8 +384,10 @@ impl Model {
             if let Some(cost) = cost {
                 inner[event].0 += cost.own;
                 inner[event].1 += cost.error;
-                if !matches!(exit, Exit::Panic(_)) && open.weight > 0 {
-                    node.1[event].add(cost, open.weight, false);
+                if let Some((_, events)) = &mut node
+                    && !matches!(exit, Exit::Panic(_))
+                {
+                    events[event].add(cost, open.weight, false);
                 }
             }
             costs.push(cost);

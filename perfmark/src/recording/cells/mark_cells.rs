@@ -230,6 +230,13 @@ impl EventCells {
         own
     }
 
+    /// Adds what a call cost in bursts without calls inside, and the own cost of calls of thinned marks inside.
+    #[inline]
+    pub(crate) fn add_in_bursts(&self, own: u64, thinned: u64) {
+        add(&self.in_bursts, own);
+        add(&self.thinned_inside, thinned);
+    }
+
     /// The part of a call's cost that calls skipped inside it cost, if it cost `in_gaps` in gaps between bursts without
     /// measured calls inside. It is taken to be the same as in bursts, of this call and those before it.
     pub(crate) fn of_skipped(&self, in_gaps: u64, own: u64, thinned: u64) -> u64 {

@@ -25,6 +25,7 @@ pub(super) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
         (false, true) => None,
         (false, false) => hooks_of::<SingleSet>(events, has_time),
     };
+    set.is_fast.set(hooks.is_some());
     let mut hooks = hooks.unwrap_or(slow::HOOKS);
     if has_graph {
         (hooks.close_leaf, hooks.close) = (slow::HOOKS.close_leaf, slow::HOOKS.close);

@@ -252,6 +252,12 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
     }
     if plan.is_thinned() {
         let is_in_burst = recorder.end_thinned(plan, frame);
+        if !IS_LEAF && is_in_burst && special & SKIPPED == 0 {
+            let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot_index::<P>(set, n)));
+            if thinned.iter().any(|thinned| *thinned != 0) {
+                not_zero().for_each(|n| cells[n].add_in_bursts(own(n), thinned[n]));
+            }
+        }
         let costs = not_zero().map(|n| (slot_index::<P>(set, n), if is_in_burst { own(n) } else { 0 }));
         frame.pass_thinned_on::<FAST_EVENT_SLOTS, IS_LEAF>(costs);
     }

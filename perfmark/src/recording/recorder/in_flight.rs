@@ -4,7 +4,7 @@ use perfmark_rdpmc::Delta;
 
 use super::counters::EVENT_SLOTS;
 use super::off_cpu::with_off_cpu;
-use super::split::Split;
+use super::split::Parts;
 use super::thread::event_set::SetEvent;
 use super::thread::overhead::InnerCalls;
 use super::thread::stack::FrameRef;
@@ -32,7 +32,7 @@ impl Recorder {
                 return true;
             }
             open.extend(costs.map(|OpenCost { event, net, own }| {
-                let own = own.wrapping_sub(Split::new(plan, frame, self, event, own).of_skipped());
+                let own = own.wrapping_sub(Parts::new(plan, frame, self, event, own).of_skipped());
                 let total = if is_nested { 0 } else { weighted(net) };
                 OpenCall {
                     mark: plan.cells.mark.index(),

@@ -10,7 +10,7 @@ use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
 use super::slow;
 use super::split::{note_begin_of_burst, note_end_of_burst};
-use super::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SKIPPED, Token, has_frame};
+use super::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SERIAL, SKIPPED, Token, has_frame};
 use super::thread::plan::{Hooks, Plan};
 use super::thread::stack::FrameRef;
 use super::thread::state::{HeldRecorder, Recorder};
@@ -145,27 +145,28 @@ pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     let bursts = &recorder.bursts;
-    let is_recorded = bursts.count();
-    if !is_recorded && bursts.must_choose() {
+    let is_counted = bursts.count();
+    if !is_counted && bursts.must_choose() {
         choose_next_burst(&recorder);
     }
-    if !is_recorded && !bursts.is_beside() {
+    if !is_counted && !bursts.take_beside() {
         return begin_and_end_bursts(plan, recorder);
     }
     reach(&recorder, || "begin a call in a burst".into());
-    let (is_polled, next) = (plan.set().mode.is_polled, recorder.stack.next_for(plan.set().len()));
-    // A call made of polls may go on after the burst.
-    let is_left_out = bursts.leaves_out(plan.part.get()) || !is_recorded && (is_polled || next.is_none());
-    if is_left_out {
+    let is_recorded = is_counted && !bursts.leaves_out(plan.cells.weight);
+    if is_recorded {
+        bursts.open(plan.set().mode.is_polled);
+        plan.count();
+        return (measured(plan).begin)(plan, recorder);
+    }
+    // A call made of polls may go on after the burst. Inside others, all calls are measured, so that their self is known.
+    let is_measured = !plan.set().mode.is_polled && (!is_counted || bursts.is_inside());
+    let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) else {
         bursts.leave_out();
         return skip::<false>(plan, recorder);
-    }
-    bursts.open(is_polled);
-    if !is_recorded && let Some(frame) = next {
-        return begin_unrecorded(plan, recorder, frame);
-    }
-    plan.count();
-    (measured(plan).begin)(plan, recorder)
+    };
+    bursts.open(false);
+    begin_unrecorded(plan, recorder, frame)
 }
 
 /// Chooses the next burst. Before that, from time to time, how rare bursts are.
@@ -177,7 +178,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
     if let Some((thinning, _)) = recorder.thinning()
         && thinning.is_time(bursts)
     {
-        thinning.look(bursts, |slot| recorder.forget_plan(slot));
+        thinning.adapt(bursts, |slot| recorder.forget_plan(slot));
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
@@ -188,7 +189,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
 pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
     plan.count();
     if recorder.bursts.count_rare() {
-        begin_rare_and_look(plan, recorder)
+        begin_rare_and_adapt(plan, recorder)
     } else {
         (measured(plan).begin)(plan, recorder)
     }
@@ -196,11 +197,11 @@ pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
 
 #[cold]
 #[inline(never)]
-fn begin_rare_and_look(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a call of a rare mark, and look".into());
+fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call of a rare mark, and adapt".into());
     let before = Moment::new(&recorder);
     if let Some((thinning, _)) = recorder.thinning() {
-        thinning.look(&recorder.bursts, |slot| recorder.forget_plan(slot));
+        thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
         if thinning.restarts(&recorder.bursts) {
             note_end_of_burst(&recorder);
         }
@@ -210,13 +211,21 @@ fn begin_rare_and_look(plan: &Plan, recorder: HeldRecorder) -> Token {
     (measured(plan).begin)(plan, recorder)
 }
 
-/// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end.
+/// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end, and is
+/// in no node of the call graph.
 #[inline(never)]
 fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
     reach(&recorder, || "begin a call that is not recorded".into());
     let token = (measured(plan).begin)(plan, recorder);
-    if has_frame(token) {
-        frame.set_unrecorded();
+    // Again, because a signal handler may use the recorder meanwhile, and may fork.
+    if let Some(recorder) = HeldRecorder::acquire().filter(|_| has_frame(token)) {
+        if recorder.stack.innermost() == Some(frame) && frame.number() == token & SERIAL {
+            frame.set_unrecorded();
+            if recorder.graph().is_some() {
+                frame.node.set(frame.below().node.get());
+            }
+        }
+        recorder.release();
     }
     token
 }

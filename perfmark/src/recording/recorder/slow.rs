@@ -12,7 +12,7 @@ use super::look::look;
 use super::off_cpu::with_off_cpu;
 use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
-use super::split::Split;
+use super::split::Parts;
 use super::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SKIPPED, SLOW, STACK_FULL, Token};
 use super::thread::event_set::{EventSet, SetEvent};
 use super::thread::overhead::InnerCalls;
@@ -208,10 +208,15 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
-    let before = Moment::new(&recorder);
+    let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
     exclude_work(before, &recorder, false);
     recorder.release();
+}
+
+/// Now, if calls of this plan usually end on the fast path. Otherwise, the slow path is part of the probe overhead.
+fn moment_of_slow_end(plan: &Plan, recorder: &Recorder) -> Option<Moment> {
+    Moment::new(recorder).filter(|_| plan.set().is_fast.get())
 }
 
 /// Ends the innermost call, whose frame already holds what was counted.
@@ -220,7 +225,7 @@ pub(super) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end out of the range of the histogram".into());
     discard_if_off(plan.set(), frame);
-    let before = Moment::new(&recorder);
+    let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
     exclude_work(before, &recorder, false);
     recorder.release();
@@ -344,7 +349,7 @@ pub(super) fn close(
     look(set, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     let skipped = recorder.skipped_inside(frame);
-    let is_in_burst = plan.is_thinned() && recorder.end_thinned(plan, frame);
+    let is_in_burst = recorder.end_thinned(plan, frame);
     let mut thinned = [0; EVENT_SLOTS];
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     for event in set.events().rev() {
@@ -363,7 +368,7 @@ pub(super) fn close(
         if is_in_burst {
             thinned[slot] = own;
         }
-        let of_skipped = Split::new(plan, frame, recorder, event, own).add();
+        let of_skipped = Parts::new(plan, frame, recorder, event, own).add();
         add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
     }
     if skipped > 0 {
@@ -406,7 +411,7 @@ pub(super) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     if let Some(frame) = found {
         let plan = frame.plan();
         store_counts(plan.set(), frame, &recorder.stack);
-        let before = Moment::new(&recorder);
+        let before = moment_of_slow_end(plan, &recorder);
         close_call(plan, frame, &recorder, panicking);
         exclude_work(before, &recorder, false);
     }
@@ -430,10 +435,12 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     for frame in stack.above(found) {
         let (plan, open_before) = (frame.plan(), frame.open_before.get());
         plan.cells.open.store(open_before, Relaxed);
-        let is_counted = switched.take(frame.number());
-        if !is_counted {
+        if recorder.is_unrecorded(frame) {
+            add(&plan.cells.skipped, 1);
+        } else if !switched.take(frame.number()) {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
         }
+        recorder.end_thinned(plan, frame);
         pass_to_caller(plan, frame, recorder, false, &[0; EVENT_SLOTS]);
         stack.pop(frame);
     }
@@ -463,6 +470,7 @@ fn remove_frames_ended_elsewhere(recorder: &Recorder) {
         for above in stack.above(frame).filter(|above| above.plan_ptr() == frame.plan_ptr()) {
             above.open_before.set(above.open_before.get() - 1);
         }
+        recorder.end_thinned(plan, frame);
         pass_to_caller(plan, frame, recorder, false, &[0; EVENT_SLOTS]);
     };
     stack.retain(|frame| !state.take(frame.number()), remove, |frame| frame.plan().set().len());

@@ -8,7 +8,6 @@ use super::thread::plan::Plan;
 use super::thread::stack::FrameRef;
 use super::thread::state::Recorder;
 use crate::recording::cells::EventCells;
-use crate::recording::cells::histogram::add;
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
 const DEPTH: usize = 32;
@@ -53,41 +52,36 @@ pub(super) fn note_end_of_burst(recorder: &Recorder) {
 }
 
 /// The parts of a call's cost in an event without measured calls inside.
-pub(super) struct Split<'a> {
+pub(super) struct Parts<'a> {
     cells: &'a EventCells,
     /// In gaps, in which calls inside were skipped.
     in_gaps: u64,
-    /// In bursts, if the call has calls of thinned marks inside; and the cost of these.
+    /// In bursts in which all thinned marks take part, if calls of thinned marks were inside; and the cost of these.
     in_bursts: u64,
     thinned: u64,
 }
 
-impl<'a> Split<'a> {
+impl<'a> Parts<'a> {
     /// `own` is the cost until now.
     pub(super) fn new(plan: &'a Plan, frame: FrameRef, recorder: &Recorder, event: SetEvent<'_>, own: u64) -> Self {
         let cells = &plan.cells.events[event.n];
-        let mut split = Self { cells, in_gaps: 0, in_bursts: 0, thinned: 0 };
+        let mut parts = Self { cells, in_gaps: 0, in_bursts: 0, thinned: 0 };
         if !recorder.has_thinned.get() {
-            return split;
+            return parts;
         }
-        let in_bursts = frame.own_in_bursts(event.n, own, recorder.bursts.complete());
         let has_skipped = recorder.skipped_inside(frame) > 0;
+        // Known if bursts began or ended in the call, or if all of it was in one.
+        let in_bursts = frame.own_in_bursts(event.n, own, recorder.bursts.complete());
+        let has_thinned = || plan.set().events().any(|event| frame.thinned(event.slot_index) != 0);
+        let has_thinned = frame.has_thinned_inside() || plan.is_thinned() && has_thinned();
+        let is_in_one = !has_skipped && has_thinned && recorder.is_in_complete_burst(frame);
+        if let Some(in_bursts) = in_bursts.or_else(|| is_in_one.then_some(own)) {
+            (parts.in_bursts, parts.thinned) = (in_bursts, frame.thinned(event.slot_index));
+        }
         if has_skipped {
-            split.in_gaps = own.wrapping_sub(in_bursts.unwrap_or(0));
+            parts.in_gaps = own.wrapping_sub(parts.in_bursts);
         }
-        if plan.is_thinned() {
-            // Calls inside were measured as long as the burst was there, or shortly after it.
-            if has_skipped {
-                (split.in_bursts, split.thinned) = (in_bursts.unwrap_or(0), frame.inner_cost[event.slot_index].get());
-            }
-        } else if frame.has_thinned_inside() {
-            split.thinned = frame.thinned(event.slot_index);
-            // Without skipped calls, it was in a burst from entry to exit.
-            split.in_bursts = in_bursts.unwrap_or(if has_skipped { 0 } else { own });
-        } else {
-            split.in_bursts = in_bursts.unwrap_or(0);
-        }
-        split
+        parts
     }
 
     /// The estimated cost of the skipped calls inside.
@@ -97,8 +91,7 @@ impl<'a> Split<'a> {
 
     /// Adds a call that ends to its cells. Returns the estimated cost of the skipped calls inside.
     pub(super) fn add(&self) -> u64 {
-        add(&self.cells.in_bursts, self.in_bursts);
-        add(&self.cells.thinned_inside, self.thinned);
+        self.cells.add_in_bursts(self.in_bursts, self.thinned);
         self.cells.of_skipped(self.in_gaps, 0, 0)
     }
 }

@@ -6,9 +6,6 @@
 
 use std::cell::Cell;
 
-/// Marks take part in a burst if its draw is below their part.
-pub(crate) const ALWAYS: u32 = u32::MAX;
-
 /// The most calls of a burst.
 const LONGEST: u32 = 512;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
@@ -48,17 +45,18 @@ pub(crate) struct Bursts {
     count: Cell<u64>,
     /// Of each block, one call in so many is in its burst.
     every: Cell<u32>,
-    /// The smallest part of a mark.
-    lowest_part: Cell<u32>,
-    /// The random number of the burst: marks take part in it if this is below their part.
-    draw: Cell<u32>,
+    /// The largest number of calls of a mark of which one is measured.
+    rarest: Cell<u32>,
+    /// A number, evenly distributed over the bursts: see [`leaves_out`](Self::leaves_out).
+    random: Cell<u32>,
     /// The length of bursts, and how many had it so far.
     length: Cell<u32>,
     of_length: Cell<u32>,
-    /// The number of calls of rare marks since the last look because of them.
+    /// The number of calls of rare marks since the last adaptation because of them.
     rare: Cell<u32>,
     /// The number of calls that are still to be measured before the next burst.
     warm_up: Cell<u64>,
+    is_calibrating: Cell<bool>,
     is_burst: Cell<bool>,
     /// Whether all calls of the burst were counted, and the next one was chosen.
     is_over: Cell<bool>,
@@ -92,9 +90,9 @@ impl Bursts {
         left > 0
     }
 
-    /// Whether the call that begins is measured, but not recorded: the burst is about to begin, or its calls are over,
-    /// but some are open, whose self requires the cost of those inside.
-    pub(crate) fn is_beside(&self) -> bool {
+    /// Measures the call that begins without recording it, if the burst is about to begin, or if its calls are over, but
+    /// some are open, whose self requires the cost of those inside.
+    pub(crate) fn take_beside(&self) -> bool {
         let (left, goes_on) = if self.is_burst.get() {
             (&self.after, self.is_over.get() && self.gap.get() > 0 && self.open.get() > 0)
         } else {
@@ -108,6 +106,11 @@ impl Bursts {
             }
         }
         is_beside
+    }
+
+    /// Whether the call that begins is inside another one that began in the burst.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.open.get() > 0
     }
 
     /// Measures the call that begins. It is [closed](Self::close) at its end, unless it is made of polls.
@@ -124,10 +127,10 @@ impl Bursts {
         self.open.set(self.open.get().saturating_sub(1));
     }
 
-    /// Counts a call of a rare mark. `true` if it is time for a look at how rare it is.
+    /// Counts a call of a rare mark. `true` if it is time to adapt to them.
     #[inline]
     pub(crate) fn count_rare(&self) -> bool {
-        /// Rare calls between two looks.
+        /// Rare calls between two adaptations.
         const RARE_CALLS: u32 = 512;
         let count = self.rare.get() + 1;
         let is_time = count > RARE_CALLS;
@@ -140,10 +143,11 @@ impl Bursts {
         self.measured.get()
     }
 
-    /// Whether a mark with this part takes no part in the burst.
+    /// Whether a mark of which one call in `every` is measured takes no part in the burst. So many bursts as needed leave
+    /// it out, because bursts are as frequent as another mark needs.
     #[inline]
-    pub(crate) fn leaves_out(&self, part: u32) -> bool {
-        self.draw.get() >= part
+    pub(crate) fn leaves_out(&self, every: u32) -> bool {
+        u64::from(self.random.get()) * u64::from(every) > u64::from(self.every.get()) << u32::BITS
     }
 
     /// Skips the call that begins outside of a gap.
@@ -157,17 +161,11 @@ impl Bursts {
         self.complete.get()
     }
 
-    /// The part in the bursts of a mark of which one call in `every` is measured.
-    pub(crate) fn part(&self, every: u32) -> u32 {
-        let part = u64::from(ALWAYS) * u64::from(self.every.get()) / u64::from(every.max(1));
-        u32::try_from(part).unwrap_or(ALWAYS)
-    }
-
     /// Lets one call in `every` be in bursts from the next choice on. If it `restarts`, that block begins at the next
     /// call. `rarest` is the largest number of calls of which one is measured.
     pub(crate) fn set_every(&self, every: u32, rarest: u32, restarts: bool) {
         self.every.set(every);
-        self.lowest_part.set(self.part(rarest));
+        self.rarest.set(rarest);
         if restarts {
             self.until.set(self.skipped.get());
             self.left.set(0);
@@ -208,7 +206,7 @@ impl Bursts {
     /// open.
     pub(crate) fn choose_next(&self, is_inside: bool, random: &Cell<u64>) {
         self.is_over.set(true);
-        let shortest = if is_inside { SHORTEST_INSIDE } else { 1 };
+        let shortest = if is_inside && !self.is_calibrating.get() { SHORTEST_INSIDE } else { 1 };
         let (length, bursts) = (self.length.get().max(shortest), self.of_length.get());
         let is_longer = bursts >= OF_A_LENGTH && length < LONGEST;
         let length = if is_longer { length * 2 } else { length };
@@ -232,14 +230,18 @@ impl Bursts {
         self.left.set(self.length.get().into());
         self.open.set(0);
         self.after.set(LONGEST_AFTER);
+        /// A multiple of the golden ratio: successive numbers are spread evenly (W. Weyl, 1916).
+        const STEP: u32 = 0x9e37_79b9;
         #[expect(clippy::cast_possible_truncation, reason = "below the limit")]
-        self.draw.set(below(ALWAYS.into(), random) as u32);
+        let first = || below(1 << u32::BITS, random) as u32;
+        self.random.set(if self.count.get() == 0 { first() } else { self.random.get().wrapping_add(STEP) });
         self.count.set(self.count.get() + 1);
-        self.complete.set(if self.draw.get() < self.lowest_part.get() { self.count.get() } else { 0 });
+        self.complete.set(if self.leaves_out(self.rarest.get()) { 0 } else { self.count.get() });
     }
 
     /// Lets calibration begin and end a burst of one call with each call.
     pub(crate) fn calibrate_bursts(&self) {
+        self.is_calibrating.set(true);
         self.length.set(1);
         self.of_length.set(0);
         self.set_every(1, 1, true);
@@ -268,17 +270,17 @@ fn below(limit: u64, random: &Cell<u64>) -> u64 {
 mod tests {
     use super::*;
 
-    /// Whether the next call of a mark with this part is measured.
-    fn measures(bursts: &Bursts, part: u32, random: &Cell<u64>) -> bool {
+    /// Whether the next call of a mark of which one in `every` is measured is recorded.
+    fn records(bursts: &Bursts, every: u32, random: &Cell<u64>) -> bool {
         while !bursts.skips() {
             if bursts.count() {
-                let is_measured = !bursts.leaves_out(part);
+                let is_measured = !bursts.leaves_out(every);
                 if !is_measured {
                     bursts.leave_out();
                 }
                 return is_measured;
             }
-            if !bursts.is_burst() && bursts.is_beside() {
+            if !bursts.is_burst() && bursts.take_beside() {
                 return false;
             }
             if bursts.is_burst() {
@@ -318,7 +320,7 @@ mod tests {
                     if n == 0 || bursts.every() != smallest {
                         bursts.set_every(smallest, every, true);
                     }
-                    if measures(&bursts, bursts.part(every), &random) {
+                    if records(&bursts, every, &random) {
                         estimate += f64::from(every) * cost;
                     }
                 }
@@ -336,10 +338,10 @@ mod tests {
         let (bursts, random) = (Bursts::default(), Cell::new(7));
         bursts.set_every(5, 5, true);
         for block in 0..OF_A_LENGTH {
-            let measured = (0..5).filter(|_| measures(&bursts, ALWAYS, &random)).count();
+            let measured = (0..5).filter(|_| records(&bursts, 5, &random)).count();
             assert_eq!(measured, 1, "block {block}");
         }
-        let measured: Vec<bool> = (0..5_000_000).map(|_| measures(&bursts, ALWAYS, &random)).collect();
+        let measured: Vec<bool> = (0..5_000_000).map(|_| records(&bursts, 5, &random)).collect();
         let runs = measured.chunk_by(|one, other| one == other).filter(|run| run[0]);
         // Two bursts may follow each other.
         assert!(runs.take(10).all(|run| matches!(run.len(), 2 | 4)));

@@ -26,6 +26,8 @@ pub(crate) struct EventSet {
     pub(crate) slot_indices: [usize; EVENT_SLOTS],
     slots: [*const EventSlot; EVENT_SLOTS],
     count: usize,
+    /// Whether calls have hooks of the fast path.
+    pub(crate) is_fast: Cell<bool>,
     pub(crate) mode: CallMode,
     /// The calls that measure the overhead of the set's probe.
     pub(crate) calibration_calls: &'static CalibrationCalls,
@@ -63,6 +65,7 @@ impl EventSet {
             slot_indices: [0; EVENT_SLOTS],
             slots: [ptr::null(); EVENT_SLOTS],
             count: slot_indices.len(),
+            is_fast: Cell::new(false),
             mode,
             calibration_calls,
             base_hooks: Cell::new(hooks),

@@ -7,7 +7,6 @@ use std::{array, ptr};
 
 use perfmark_rdpmc::CounterSet;
 
-use super::bursts::ALWAYS;
 use super::call_token::Token;
 use super::event_set::EventSet;
 use super::stack::{FRAME_EVENTS, FrameRef, THINNED_INSIDE};
@@ -74,8 +73,6 @@ pub(crate) struct Plan {
     if_keeps_thinned: u64,
     /// The number of calls that were recorded, if it has a member.
     recorded: Cell<u64>,
-    /// The mark's [part](super::bursts::Bursts::part) in bursts.
-    pub(crate) part: Cell<u32>,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
     member: *const Member,
     /// The plan of the calls that are skipped, if samples of them are noted; else null.
@@ -114,7 +111,7 @@ impl Plan {
             last.set(no_node);
         }
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        let (part, skipped, recorded) = (Cell::new(ALWAYS), Cell::new(ptr::null()), Cell::new(0));
+        let (skipped, recorded) = (Cell::new(ptr::null()), Cell::new(0));
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         let if_keeps_thinned = if cells.is_thinned || set.len() == 0 { 0 } else { THINNED_INSIDE };
         Self {
@@ -129,7 +126,6 @@ impl Plan {
             if_thinned,
             if_keeps_thinned,
             recorded,
-            part,
             member,
             skipped,
         }

@@ -94,14 +94,20 @@ impl Recorder {
         self.has_thinned.get() && frame.is_unrecorded()
     }
 
-    /// A call of a thinned mark ends. Returns whether its cost is that of a burst in which all thinned marks take part.
+    /// Whether the call began in the burst in progress, and all thinned marks take part in that.
+    #[inline]
+    pub(crate) fn is_in_complete_burst(&self, frame: FrameRef) -> bool {
+        frame.number() > self.burst_began.get() && self.bursts.complete() != 0
+    }
+
+    /// A measured call ends. Returns whether its mark is thinned and it is [in a
+    /// burst](Self::is_in_complete_burst).
     #[inline]
     pub(crate) fn end_thinned(&self, plan: &Plan, frame: FrameRef) -> bool {
-        let began_in_it = frame.number() > self.burst_began.get();
-        if began_in_it && !plan.set().mode.is_polled {
+        if plan.is_thinned() && !plan.set().mode.is_polled && frame.number() > self.burst_began.get() {
             self.bursts.close();
         }
-        began_in_it && self.bursts.complete() != 0
+        plan.is_thinned() && self.is_in_complete_burst(frame)
     }
 
     pub(crate) fn is_set_up(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Which marks a thread thins: measures in [bursts](super::bursts) only, and how rare the bursts are.
 //!
 //! Of a mark with `every = N`, the mark sets how rare. Within a budget, the thread chooses: after some measured calls,
-//! it compares what measuring took with its CPU time since the last look. Marks that are called rarely are not thinned.
+//! it compares what measuring took with its CPU time since the last adaptation. Marks that are called rarely are not thinned.
 #![allow(unsafe_code, reason = "members refer to plans by pointers")]
 
 use std::cell::{Cell, RefCell};
@@ -21,14 +21,14 @@ const STEP: u32 = 4;
 /// The largest number of calls of which one is measured within a budget.
 const LARGEST_EVERY: u32 = STEP.pow(9);
 
-/// Measured calls of thinned marks between two looks, and of each mark in the mean.
-const MEASURED_BETWEEN_LOOKS: u32 = 512;
+/// Measured calls of thinned marks between two adaptations, and of each mark in the mean.
+const MEASURED_BETWEEN: u32 = 512;
 const MEASURED_OF_EACH: u32 = 16;
-/// Skipped calls between two looks at most.
-const SKIPPED_BETWEEN_LOOKS: u64 = 1 << 16;
+/// Skipped calls between two adaptations at most.
+const SKIPPED_BETWEEN: u64 = 1 << 16;
 /// The first calls of a mark within a budget are all measured: so few would not be represented by some of them.
 const ALL_OF: u64 = 1_000;
-/// About the shortest time between two looks in nanoseconds of CPU time, because a look takes some microseconds.
+/// About the shortest time between two adaptations in nanoseconds of CPU time, because one takes some microseconds.
 const INTERVAL_NS: f64 = 5e6;
 /// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
 const RARE: f64 = 256.0;
@@ -48,11 +48,13 @@ pub(crate) struct Thinning {
     members: RefCell<Vec<Box<Member>>>,
     /// Within a budget, one call of a thinned mark is measured in so many.
     every: Cell<u32>,
-    /// The number of measured calls at the next look.
-    next_look: Cell<u64>,
-    /// The number of skipped calls at the last look.
+    /// The smallest and the largest number of calls of which one is measured. `None` if no mark is thinned.
+    range: Cell<Option<(u32, u32)>>,
+    /// The number of measured calls at the next adaptation.
+    next_adaptation: Cell<u64>,
+    /// The number of skipped calls at the last adaptation.
     skipped: Cell<u64>,
-    /// The thread's CPU time at the last look.
+    /// The thread's CPU time at the last adaptation.
     seen_ns: Cell<u64>,
     /// The CPU time before that, in which earlier time counts less.
     time: Cell<f64>,
@@ -69,9 +71,9 @@ pub(crate) struct Member {
     /// Whether it is rare, so that all of its calls are measured.
     is_rare: Cell<bool>,
     plans: RefCell<Vec<*const Plan>>,
-    /// What [`Thinning::every`] returned when its calls' plan was set up, or at the last look.
+    /// What [`Thinning::every`] returned when its calls' plan was set up, or at the last adaptation.
     in_use: Cell<Option<u32>>,
-    /// The number of calls at the last look.
+    /// The number of calls at the last adaptation.
     seen: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
@@ -84,7 +86,8 @@ impl Thinning {
         Self {
             members: RefCell::default(),
             every: Cell::new(1),
-            next_look: Cell::new(MEASURED_BETWEEN_LOOKS.into()),
+            range: Cell::new(None),
+            next_adaptation: Cell::new(MEASURED_BETWEEN.into()),
             skipped: Cell::new(0),
             seen_ns: Cell::new(0),
             time: Cell::new(0.0),
@@ -99,13 +102,19 @@ impl Thinning {
             if every == 0 && self.seen_ns.get() == 0 {
                 self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
             }
-            members.push(Box::new(Member::new(mark, slot, every)));
+            let member = Box::new(Member::new(mark, slot, every));
+            if let Some(every) = self.every(&member) {
+                let (smallest, largest) = self.range.get().unwrap_or((every, every));
+                self.range.set(Some((smallest.min(every), largest.max(every))));
+            }
+            members.push(member);
             members.len() - 1
         });
         let before = members[index].slot.get();
         if before != slot {
             forget(before);
             members[index].change(slot, every);
+            self.note_range(&members);
         }
         &raw const *members[index]
     }
@@ -116,38 +125,35 @@ impl Thinning {
         Some(every).filter(|_| !member.is_rare.get())
     }
 
-    /// The smallest and the largest number of calls of which one is measured. `None` if no mark is thinned.
-    fn range(&self) -> Option<(u32, u32)> {
-        let members = self.members.borrow();
+    /// Notes the smallest and the largest number of calls of which one is measured.
+    #[allow(clippy::vec_box, reason = "as the field")]
+    fn note_range(&self, members: &[Box<Member>]) {
         let each = || members.iter().filter_map(|member| self.every(member));
-        each().min().zip(each().max())
+        self.range.set(each().min().zip(each().max()));
     }
 
     /// Whether bursts are not as frequent as the thinned marks need.
     pub(crate) fn restarts(&self, bursts: &Bursts) -> bool {
-        self.range().is_some_and(|(smallest, _)| smallest != bursts.every())
+        self.range.get().is_some_and(|(smallest, _)| smallest != bursts.every())
     }
 
     /// Lets bursts be as frequent as the thinned marks need, at once if it `may_restart`.
     pub(crate) fn apply_to(&self, bursts: &Bursts, may_restart: bool) {
-        let Some((smallest, largest)) = self.range() else { return };
-        bursts.set_every(smallest, largest, may_restart && self.restarts(bursts));
-        let members = self.members.borrow();
-        for member in members.iter() {
-            member.plans().for_each(|plan| plan.part.set(bursts.part(plan.cells.weight)));
+        if let Some((smallest, largest)) = self.range.get() {
+            bursts.set_every(smallest, largest, may_restart && self.restarts(bursts));
         }
     }
 
-    /// Whether it is time for a [look](Self::look), at the end of a burst.
+    /// Whether it is time to [adapt](Self::adapt), at the end of a burst.
     pub(crate) fn is_time(&self, bursts: &Bursts) -> bool {
-        bursts.measured() >= self.next_look.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN_LOOKS
+        bursts.measured() >= self.next_adaptation.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN
     }
 
     /// Chooses anew which marks are thinned, and how rare bursts are. Calls `changed` with the slot of each mark that
     /// needs another plan from its next call on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look(&self, bursts: &Bursts, changed: impl Fn(u32)) {
+    pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
         for member in members.iter() {
@@ -158,16 +164,17 @@ impl Thinning {
                 member.mark.within_budgets.fetch_add(new, Relaxed);
             }
         }
-        let in_interval = self.look_at_budget(&members);
+        let in_interval = self.adapt_to_budget(&members);
         let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
-        let measured = MEASURED_BETWEEN_LOOKS.max(of_each).max(in_interval);
-        self.next_look.set(bursts.measured() + u64::from(measured));
+        let measured = MEASURED_BETWEEN.max(of_each).max(in_interval);
+        self.next_adaptation.set(bursts.measured() + u64::from(measured));
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
         let is_rare = |member: &Member| member.load.get() * RARE < all;
         // All of them together must be rare, too.
         let rare: f64 = with_every().filter(|member| is_rare(member)).map(|member| member.load.get()).sum();
         with_every().for_each(|member| member.is_rare.set(is_rare(member) && rare * RARE_IN_ALL < all));
+        self.note_range(&members);
         for member in members.iter() {
             let every = self.every(member);
             if member.in_use.replace(every) != every {
@@ -176,9 +183,9 @@ impl Thinning {
         }
     }
 
-    /// The same for the marks within budgets. Returns how many calls may be measured until the next look.
-    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-    fn look_at_budget(&self, members: &[Box<Member>]) -> u32 {
+    /// The same for the marks within budgets. Returns how many calls may be measured until the next adaptation.
+    #[allow(clippy::vec_box, reason = "as the field")]
+    fn adapt_to_budget(&self, members: &[Box<Member>]) -> u32 {
         let members = || members.iter().filter(|member| member.every.get() == 0);
         let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
         let Some(share) = budgets.reduce(f64::min) else { return 0 };
@@ -197,7 +204,7 @@ impl Thinning {
         for member in members().filter(|member| !is_small(member)) {
             (count, demand) = (count + 1.0, demand + member.demand());
         }
-        // If all are measured, they stay in bursts, which follow each other: their ends are the times of the looks.
+        // If all are measured, they stay in bursts, which follow each other: their ends are the times of adaptations.
         members().for_each(|member| member.is_rare.set(count > 0.0 && is_small(member)));
         let wanted = if count > 0.0 { demand / (count * level) } else { 1.0 };
         self.every.set(next_every(self.every.get(), wanted));
