@@ -159,7 +159,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
         plan.count();
         return (measured(plan).begin)(plan, recorder);
     }
-    // A call made of polls may go on after the burst. Inside others, all calls are measured, so that their self is known.
+    // A call made of polls may go on after the burst. Inside others, all calls are measured: their self requires it.
     let is_measured = !plan.set().mode.is_polled && (!is_counted || bursts.is_inside());
     let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) else {
         bursts.leave_out();
@@ -182,7 +182,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
-    exclude_work(before, recorder, false);
+    exclude_work(before, recorder, true);
 }
 
 /// Begins a call of a mark that is not thinned because it is called rarely.

@@ -90,7 +90,7 @@ impl Bursts {
         left > 0
     }
 
-    /// Measures the call that begins without recording it, if the burst is about to begin, or if its calls are over, but
+    /// Measures the call that begins without recording it, if the burst is about to begin, or if its calls are over but
     /// some are open, whose self requires the cost of those inside.
     pub(crate) fn take_beside(&self) -> bool {
         let (left, goes_on) = if self.is_burst.get() {
@@ -143,8 +143,8 @@ impl Bursts {
         self.measured.get()
     }
 
-    /// Whether a mark of which one call in `every` is measured takes no part in the burst. So many bursts as needed leave
-    /// it out, because bursts are as frequent as another mark needs.
+    /// Whether a mark of which one call in `every` is measured takes no part in the burst: bursts are as frequent as another
+    /// mark needs, and some of them leave this one out.
     #[inline]
     pub(crate) fn leaves_out(&self, every: u32) -> bool {
         u64::from(self.random.get()) * u64::from(every) > u64::from(self.every.get()) << u32::BITS

@@ -1,7 +1,8 @@
 //! Which marks a thread thins: measures in [bursts](super::bursts) only, and how rare the bursts are.
 //!
 //! Of a mark with `every = N`, the mark sets how rare. Within a budget, the thread chooses: after some measured calls,
-//! it compares what measuring took with its CPU time since the last adaptation. Marks that are called rarely are not thinned.
+//! it compares what measuring took with its CPU time since the last adaptation. Marks that are called rarely are not
+//! thinned.
 #![allow(unsafe_code, reason = "members refer to plans by pointers")]
 
 use std::cell::{Cell, RefCell};
