@@ -125,9 +125,7 @@ fn measure_all(
         each.reduce(|least, own| least.iter().zip(own).map(|(least, own)| own.min(*least)).collect())
             .unwrap_or_default()
     };
-    let between = if key.has_thinned() { difference(&least(true), &least(false)) } else { Vec::new() };
-    // With each burst, work is left out twice: at its choice, and between bursts.
-    let between_bursts = between.into_iter().map(|rest| rest / 2).collect();
+    let between_bursts = if key.has_thinned() { difference(&least(true), &least(false)) } else { Vec::new() };
     let suspend_extra = difference(&suspended, &bare_suspended)
         .iter()
         .zip(&total)

@@ -150,7 +150,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
         choose_next_burst(&recorder);
     }
     if !is_counted && !bursts.take_beside() {
-        return begin_and_end_bursts(plan, recorder);
+        return begin_or_end_burst(plan, recorder);
     }
     reach(&recorder, || "begin a call in a burst".into());
     let is_recorded = is_counted && !bursts.leaves_out(plan.cells.weight);
@@ -182,7 +182,7 @@ fn choose_next_burst(recorder: &HeldRecorder) {
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
-    exclude_work(before, recorder, true);
+    exclude_work(before, recorder, false);
 }
 
 /// Begins a call of a mark that is not thinned because it is called rarely.
@@ -232,22 +232,22 @@ fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Tok
 
 #[cold]
 #[inline(never)]
-fn begin_and_end_bursts(plan: &Plan, recorder: HeldRecorder) -> Token {
-    reach(&recorder, || "begin a call between two bursts".into());
+fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call with which a burst begins or ends".into());
     if recorder.thinning().is_none() {
         // A child, forked in a signal handler inside this function.
         return (measured(plan).begin)(plan, recorder);
     }
     let (before, bursts) = (Moment::new(&recorder), &recorder.bursts);
-    if bursts.is_burst() {
+    let is_end = bursts.is_burst();
+    if is_end {
         note_end_of_burst(&recorder);
         bursts.end();
-    }
-    if bursts.is_due() {
+    } else {
         bursts.begin(&recorder.random);
         note_begin_of_burst(&recorder);
     }
-    exclude_work(before, &recorder, true);
+    exclude_work(before, &recorder, is_end);
     (plan.hooks.get().begin)(plan, recorder)
 }
 

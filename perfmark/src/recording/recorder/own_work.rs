@@ -76,8 +76,9 @@ impl Moment {
 }
 
 /// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
-/// for those around it, the work is overhead of the innermost. Work for bursts leaves a known rest.
-pub(super) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_for_bursts: bool) {
+/// for those around it, the work is overhead of the innermost. At the end of a
+/// burst, the rest of the work for it is left out, too.
+pub(super) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_of_burst: bool) {
     let (Some(Moment(regions)), Some((_, slots))) = (before, recorder.thinning()) else { return };
     let mut work = [0; EVENT_SLOTS];
     for ((work, region), slot) in work.iter_mut().zip(&regions).zip(slots.iter()) {
@@ -91,7 +92,7 @@ pub(super) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_for_b
     let Some(frame) = recorder.stack.innermost() else { return };
     let set = frame.plan().set();
     for event in set.events() {
-        if is_for_bursts {
+        if is_end_of_burst {
             work[event.slot_index] = work[event.slot_index].wrapping_add(set.overhead.between_bursts[event.n].get());
         }
         let raw = frame.raw(event.n);

@@ -15,6 +15,8 @@ const LONGEST_AFTER: u64 = 4_096;
 const WARM_UP: u64 = 8;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
 const SHORTEST_INSIDE: u32 = 16;
+/// A multiple of the golden ratio. Multiples of it are spread evenly (H. Weyl, 1916).
+const STEP: u32 = 0x9e37_79b9;
 /// After so many bursts, the next ones are twice as long.
 const OF_A_LENGTH: u32 = 32;
 
@@ -143,8 +145,8 @@ impl Bursts {
         self.measured.get()
     }
 
-    /// Whether a mark of which one call in `every` is measured takes no part in the burst: bursts are as frequent as another
-    /// mark needs, and some of them leave this one out.
+    /// Whether a mark of which one call in `every` is measured takes no part in the burst: bursts are as frequent as
+    /// another mark needs, and some of them leave this one out.
     #[inline]
     pub(crate) fn leaves_out(&self, every: u32) -> bool {
         u64::from(self.random.get()) * u64::from(every) > u64::from(self.every.get()) << u32::BITS
@@ -219,19 +221,12 @@ impl Bursts {
         self.rest.set((every - 1 - before) * length);
     }
 
-    /// Whether the gap is over.
-    pub(crate) fn is_due(&self) -> bool {
-        self.skipped.get() == self.until.get()
-    }
-
     /// Begins a burst.
     pub(crate) fn begin(&self, random: &Cell<u64>) {
         self.is_burst.set(true);
         self.left.set(self.length.get().into());
         self.open.set(0);
         self.after.set(LONGEST_AFTER);
-        /// A multiple of the golden ratio: successive numbers are spread evenly (W. Weyl, 1916).
-        const STEP: u32 = 0x9e37_79b9;
         #[expect(clippy::cast_possible_truncation, reason = "below the limit")]
         let first = || below(1 << u32::BITS, random) as u32;
         self.random.set(if self.count.get() == 0 { first() } else { self.random.get().wrapping_add(STEP) });
@@ -288,8 +283,7 @@ mod tests {
                     bursts.choose_next(false, random);
                 }
                 bursts.end();
-            }
-            if bursts.is_due() {
+            } else {
                 bursts.begin(random);
             }
         }

@@ -35,7 +35,7 @@ pub(crate) struct MeasuredOverhead {
     pub(crate) skipped: Vec<u64>,
     /// How much more a call adds if calls inside it were skipped, for each event slot.
     pub(crate) skipped_extra: Vec<u64>,
-    /// What remains of work for bursts in the value of an open call when it was left out, for each event of the set.
+    /// What remains in the value of an open call when the work for a burst was left out, for each event of the set.
     pub(crate) between_bursts: Vec<u64>,
     /// How much more a call made of polls adds each time it is suspended, for each event slot.
     pub(crate) suspend_extra: Vec<u64>,
