@@ -189,8 +189,8 @@ fn a_self_with_estimates_inside_skipped_calls_is_an_estimate_while_sampled() {
     if let Some(sampled) = sampled(sampling(), work) {
         let values = &sampled.0.marks[sampled.mark("around_both")].values[0];
         assert_eq!(values.measured, CALLS);
-        // Beside a burst, some calls are measured without being recorded, so nothing inside the call was skipped.
-        assert!((CALLS - 8..=CALLS).contains(&values.estimated), "{values:?}");
+        // In and beside bursts, some calls are measured without being recorded, so nothing inside the call was skipped.
+        assert!((CALLS / 2..=CALLS).contains(&values.estimated), "{values:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use super::thread::state::with_recorder;
 
 /// The names of the hooks that are not fast ones.
 const OTHERS: [&str; 15] = [
-    "begin a call of a rare mark, and look",
+    "begin a call of a rare mark, and adapt",
     "begin a call with which a burst begins or ends",
     "begin a call in a burst",
     "begin a call that is not recorded",
