@@ -238,17 +238,23 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
         // A child, forked in a signal handler inside this function.
         return (measured(plan).begin)(plan, recorder);
     }
-    let (before, bursts) = (Moment::new(&recorder), &recorder.bursts);
+    change_burst(&recorder);
+    (plan.hooks.get().begin)(plan, recorder)
+}
+
+/// Begins or ends a burst. The call that begins needs its memory on the stack no longer.
+#[inline(never)]
+fn change_burst(recorder: &HeldRecorder) {
+    let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
     let is_end = bursts.is_burst();
     if is_end {
-        note_end_of_burst(&recorder);
+        note_end_of_burst(recorder);
         bursts.end();
     } else {
         bursts.begin(&recorder.random);
-        note_begin_of_burst(&recorder);
+        note_begin_of_burst(recorder);
     }
-    exclude_work(before, &recorder, is_end);
-    (plan.hooks.get().begin)(plan, recorder)
+    exclude_work(before, recorder, is_end);
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.

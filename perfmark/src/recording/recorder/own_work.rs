@@ -53,25 +53,28 @@ impl Readings {
     }
 }
 
-/// The values of a thread's events at the beginning of short work, which needs no system call: those that user space
-/// reads.
-pub(super) struct Moment([Region; EVENT_SLOTS]);
+/// The values of a thread's events at the beginning of short work, which needs no system call: of those that user space
+/// reads, the first two parts of a [`Region`]. It is on the program's stack.
+pub(super) struct Moment([[u64; 2]; EVENT_SLOTS]);
 
 impl Moment {
     /// The values now. `None` if no call is open, or if the thread has no thinned marks.
     pub(super) fn new(recorder: &Recorder) -> Option<Self> {
         let (_, slots) = recorder.thinning()?;
         recorder.stack.innermost()?;
-        let mut regions = [Region::default(); EVENT_SLOTS];
-        for (region, slot) in regions.iter_mut().zip(slots.iter()) {
+        let mut begun = [[0; 2]; EVENT_SLOTS];
+        for (begun, slot) in begun.iter_mut().zip(slots.iter()) {
             if let Some(counter) = user_counter(slot) {
+                let mut region = Region::default();
                 // Otherwise the work remains in the values.
-                _ = counter.begin_unchanged(region);
+                _ = counter.begin_unchanged(&mut region);
+                let [raw, lock, ..] = region.parts();
+                *begun = [raw, lock];
             } else if slot.is_ticks() {
-                *region = Region::from_parts([clock::ticks(), 0, 0, 0]);
+                *begun = [clock::ticks(), 0];
             }
         }
-        Some(Self(regions))
+        Some(Self(begun))
     }
 }
 
@@ -79,14 +82,13 @@ impl Moment {
 /// for those around it, the work is overhead of the innermost. At the end of a
 /// burst, the rest of the work for it is left out, too.
 pub(super) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_of_burst: bool) {
-    let (Some(Moment(regions)), Some((_, slots))) = (before, recorder.thinning()) else { return };
+    let (Some(Moment(begun)), Some((_, slots))) = (before, recorder.thinning()) else { return };
     let mut work = [0; EVENT_SLOTS];
-    for ((work, region), slot) in work.iter_mut().zip(&regions).zip(slots.iter()) {
+    for ((work, [raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
         if let Some(counter) = user_counter(slot) {
-            *work = counter.end_unchanged(region).unwrap_or(0);
+            *work = counter.end_unchanged(&Region::from_parts([raw, lock, 0, 0])).unwrap_or(0);
         } else if slot.is_ticks() {
-            let [begun, ..] = region.parts();
-            *work = clock::ticks().saturating_sub(begun);
+            *work = clock::ticks().saturating_sub(raw);
         }
     }
     let Some(frame) = recorder.stack.innermost() else { return };
